@@ -1,0 +1,1 @@
+"""The part that runs on the server: rounds, aggregation rules, storage."""

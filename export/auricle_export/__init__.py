@@ -1,0 +1,1 @@
+"""The part that runs on a workstation: models become packs that a board can train."""
