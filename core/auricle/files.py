@@ -1,0 +1,48 @@
+"""Files that are whole or absent: written beside, synced, renamed."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+from auricle.errors import StorageError
+
+
+def write_durably(path: Path, data: bytes, *, mode: int = 0o644) -> None:
+    """Write a file so that after any crash it holds the old content or the new, never a part.
+
+    Raises
+    ------
+    StorageError
+        The disk is full or the folder cannot be written.
+    """
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+        sync_folder(path.parent)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise StorageError(describe(error, path)) from error
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename or a removal in this folder survive a power cut."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def describe(error: OSError, path: Path) -> str:
+    """Say in one sentence why a path could not be written."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"The disk that holds {path} is full: free some space or choose another folder."
+    return f"{path} cannot be written ({error.strerror or error}): check the path and its permissions."

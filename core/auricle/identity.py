@@ -1,0 +1,64 @@
+"""Who speaks: an Ed25519 key pair per device and per coordinator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from auricle.errors import StorageError
+from auricle.files import write_durably
+
+PUBLIC_BYTES = 32
+SIGNATURE_BYTES = 64
+
+
+class Identity:
+    """A private key that signs; its public key names the signer.
+
+    Parameters
+    ----------
+    seed
+        The 32 bytes of the private key.
+    """
+
+    def __init__(self, seed: bytes) -> None:
+        self._key = Ed25519PrivateKey.from_private_bytes(seed)
+        self.public = self._key.public_key().public_bytes_raw()
+
+    @classmethod
+    def create(cls) -> Identity:
+        """Draw a new key."""
+        return cls(Ed25519PrivateKey.generate().private_bytes_raw())
+
+    @classmethod
+    def load_or_create(cls, path: Path) -> Identity:
+        """Read the key of this file, or draw one and keep it there, readable by its owner only.
+
+        Raises
+        ------
+        StorageError
+            The file exists and is no key, or cannot be written.
+        """
+        if path.exists():
+            seed = path.read_bytes()
+            if len(seed) != PUBLIC_BYTES:
+                raise StorageError(f"{path} is not a private key of {PUBLIC_BYTES} bytes: remove it to draw a new one.")
+            return cls(seed)
+        identity = cls.create()
+        write_durably(path, identity._key.private_bytes_raw(), mode=0o600)
+        return identity
+
+    def sign(self, data: bytes) -> bytes:
+        """Signature of `data`, 64 bytes."""
+        return self._key.sign(data)
+
+
+def verified(public: bytes, signature: bytes, data: bytes) -> bool:
+    """Whether `signature` over `data` was made by the owner of `public`. Malformed keys are nobody's."""
+    try:
+        Ed25519PublicKey.from_public_bytes(public).verify(signature, data)
+    except (InvalidSignature, ValueError):
+        return False
+    return True

@@ -1,0 +1,190 @@
+"""Every message that crosses the wire, as msgspec structs. No type here can carry audio, features or labels."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+SCHEMA = 1
+"""Major version of the messages; another one is refused with `upgrade_required`."""
+
+DeviceId = Annotated[str, Meta(pattern=r"^[a-z0-9-]{4,64}$")]
+FleetName = Annotated[str, Meta(pattern=r"^[a-z0-9-]{1,64}$")]
+Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
+Token = Annotated[str, Meta(max_length=64)]
+Short = Annotated[str, Meta(max_length=200)]
+Count = Annotated[int, Meta(ge=0, le=1 << 40)]
+Round = Annotated[int, Meta(ge=0, le=1 << 31)]
+Seconds = Annotated[float, Meta(ge=0, le=1e9)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+
+
+class Message(msgspec.Struct, frozen=True, tag_field="type", kw_only=True):
+    """What every header says: schema, who, and a nonce that makes it unique."""
+
+    fleet: FleetName
+    device: DeviceId
+    """The device that speaks or is spoken to; the coordinator's own name in messages to all."""
+    boot: Token
+    """Identity of the sender's process since it started."""
+    schema: Annotated[int, Meta(ge=1, le=1000)] = SCHEMA
+    nonce: Token = ""
+
+
+class Register(Message, frozen=True, tag="register", kw_only=True):
+    """A device says who it is; sent at every boot."""
+
+    public_key: Annotated[bytes, Meta(min_length=32, max_length=32)]
+    agent: Token
+    pack: Sha256
+    architecture: Token
+    codecs: Annotated[tuple[Token, ...], Meta(max_length=8)]
+    samples: Count
+    """Training clips on the device: a number, not the clips."""
+
+
+class Get(Message, frozen=True, tag="get", kw_only=True):
+    """A device asks what is next, so that a lost invitation costs time and nothing else."""
+
+    round: Round
+    """The last round it knows of."""
+
+
+class Status(Message, frozen=True, tag="status", kw_only=True):
+    """Progress, or why a device does not take part."""
+
+    task: Token
+    round: Round
+    state: Literal["training", "declined", "failed"]
+    reason: Short = ""
+
+
+class Update(Message, frozen=True, tag="update", kw_only=True):
+    """A trained plug-in: the body is its raw tensors (or part `part` of `parts` of them)."""
+
+    task: Token
+    round: Round
+    attempt: Annotated[int, Meta(ge=1, le=1 << 20)]
+    epoch: Count
+    base: Sha256
+    """The model it started from."""
+    body: Sha256
+    length: Count
+    codec: Token
+    samples: Count
+    loss: float
+    """Inference loss of the received model on the training clips before training (FedVSA 6.1)."""
+    part: Annotated[int, Meta(ge=0, le=4096)] = 0
+    parts: Annotated[int, Meta(ge=1, le=4096)] = 1
+    steps: Count = 0
+    seconds: Seconds = 0.0
+    personal_accuracy: Share | None = None
+    """Of the local model on the device's held-out clips."""
+    plugin_accuracy: Share | None = None
+    """Of the received plug-in on the same clips."""
+    held_out: Count = 0
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a device trains in a round. Defaults are those of FedMLAC (ALGORITHMS 3.1)."""
+
+    mode: Literal["mutual", "supervised"] = "mutual"
+    """Mutual learning of local model and plug-in, or the plug-in alone on labels (the FedAvg baseline)."""
+    epochs: Annotated[int, Meta(ge=1, le=1000)] = 1
+    optimiser: Literal["sgd", "adamw"] = "sgd"
+    rate: Annotated[float, Meta(gt=0, le=10)] = 0.01
+    """Learning rate of the plug-in."""
+    local_rate: Annotated[float, Meta(gt=0, le=10)] = 0.01
+    momentum: Annotated[float, Meta(ge=0, lt=1)] = 0.0
+    decay: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    clip: Annotated[float, Meta(ge=0)] = 0.0
+    """Largest norm of a gradient; 0: no limit."""
+    alpha: Share = 0.5
+    """Weight of the labels in the local model's loss (A4)."""
+    plugin_ce: Annotated[float, Meta(ge=0, le=100)] = 0.0
+    """Weight of the labels in the plug-in's loss (A5: none in the paper)."""
+    keep_state: bool = False
+    """Whether the optimiser's state of the local model lives on between rounds."""
+    augment: bool = False
+    """On-device augmentation: shift, gain, background noise, SpecAugment."""
+    codec: Token = "float32"
+    seed: Count = 0
+
+
+class Invite(Message, frozen=True, tag="invite", kw_only=True):
+    """Take part in a round, starting from this model."""
+
+    task: Token
+    round: Round
+    epoch: Count
+    base: Sha256
+    ttl: Seconds
+    """Seconds from now within which an update counts."""
+    plan: Plan
+    key: Annotated[bytes, Meta(min_length=32, max_length=32)] = b"\0" * 32
+
+
+class Ack(Message, frozen=True, tag="ack", kw_only=True):
+    """The fate of an update, sent after it was committed."""
+
+    task: Token
+    round: Round
+    attempt: Annotated[int, Meta(ge=1, le=1 << 20)]
+    epoch: Count
+    body: Sha256
+    verdict: Short
+    """accepted, duplicate, late, closed, conflict, or rejected:<reason>."""
+
+
+class Nothing(Message, frozen=True, tag="nothing", kw_only=True):
+    """Answer to `Get`: no round for you now; or `again`: register first."""
+
+    epoch: Count
+    again: bool = False
+
+
+class Abort(Message, frozen=True, tag="abort", kw_only=True):
+    """Stop working on this round."""
+
+    task: Token
+    round: Round
+    epoch: Count
+    reason: Short = ""
+
+
+class CoordinatorState(Message, frozen=True, tag="coordinator", kw_only=True):
+    """Retained: whether the coordinator is there, and in which epoch."""
+
+    online: bool
+    epoch: Count
+
+
+class DeviceState(Message, frozen=True, tag="device", kw_only=True):
+    """Retained, and the last will: whether a device is there. A hint, never a reason to fail a round."""
+
+    online: bool
+    agent: Token = ""
+    pack: Sha256 = "0" * 64
+    architecture: Token = ""
+
+
+class Model(Message, frozen=True, tag="model", kw_only=True):
+    """Retained: the model that is current."""
+
+    task: Token
+    version: Count
+    epoch: Count
+    pack: Sha256
+    blob: Sha256
+    length: Count
+    codec: Token
+    chunks: Annotated[int, Meta(ge=1, le=4096)]
+    ttl: Seconds
+
+
+Uplink = Register | Get | Status | Update
+Downlink = Invite | Ack | Nothing | Abort
+Retained = CoordinatorState | DeviceState | Model
+Any = Uplink | Downlink | Retained

@@ -1,0 +1,57 @@
+"""Settings from a mapping or a TOML file into one frozen struct, with "did you mean" for what does not exist."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from auricle.errors import SettingsError, nearest
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+T = TypeVar("T")
+
+
+def from_mapping(kind: type[T], values: Mapping[str, object], where: str) -> T:
+    """Make settings of a struct type from names and values.
+
+    Parameters
+    ----------
+    kind
+        A msgspec struct or dataclass.
+    values
+        What the user gave.
+    where
+        The file or command line it stands in, for the message.
+
+    Raises
+    ------
+    SettingsError
+        A name that does not exist, or a value that is not allowed.
+    """
+    known = [field.encode_name for field in msgspec.structs.fields(kind)]  # type: ignore[arg-type]
+    for name in values:
+        if name not in known:
+            raise SettingsError(f'{where}: no setting "{name}": {nearest(name, known)}')
+    try:
+        return msgspec.convert(values, kind)
+    except msgspec.ValidationError as error:
+        raise SettingsError(f"{where}: {error}.") from error
+
+
+def from_toml(kind: type[T], path: Path) -> T:
+    """Read settings from a TOML file; errors as in `from_mapping`, and when it cannot be read or parsed."""
+    try:
+        values = tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be read ({error.strerror}).") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path} is not valid TOML: {error}.") from error
+    return from_mapping(kind, values, str(path))

@@ -1,0 +1,140 @@
+"""The tensor table of a model and the raw block that travels: little-endian, in the table's order, nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Annotated
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from auricle.errors import WireError
+
+Flat = NDArray[np.float32]
+Dim = Annotated[int, msgspec.Meta(ge=1, le=1 << 20)]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+
+CODECS = {"float32": np.dtype("<f4"), "float16": np.dtype("<f2")}
+LARGEST_MODEL = 1 << 26
+"""Most weights a table may claim; checked before anything is allocated."""
+
+
+class TensorSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One tensor of a model."""
+
+    name: Name
+    shape: Annotated[tuple[Dim, ...], msgspec.Meta(min_length=1, max_length=8)]
+    layer: Name
+    """The layer group that layer-wise rules treat as one."""
+    bound: Annotated[float, msgspec.Meta(gt=0, le=10)]
+    """The initial weights are uniform in [-bound, bound]."""
+
+    @property
+    def size(self) -> int:
+        """Number of weights."""
+        size = 1
+        for dim in self.shape:
+            size *= dim
+        return size
+
+
+class TensorTable:
+    """All tensors of a model in their order on the wire; the last two are `head.weight` and `head.bias`.
+
+    Parameters
+    ----------
+    specs
+        The tensors. Names must differ.
+
+    Raises
+    ------
+    WireError
+        A name twice, no classifier at the end, or more than `LARGEST_MODEL` weights.
+    """
+
+    def __init__(self, specs: Sequence[TensorSpec]) -> None:
+        self.specs = tuple(specs)
+        names = [s.name for s in self.specs]
+        if len(set(names)) != len(names):
+            raise WireError("A tensor table names the same tensor twice.")
+        if names[-2:] != ["head.weight", "head.bias"]:
+            raise WireError("A tensor table must end with head.weight and head.bias.")
+        self.size = sum(s.size for s in self.specs)
+        if self.size > LARGEST_MODEL:
+            raise WireError(f"A tensor table claims {self.size} weights; at most {LARGEST_MODEL} are allowed.")
+
+    @cached_property
+    def offsets(self) -> dict[str, slice]:
+        """Where each tensor lies in the flat vector."""
+        spans, start = {}, 0
+        for spec in self.specs:
+            spans[spec.name] = slice(start, start + spec.size)
+            start += spec.size
+        return spans
+
+    def tensor(self, flat: Flat, name: str) -> Flat:
+        """View of one tensor inside a flat vector (P,)."""
+        shape = next(s.shape for s in self.specs if s.name == name)
+        return flat[self.offsets[name]].reshape(shape)
+
+    def parts(self, flat: Flat) -> tuple[Flat, Flat, Flat]:
+        """Views of the three parts a step graph takes: body, classifier weight (C, H), classifier bias (C,)."""
+        body = flat[: self.offsets["head.weight"].start]
+        return body, self.tensor(flat, "head.weight"), self.tensor(flat, "head.bias")
+
+    def join(self, body: Flat, weight: Flat, bias: Flat) -> Flat:
+        """Make the flat vector (P,) of a model's three parts."""
+        return np.concatenate([body.ravel(), weight.ravel(), bias.ravel()])
+
+    def initial(self, seed: int) -> Flat:
+        """Draw the initial weights (P,) float32, the same for the same seed on every machine."""
+        generator = np.random.Generator(np.random.PCG64(seed))
+        flat = np.empty(self.size, np.float32)
+        for spec in self.specs:
+            draw = generator.random(spec.size, dtype=np.float32)
+            flat[self.offsets[spec.name]] = (2 * draw - 1) * np.float32(spec.bound)
+        return flat
+
+
+def encode(flat: Flat, codec: str = "float32") -> bytes:
+    """Make the block that travels from a flat vector (P,): raw little-endian numbers.
+
+    Raises
+    ------
+    WireError
+        The codec is unknown, or a weight is too large for it.
+    """
+    if codec not in CODECS:
+        raise WireError(f'No tensor codec "{codec}"; there is: {", ".join(sorted(CODECS))}.')
+    with np.errstate(over="ignore"):
+        block = flat.astype(CODECS[codec])
+    if not np.isfinite(block).all():
+        raise WireError(f"A weight is not finite or does not fit {codec}.")
+    return block.tobytes()
+
+
+def decode(block: bytes, size: int, codec: str = "float32") -> Flat:
+    """Read a block of exactly `size` numbers into a flat vector (size,) float32.
+
+    Raises
+    ------
+    WireError
+        The codec is unknown, the length is not that of `size` numbers, or a number is not finite.
+    """
+    if codec not in CODECS:
+        raise WireError(f'No tensor codec "{codec}".')
+    expected = size * CODECS[codec].itemsize
+    if len(block) != expected:
+        raise WireError(f"A tensor block has {len(block)} bytes where {expected} are due.")
+    flat = np.frombuffer(block, CODECS[codec]).astype(np.float32)
+    if not np.isfinite(flat).all():
+        raise WireError("A tensor block holds numbers that are not finite.")
+    return flat
+
+
+def digest(block: bytes) -> str:
+    """SHA-256 of a block, in hex: its identity on the wire and on disk."""
+    return hashlib.sha256(block).hexdigest()
