@@ -126,7 +126,15 @@ class Gru(torch.autograd.Function):
         hid_all = torch.cat(d_hid[::-1], 0)
         dx = torch.mm(in_time, w_ih).reshape(x.shape)
         flat = x.reshape(-1, x.shape[2])
-        return dx, torch.mm(in_time.t(), flat), torch.mm(hid_all.t(), h_prev), in_time.sum(0), hid_all.sum(0), None, None
+        return (
+            dx,
+            torch.mm(in_time.t(), flat),
+            torch.mm(hid_all.t(), h_prev),
+            in_time.sum(0),
+            hid_all.sum(0),
+            None,
+            None,
+        )
 
 
 class Classify(torch.autograd.Function):

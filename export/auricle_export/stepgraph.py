@@ -170,9 +170,7 @@ def _batch_example() -> tuple[Tensor, ...]:
     return (torch.rand(BATCH, FRAMES, MELS), torch.rand(BATCH, TRACED_LABELS), torch.ones(BATCH))
 
 
-def _update(
-    optimiser: str, model: str, values: dict[str, Tensor], grads: Parts
-) -> list[Tensor]:
+def _update(optimiser: str, model: str, values: dict[str, Tensor], grads: Parts) -> list[Tensor]:
     """One optimiser step of one model: its new parts and its new state."""
     weights, *state = _triples([values[n] for n in _model_names(model, optimiser)])
     hyper = {n.rsplit(".", 1)[1]: values[n] for n in _hyper_names(model, optimiser)}

@@ -1,0 +1,208 @@
+"""Recorded speech from a folder: wav and FLAC files as one-second clips, mono, 16 kHz."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import ceil, gcd
+from pathlib import Path
+
+import numpy as np
+import soundfile
+from numpy.typing import NDArray
+
+from auricle.errors import DataError
+
+SAMPLE_RATE = 16_000
+"""Hz, of every clip after reading."""
+
+CLIP_SAMPLES = 16_000
+"""Samples in a clip: one second."""
+
+NOISE_FOLDER = "_background_noise_"
+"""The folder of a Speech Commands root that holds noise and no word."""
+
+SPEAKER_MARK = "_nohash_"
+"""What stands between the speaker and the take in a file's name."""
+
+MAX_SECONDS = 900
+"""A longer file is refused before memory is taken for it: a damaged header can claim days."""
+
+_SUFFIXES = frozenset({".wav", ".flac"})
+_RESAMPLE_MARGIN = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class ClipFile:
+    """One recorded word on disk."""
+
+    path: Path
+    """Where it lies."""
+
+    word: str
+    """The name of its folder."""
+
+    speaker: str
+    """What its name says before `_nohash_`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClipFolder:
+    """What a folder in Speech Commands layout holds, by name only: nothing has been decoded."""
+
+    root: Path
+    """The folder."""
+
+    clips: tuple[ClipFile, ...]
+    """The recorded words, by word and then file name."""
+
+    noise: tuple[Path, ...]
+    """The files of `_background_noise_`, by name."""
+
+    skipped: tuple[str, ...]
+    """Audio files whose name does not say who speaks, each as a sentence."""
+
+    def counts(self) -> dict[str, int]:
+        """Count the clips of every word."""
+        counts: dict[str, int] = {}
+        for clip in self.clips:
+            counts[clip.word] = counts.get(clip.word, 0) + 1
+        return counts
+
+
+def scan_folder(root: Path) -> ClipFolder:
+    """List a folder of the layout `<word>/<speaker>_nohash_<n>.wav` (or `.flac`, in any case).
+
+    Sub-folders whose name starts with `_` or `.` are no words; of these only `_background_noise_` is looked into.
+
+    Raises
+    ------
+    DataError
+        There is no such folder, it cannot be listed, or no file in it is named as this layout asks.
+    """
+    if not root.is_dir():
+        what = "is a file, not a folder" if root.exists() else "does not exist"
+        raise DataError(f"The speech folder {root} {what}: name a folder that has one sub-folder a word.")
+    clips: list[ClipFile] = []
+    skipped: list[str] = []
+    for folder in _word_folders(root):
+        for path in _audio_files(folder):
+            speaker, mark, _ = path.stem.partition(SPEAKER_MARK)
+            if speaker and mark:
+                clips.append(ClipFile(path, folder.name, speaker))
+            else:
+                skipped.append(f"{path} is not named <speaker>{SPEAKER_MARK}<n>{path.suffix}.")
+    if not clips:
+        raise DataError(_nothing_found(root, len(skipped)))
+    noise_folder = root / NOISE_FOLDER
+    noise = tuple(_audio_files(noise_folder)) if noise_folder.is_dir() else ()
+    return ClipFolder(root, tuple(clips), noise, tuple(skipped))
+
+
+def read_clip(path: Path, clip_samples: int = CLIP_SAMPLES) -> NDArray[np.float32]:
+    """Read one file as a clip of exactly `clip_samples` samples: `fit_clip` of `read_audio`."""
+    return fit_clip(read_audio(path), clip_samples)
+
+
+def read_audio(path: Path) -> NDArray[np.float32]:
+    """Read a wav or FLAC file: channels averaged, 16 kHz, full scale at 1.
+
+    Returns
+    -------
+    NDArray[np.float32]
+        (samples,), every one finite, at least one.
+
+    Raises
+    ------
+    DataError
+        The file is missing, damaged, cut short, empty, too long, or holds numbers that are no samples.
+    """
+    try:
+        with soundfile.SoundFile(path) as file:
+            rate, frames, channels = int(file.samplerate), int(file.frames), int(file.channels)
+            if frames * channels > MAX_SECONDS * max(rate, SAMPLE_RATE):
+                raise DataError(f"{path} claims more than {MAX_SECONDS} seconds of audio: cut it or repair its header.")
+            samples = np.asarray(file.read(dtype="float32", always_2d=True))
+    except (soundfile.SoundFileError, OSError) as error:
+        raise DataError(f"{path} cannot be read as audio ({_reason(error)}): replace or remove it.") from error
+    if len(samples) < frames or not len(samples):
+        raise DataError(f"{path} holds {len(samples)} of its {frames} samples: replace or remove it.")
+    if not np.isfinite(samples).all():
+        raise DataError(f"{path} holds samples that are not finite numbers: replace or remove it.")
+    return resample(samples.mean(axis=1, dtype=np.float32), rate, SAMPLE_RATE)
+
+
+def resample(audio: NDArray[np.float32], from_rate: int, to_rate: int) -> NDArray[np.float32]:
+    """Change the sample rate by cutting or extending the spectrum of the whole recording.
+
+    Exact for what lies below both Nyquist frequencies. The recording is reflected over 50 ms at both ends, so that the
+    transform's wrap-around makes no click, and padded to a length that is whole at both rates.
+
+    Parameters
+    ----------
+    audio
+        (samples,) at `from_rate` Hz.
+
+    Returns
+    -------
+    NDArray[np.float32]
+        (ceil(samples * to_rate / from_rate),) at `to_rate` Hz.
+    """
+    if from_rate == to_rate or not len(audio):
+        return audio.astype(np.float32)
+    step_in, step_out = from_rate // gcd(from_rate, to_rate), to_rate // gcd(from_rate, to_rate)
+    lead = step_in * ceil(_RESAMPLE_MARGIN * from_rate / step_in)
+    tail = lead + -len(audio) % step_in
+    padded = np.pad(audio.astype(np.float64), (lead, tail), mode="reflect" if len(audio) > 1 else "edge")
+    length_out = len(padded) // step_in * step_out
+    bins = min(len(padded), length_out) // 2 + 1
+    spectrum = np.fft.rfft(padded)[:bins]
+    resampled = np.fft.irfft(spectrum, length_out) * (length_out / len(padded))
+    start = lead // step_in * step_out
+    return resampled[start : start + ceil(len(audio) * to_rate / from_rate)].astype(np.float32)
+
+
+def fit_clip(audio: NDArray[np.float32], clip_samples: int = CLIP_SAMPLES) -> NDArray[np.float32]:
+    """Bring a recording to exactly `clip_samples` samples.
+
+    A shorter one stands in the middle of zeros; of a longer one the window with the most energy is kept, the earliest
+    of several.
+    """
+    spare = clip_samples - len(audio)
+    if spare >= 0:
+        return np.pad(audio, (spare // 2, spare - spare // 2)).astype(np.float32)
+    energy = np.concatenate(([0.0], np.cumsum(np.square(audio, dtype=np.float64))))
+    start = int(np.argmax(energy[clip_samples:] - energy[:-clip_samples]))
+    return audio[start : start + clip_samples].astype(np.float32)
+
+
+def _word_folders(root: Path) -> Iterator[Path]:
+    for folder in _listing(root):
+        if folder.is_dir() and not folder.name.startswith(("_", ".")):
+            yield folder
+
+
+def _audio_files(folder: Path) -> Iterator[Path]:
+    for path in _listing(folder):
+        if path.suffix.lower() in _SUFFIXES and not path.name.startswith("."):
+            yield path
+
+
+def _listing(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir(), key=lambda path: path.name)
+    except OSError as error:
+        raise DataError(f"The folder {folder} cannot be listed ({_reason(error)}): check its permissions.") from error
+
+
+def _nothing_found(root: Path, misnamed: int) -> str:
+    layout = f"<word>/<speaker>{SPEAKER_MARK}<n>.wav or .flac"
+    if misnamed:
+        return f"None of the {misnamed} audio files in {root} is named as in {layout}: rename them so."
+    return f"There is no audio in {root}: it takes files laid out as {layout}."
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(getattr(error, "error_string", error)).rstrip(".")

@@ -1,0 +1,107 @@
+"""On-device augmentation of mel energies: shift, tempo, vocal tract, gain, background noise; SpecAugment at the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auricle_edge.features import Energies, LogMel
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """Ranges from which each clip draws; every value is uniform in its range."""
+
+    shift_frames: int = 10
+    """Largest shift either way, in frames."""
+    tempo: float = 0.1
+    """Largest relative change of speed."""
+    warp: float = 0.12
+    """Largest relative shift of the mel axis (vocal tract length)."""
+    gain_db: float = 6.0
+    noise_probability: float = 0.8
+    snr_db: tuple[float, float] = (0.0, 20.0)
+    time_masks: int = 2
+    time_width: int = 12
+    """Widest time mask in frames (SpecAugment)."""
+    mel_masks: int = 2
+    mel_width: int = 5
+
+
+class Augmenter:
+    """Draws augmented log-mels; all its randomness comes from the generator it is given.
+
+    Parameters
+    ----------
+    frontend
+        Turns energies into log-mels.
+    noise
+        Mel energies (F, mels) of background noise, F at least one clip's frames; None: clips get no noise.
+    settings
+        The ranges.
+    """
+
+    def __init__(
+        self, frontend: LogMel, noise: NDArray[np.float32] | None, settings: Augmentation | None = None
+    ) -> None:
+        self.frontend, self.noise, self.settings = frontend, noise, settings or Augmentation()
+
+    def __call__(self, energies: Energies, rng: np.random.Generator) -> NDArray[np.float32]:
+        """Log-mels (B, T, mels) of energies (B, T, mels), each clip with its own draw."""
+        warped = self._warp_mels(self._move_in_time(energies, rng), rng)
+        gain = 10 ** (rng.uniform(-1, 1, len(energies)) * self.settings.gain_db / 10)
+        warped *= gain[:, None, None].astype(np.float32)
+        if self.noise is not None:
+            self._add_noise(warped, rng)
+        return self._mask(self.frontend.finish(warped), rng)
+
+    def _move_in_time(self, energies: Energies, rng: np.random.Generator) -> Energies:
+        count, frames, _ = energies.shape
+        s = self.settings
+        shift = rng.uniform(-s.shift_frames, s.shift_frames, (count, 1))
+        speed = 1 + rng.uniform(-s.tempo, s.tempo, (count, 1))
+        middle = (frames - 1) / 2
+        source = np.rint((np.arange(frames) - middle) * speed + middle + shift).astype(np.int64)
+        return energies[np.arange(count)[:, None], np.clip(source, 0, frames - 1)]
+
+    def _warp_mels(self, energies: Energies, rng: np.random.Generator) -> Energies:
+        count, _, mels = energies.shape
+        stretch = 1 + rng.uniform(-self.settings.warp, self.settings.warp, (count, 1))
+        position = np.clip(np.arange(mels) * stretch, 0, mels - 1)
+        distance = np.abs(np.arange(mels)[None, :, None] - position[:, None, :])
+        return np.matmul(energies, np.maximum(0, 1 - distance).astype(np.float32))
+
+    def _add_noise(self, energies: Energies, rng: np.random.Generator) -> None:
+        assert self.noise is not None
+        count, frames, _ = energies.shape
+        starts = rng.integers(0, len(self.noise) - frames + 1, count)
+        snr = rng.uniform(*self.settings.snr_db, count)
+        on = rng.random(count) < self.settings.noise_probability
+        segments = self.noise[starts[:, None] + np.arange(frames)]
+        speech, level = energies.mean(axis=(1, 2)), segments.mean(axis=(1, 2)) + 1e-12
+        factor = np.where(on, speech / level * 10 ** (-snr / 10), 0)
+        energies += segments * factor[:, None, None].astype(np.float32)
+
+    def _mask(self, logs: NDArray[np.float32], rng: np.random.Generator) -> NDArray[np.float32]:
+        count, frames, mels = logs.shape
+        s = self.settings
+        keep = np.ones_like(logs, dtype=bool)
+        for masks, width, size, axis in ((s.time_masks, s.time_width, frames, 1), (s.mel_masks, s.mel_width, mels, 2)):
+            place = np.arange(size)
+            for _ in range(masks):
+                span = rng.integers(0, width + 1, (count, 1))
+                start = rng.integers(0, size - width + 1, (count, 1))
+                free = (place < start) | (place >= start + span)
+                keep &= np.expand_dims(free, 3 - axis)
+        return logs * keep
+
+
+def noise_energies(frontend: LogMel, noise: list[NDArray[np.float32]]) -> NDArray[np.float32] | None:
+    """Mel energies (F, mels) of noise recordings laid end to end, each cut to whole clips; None when there is none."""
+    length = frontend.task.clip_samples
+    clips = [part[: len(part) // length * length].reshape(-1, length) for part in noise if len(part) >= length]
+    if not clips:
+        return None
+    return frontend.energies(np.concatenate(clips)).reshape(-1, frontend.task.frontend.mels)

@@ -1,0 +1,127 @@
+"""A device's labelled clips as mel energies, split into a part to train on and a part that is never trained on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auricle.errors import DataError
+from auricle.pack import Pack
+from auricle_edge.audio import read_audio, read_clip, scan_folder
+from auricle_edge.augment import noise_energies
+from auricle_edge.features import Energies, LogMel
+
+
+@dataclass(frozen=True, eq=False)
+class Clips:
+    """Clips of one device."""
+
+    energies: Energies
+    """(N, T, mels) mel energies."""
+    targets: NDArray[np.int64]
+    """(N,) index of the label."""
+
+    def __len__(self) -> int:
+        """Count the clips."""
+        return len(self.targets)
+
+    def chosen(self, indices: NDArray[np.int64]) -> Clips:
+        """Keep the clips at these positions."""
+        return Clips(self.energies[indices], self.targets[indices])
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceData:
+    """What a device learns from and judges itself by."""
+
+    train: Clips
+    held_out: Clips
+    noise: NDArray[np.float32] | None
+    """Mel energies (F, mels) of background noise; None where none was recorded."""
+
+
+def split_held_out(targets: NDArray[np.int64], share: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Positions to train on and to hold out: about `share` of each label, at least one clip of a label stays in training.
+
+    Parameters
+    ----------
+    targets
+        (N,) labels.
+    share
+        Part to hold out, 0 to 0.5. The counts are rounded down per label; what rounding left over is then held out
+        from the labels with most clips, so that the total is close to share * N.
+    seed
+        The same seed holds out the same clips.
+    """
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(targets))
+    wanted = int(share * len(targets) + 1e-9)
+    held: list[int] = []
+    by_label = [[i for i in order if targets[i] == label] for label in np.unique(targets)]
+    while len(held) < wanted:
+        largest = max(by_label, key=len)
+        if len(largest) < 2:
+            break
+        held.append(largest.pop())
+    held_out = np.sort(np.array(held, np.int64))
+    return np.setdiff1d(np.arange(len(targets)), held_out), held_out
+
+
+def device_data(
+    frontend: LogMel, audio: NDArray[Any], targets: NDArray[np.int64], noise: NDArray[np.float32] | None,
+    *, held_out: float = 0.2, seed: int = 0,
+) -> DeviceData:  # fmt: skip
+    """Compute a device's clips from audio (N, samples) and split them."""
+    clips = Clips(frontend.energies(audio), targets)
+    train, held = split_held_out(targets, held_out, seed)
+    return DeviceData(clips.chosen(train), clips.chosen(held), noise)
+
+
+def load_clips(
+    folder: Path, pack: Pack, *, speaker: str | None = None, held_out: float = 0.2, seed: int = 0
+) -> tuple[DeviceData, tuple[str, ...]]:
+    """Read a folder of labelled clips, `<word>/<speaker>_nohash_<n>.(wav|flac)`, for the words of a pack.
+
+    Parameters
+    ----------
+    folder
+        The folder; words that the pack does not know are passed over, `_background_noise_` is the noise.
+    pack
+        Gives the labels and the front-end.
+    speaker
+        Only this speaker's clips; all without.
+    held_out, seed
+        As in `split_held_out`.
+
+    Returns
+    -------
+    tuple
+        The data, and a reason for every file that could not be read.
+
+    Raises
+    ------
+    DataError
+        No such folder, or no readable clip of a known word in it.
+    """
+    found = scan_folder(folder)
+    known = {label: i for i, label in enumerate(pack.labels)}
+    audio, targets, skipped = [], [], list(found.skipped)
+    for clip in found.clips:
+        if clip.word not in known or (speaker is not None and clip.speaker != speaker):
+            continue
+        try:
+            audio.append(read_clip(clip.path, pack.manifest.task.clip_samples))
+            targets.append(known[clip.word])
+        except DataError as error:
+            skipped.append(str(error))
+    if not audio:
+        whose = f" of speaker {speaker}" if speaker else ""
+        raise DataError(f"{folder} has no readable clip{whose} of the words of the pack {pack.manifest.name}.")
+    frontend = LogMel(pack.manifest.task)
+    noise = noise_energies(frontend, [read_audio(path) for path in found.noise])
+    data = device_data(frontend, np.stack(audio), np.array(targets, np.int64), noise, held_out=held_out, seed=seed)
+    return data, tuple(skipped)

@@ -1,0 +1,76 @@
+"""The log-mel front-end, in NumPy, with exactly the parameters of the pack's manifest.
+
+Clips are kept as mel *energies*, which is what augmentation works on: sounds add up in energy. The logarithm comes last.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auricle.errors import PackError
+from auricle.pack import Frontend, Task
+
+Energies = NDArray[np.float32]
+
+
+def mel_filters(frontend: Frontend, sample_rate: int) -> NDArray[np.float32]:
+    """Triangular filters, equally spaced on the mel scale 2595 log10(1 + f/700): (fft/2 + 1, mels), peak 1."""
+    low, high = (2595 * np.log10(1 + hz / 700) for hz in (frontend.low_hz, frontend.high_hz))
+    edges = 700 * (10 ** (np.linspace(low, high, frontend.mels + 2) / 2595) - 1)
+    bins = np.arange(frontend.fft // 2 + 1) * (sample_rate / frontend.fft)
+    rising = (bins[:, None] - edges[:-2]) / (edges[1:-1] - edges[:-2])
+    falling = (edges[2:] - bins[:, None]) / (edges[2:] - edges[1:-1])
+    return np.maximum(0, np.minimum(rising, falling)).astype(np.float32)
+
+
+class LogMel:
+    """The front-end of one task.
+
+    Parameters
+    ----------
+    task
+        Clip length, frames and front-end parameters, from the pack's manifest.
+
+    Raises
+    ------
+    PackError
+        Parameters that contradict each other.
+    """
+
+    def __init__(self, task: Task) -> None:
+        f = task.frontend
+        if f.window > f.fft or not f.low_hz < f.high_hz <= task.sample_rate / 2:
+            raise PackError("The front-end's window must fit its FFT, and its mel range the sample rate.")
+        missing = (task.frames - 1) * f.hop + f.window - task.clip_samples
+        if missing < 0:
+            raise PackError("The front-end's frames do not cover the clip.")
+        self.task = task
+        self._pad = (missing // 2, missing - missing // 2)
+        self._window = np.hanning(f.window + 1)[:-1].astype(np.float32)
+        self._filters = mel_filters(f, task.sample_rate)
+
+    def energies(self, audio: NDArray[Any]) -> Energies:
+        """Mel energies (N, frames, mels) of clips (N, clip_samples): float in [-1, 1], or int16."""
+        if audio.dtype == np.int16:
+            audio = audio.astype(np.float32) / np.float32(32768)
+        f = self.task.frontend
+        padded = np.pad(audio.astype(np.float32, copy=False), ((0, 0), self._pad))
+        windows = np.lib.stride_tricks.sliding_window_view(padded, f.window, axis=1)[:, :: f.hop]
+        spectrum = np.fft.rfft(windows * self._window, f.fft, axis=2)
+        power = (spectrum.real**2 + spectrum.imag**2).astype(np.float32)
+        return power @ self._filters
+
+    def finish(self, energies: Energies) -> NDArray[np.float32]:
+        """Log-mels of energies (N, T, mels): the logarithm, centred on each clip's own mean, times the scale."""
+        f = self.task.frontend
+        logs = np.log(energies + np.float32(f.floor))
+        logs -= logs.mean(axis=(1, 2), keepdims=True)
+        logs *= np.float32(f.scale)
+        return logs
+
+    def __call__(self, audio: NDArray[Any]) -> NDArray[np.float32]:
+        """Log-mels (N, frames, mels) of clips (N, clip_samples)."""
+        return self.finish(self.energies(audio))

@@ -1,0 +1,212 @@
+"""A round's training on the device: mutual learning of the local model and the plug-in over step graphs."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auricle.errors import AuricleError
+from auricle.messages import Plan
+from auricle.pack import Graph, Pack
+from auricle.tensors import Flat
+from auricle_edge.augment import Augmenter
+from auricle_edge.clips import Clips, DeviceData
+from auricle_edge.features import LogMel
+from auricle_edge.runtimes import StepRuntime, accuracy, cross_entropy, joined_parts, named_parts
+
+Array = NDArray[Any]
+
+SLOTS = {"sgd": ("momentum",), "adamw": ("first", "second")}
+"""Optimiser state of the step graphs: so many vectors of the model's size."""
+
+
+class TrainingStopped(AuricleError):
+    """The round was aborted or a newer one began."""
+
+
+@dataclass(frozen=True)
+class LocalState:
+    """What a device keeps between rounds: its own model, and the optimisers' state."""
+
+    weights: Flat
+    """(Q,) the local model."""
+    slots: Mapping[str, Flat] = field(default_factory=dict)
+    """Optimiser vectors by `model.slot`; empty at first or when the plan does not keep them."""
+    steps: int = 0
+    """Steps the kept optimiser state has seen."""
+
+
+@dataclass(frozen=True)
+class RoundResult:
+    """What came out of a round on one device."""
+
+    plugin: Flat
+    """(P,) the trained plug-in: this is what travels."""
+    local: LocalState
+    loss: float
+    """Inference loss of the received plug-in on the training clips, before training."""
+    steps: int
+    seconds: float
+    samples: int
+    personal_accuracy: float | None
+    plugin_accuracy: float | None
+    held_out: int
+
+
+def _vectors(pack: Pack, models: Mapping[str, str], plan: Plan, kept: Mapping[str, Flat]) -> dict[str, Array]:
+    """Optimiser state as graph inputs: what was kept, zeros otherwise."""
+    feeds: dict[str, Array] = {}
+    for role, architecture in models.items():
+        table = pack.table(architecture)
+        for slot in SLOTS[plan.optimiser]:
+            vector = kept.get(f"{role}.{slot}")
+            if vector is None or vector.size != table.size:
+                vector = np.zeros(table.size, np.float32)
+            feeds.update(named_parts(f"{role}.{slot}", table, vector))
+    return feeds
+
+
+def _scalars(plan: Plan, roles: Mapping[str, float]) -> dict[str, Array]:
+    """Hyper-parameters as graph inputs, for each role with its learning rate."""
+    common = {
+        "decay": plan.decay, "clip": plan.clip or math.inf, "momentum": plan.momentum,
+        "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "step": 1.0,
+    }  # fmt: skip
+    named = {f"{role}.{name}": value for role in roles for name, value in common.items()}
+    named.update({f"{role}.rate": rate for role, rate in roles.items()})
+    named.update({"alpha": plan.alpha, "plugin_ce": plan.plugin_ce})
+    return {name: np.array(value, np.float32) for name, value in named.items()}
+
+
+def batches(
+    clips: Clips, labels: int, size: int, rng: np.random.Generator, features: Callable[[NDArray[np.float32]], Array]
+) -> Iterator[dict[str, Array]]:
+    """One epoch of shuffled batches; the last, partial one is padded with samples of weight 0."""
+    order = rng.permutation(len(clips))
+    for start in range(0, len(order), size):
+        chosen = order[start : start + size]
+        padded = np.concatenate([chosen, np.zeros(size - len(chosen), chosen.dtype)])
+        yield {
+            "x": features(clips.energies[padded]),
+            "target": np.eye(labels, dtype=np.float32)[clips.targets[padded]],
+            "weight": (np.arange(size) < len(chosen)).astype(np.float32),
+        }
+
+
+class Trainer:
+    """Trains one device's models.
+
+    Parameters
+    ----------
+    runtime
+        Sessions, shared between devices.
+    architecture
+        The device's local model.
+    data
+        Its clips.
+    seed
+        Of its initial local model and of everything it draws, together with the round's.
+    """
+
+    def __init__(self, runtime: StepRuntime, architecture: str, data: DeviceData, seed: int) -> None:
+        self.runtime, self.architecture, self.data, self.seed = runtime, architecture, data, seed
+        self.pack = runtime.pack
+        self.pack.table(architecture)
+        self._frontend = LogMel(self.pack.manifest.task)
+        self._augmenter = Augmenter(self._frontend, data.noise)
+        self._features = {
+            "train": self._frontend.finish(data.train.energies),
+            "held_out": self._frontend.finish(data.held_out.energies),
+        }
+
+    def first_state(self) -> LocalState:
+        """State of a device that was never trained: a seeded initialisation of its architecture."""
+        return LocalState(self.pack.table(self.architecture).initial(self.seed))
+
+    def inference_loss(self, plugin: Flat) -> float:
+        """Mean cross-entropy of a plug-in on the training clips: eval mode, no augmentation (FedVSA 6.1, A37)."""
+        logits = self.runtime.logits(self.pack.manifest.plugin, plugin, self._features["train"])
+        return cross_entropy(logits, self.data.train.targets)
+
+    def held_out_accuracy(self, architecture: str, weights: Flat) -> float | None:
+        """Accuracy of a model on the clips that are never trained on."""
+        logits = self.runtime.logits(architecture, weights, self._features["held_out"])
+        return accuracy(logits, self.data.held_out.targets)
+
+    def run(
+        self, plan: Plan, round_number: int, plugin: Flat, state: LocalState,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> RoundResult:  # fmt: skip
+        """Train for one round from the received plug-in (P,).
+
+        Raises
+        ------
+        TrainingStopped
+            `stopped` said so between two batches.
+        AuricleError
+            A loss is not finite: the round is given up and the state stays as it was.
+        """
+        began = time.monotonic()
+        loss = self.inference_loss(plugin)
+        mutual = plan.mode == "mutual"
+        names = {"local": self.architecture, "plugin": self.pack.manifest.plugin}
+        models = names if mutual else {"model": self.pack.manifest.plugin}
+        rates = {"local": plan.local_rate, "plugin": plan.rate} if mutual else {"model": plan.rate}
+        graph = self.pack.graph(plan.mode, models["local" if mutual else "model"], plan.optimiser)
+        kept = dict(state.slots) if plan.keep_state else {}
+        before = state.steps if kept else 0
+        feeds = {**_scalars(plan, rates), **_vectors(self.pack, models, plan, kept)}
+        start = {"local": state.weights, "plugin": plugin, "model": plugin}
+        for role, architecture in models.items():
+            feeds.update(named_parts(role, self.pack.table(architecture), start[role]))
+        steps = self._optimise(graph, feeds, plan, round_number, before, stopped)
+        final = {role: joined_parts(role, self.pack.table(a), feeds) for role, a in models.items()}
+        slots = {
+            f"{role}.{slot}": joined_parts(f"{role}.{slot}", self.pack.table(a), feeds)
+            for role, a in models.items()
+            for slot in SLOTS[plan.optimiser]
+        }
+        local = LocalState(final.get("local", state.weights), slots if plan.keep_state else {}, before + steps)
+        trained = final["plugin" if mutual else "model"]
+        return RoundResult(
+            trained, local, loss, steps, time.monotonic() - began, len(self.data.train),
+            self.held_out_accuracy(self.architecture, local.weights) if mutual else self.held_out_accuracy(
+                self.pack.manifest.plugin, trained),
+            self.held_out_accuracy(self.pack.manifest.plugin, plugin), len(self.data.held_out),
+        )  # fmt: skip
+
+    def _optimise(
+        self, graph: Graph, feeds: dict[str, Array], plan: Plan, round_number: int, before: int,
+        stopped: Callable[[], bool],
+    ) -> int:  # fmt: skip
+        """Run every batch of every epoch; `feeds` holds the new weights and state afterwards. Returns the steps."""
+        assert graph.batch is not None
+        rng = np.random.default_rng([self.seed, plan.seed, round_number])
+        features: Callable[[NDArray[np.float32]], Array] = (
+            (lambda energies: self._augmenter(energies, rng)) if plan.augment else self._frontend.finish
+        )
+        wanted = set(graph.inputs)
+        for name in [n for n in feeds if n not in wanted]:
+            del feeds[name]
+        counters = [name for name in graph.inputs if name.endswith(".step")]
+        steps = 0
+        for _ in range(plan.epochs):
+            for batch in batches(self.data.train, len(self.pack.labels), graph.batch, rng, features):
+                if stopped():
+                    raise TrainingStopped("The round was stopped.")
+                steps += 1
+                feeds.update(batch)
+                feeds.update({name: np.array(before + steps, np.float32) for name in counters})
+                outputs = dict(zip(graph.outputs, self.runtime.step(graph, feeds), strict=True))
+                if not all(np.isfinite(outputs[n]) for n in graph.outputs if n.startswith("loss")):
+                    raise AuricleError(
+                        "The loss is not finite: the learning rate is too high or the clips are damaged."
+                    )
+                feeds.update({n.removeprefix("new/"): v for n, v in outputs.items() if n.startswith("new/")})
+        return steps
