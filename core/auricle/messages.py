@@ -123,7 +123,10 @@ class Invite(Message, frozen=True, tag="invite", kw_only=True):
     ttl: Seconds
     """Seconds from now within which an update counts."""
     plan: Plan
-    key: Annotated[bytes, Meta(min_length=32, max_length=32)] = b"\0" * 32
+    length: Count
+    """Bytes of the model's blob, which travels in `chunks` parts under the blob topic."""
+    codec: Token
+    chunks: Annotated[int, Meta(ge=1, le=4096)]
 
 
 class Ack(Message, frozen=True, tag="ack", kw_only=True):

@@ -28,6 +28,9 @@ SPEAKER_MARK = "_nohash_"
 MAX_SECONDS = 900
 """A longer file is refused before memory is taken for it: a damaged header can claim days."""
 
+RATES = (4_000, 192_000)
+"""Hz, the lowest and the highest that is read; beyond lies damage, or no speech."""
+
 _SUFFIXES = frozenset({".wav", ".flac"})
 _RESAMPLE_MARGIN = 0.05
 
@@ -120,8 +123,7 @@ def read_audio(path: Path) -> NDArray[np.float32]:
     try:
         with soundfile.SoundFile(path) as file:
             rate, frames, channels = int(file.samplerate), int(file.frames), int(file.channels)
-            if frames * channels > MAX_SECONDS * max(rate, SAMPLE_RATE):
-                raise DataError(f"{path} claims more than {MAX_SECONDS} seconds of audio: cut it or repair its header.")
+            _check_header(path, rate, frames, channels)
             samples = np.asarray(file.read(dtype="float32", always_2d=True))
     except (soundfile.SoundFileError, OSError) as error:
         raise DataError(f"{path} cannot be read as audio ({_reason(error)}): replace or remove it.") from error
@@ -174,6 +176,13 @@ def fit_clip(audio: NDArray[np.float32], clip_samples: int = CLIP_SAMPLES) -> ND
     energy = np.concatenate(([0.0], np.cumsum(np.square(audio, dtype=np.float64))))
     start = int(np.argmax(energy[clip_samples:] - energy[:-clip_samples]))
     return audio[start : start + clip_samples].astype(np.float32)
+
+
+def _check_header(path: Path, rate: int, frames: int, channels: int) -> None:
+    if not RATES[0] <= rate <= RATES[1]:
+        raise DataError(f"{path} claims {rate} samples a second: convert it to 16000 or repair its header.")
+    if frames > MAX_SECONDS * rate or frames * channels > MAX_SECONDS * 3 * SAMPLE_RATE:
+        raise DataError(f"{path} claims more than {MAX_SECONDS} seconds of audio: cut it or repair its header.")
 
 
 def _word_folders(root: Path) -> Iterator[Path]:

@@ -50,7 +50,7 @@ class StepRuntime:
                     session = ort.InferenceSession(
                         self.pack.files[graph.file], options, providers=["CPUExecutionProvider"]
                     )
-                except Exception as error:  # noqa: BLE001 - onnxruntime raises its own unrelated types
+                except Exception as error:
                     raise PackError(f"onnxruntime does not load {graph.file}: {error}") from error
                 self._sessions[graph.file] = session
             return self._sessions[graph.file]

@@ -1,0 +1,339 @@
+"""The coordinator: one asyncio process that runs a task's rounds over MQTT, with its state in the database.
+
+A round is opened with its cohort, collects updates until all are in or a quorum and time are, aggregates, and publishes
+(PROTOCOL section 6). A coordinator that starts again goes on with the round it finds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import random
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from auricle.errors import AuricleError
+from auricle.frames import CHUNK, seal
+from auricle.identity import Identity
+from auricle.messages import Ack, CoordinatorState, Invite, Message, Model, Nothing, Plan, Update
+from auricle.mqtt import BrokerAddress, LinkSettings, MqttLink, Will
+from auricle.pack import Pack
+from auricle.tensors import Flat, decode, encode
+from auricle.topics import Topics
+from auricle_cloud.aggregation import NextModel, next_model
+from auricle_cloud.blobs import Blobs
+from auricle_cloud.inbox import Inbox
+from auricle_cloud.presets import PRACTICAL, Preset
+from auricle_cloud.rules import get_rule
+from auricle_cloud.server_optimizer import OptimizerState
+from auricle_cloud.store import Store
+
+log = logging.getLogger("auricle.cloud")
+
+NAME = "coordinator"
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """What a coordinator is told before it starts."""
+
+    fleet: str
+    broker: BrokerAddress
+    folder: Path
+    """Database, blobs and key live here."""
+    rounds: int = 10
+    task: str = "keywords"
+    preset: Preset = field(default=PRACTICAL)
+    participation: float = 1.0
+    """Share of the registered devices invited to a round."""
+    quorum: float = 0.7
+    """Share of the invited that is enough to close a round that has waited."""
+    deadline: float = 300.0
+    """Seconds after which a round closes with what it has; without a quorum it is aborted."""
+    patience: float = 2.0
+    """Once the quorum is in, wait this many times as long again as it took (at least `least_wait` seconds)."""
+    least_wait: float = 5.0
+    devices: int = 1
+    """Registered devices to wait for before the first round."""
+    gather: float = 120.0
+    """Seconds to wait for them; then the run begins with those that are there."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what no round could be run with, and a rule that does not exist."""
+        if not 0 < self.participation <= 1 or not 0 < self.quorum <= 1:
+            raise AuricleError("Participation and quorum are shares: above 0, at most 1.")
+        if self.rounds < 1 or self.deadline <= 0:
+            raise AuricleError("A run needs at least one round and a deadline above 0 seconds.")
+        get_rule(self.preset.rule, **self.preset.rule_options)
+
+
+@dataclass(frozen=True)
+class RoundDone:
+    """A finished round, for whoever watches."""
+
+    number: int
+    rounds: int
+    state: str
+    """`published` or `aborted`."""
+    model: Flat
+    seconds: float
+    invited: int
+    counted: int
+    report: dict[str, Any]
+
+
+Watcher = Callable[[RoundDone], Awaitable[None]]
+
+
+class Coordinator:
+    """Runs the rounds of one task.
+
+    Parameters
+    ----------
+    settings
+        The run.
+    pack
+        The task's pack; its plug-in is what is trained.
+    watcher
+        Awaited after every round.
+    """
+
+    def __init__(self, settings: RunSettings, pack: Pack, watcher: Watcher | None = None) -> None:
+        self.settings, self.pack, self._watcher = settings, pack, watcher
+        self.topics = Topics(settings.fleet)
+        self.identity = Identity.load_or_create(settings.folder / "coordinator.key")
+        self.store = Store(settings.folder / "coordinator.db")
+        self.blobs = Blobs(settings.folder / "blobs")
+        self.epoch = self.store.next_epoch()
+        self.boot = os.urandom(8).hex()
+        self._rule = get_rule(settings.preset.rule, **settings.preset.rule_options)
+        self._changed = asyncio.Event()
+        self._invite: Invite | None = None
+        self._cohort: set[str] = set()
+        self._said: set[str] = set()
+        self._failed: set[str] = set()
+        self._published: list[tuple[str, int]] = []
+        table = pack.plugin_table
+        self.inbox = Inbox(settings.fleet, pack.identity, table.size, self.store, self.blobs, self._answer, self._greet)
+        will = seal(self.identity, self.topics.coordinator_state, self._presence(online=False))
+        link = LinkSettings(settings.broker, NAME, will=Will(self.topics.coordinator_state, will), high_water=256)
+        self.link = MqttLink(link, on_connect=self._born)
+
+    def _head(self, device: str = NAME) -> dict[str, Any]:
+        return {"fleet": self.settings.fleet, "device": device, "boot": self.boot}
+
+    def _presence(self, *, online: bool) -> CoordinatorState:
+        return CoordinatorState(**self._head(), online=online, epoch=self.epoch)
+
+    async def _send(self, topic: str, message: Message, *, retain: bool = False) -> None:
+        await self.link.publish(topic, seal(self.identity, topic, message), retain=retain)
+
+    # -- life
+
+    async def run(self) -> None:
+        """Run all rounds that are still due, then leave; cancelling leaves everything ready to go on."""
+        await self.link.start()
+        try:
+            await self.link.subscribe(f"{self.topics.prefix}/d/+/up/+", self.inbox.handle)
+            await self.link.subscribe(f"{self.topics.prefix}/d/+/state", self.inbox.handle)
+            current = self._first_model()
+            await self._publish_model(current)
+            await self._gather()
+            last = self.store.last_round(self.settings.task)
+            number = 1 if last is None else last["round"] + (last["state"] in ("published", "aborted"))
+            while number <= self.settings.rounds:
+                await self._round(number)
+                number += 1
+        finally:
+            await self.link.stop()
+            self.store.close()
+
+    async def _born(self, link: MqttLink) -> None:
+        await self._send(self.topics.coordinator_state, self._presence(online=True), retain=True)
+
+    def _first_model(self) -> dict[str, Any]:
+        """The current model, or version 0 drawn from the run's seed."""
+        current = self.store.current_model(self.settings.task)
+        if current is None:
+            blob = self.blobs.put(encode(self.pack.plugin_table.initial(self.settings.seed)))
+            self.store.add_model(self.settings.task, 0, blob, None, None)
+            current = self.store.current_model(self.settings.task)
+            assert current is not None
+        return current
+
+    def weights(self, blob: str) -> Flat:
+        """The weights (P,) of a stored model."""
+        return decode(self.blobs.get(blob), self.pack.plugin_table.size)
+
+    async def _gather(self) -> None:
+        """Wait for the devices the run was promised."""
+        until = time.monotonic() + self.settings.gather
+        while self._ready() < self.settings.devices and time.monotonic() < until:
+            await self._wait_change(until - time.monotonic())
+        if not self._ready():
+            raise AuricleError("No device registered: check that agents run, and that they name this broker and fleet.")
+
+    def _ready(self) -> int:
+        return sum(row["online"] and row["pack"] == self.pack.identity for row in self.store.devices())
+
+    async def _wait_change(self, timeout: float) -> None:
+        self._changed.clear()
+        try:
+            await asyncio.wait_for(self._changed.wait(), max(0.01, timeout))
+        except (asyncio.TimeoutError, TimeoutError):
+            return
+
+    # -- answers to devices
+
+    async def _answer(self, message: Message, what: str) -> None:
+        """Answer a device's message after it was acted on, and wake the round."""
+        self._changed.set()
+        device, invite = message.device, self._invite
+        if isinstance(message, Update):
+            if what in ("accepted", "duplicate") and invite is not None and message.round == invite.round:
+                self._said.add(device)
+            ack = Ack(**self._head(device), task=message.task, round=message.round, attempt=message.attempt,
+                      epoch=self.epoch, body=message.body, verdict=what[:200])  # fmt: skip
+            await self._send(self.topics.down(device, "ack"), ack)
+        elif what in ("registered", "get"):
+            if invite is not None and device in self._cohort - self._said - self._failed:
+                await self._invite_device(device)
+        elif what == "failed":
+            self._failed.add(device)
+
+    async def _greet(self, device: str) -> None:
+        """Ask a device that is not registered to register."""
+        await self._send(self.topics.down(device, "cmd"), Nothing(**self._head(device), epoch=self.epoch, again=True))
+
+    async def _invite_device(self, device: str) -> None:
+        assert self._invite is not None
+        invite = msgspec.structs.replace(self._invite, device=device)
+        await self._send(self.topics.down(device, "inv"), invite)
+
+    # -- a round
+
+    async def _round(self, number: int) -> None:
+        task, began = self.settings.task, time.monotonic()
+        current = self.store.current_model(task)
+        assert current is not None
+        plan = self._open(number, current["blob"])
+        self._failed = set()
+        self._said = {row["device"] for row in self.store.counted(task, number)}
+        self._invite = self._invitation(number, current["blob"], plan)
+        await asyncio.gather(*(self._invite_device(d) for d in sorted(self._cohort - self._said)))
+        enough = await self._collect()
+        counted = self.store.counted(task, number)
+        report: dict[str, Any] = {"invited": sorted(self._cohort), "failed": sorted(self._failed)}
+        if not enough:
+            self.store.set_state(task, number, "aborted", {**report, "reason": "no quorum at the deadline"})
+            self._invite = None
+            await self._tell(number, "aborted", self.weights(current["blob"]), began, len(counted), report)
+            return
+        self.store.set_state(task, number, "closing")
+        self._invite = None
+        made = await asyncio.to_thread(self._aggregate, current, counted)
+        report |= {"updates": counted, "layers": made.aggregate.explain(), "flag": made.aggregate.flag,
+                   "dropped": list(made.aggregate.dropped), "warnings": list(made.aggregate.warnings)}  # fmt: skip
+        blob = self.blobs.put(encode(made.weights))
+        optimizer = None if made.optimizer is None else self.blobs.put(made.optimizer.to_bytes())
+        self.store.add_model(task, number, blob, optimizer, report)
+        model = self.store.current_model(task)
+        assert model is not None
+        await self._publish_model(model)
+        self.store.set_state(task, number, "published")
+        for row in counted:
+            self.blobs.remove(row["body"])
+        await self._tell(number, "published", made.weights, began, len(counted), report)
+
+    def _open(self, number: int, base: str) -> Plan:
+        """Enter the round, or take it up where an earlier process left it; sets the cohort."""
+        task, last = self.settings.task, self.store.last_round(self.settings.task)
+        if last is not None and last["round"] == number:
+            self._cohort = set(last["cohort"])
+            self.store.set_state(task, number, "collecting")
+            return msgspec.msgpack.decode(last["plan"], type=Plan)
+        able = [r["device"] for r in self.store.devices() if r["online"] and r["pack"] == self.pack.identity]
+        size = max(1, round(self.settings.participation * len(able))) if able else 0
+        chosen = random.Random(f"{self.settings.seed}/{number}").sample(sorted(able), size)
+        plan = self.settings.preset.plan_for(number, self.settings.rounds, self.settings.seed)
+        self._cohort = set(chosen)
+        self.store.open_round(task, number, base, sorted(chosen), msgspec.msgpack.encode(plan))
+        return plan
+
+    def _invitation(self, number: int, blob: str, plan: Plan) -> Invite:
+        length = self.pack.plugin_table.size * 4
+        return Invite(
+            **self._head(), task=self.settings.task, round=number, epoch=self.epoch, base=blob,
+            ttl=self.settings.deadline, plan=plan, length=length, codec="float32", chunks=-(-length // CHUNK),
+        )  # fmt: skip
+
+    async def _collect(self) -> bool:
+        """Wait until everybody has answered, or a quorum has and patience is over; False: no quorum at the deadline."""
+        began = time.monotonic()
+        quorum = max(1, -int(-self.settings.quorum * len(self._cohort) // 1))
+        reached: float | None = None
+        while True:
+            now = time.monotonic()
+            waited = self._cohort - self._said - self._failed
+            if len(self._said) >= quorum:
+                reached = reached if reached is not None else now
+                until = min(began + self.settings.deadline,
+                            reached + max(self.settings.least_wait, self.settings.patience * (reached - began)))  # fmt: skip
+                if not waited & self._online() or now >= until:
+                    return True
+            else:
+                until = began + self.settings.deadline
+                if now >= until or not self._cohort or (not waited and len(self._said) < quorum):
+                    return False
+            await self._wait_change(min(until - now, 1.0))
+
+    def _online(self) -> set[str]:
+        return {row["device"] for row in self.store.devices() if row["online"]}
+
+    def _aggregate(self, current: dict[str, Any], counted: list[dict[str, Any]]) -> NextModel:
+        saved = current["optimizer"]
+        size = self.pack.plugin_table.size
+        state = None if saved is None else OptimizerState.from_bytes(self.blobs.get(saved), size)
+        return next_model(self.pack.plugin_table, self.weights(current["blob"]), counted, self.blobs, self._rule,
+                          self.settings.preset.server, state)  # fmt: skip
+
+    async def _publish_model(self, model: dict[str, Any]) -> None:
+        """Publish a model's chunks and its manifest, retained; the chunks of the one before the last are taken back."""
+        data = self.blobs.get(model["blob"])
+        chunks = [data[i : i + CHUNK] for i in range(0, len(data), CHUNK)]
+        for i, chunk in enumerate(chunks):
+            await self.link.publish(self.topics.blob(model["blob"], i), chunk, retain=True)
+        manifest = Model(
+            **self._head(), task=model["task"], version=model["version"], epoch=self.epoch, pack=self.pack.identity,
+            blob=model["blob"], length=len(data), codec="float32", chunks=len(chunks), ttl=86400.0,
+        )  # fmt: skip
+        await self._send(self.topics.model, manifest, retain=True)
+        self._published.append((model["blob"], len(chunks)))
+        while len(self._published) > 2:
+            old, count = self._published.pop(0)
+            if old not in [blob for blob, _ in self._published]:
+                for i in range(count):
+                    await self.link.publish(self.topics.blob(old, i), b"", retain=True)
+
+    async def _tell(
+        self, number: int, state: str, model: Flat, began: float, counted: int, report: dict[str, Any]
+    ) -> None:
+        seconds = time.monotonic() - began
+        log.info("round %d %s: %d of %d counted in %.1f s", number, state, counted, len(self._cohort), seconds)
+        if self._watcher is not None:
+            done = RoundDone(number, self.settings.rounds, state, model, seconds, len(self._cohort), counted, report)
+            await self._watcher(done)
+
+
+def explain_round(row: dict[str, Any]) -> dict[str, Any]:
+    """A stored round as plain data for JSON."""
+    return {**{k: row[k] for k in ("task", "round", "state", "cohort", "opened", "closed")},
+            "report": None if row["report"] is None else json.loads(row["report"])}  # fmt: skip

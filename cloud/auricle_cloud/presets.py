@@ -1,0 +1,61 @@
+"""Ready-made settings of a run: how devices train, how the server averages, how rates change over the rounds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from auricle.errors import SettingsError, nearest
+from auricle.messages import Plan
+from auricle_cloud.server_optimizer import OptimizerSettings
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Everything about training that the coordinator decides."""
+
+    plan: Plan
+    """The first round's plan; later ones differ in their learning rates only."""
+    rule: str
+    rule_options: Mapping[str, object] = field(default_factory=dict)
+    server: OptimizerSettings = field(default_factory=lambda: OptimizerSettings(kind="none"))
+    schedule: str = "constant"
+    """`constant`, or `cosine`: rates fall along half a cosine to `final` times their start."""
+    final: float = 0.0
+    warmup: int = 0
+    """Rounds in which the rates rise to their start."""
+
+    def plan_for(self, round_number: int, rounds: int, seed: int) -> Plan:
+        """The plan of a round, 1 to `rounds`."""
+        factor = min(1.0, round_number / self.warmup) if self.warmup else 1.0
+        if self.schedule == "cosine" and rounds > 1:
+            fallen = 0.5 * (1 + math.cos(math.pi * (round_number - 1) / rounds))
+            factor *= self.final + (1 - self.final) * fallen
+        return msgspec.structs.replace(
+            self.plan, rate=self.plan.rate * factor, local_rate=self.plan.local_rate * factor, seed=seed
+        )
+
+
+PAPER = Preset(Plan(epochs=1, optimiser="sgd", rate=0.01, local_rate=0.01, alpha=0.5), "lpa")
+"""FedMLAC's own settings (ALGORITHMS 3.1): one local epoch, plain SGD at 0.01, no cross-entropy on the plug-in."""
+
+PRACTICAL = Preset(
+    Plan(
+        epochs=3, optimiser="adamw", rate=3e-3, local_rate=3e-3, decay=0.01, alpha=0.5, plugin_ce=1.0,
+        keep_state=True, augment=True,
+    ),
+    "lpa", schedule="cosine", final=0.05,
+)  # fmt: skip
+"""What learns fastest on real devices' few clips."""
+
+PRESETS = {"practical": PRACTICAL, "paper": PAPER}
+
+
+def get_preset(name: str) -> Preset:
+    """Find a preset; SettingsError with a hint when there is none of that name."""
+    if name not in PRESETS:
+        raise SettingsError(f'There is no preset "{name}"; {nearest(name, PRESETS)}')
+    return PRESETS[name]

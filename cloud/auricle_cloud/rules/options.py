@@ -1,0 +1,38 @@
+"""Checks on the options of a rule, each with a sentence that names the option."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from numbers import Real
+
+from auricle.errors import SettingsError, nearest
+
+
+def check_number(name: str, value: object, *, least: float = 0.0, above: bool = False, below: float = math.inf) -> None:
+    """Refuse what is not a finite number in [least, below), or in (least, below) with `above`.
+
+    Raises
+    ------
+    SettingsError
+        The value is not such a number.
+    """
+    is_number = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    if is_number and least <= float(value) < below and not (above and value == least):  # type: ignore[arg-type]
+        return
+    lower = f"greater than {least:g}" if above else f"at least {least:g}"
+    upper = "" if math.isinf(below) else f" and less than {below:g}"
+    raise SettingsError(f"{name} is {value!r}; it must be a number {lower}{upper}.")
+
+
+def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
+    """Refuse what is none of the words in `choices`.
+
+    Raises
+    ------
+    SettingsError
+        The value is another word; the nearest is named.
+    """
+    known = tuple(choices)
+    if value not in known:
+        raise SettingsError(f'{name} is "{value}"; {nearest(str(value), known)}')

@@ -1,0 +1,5 @@
+"""`python -m auricle`."""
+
+from auricle.cli import entry
+
+entry()

@@ -1,0 +1,102 @@
+"""The command `auricle`: one sub-command a part, loaded only when it is called."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import logging
+import sys
+from collections.abc import Sequence
+
+import click
+import typer
+
+from auricle import __version__
+from auricle.errors import AuricleError, nearest
+
+PARTS = {
+    "fleet": ("auricle_fleet.commands", "Emulate a fleet: real speech, real agents, a real broker."),
+    "edge": ("auricle_edge.commands", "Run the agent of one device."),
+    "cloud": ("auricle_cloud.commands", "Run the coordinator."),
+    "export": ("auricle_export.commands", "Build and inspect training packs (needs PyTorch)."),
+}
+
+
+class MissingPartError(AuricleError):
+    """A part whose extra is not installed."""
+
+
+def _load(part: str) -> typer.Typer:
+    module, _ = PARTS[part]
+    try:
+        app: typer.Typer = importlib.import_module(module).app
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0].startswith("auricle"):
+            raise
+        raise MissingPartError(
+            f'"auricle {part}" needs {error.name}, which is not installed: pip install "auricle[{part}]"'
+        ) from error
+    return app
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"auricle {__version__}")
+        raise typer.Exit
+
+
+def build_app(wanted: str | None) -> typer.Typer:
+    """Assemble the command with one part loaded and the others named.
+
+    Parameters
+    ----------
+    wanted
+        The part that will be called; None for the overview.
+    """
+    app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=True, rich_markup_mode=None)
+
+    @app.callback()
+    def root(
+        version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+    ) -> None:
+        """Federated keyword spotting: devices learn from their own microphone, the audio stays on them."""
+
+    for part, (_, text) in PARTS.items():
+        app.add_typer(_load(part) if part == wanted else typer.Typer(), name=part, help=text, no_args_is_help=True)
+    return app
+
+
+def _fail(message: str, code: int, as_json: bool) -> int:
+    if as_json:
+        print(json.dumps({"error": message}), flush=True)
+    print(f"auricle: {message}", file=sys.stderr)
+    return code
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit code: 0, 2 for a user's mistake, 130 when interrupted."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    as_json = "--json" in given
+    logging.basicConfig(level=logging.ERROR if as_json else logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    part = given[0] if given else None
+    if part is not None and not part.startswith("-") and part not in PARTS:
+        return _fail(f'There is no command "{part}": {nearest(part, PARTS)}', 2, as_json)
+    try:
+        command = typer.main.get_command(build_app(part))
+        result = command.main(given, prog_name="auricle", standalone_mode=False)
+    except AuricleError as error:
+        return _fail(str(error), error.exit_code, as_json)
+    except click.ClickException as error:
+        return _fail(error.format_message(), 2, as_json)
+    except (click.Abort, KeyboardInterrupt):
+        return _fail("Interrupted.", 130, as_json)
+    return result if isinstance(result, int) else 0
+
+
+def entry() -> None:
+    """Entry point of the console script."""
+    sys.exit(main())
+
+
+if __name__ == "__main__":
+    entry()

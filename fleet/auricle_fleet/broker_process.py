@@ -1,0 +1,121 @@
+"""A broker's child process: started, watched until it listens, and gone when we are gone."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import resource
+import signal
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from auricle.errors import BrokerError
+
+_START_SECONDS = 15.0
+_OPEN_FILES = 65536
+
+# Ends the broker when the other end of the pipe closes, that is when this process dies, even by SIGKILL.
+_GUARD = 'cat >/dev/null; kill "$1" 2>/dev/null'
+
+
+class BrokerProcess:
+    """One run of a broker.
+
+    Parameters
+    ----------
+    command
+        The program and its arguments; it keeps running in the foreground.
+    log
+        File that its output is appended to.
+    sign
+        Text in the output that says that it listens.
+    """
+
+    def __init__(self, command: Sequence[str], log: Path, sign: str) -> None:
+        self._command = list(command)
+        self._log = log
+        self._sign = sign
+        self._child: subprocess.Popen[bytes] | None = None
+        self._guard: subprocess.Popen[bytes] | None = None
+        self._offset = 0
+
+    @property
+    def pid(self) -> int | None:
+        """Process id while it runs."""
+        return self._child.pid if self._child is not None and self._child.poll() is None else None
+
+    async def start(self) -> None:
+        """Start the process and wait until it listens.
+
+        Raises
+        ------
+        BrokerError
+            It ended or did not listen in time; the sentence holds the end of its log.
+        """
+        self._offset = self._log.stat().st_size if self._log.exists() else 0
+        self._launch()
+        deadline = asyncio.get_running_loop().time() + _START_SECONDS
+        while self._sign not in self._output():
+            ended = self.pid is None
+            if ended or asyncio.get_running_loop().time() > deadline:
+                self.kill()
+                what = "ended at once" if ended else f"did not listen within {_START_SECONDS:.0f} s"
+                raise BrokerError(f"{Path(self._command[0]).name} {what} (log {self._log}): {self._last_words()}")
+            await asyncio.sleep(0.01)
+
+    def _launch(self) -> None:
+        # A session of its own: Ctrl-C reaches us, and we stop the broker after its clients.
+        with self._log.open("ab") as out:
+            try:
+                child = subprocess.Popen(
+                    self._command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
+                )
+            except OSError as error:
+                raise BrokerError(f"cannot start {self._command[0]}: {error}") from error
+        self._child = child
+        atexit.register(self.kill)
+        self._guard = subprocess.Popen(
+            ["/bin/sh", "-c", _GUARD, "broker-guard", str(child.pid)], stdin=subprocess.PIPE, start_new_session=True
+        )
+        _raise_open_files(child.pid)
+
+    def _output(self) -> str:
+        with self._log.open("rb") as file:
+            file.seek(self._offset)
+            return file.read().decode(errors="replace")
+
+    def _last_words(self) -> str:
+        return " | ".join(self._output().strip().splitlines()[-3:]) or "it said nothing"
+
+    async def stop(self, timeout: float = 5.0) -> None:
+        """Ask the process to end, and kill it if it does not."""
+        if self._child is not None and self._child.poll() is None:
+            self._child.send_signal(signal.SIGTERM)
+            try:
+                await asyncio.to_thread(self._child.wait, timeout)
+            except subprocess.TimeoutExpired:
+                self._child.kill()
+        self.kill()
+
+    def kill(self) -> None:
+        """End the process now, without a chance to write anything down."""
+        atexit.unregister(self.kill)
+        for process in (self._guard, self._child):
+            if process is not None:
+                process.kill()
+                process.wait()
+                if process.stdin is not None:
+                    process.stdin.close()
+        self._guard = None
+
+
+def _raise_open_files(pid: int) -> None:
+    """Lift the child's limit of open files, one a client, as far as it may go."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
+    try:
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (wanted, hard))
+    except OSError as error:  # it has just ended; `start` will say so
+        if not isinstance(error, (ProcessLookupError, PermissionError)):
+            raise

@@ -1,0 +1,98 @@
+"""`auricle fleet`: emulate a fleet."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from auricle_fleet.live import View, percent
+from auricle_fleet.run import FleetRun, prepare_folder
+from auricle_fleet.settings import FleetSettings
+
+app = typer.Typer(no_args_is_help=True)
+
+DEFAULTS = FleetSettings()
+
+
+@app.callback()
+def fleet() -> None:
+    """Emulate a fleet: real speech, real agents, a real broker, a real coordinator."""
+
+
+def _option(name: str, text: str, *flags: str) -> Any:
+    return typer.Option(getattr(DEFAULTS, name), *flags, help=text)
+
+
+@app.command()
+def run(
+    data: str = _option("data", "synthetic, speech-commands, or a folder <word>/<speaker>_nohash_<n>.(wav|flac)."),
+    words: str = _option("words", "a,b,c, gsc12, gsc35, digits, or common:N for words with at least N clips."),
+    devices: int | None = _option("devices", "Number of devices, each with one speaker's clips [all that qualify]."),
+    min_clips: int = _option("min_clips", "A speaker with fewer clips is no device and counts as unseen."),
+    unseen: int | None = _option("unseen", "Speakers held out wholly, besides those under --min-clips."),
+    takes: int = _option("takes", "Synthetic speech: takes of each word by each speaker."),
+    rounds: int = _option("rounds", "Rounds to run."),
+    participation: float = _option("participation", "Share of the devices invited to a round."),
+    quorum: float = _option("quorum", "Share of the invited that is enough to close a round that has waited."),
+    deadline: float = _option("deadline", "Seconds after which a round closes."),
+    rule: str | None = _option("rule", "fedavg, lpa, fedvsa or lpa+fedvsa [the preset's]."),
+    mode: str = _option("mode", "mutual, or supervised: the plug-in alone on labels (the FedAvg baseline)."),
+    local: str = _option("local", "Local model: crnn-base, -wide, -deep, -stacked, -lite, a,b,c in turn, or mixed."),
+    preset: str = _option("preset", "practical, or paper for FedMLAC's own settings."),
+    codec: str = _option("codec", "How updates travel: float32 or float16."),
+    central: bool = _option("central", "Also train the same clips centrally: the ceiling.", "--central"),
+    central_epochs: int = _option("central_epochs", "Epochs of the central training."),
+    seed: int = _option("seed", "Decides speech, split, initial weights and every draw."),
+    port: int = _option("port", "Port of the broker on loopback; 0 takes a free one."),
+    broker: str | None = _option("broker", "Use this broker, mqtt://user:password@host:port, not one of our own."),
+    out: Path | None = typer.Option(None, help="Folder for the results [runs/<date and time>]."),
+    resume: bool = typer.Option(False, "--resume", help="Go on with the run in --out, with the settings it began with."),
+    as_json: bool = typer.Option(False, "--json", help="Print a JSON object a round and the summary, nothing else."),
+) -> int:
+    """Train a shared keyword model on many emulated devices and leave a report."""
+    folder = out if out is not None else Path("runs") / time.strftime("%Y%m%d-%H%M%S")
+    if resume:
+        settings = FleetSettings.load(folder)
+    else:
+        settings = FleetSettings(
+            data=data, words=words, devices=devices, min_clips=min_clips, unseen=unseen, takes=takes, rounds=rounds,
+            participation=participation, quorum=quorum, deadline=deadline, rule=rule, mode=mode, local=local,
+            preset=preset, codec=codec, central=central, central_epochs=central_epochs, seed=seed, port=port,
+            broker=broker,
+        )  # fmt: skip
+    prepare_folder(settings, folder, resume=resume)
+    with View(as_json=as_json) as view:
+        summary = asyncio.run(_interruptible(FleetRun(settings, folder, view)))
+        view.result(summary)
+    return _conclude(summary, folder, as_json)
+
+
+async def _interruptible(fleet_run: FleetRun) -> dict[str, Any]:
+    """Run until the end or the first Ctrl-C or SIGTERM, which ends it cleanly."""
+    task = asyncio.ensure_future(fleet_run.run())
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, task.cancel)
+    try:
+        return await task
+    except asyncio.CancelledError as error:
+        raise KeyboardInterrupt from error
+
+
+def _conclude(summary: dict[str, Any], folder: Path, as_json: bool) -> int:
+    if not as_json:
+        ceiling = summary["central_accuracy_unseen"]
+        typer.echo(
+            f"Plug-in on unseen speakers: {percent(summary['plugin_accuracy_unseen'])}"
+            + (f" (central ceiling {percent(ceiling)})" if ceiling is not None else "")
+            + f"; local models on their own held-out clips: {percent(summary['personal_accuracy'])}."
+        )
+        typer.echo(f"Report: {folder / 'report.html'}")
+        if summary["interrupted"]:
+            typer.echo(f"Interrupted after round {summary['rounds']}. Go on with: auricle fleet run --resume --out {folder}")
+    return 130 if summary["interrupted"] else 0

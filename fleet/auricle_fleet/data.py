@@ -1,0 +1,102 @@
+"""From settings to speech: what the devices hear and what the unseen speakers say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auricle.pack import Pack, load_pack
+from auricle_edge.augment import noise_energies
+from auricle_edge.clips import Clips, DeviceData, device_data
+from auricle_edge.features import LogMel
+from auricle_fleet import download
+from auricle_fleet.folder import load_folder
+from auricle_fleet.settings import FleetSettings
+from auricle_fleet.split import split_by_speaker
+from auricle_fleet.synthesis import SynthesisSettings, synthesise
+
+Progress = Callable[[str, int, int], None]
+"""What is being done, how much of it, of how much."""
+
+SYNTHETIC_DEVICES, SYNTHETIC_UNSEEN = 20, 12
+FEATURE_BATCH = 256
+
+
+@dataclass(frozen=True, eq=False)
+class FleetData:
+    """The speech of one run, as mel energies."""
+
+    pack: Pack
+    devices: tuple[tuple[str, DeviceData], ...]
+    """Speaker and clips of each device."""
+    unseen: Clips
+    """Clips of the speakers no device has."""
+    unseen_speakers: int
+    skipped: tuple[str, ...]
+    """Files that could not be read, with the reason."""
+
+    @property
+    def training_clips(self) -> int:
+        """Clips that the devices train on."""
+        return sum(len(data.train) for _, data in self.devices)
+
+
+def load_data(settings: FleetSettings, progress: Progress = lambda *_: None) -> FleetData:
+    """Get the speech of a run, split it by speaker and compute its mel energies.
+
+    Raises
+    ------
+    DataError, SettingsError
+        No such folder, no audio, a word with too few clips, more devices than speakers.
+    """
+    devices, unseen = settings.devices, settings.unseen
+    if settings.data == "synthetic":
+        devices = devices if devices is not None else SYNTHETIC_DEVICES
+        unseen = unseen if unseen is not None else SYNTHETIC_UNSEEN
+        spoken = SynthesisSettings(
+            words=settings.words, speakers=devices + unseen, takes=settings.takes, seed=settings.seed
+        )
+        speech = synthesise(spoken, lambda done, total: progress("synthesising speakers", done, total))
+    else:
+        root = Path(settings.data)
+        if settings.data == "speech-commands":
+            root = download.fetch(
+                progress=lambda done, total: progress("downloading Speech Commands", done, total),
+                unpacking=lambda done, total: progress("unpacking Speech Commands", done, total),
+            )
+        speech = load_folder(
+            root, settings.words, seed=settings.seed,
+            progress=lambda done, total: progress("reading clips", done, total),
+        )  # fmt: skip
+    split = split_by_speaker(
+        speech, devices=devices, min_clips=settings.min_clips, unseen=unseen, seed=settings.seed
+    )
+    pack = task_pack(speech.labels)
+    frontend = LogMel(pack.manifest.task)
+    noise = noise_energies(frontend, list(speech.noise))
+    parts = []
+    for i, device in enumerate(split.devices):
+        progress("computing features", i, len(split.devices) + 1)
+        data = device_data(frontend, speech.audio[device.clips], speech.targets[device.clips], noise, seed=i)
+        parts.append((device.speaker, data))
+    unseen_clips = Clips(_energies(frontend, speech.audio[split.unseen]), speech.targets[split.unseen])
+    return FleetData(pack, tuple(parts), unseen_clips, len(split.unseen_speakers), tuple(speech.skipped))
+
+
+def task_pack(labels: tuple[str, ...]) -> Pack:
+    """The shipped pack of these words, or the same models for other words."""
+    for name in ("gsc12", "digits", "gsc35"):
+        pack = load_pack(name)
+        if pack.labels == labels:
+            return pack
+    return load_pack("gsc35").with_labels(labels)
+
+
+def _energies(frontend: LogMel, audio: NDArray[np.int16]) -> NDArray[np.float32]:
+    parts = [frontend.energies(audio[i : i + FEATURE_BATCH]) for i in range(0, len(audio), FEATURE_BATCH)]
+    shape = (0, frontend.task.frames, frontend.task.frontend.mels)
+    return np.concatenate(parts) if parts else np.zeros(shape, np.float32)

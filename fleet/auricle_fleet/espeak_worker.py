@@ -1,0 +1,110 @@
+"""One synthetic speaker in one process: `python -m auricle_fleet.espeak_worker`, a job on stdin, samples on stdout.
+
+espeak-ng keeps its voice and its settings in global variables, so that every speaker gets a process. The job is a JSON
+object; the answer is the sample rate as a little-endian uint32 and then, for every utterance, its number of samples as
+a uint32 and the samples as int16. What goes wrong is one line on stderr and exit code 1. The C interface is that of
+https://github.com/espeak-ng/espeak-ng/blob/1.52.0/src/include/espeak-ng/speak_lib.h.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import struct
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import espeakng_loader
+
+_SYNCHRONOUS_RETRIEVAL = 2
+_DO_NOT_EXIT = 0x8000
+_UTF8 = 1
+_PARAMETERS = {"rate": 1, "pitch": 3, "range": 4}
+_LONGEST_DATA_PATH = 140
+_CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
+
+
+class EspeakError(Exception):
+    """espeak-ng could not be loaded or refused a call."""
+
+
+def main(job_source: BinaryIO, answer: BinaryIO) -> None:
+    """Speak one job, `{"voice": ..., "utterances": [{"text", "rate", "pitch", "range"}, ...]}`, and answer."""
+    job = json.load(job_source)
+    with _data_path() as data:
+        library, rate = _start(data)
+        if library.espeak_SetVoiceByName(job["voice"].encode()):
+            raise EspeakError(f"espeak-ng has no voice {job['voice']}")
+        mouth = _Mouth(library)
+        answer.write(struct.pack("<I", rate))
+        for utterance in job["utterances"]:
+            samples = mouth.speak(utterance)
+            answer.write(struct.pack("<I", len(samples) // 2))
+            answer.write(samples)
+
+
+@contextmanager
+def _data_path() -> Iterator[str]:
+    """Give the path of espeak-ng's data, through a link where it is too long for espeak-ng's 160-byte buffer."""
+    path = espeakng_loader.get_data_path()
+    if len(os.fsencode(path)) <= _LONGEST_DATA_PATH:
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="auricle-", dir="/tmp") as folder:
+        link = Path(folder, "espeak-ng-data")
+        link.symlink_to(path)
+        yield str(link)
+
+
+def _start(data: str) -> tuple[Any, int]:
+    """Load the library and give it with its sample rate in Hz."""
+    try:
+        library = ctypes.CDLL(espeakng_loader.get_library_path())
+    except OSError as error:
+        raise EspeakError(f"the espeak-ng library cannot be loaded: {error}") from error
+    library.espeak_SetVoiceByName.argtypes = [ctypes.c_char_p]
+    library.espeak_Synth.argtypes = [
+        *(ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint, ctypes.c_int, ctypes.c_uint, ctypes.c_uint),
+        *(ctypes.c_void_p, ctypes.c_void_p),
+    ]
+    rate = int(library.espeak_Initialize(_SYNCHRONOUS_RETRIEVAL, 0, data.encode(), _DO_NOT_EXIT))
+    if rate <= 0:
+        raise EspeakError(f"espeak-ng found no data in {data}")
+    return library, rate
+
+
+class _Mouth:
+    """The callback that espeak-ng gives its samples to, kept alive as long as the library may call it."""
+
+    def __init__(self, library: Any) -> None:
+        self._library = library
+        self._spoken = bytearray()
+        self._callback = _CALLBACK(self._collect)
+        library.espeak_SetSynthCallback(self._callback)
+
+    def speak(self, utterance: dict[str, Any]) -> bytes:
+        """Speak one utterance and give its int16 samples."""
+        for name, number in _PARAMETERS.items():
+            self._library.espeak_SetParameter(number, utterance[name], 0)
+        self._spoken.clear()
+        text = utterance["text"].encode() + b"\0"
+        if self._library.espeak_Synth(text, len(text), 0, 0, 0, _UTF8, None, None):
+            raise EspeakError(f"espeak-ng would not speak {utterance['text']!r}")
+        return bytes(self._spoken)
+
+    def _collect(self, samples: int | None, count: int, _events: int | None) -> int:
+        if samples and count > 0:
+            self._spoken.extend(ctypes.string_at(samples, 2 * count))
+        return 0
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.stdin.buffer, sys.stdout.buffer)
+    except EspeakError as problem:
+        sys.exit(str(problem))

@@ -1,0 +1,189 @@
+"""`report.html`: one file with curves and tables that opens without a network."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from auricle.files import write_durably
+from auricle_fleet.live import duration, percent, size
+
+WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 720, 300, 52, 36, 14, 14
+
+STYLE = """
+:root { color-scheme: light dark; --ink: #1c2330; --soft: #5c6675; --line: #d8dde5; --paper: #ffffff; --card: #f5f7fa;
+  --a: #0b62c4; --b: #c2500a; --c: #5c6675; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e8ecf2; --soft: #9aa5b5; --line: #39424f; --paper: #14181f;
+  --card: #1d232c; --a: #6cb2ff; --b: #ffa25e; --c: #9aa5b5; } }
+body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 60rem;
+  margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.5rem; margin-bottom: .2rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
+p.lead { color: var(--soft); margin-top: 0; }
+.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); gap: .7rem; }
+.card { background: var(--card); border-radius: .5rem; padding: .7rem .9rem; }
+.card b { display: block; font-size: 1.35rem; } .card span { color: var(--soft); font-size: .85rem; }
+svg { width: 100%; height: auto; } svg text { fill: var(--soft); font-size: 12px; } .grid { stroke: var(--line); }
+.axis { stroke: var(--soft); } .scroll { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; font-size: .9rem; } th { text-align: right; color: var(--soft); }
+td { text-align: right; border-top: 1px solid var(--line); padding: .15rem .5rem; font-variant-numeric: tabular-nums; }
+th:first-child, td:first-child { text-align: left; }
+"""
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Round numbers between two values, about five of them."""
+    span = (high - low) or 1.0
+    step = 10 ** math.floor(math.log10(span / 4))
+    step *= next(f for f in (1, 2, 5, 10) if span / (step * f) <= 5)
+    first = math.ceil(low / step - 1e-9)
+    return [i * step for i in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def chart(
+    title: str, series: Sequence[tuple[str, str, Sequence[tuple[float, float]]]], high: float, unit: str,
+    level: tuple[str, float] | None = None,
+) -> str:  # fmt: skip
+    """Draw lines over rounds as SVG.
+
+    Parameters
+    ----------
+    title
+        Read out to those who cannot see it.
+    series
+        Name, CSS colour and points (round, value) of each line.
+    high
+        Upper end of the value axis, which starts at 0.
+    unit
+        Written behind each value of the axis; `%` shows shares as percentages.
+    level
+        Name and height of a dashed line.
+    """
+    points = [p for _, _, line in series for p in line]
+    last = max((x for x, _ in points), default=1.0)
+
+    def x_of(x: float) -> float:
+        return LEFT + (WIDTH - LEFT - RIGHT) * (x - 1) / max(1.0, last - 1)
+
+    def y_of(y: float) -> float:
+        return HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * min(y, high) / high
+
+    parts = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{html.escape(title)}">']
+    for tick in _ticks(0, high):
+        shown = f"{100 * tick:.0f} %" if unit == "%" else f"{tick:g} {unit}"
+        y = y_of(tick)
+        parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        parts.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{shown}</text>')
+    for tick in sorted({1, *(int(t) for t in _ticks(1, last) if 1 <= t <= last)}):
+        parts.append(f'<text x="{x_of(tick):.1f}" y="{HEIGHT - 14}" text-anchor="middle">{tick}</text>')
+    parts.append(f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 1}" text-anchor="end">round</text>')
+    if level is not None:
+        y = y_of(level[1])
+        parts.append(
+            f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="var(--c)" stroke-dasharray="6 5"/>'
+        )
+        parts.append(f'<text x="{LEFT + 6}" y="{y - 5:.1f}">{html.escape(level[0])}</text>')
+    for i, (name, colour, line) in enumerate(series):
+        path = " ".join(f"{x_of(x):.1f},{y_of(y):.1f}" for x, y in line)
+        dots = "".join(f'<circle cx="{x_of(x):.1f}" cy="{y_of(y):.1f}" r="2.2" fill="{colour}"/>' for x, y in line)
+        parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>{dots}')
+        x, y = WIDTH - RIGHT - 190, HEIGHT - BOTTOM - 12 - 18 * (len(series) - 1 - i)
+        parts.append(f'<line x1="{x}" x2="{x + 22}" y1="{y}" y2="{y}" stroke="{colour}" stroke-width="3"/>')
+        parts.append(f'<text x="{x + 28}" y="{y + 4}">{html.escape(name)}</text>')
+    return "".join([*parts, "</svg>"])
+
+
+def _points(rounds: Sequence[Mapping[str, Any]], key: str) -> list[tuple[float, float]]:
+    return [(r["round"], r[key]) for r in rounds if r.get(key) is not None]
+
+
+def _cards(summary: Mapping[str, Any]) -> str:
+    central = summary["central_accuracy_unseen"]
+    cards = [
+        ("plug-in, unseen speakers", percent(summary["plugin_accuracy_unseen"])),
+        ("local models, own held-out clips", percent(summary["personal_accuracy"])),
+        *([("central ceiling", percent(central))] if central is not None else []),
+        ("devices", str(summary["devices"])),
+        ("rounds", f"{summary['rounds']} of {summary['rounds_planned']}"),
+        ("time", duration(summary["seconds"])),
+        ("sent up / down", f"{size(summary['bytes_up'])} / {size(summary['bytes_down'])}"),
+    ]
+    return "".join(f'<div class="card"><b>{html.escape(v)}</b><span>{html.escape(k)}</span></div>' for k, v in cards)
+
+
+def _left_out(rounds: Sequence[Mapping[str, Any]]) -> str:
+    """How often the rule left each device out of a layer, over all rounds."""
+    counts: dict[str, dict[str, int]] = {}
+    for r in rounds:
+        for layer, names in r.get("kept", {}).items():
+            for name in names:
+                counts.setdefault(name, {}).setdefault(layer, 0)
+                counts[name][layer] += 1
+    if not counts:
+        return "<p>The rule left nobody out.</p>"
+    layers = sorted({layer for row in counts.values() for layer in row})
+    head = "".join(f"<th>{html.escape(layer)}</th>" for layer in layers)
+    rows = "".join(
+        f"<tr><td>{html.escape(name)}</td>" + "".join(f"<td>{row.get(layer, 0)}</td>" for layer in layers) + "</tr>"
+        for name, row in sorted(counts.items())
+    )
+    return f'<div class="scroll"><table><tr><th>device</th>{head}</tr>{rows}</table></div>'
+
+
+def _rounds(rounds: Sequence[Mapping[str, Any]]) -> str:
+    head = "".join(
+        f"<th>{name}</th>" for name in ("round", "unseen", "personal", "loss", "counted", "up", "down", "seconds")
+    )
+    rows = "".join(
+        f"<tr><td>{r['round']}</td><td>{percent(r['plugin_accuracy_unseen'])}</td>"
+        f"<td>{percent(r['personal_accuracy'])}</td><td>{_number(r['inference_loss'])}</td>"
+        f"<td>{r['counted']}/{r['invited']}</td><td>{size(r['bytes_up'])}</td><td>{size(r['bytes_down'])}</td>"
+        f"<td>{r['seconds']:.1f}</td></tr>"
+        for r in rounds
+    )
+    return f'<div class="scroll"><table><tr>{head}</tr>{rows}</table></div>'
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def render(summary: Mapping[str, Any], rounds: Sequence[Mapping[str, Any]]) -> str:
+    """The whole page."""
+    central = summary["central_accuracy_unseen"]
+    accuracy = chart(
+        "Accuracy by round",
+        [
+            ("plug-in, unseen speakers", "var(--a)", _points(rounds, "plugin_accuracy_unseen")),
+            ("local models, mean", "var(--b)", _points(rounds, "personal_accuracy")),
+        ],
+        1.0, "%", None if central is None else (f"central {percent(central)}", central),
+    )  # fmt: skip
+    losses = _points(rounds, "inference_loss")
+    loss = chart(
+        "Inference loss by round", [("plug-in, devices' clips", "var(--a)", losses)],
+        max((y for _, y in losses), default=1.0) * 1.05 or 1.0, "",
+    )  # fmt: skip
+    words = ", ".join(summary["words"])
+    lead = (
+        f"{summary['devices']} devices, {summary['training_clips']} training clips, rule {summary['rule']}, preset "
+        f"{summary['preset']}, seed {summary['seed']}. Judged on {summary['unseen_clips']} clips of "
+        f"{summary['unseen_speakers']} speakers no device has." + (" Interrupted." if summary["interrupted"] else "")
+    )
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"><title>Auricle fleet run</title>'
+        f"<style>{STYLE}</style></head><body><h1>Fleet run</h1><p class='lead'>{html.escape(lead)}</p>"
+        f'<div class="cards">{_cards(summary)}</div><h2>Accuracy</h2>{accuracy}<h2>Inference loss</h2>{loss}'
+        f"<h2>Words</h2><p>{html.escape(words)}</p>"
+        f"<h2>Left out of a layer, rounds</h2>{_left_out(rounds)}<h2>Rounds</h2>{_rounds(rounds)}</body></html>\n"
+    )
+
+
+def write_report(folder: Path, summary: Mapping[str, Any], rounds: Sequence[Mapping[str, Any]]) -> Path:
+    """Write `report.html` into a run's folder and return its path."""
+    path = folder / "report.html"
+    write_durably(path, render(summary, rounds).encode())
+    return path

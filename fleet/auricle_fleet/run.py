@@ -1,0 +1,267 @@
+"""A fleet run: broker, coordinator and N real agents in one command, watched round by round."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from safetensors.numpy import save
+
+from auricle import __version__
+from auricle.errors import AuricleError, StorageError
+from auricle.files import describe, write_durably
+from auricle.mqtt import BrokerAddress
+from auricle.pack import pack_bytes
+from auricle.tensors import Flat
+from auricle_cloud.coordinator import NAME, Coordinator, RoundDone, RunSettings
+from auricle_cloud.presets import Preset, get_preset
+from auricle_edge.agent import Agent, AgentSettings
+from auricle_edge.features import LogMel
+from auricle_edge.runtimes import StepRuntime, accuracy
+from auricle_edge.train import Trainer
+from auricle_fleet.broker import connect_broker, start_broker
+from auricle_fleet.central import train_centrally
+from auricle_fleet.data import FleetData, load_data
+from auricle_fleet.live import View
+from auricle_fleet.metrics import Metrics, write_summary
+from auricle_fleet.report import write_report
+from auricle_fleet.settings import FleetSettings
+
+FLEET = "emulated"
+NEEDED_BYTES = 64 << 20
+"""Free space a run asks for besides what its devices keep."""
+
+
+@dataclass
+class Progress:
+    """What the watcher adds up over the rounds."""
+
+    began: float
+    earlier_seconds: float
+    earlier_up: int
+    earlier_down: int
+    personal: dict[str, float]
+    """Newest personal accuracy of each device."""
+
+
+def preset_of(settings: FleetSettings) -> Preset:
+    """The preset with what the command line changes in it."""
+    preset = get_preset(settings.preset)
+    plan = msgspec.structs.replace(preset.plan, mode=settings.mode, codec=settings.codec)
+    rule = settings.rule or preset.rule
+    options = preset.rule_options if rule == preset.rule else {}
+    return replace(preset, plan=plan, rule=rule, rule_options=options)
+
+
+def prepare_folder(settings: FleetSettings, out: Path, *, resume: bool) -> None:
+    """Make a run's folder, or accept the one to go on with.
+
+    Raises
+    ------
+    StorageError
+        It holds another run, cannot be written, or its disk is nearly full.
+    """
+    if not resume and (out / "settings.json").exists():
+        raise StorageError(f"{out} already holds a run: add --resume to go on with it, or choose another --out.")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(out).free
+    except OSError as error:
+        raise StorageError(describe(error, out)) from error
+    if free < NEEDED_BYTES:
+        raise StorageError(
+            f"The disk that holds {out} has {free >> 20} MiB free and a run needs {NEEDED_BYTES >> 20}: "
+            "free some space or choose another --out."
+        )
+    if not resume:
+        settings.save(out)
+
+
+class FleetRun:
+    """One run, from data to report.
+
+    Parameters
+    ----------
+    settings
+        What to run.
+    out
+        Where results and state go.
+    view
+        Where to show it.
+    """
+
+    def __init__(self, settings: FleetSettings, out: Path, view: View) -> None:
+        self.settings, self.out, self.view = settings, out, view
+        self.metrics = Metrics(out)
+        self.agents: list[Agent] = []
+        self.central: float | None = None
+
+    async def run(self) -> dict[str, Any]:
+        """Do everything; returns the summary. Cancelling keeps what was done."""
+        data = await asyncio.to_thread(load_data, self.settings, self.view.step)
+        self.data, self.runtime = data, StepRuntime(data.pack)
+        self.features = LogMel(data.pack.manifest.task).finish(data.unseen.energies)
+        self.view.say(
+            f"{len(data.devices)} devices with {data.training_clips} training clips of {len(data.pack.labels)} words; "
+            f"{len(data.unseen)} clips of {data.unseen_speakers} unseen speakers"
+            + (f"; {len(data.skipped)} unreadable files skipped" if data.skipped else "")
+        )
+        interrupted = False
+        try:
+            await self._federate(data)
+            if self.settings.central:
+                self.central = await self._train_centrally(data)
+        except asyncio.CancelledError:
+            interrupted = True
+        return self._finish(data, interrupted)
+
+    async def _train_centrally(self, data: FleetData) -> float:
+        epochs, seed = self.settings.central_epochs, self.settings.seed
+        return await asyncio.to_thread(
+            train_centrally, data, self.runtime, epochs, seed,
+            lambda done, total: self.view.step("training centrally", done, total),
+        )  # fmt: skip
+
+    async def _federate(self, data: FleetData) -> None:
+        names = [f"dev-{i:03d}" for i in range(len(data.devices))]
+        done = self.metrics.last or {}
+        self.progress = Progress(
+            time.monotonic(), done.get("seconds_total", 0.0), done.get("bytes_up", 0), done.get("bytes_down", 0), {}
+        )
+        async with contextlib.AsyncExitStack() as stack:
+            address = await self._broker(stack, names)
+            workers = stack.enter_context(ThreadPoolExecutor(os.cpu_count() or 1, "train"))
+            run = RunSettings(
+                fleet=FLEET, broker=address(NAME), folder=self.out / "state" / "coordinator",
+                rounds=self.settings.rounds, preset=preset_of(self.settings),
+                participation=self.settings.participation, quorum=self.settings.quorum,
+                deadline=self.settings.deadline, devices=len(names), seed=self.settings.seed,
+            )  # fmt: skip
+            coordinator = Coordinator(run, data.pack, self._watch)
+            self._make_agents(names, address, coordinator.identity.public, workers)
+            tasks = [asyncio.create_task(agent.run()) for agent in self.agents]
+            stack.push_async_callback(_cancel_all, tasks)
+            await _first_failure(coordinator.run(), tasks)
+
+    async def _broker(
+        self, stack: contextlib.AsyncExitStack, names: list[str]
+    ) -> Callable[[str], BrokerAddress]:
+        if self.settings.broker is not None:
+            shared = await connect_broker(self.settings.broker)
+            return lambda _name: shared
+        users = {name: secrets.token_urlsafe(16) for name in (NAME, *names)}
+        folder = self.out / "state"
+        self.broker = await stack.enter_async_context(
+            await start_broker(folder, users, fleet=FLEET, port=self.settings.port)
+        )
+        self.view.say(f"broker: {self.broker.kind} on 127.0.0.1:{self.broker.port}")
+        return self.broker.address
+
+    def _make_agents(
+        self, names: list[str], address: Callable[[str], BrokerAddress], coordinator: bytes,
+        workers: ThreadPoolExecutor,
+    ) -> None:  # fmt: skip
+        kinds = self.settings.architectures()
+        for i, (name, (_, clips)) in enumerate(zip(names, self.data.devices, strict=True)):
+            folder = self.out / "state" / "devices" / name
+            settings = AgentSettings(name, FLEET, address(name), folder, coordinator)
+            trainer = Trainer(self.runtime, kinds[i % len(kinds)], clips, self.settings.seed * 100_003 + i)
+            self.agents.append(Agent(settings, trainer, workers))
+
+    async def _watch(self, done: RoundDone) -> None:
+        """After every round: judge the model on unseen speakers, write and show a line."""
+        judged = await asyncio.to_thread(self._judge, done.model)
+        p = self.progress
+        for row in done.report.get("updates", []):
+            if row["personal_accuracy"] is not None:
+                p.personal[row["device"]] = row["personal_accuracy"]
+        elapsed = time.monotonic() - p.began
+        per_round = (p.earlier_seconds + elapsed) / done.number
+        self.metrics.add({
+            "round": done.number, "rounds": done.rounds, "state": done.state,
+            "plugin_accuracy_unseen": judged, "personal_accuracy": _mean(list(p.personal.values())),
+            "invited": done.invited, "counted": done.counted, "seconds": round(done.seconds, 3),
+            "seconds_total": round(p.earlier_seconds + elapsed, 3),
+            "seconds_left": round(per_round * (done.rounds - done.number), 1),
+            "bytes_up": p.earlier_up + sum(a.link.counters.bytes_sent for a in self.agents),
+            "bytes_down": p.earlier_down + sum(a.link.counters.bytes_received for a in self.agents),
+            "inference_loss": _mean([r["loss"] for r in done.report.get("updates", []) if r["loss"] is not None]),
+            "kept": _kept(done.report.get("layers", [])),
+        })  # fmt: skip
+        last = self.metrics.last
+        assert last is not None
+        self.view.round(last)
+        write_durably(self.out / "model.safetensors", self._safetensors(done))
+
+    def _judge(self, model: Flat) -> float | None:
+        return accuracy(self.runtime.logits(self.data.pack.manifest.plugin, model, self.features), self.data.unseen.targets)
+
+    def _safetensors(self, done: RoundDone) -> bytes:
+        table = self.data.pack.plugin_table
+        tensors = {s.name: np.ascontiguousarray(table.tensor(done.model, s.name)) for s in table.specs}
+        notes = {"pack": self.data.pack.identity, "labels": ",".join(self.data.pack.labels), "round": str(done.number)}
+        return save(tensors, metadata=notes)
+
+    def _finish(self, data: FleetData, interrupted: bool) -> dict[str, Any]:
+        last = self.metrics.last or {}
+        write_durably(self.out / "pack.tar.zst", pack_bytes(data.pack))
+        summary = {
+            "plugin_accuracy_unseen": last.get("plugin_accuracy_unseen"),
+            "personal_accuracy": last.get("personal_accuracy"),
+            "central_accuracy_unseen": self.central,
+            "devices": len(data.devices), "rounds": last.get("round", 0), "rounds_planned": self.settings.rounds,
+            "interrupted": interrupted, "seconds": last.get("seconds_total", 0.0),
+            "bytes_up": last.get("bytes_up", 0), "bytes_down": last.get("bytes_down", 0),
+            "words": list(data.pack.labels), "training_clips": data.training_clips,
+            "unseen_clips": len(data.unseen), "unseen_speakers": data.unseen_speakers,
+            "skipped_files": len(data.skipped), "rule": self.settings.rule or get_preset(self.settings.preset).rule,
+            "preset": self.settings.preset, "seed": self.settings.seed, "pack": data.pack.identity,
+            "version": __version__,
+        }  # fmt: skip
+        write_summary(self.out, summary)
+        write_report(self.out, summary, self.metrics.rounds)
+        return summary
+
+
+def _mean(values: list[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def _kept(layers: list[dict[str, Any]]) -> dict[str, list[str]]:
+    """Who was left out of which layer."""
+    return {layer["layer"]: sorted([*layer["pruned_low"], *layer["pruned_high"]]) for layer in layers}
+
+
+async def _cancel_all(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _first_failure(main: Awaitable[None], others: list[asyncio.Task[None]]) -> None:
+    """Wait for `main`; when one of the others fails before, raise its error."""
+    work = asyncio.ensure_future(main)
+    try:
+        while not work.done():
+            finished, _ = await asyncio.wait({work, *others}, return_when=asyncio.FIRST_COMPLETED)
+            for task in finished - {work}:
+                error = task.exception()
+                if error is not None:
+                    raise AuricleError(f"An agent stopped: {error}") from error
+                others.remove(task)  # type: ignore[arg-type]
+        work.result()
+    finally:
+        if not work.done():
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)

@@ -1,0 +1,78 @@
+"""Everything a fleet run is told, kept beside its results so that it can go on and be repeated."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from auricle.errors import SettingsError, StorageError, nearest
+from auricle.files import write_durably
+from auricle_cloud.presets import PRESETS, get_preset
+from auricle_cloud.rules import RULES
+
+LOCALS = ("crnn-base", "crnn-wide", "crnn-deep", "crnn-stacked", "crnn-lite")
+
+
+class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A fleet run. See `auricle fleet run --help` for what each is."""
+
+    data: str = "synthetic"
+    words: str = "gsc12"
+    devices: int | None = None
+    min_clips: int = 20
+    unseen: int | None = None
+    takes: int = 3
+    rounds: int = 20
+    participation: float = 1.0
+    quorum: float = 0.7
+    deadline: float = 300.0
+    rule: str | None = None
+    mode: str = "mutual"
+    local: str = "crnn-base"
+    preset: str = "practical"
+    central: bool = False
+    central_epochs: int = 150
+    codec: str = "float32"
+    seed: int = 0
+    port: int = 0
+    broker: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be run."""
+        get_preset(self.preset)
+        if self.rule is not None and self.rule not in RULES:
+            raise SettingsError(f'There is no rule "{self.rule}"; {nearest(self.rule, RULES)}')
+        if self.mode not in ("mutual", "supervised"):
+            raise SettingsError(f'There is no mode "{self.mode}"; {nearest(self.mode, ("mutual", "supervised"))}')
+        for name in self.architectures():
+            if name not in LOCALS:
+                raise SettingsError(f'There is no local model "{name}"; {nearest(name, (*LOCALS, "mixed"))}')
+        for option, value in (("rounds", self.rounds), ("takes", self.takes), ("central-epochs", self.central_epochs)):
+            if value < 1:
+                raise SettingsError(f"--{option} is {value}: it has to be at least 1.")
+        if not 0 < self.participation <= 1 or not 0 < self.quorum <= 1:
+            raise SettingsError("--participation and --quorum are shares: above 0, at most 1.")
+        if self.deadline <= 0 or self.seed < 0:
+            raise SettingsError("--deadline has to be above 0 seconds and --seed at least 0.")
+
+    def architectures(self) -> tuple[str, ...]:
+        """The local models that devices take in turn: `mixed` is all five, a comma separates a choice."""
+        return LOCALS if self.local == "mixed" else tuple(part.strip() for part in self.local.split(","))
+
+    def save(self, folder: Path) -> None:
+        """Keep the settings in a run's folder."""
+        write_durably(folder / "settings.json", msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n")
+
+    @classmethod
+    def load(cls, folder: Path) -> FleetSettings:
+        """Read the settings of an earlier run; StorageError when there is none in this folder."""
+        try:
+            return msgspec.json.decode((folder / "settings.json").read_bytes(), type=cls)
+        except OSError as error:
+            raise StorageError(f"{folder} holds no run to go on with (no settings.json in it).") from error
+        except msgspec.MsgspecError as error:
+            raise StorageError(f"{folder / 'settings.json'} is damaged: {error}.") from error
+
+
+__all__ = ["LOCALS", "PRESETS", "FleetSettings"]

@@ -1,0 +1,158 @@
+"""A set of labelled one-second clips in memory, each with its speaker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auricle.errors import DataError
+from auricle_edge.audio import CLIP_SAMPLES
+
+Progress = Callable[[int, int], None]
+"""Called with what is done and what there is to do in all."""
+
+FULL_SCALE = 32_768.0
+"""The int16 step count of a sample of 1.0."""
+
+_QUIET = 1e-3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SpeechSet:
+    """Clips of several speakers, labelled; arrays are read-only."""
+
+    labels: tuple[str, ...]
+    """What a target's number stands for."""
+
+    audio: NDArray[np.int16]
+    """(clips, 16000): mono, 16 kHz."""
+
+    targets: NDArray[np.int64]
+    """(clips,): places in `labels`."""
+
+    speakers: NDArray[np.int64]
+    """(clips,): places in `speaker_names`."""
+
+    speaker_names: tuple[str, ...]
+    """The speakers, by the alphabet; each has at least one clip."""
+
+    noise: tuple[NDArray[np.float32], ...] = ()
+    """Background recordings, (samples,) each at 16 kHz, of any length."""
+
+    skipped: tuple[str, ...] = ()
+    """What could not be used, each as a sentence that names the file and the reason."""
+
+    def __post_init__(self) -> None:
+        clips = len(self.audio)
+        if self.audio.shape != (clips, CLIP_SAMPLES) or self.audio.dtype != np.int16:
+            raise ValueError(f"audio must be (clips, {CLIP_SAMPLES}) int16, not {self.audio.shape} {self.audio.dtype}")
+        if self.targets.shape != (clips,) or self.speakers.shape != (clips,):
+            raise ValueError(f"{clips} clips need as many targets and speakers")
+        for array in (self.audio, self.targets, self.speakers):
+            array.setflags(write=False)
+        for recording in self.noise:
+            recording.setflags(write=False)
+
+    def __len__(self) -> int:
+        """Count the clips."""
+        return len(self.audio)
+
+    def waveforms(self, clips: NDArray[np.int64] | slice = slice(None)) -> NDArray[np.float32]:
+        """Give clips as (count, 16000) float32 with full scale at 1."""
+        return to_float(self.audio[clips])
+
+    def clips_per_speaker(self) -> NDArray[np.int64]:
+        """Count the clips of every speaker: (speakers,)."""
+        return np.bincount(self.speakers, minlength=len(self.speaker_names)).astype(np.int64)
+
+    def clips_per_label(self) -> dict[str, int]:
+        """Count the clips of every label."""
+        counts = np.bincount(self.targets, minlength=len(self.labels))
+        return dict(zip(self.labels, counts.tolist(), strict=True))
+
+
+def to_int16(audio: NDArray[np.float32]) -> NDArray[np.int16]:
+    """Round samples with full scale at 1 to 16 bits; what came from 16 bits comes back unchanged."""
+    return np.asarray(np.clip(np.rint(audio * FULL_SCALE), -FULL_SCALE, FULL_SCALE - 1), dtype=np.int16)
+
+
+def to_float(audio: NDArray[np.int16]) -> NDArray[np.float32]:
+    """Give 16-bit samples as float32 with full scale at 1."""
+    samples: NDArray[np.float32] = audio.astype(np.float32)
+    samples /= np.float32(FULL_SCALE)
+    return samples
+
+
+def build_speech_set(
+    labels: tuple[str, ...],
+    audio: NDArray[np.int16],
+    clip_labels: Sequence[str],
+    clip_speakers: Sequence[str],
+    *,
+    noise: Sequence[NDArray[np.float32]] = (),
+    skipped: Sequence[str] = (),
+) -> SpeechSet:
+    """Number labels and speakers and check that every label has a clip.
+
+    Parameters
+    ----------
+    labels
+        In the order that the model's outputs take.
+    audio
+        (clips, 16000).
+    clip_labels, clip_speakers
+        One a clip.
+
+    Raises
+    ------
+    DataError
+        A label has no clip.
+    """
+    place = {label: index for index, label in enumerate(labels)}
+    names = tuple(sorted(set(clip_speakers)))
+    speaker_place = {name: index for index, name in enumerate(names)}
+    missing = set(labels) - set(clip_labels)
+    if missing:
+        hint = f" (the first file skipped: {skipped[0]})" if skipped else ""
+        raise DataError(f'No clip of "{min(missing)}" could be used{hint}: leave it out of --words or add recordings.')
+    return SpeechSet(
+        labels=labels,
+        audio=audio,
+        targets=np.array([place[label] for label in clip_labels], dtype=np.int64),
+        speakers=np.array([speaker_place[name] for name in clip_speakers], dtype=np.int64),
+        speaker_names=names,
+        noise=tuple(noise),
+        skipped=tuple(skipped),
+    )
+
+
+def mean_word_clips(word_clips: int, words: int) -> int:
+    """Give how many clips `_unknown_` and `_silence_` get: as many as a word has on average, at least one."""
+    return max(1, round(word_clips / max(1, words)))
+
+
+def silence_clips(noise: Sequence[NDArray[np.float32]], count: int, rng: np.random.Generator) -> NDArray[np.int16]:
+    """Make clips in which nobody speaks.
+
+    Each is a random second of a random background recording, at a gain between 0 and 1 as in Warden 2018, section 5;
+    where there is none, it is white noise at about -60 dBFS.
+
+    Returns
+    -------
+    NDArray[np.int16]
+        (count, 16000), none of them all zeros.
+    """
+    long_enough = [recording for recording in noise if len(recording) >= CLIP_SAMPLES]
+    clips = np.empty((count, CLIP_SAMPLES), dtype=np.int16)
+    for clip in clips:
+        quiet = rng.standard_normal(CLIP_SAMPLES, dtype=np.float32) * np.float32(_QUIET)
+        if long_enough:
+            recording = long_enough[int(rng.integers(len(long_enough)))]
+            start = int(rng.integers(len(recording) - CLIP_SAMPLES + 1))
+            excerpt = recording[start : start + CLIP_SAMPLES] * np.float32(rng.uniform())
+            quiet = excerpt + quiet * np.float32(0.1)
+        clip[:] = to_int16(quiet)
+    return clips

@@ -1,0 +1,130 @@
+"""Who takes part and who is only measured on: speech divided by speaker, never by clip."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auricle.errors import DataError, SettingsError
+from auricle_fleet.speech import SpeechSet
+
+DEFAULT_MIN_CLIPS = 20
+"""A speaker with fewer clips is no device."""
+
+UNSEEN_FRACTION = 0.2
+"""Of the speakers that could be devices, held out when nothing else is asked for."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceClips:
+    """One emulated device: a speaker and all of that speaker's clips."""
+
+    speaker: str
+    """The speaker's name."""
+
+    clips: NDArray[np.int64]
+    """Places in the speech set, ascending."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FleetSplit:
+    """A speech set divided by speaker; nobody stands on two sides."""
+
+    devices: tuple[DeviceClips, ...]
+    """Who takes part, by the speaker's name."""
+
+    unseen: NDArray[np.int64]
+    """Clips of speakers that no device hears, ascending: the measure."""
+
+    unseen_speakers: tuple[str, ...]
+    """Whose clips these are."""
+
+    unused: tuple[str, ...]
+    """Speakers that are neither, since fewer devices were asked for than there could be."""
+
+    def training_clips(self) -> int:
+        """Count the clips of all devices."""
+        return sum(len(device.clips) for device in self.devices)
+
+
+def split_by_speaker(
+    speech: SpeechSet,
+    *,
+    devices: int | None = None,
+    min_clips: int = DEFAULT_MIN_CLIPS,
+    unseen: int | None = None,
+    seed: int = 0,
+) -> FleetSplit:
+    """Choose the devices and the speakers held out wholly.
+
+    Parameters
+    ----------
+    speech
+        The clips.
+    devices
+        How many devices; None for every speaker that may be one.
+    min_clips
+        A speaker with fewer clips is no device and counts as unseen.
+    unseen
+        How many of the other speakers are held out too. None holds out all that `devices` leaves over, and where
+        `devices` is None a fifth of them, at least one.
+    seed
+        Decides who is held out. The choice depends on the speakers' names, not on their order or their clips.
+
+    Raises
+    ------
+    SettingsError
+        A number is out of range.
+    DataError
+        Nobody has enough clips, there are more devices than speakers, or nobody is left to measure on.
+    """
+    _check_range(devices, min_clips, unseen)
+    enough = speech.clips_per_speaker() >= min_clips
+    able = [name for name, yes in zip(speech.speaker_names, enough, strict=True) if yes]
+    few = [name for name, yes in zip(speech.speaker_names, enough, strict=True) if not yes]
+    if not able:
+        most = int(speech.clips_per_speaker().max(initial=0))
+        raise DataError(f"No speaker has {min_clips} clips, the most is {most}: lower --min-clips to {most} or less.")
+    held, taken = _sizes(len(able), devices, min_clips, unseen, bool(few))
+    shuffled = [able[place] for place in np.random.default_rng(seed).permutation(len(able))]
+    unseen_speakers = tuple(sorted([*few, *shuffled[:held]]))
+    if not unseen_speakers:
+        raise DataError("No speaker is left to measure on: hold some out with --unseen 1 or more.")
+    return FleetSplit(
+        devices=tuple(DeviceClips(name, _clips_of(speech, (name,))) for name in sorted(shuffled[held : held + taken])),
+        unseen=_clips_of(speech, unseen_speakers),
+        unseen_speakers=unseen_speakers,
+        unused=tuple(sorted(shuffled[held + taken :])),
+    )
+
+
+def _check_range(devices: int | None, min_clips: int, unseen: int | None) -> None:
+    least = {"--devices": (devices, 1), "--min-clips": (min_clips, 1), "--unseen": (unseen, 0)}
+    for option, (value, low) in least.items():
+        if value is not None and value < low:
+            raise SettingsError(f"{option} is {value} and must be at least {low}.")
+
+
+def _sizes(able: int, devices: int | None, min_clips: int, unseen: int | None, few: bool) -> tuple[int, int]:
+    """Give how many speakers are held out and how many are devices."""
+    if unseen is None and devices is None:
+        held = max(1, round(UNSEEN_FRACTION * able))
+    elif unseen is None:
+        held = max(able - (devices or 0), 0 if few else 1)
+    else:
+        held = unseen
+    left = max(0, able - held)
+    wanted = left if devices is None else devices
+    if wanted > left or not wanted:
+        raise DataError(
+            f"There are more devices than speakers: of {able} with {min_clips} clips or more {held} are held out, "
+            f"which leaves {left} for --devices {max(wanted, 1)}: lower --devices, --unseen or --min-clips."
+        )
+    return held, wanted
+
+
+def _clips_of(speech: SpeechSet, names: tuple[str, ...]) -> NDArray[np.int64]:
+    places = [speech.speaker_names.index(name) for name in names]
+    return np.flatnonzero(np.isin(speech.speakers, places)).astype(np.int64)

@@ -1,0 +1,332 @@
+"""The default speech: synthesised by espeak-ng when a fleet starts, one process a speaker."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auricle.errors import DataError, SettingsError
+from auricle_edge.audio import CLIP_SAMPLES, SAMPLE_RATE, fit_clip, resample
+from auricle_fleet.speech import Progress, SpeechSet, build_speech_set, silence_clips, to_int16
+from auricle_fleet.words import ALL_WORDS, SILENCE, SPECIAL_LABELS, UNKNOWN, WORD_SETS, select_words
+
+ACCENTS = ("en", "en-029", "en-gb-scotland", "en-gb-x-gbclan", "en-gb-x-gbcwmd", "en-gb-x-rp", "en-us", "en-us-nyc")
+"""The kinds of English that espeak-ng speaks; en-shaw is left out, since it reads another alphabet."""
+
+LEFT_OUT_VARIANTS = frozenset(
+    {
+        *("f2", "f3", "f5", "Alicia", "sandro", "victor"),
+        *("whisper", "whisperf", "croak", "fast"),
+        *("Demonic", "UniRobot", "anikaRobot", "robosoft", *(f"robosoft{number}" for number in range(2, 9))),
+    }
+)
+"""Variants that are no voice of their own: without voicing, the same as no variant (`fast`), or a machine's."""
+
+SOURCE = "the synthetic speech"
+"""What messages call this data."""
+
+_INSTEAD = "name a folder of recordings with --data DIR instead"
+_WORKER_SECONDS = 120
+_SPOKEN_WORD = re.compile(r"[a-z]+(?:['-][a-z]+)*")
+_NOISE_KINDS = 4
+_NOISE_RECORDINGS = 8
+_NOISE_SECONDS = 5
+_SPEECH_RMS = 10 ** (-23 / 20)
+_SILENT_BELOW = 0.01
+_SHIFT_SAMPLES = int(0.15 * SAMPLE_RATE)
+_GAIN_DB = 6.0
+_PEAK = 0.98
+
+
+@dataclass(frozen=True, slots=True)
+class SynthesisSettings:
+    """What to synthesise; the same settings give the same bytes on one machine."""
+
+    words: str = "gsc35"
+    """As `select_words` takes it; words of one's own may be named, in small English letters."""
+
+    speakers: int = 64
+    """How many different speakers; the first n are the same whatever the number."""
+
+    takes: int = 3
+    """How often each speaker says each word, every time a little differently."""
+
+    snr_low: float = 0.0
+    """The loudest noise, in dB of speech over noise."""
+
+    snr_high: float = 20.0
+    """The softest noise, in dB of speech over noise."""
+
+    seed: int = 0
+    """Decides who speaks, how, and over which noise."""
+
+    def __post_init__(self) -> None:
+        for name, value in (("speakers", self.speakers), ("takes", self.takes)):
+            if value < 1:
+                raise SettingsError(f"{name} is {value} and must be at least 1.")
+        if self.seed < 0:
+            raise SettingsError(f"seed is {self.seed} and must not be negative.")
+        if not (np.isfinite([self.snr_low, self.snr_high]).all() and self.snr_low <= self.snr_high):
+            raise SettingsError(f"The noise range {self.snr_low} to {self.snr_high} dB must go from low to high.")
+
+
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """One synthetic speaker's way of speaking."""
+
+    accent: str
+    """An espeak-ng language."""
+
+    variant: str
+    """An espeak-ng voice variant: the vocal tract."""
+
+    rate: int
+    """Words a minute on average."""
+
+    pitch: int
+    """The average pitch, 0 to 100, around the variant's own at 50."""
+
+    pitch_range: int
+    """The liveliness, 0 to 100."""
+
+    @property
+    def name(self) -> str:
+        """The speaker's name: small letters, digits and hyphens."""
+        return re.sub(r"[^a-z0-9]+", "-", f"{self.accent}-{self.variant}".lower())
+
+
+def synthesise(settings: SynthesisSettings, progress: Progress | None = None) -> SpeechSet:
+    """Let every speaker say every word, and put each take into a second with noise, shift and gain.
+
+    The speech of a take has -23 dBFS RMS before a gain of up to 6 dB either way; the noise, white, pink, brown or
+    babble, lies `snr_low` to `snr_high` dB below it. `_unknown_` is spoken with the words not chosen and `_silence_`
+    is noise alone, both as often as a word.
+
+    Parameters
+    ----------
+    settings
+        What to synthesise.
+    progress
+        Called after every speaker with the speakers done and the speakers in all.
+
+    Raises
+    ------
+    SettingsError
+        A word cannot be spoken or there are fewer voices than speakers.
+    DataError
+        espeak-ng is not there or fails on this machine.
+    """
+    labels = _labels(settings)
+    voices = choose_voices(settings.speakers, settings.seed)
+    pool = background_noise(np.random.default_rng([settings.seed, 0]))
+    audio: list[NDArray[np.int16]] = []
+    clip_labels: list[str] = []
+    clip_speakers: list[str] = []
+
+    def speak(place: int) -> tuple[NDArray[np.int16], list[str]]:
+        return _speak_all(voices[place], labels, settings, pool, np.random.default_rng([settings.seed, 1, place]))
+
+    with ThreadPoolExecutor(os.cpu_count() or 1) as workers:
+        try:
+            for place, (clips, names) in enumerate(workers.map(speak, range(len(voices)))):
+                audio.append(clips)
+                clip_labels += names
+                clip_speakers += [voices[place].name] * len(names)
+                if progress:
+                    progress(place + 1, len(voices))
+        finally:
+            workers.shutdown(cancel_futures=True)
+    noise = background_noise(np.random.default_rng([settings.seed, 2]))
+    return build_speech_set(labels, np.concatenate(audio), clip_labels, clip_speakers, noise=noise)
+
+
+def choose_voices(count: int, seed: int) -> list[Voice]:
+    """Choose different speakers: every variant once in some accent, then every one again in another.
+
+    Raises
+    ------
+    SettingsError
+        There are fewer pairs of accent and variant than `count`.
+    DataError
+        espeak-ng is not installed.
+    """
+    variants = _variants()
+    most = len(variants) * len(ACCENTS)
+    if count > most:
+        raise SettingsError(f"There are {most} synthetic speakers and {count} were asked for: ask for fewer.")
+    rng = np.random.default_rng([seed, 3])
+    order = rng.permutation(len(variants))
+    first_accent = rng.integers(len(ACCENTS), size=len(variants))
+    voices = []
+    for place in range(count):
+        lap, turn = divmod(place, len(variants))
+        manner = np.random.default_rng([seed, 4, place])
+        voices.append(
+            Voice(
+                accent=ACCENTS[(int(first_accent[turn]) + lap) % len(ACCENTS)],
+                variant=variants[order[turn]],
+                rate=int(manner.integers(140, 201)),
+                pitch=int(manner.integers(30, 71)),
+                pitch_range=int(manner.integers(35, 66)),
+            )
+        )
+    return voices
+
+
+def background_noise(rng: np.random.Generator) -> tuple[NDArray[np.float32], ...]:
+    """Make recordings of white, pink, brown and babble noise, two of each, 5 seconds long, RMS 0.1.
+
+    The first three are noise with a power of 1, 1/f and 1/f^2 over 50 Hz; babble is six voices' worth of noise with the
+    long-term spectrum of speech, each swelling and fading at 2 to 6 syllables a second.
+    """
+    return tuple(_noise(number % _NOISE_KINDS, rng) for number in range(_NOISE_RECORDINGS))
+
+
+def _labels(settings: SynthesisSettings) -> tuple[str, ...]:
+    spec = settings.words
+    named = [] if spec in WORD_SETS or ":" in spec else [word.strip() for word in spec.split(",")]
+    own = [word for word in named if len(named) > 1 and _SPOKEN_WORD.fullmatch(word)]
+    clips = settings.speakers * settings.takes
+    labels = select_words(spec, dict.fromkeys([*ALL_WORDS, *own], clips), where=SOURCE, min_clips=1)
+    if UNKNOWN in labels and not set(ALL_WORDS) - set(labels):
+        raise SettingsError(f"{SOURCE.capitalize()} has no word left for {UNKNOWN}: take it out of --words.")
+    return labels
+
+
+def _variants() -> list[str]:
+    """List the variants that espeak-ng's data has, by name."""
+    if find_spec("espeakng_loader") is None:
+        raise DataError(f'Synthetic speech needs espeak-ng: pip install "auricle[fleet]", or {_INSTEAD}.')
+    import espeakng_loader
+
+    try:
+        folder = Path(espeakng_loader.get_data_path(), "voices", "!v")
+        variants = sorted({path.name for path in folder.iterdir()} - LEFT_OUT_VARIANTS)
+    except (OSError, RuntimeError) as error:
+        raise DataError(f"espeak-ng's voices are not where its wheel keeps them ({error}): {_INSTEAD}.") from error
+    if not variants:
+        raise DataError(f"There is no voice in {folder}: reinstall espeakng-loader, or {_INSTEAD}.")
+    return variants
+
+
+def _speak_all(
+    voice: Voice,
+    labels: tuple[str, ...],
+    settings: SynthesisSettings,
+    pool: tuple[NDArray[np.float32], ...],
+    rng: np.random.Generator,
+) -> tuple[NDArray[np.int16], list[str]]:
+    """Make one speaker's clips: (clips, 16000) and the label of each."""
+    spoken = [(label, label) for label in labels if label not in SPECIAL_LABELS for _ in range(settings.takes)]
+    if UNKNOWN in labels:
+        others = sorted(set(ALL_WORDS) - set(labels))
+        spoken += [(UNKNOWN, others[place]) for place in rng.integers(len(others), size=settings.takes)]
+    words = [word for _, word in spoken]
+    takes = _run_worker(voice, words, rng)
+    clips = [_mix(take, settings, pool, rng) for take in takes]
+    clip_labels = [label for label, _ in spoken]
+    if SILENCE in labels:
+        clips += list(silence_clips(pool, settings.takes, rng))
+        clip_labels += [SILENCE] * settings.takes
+    return np.stack(clips), clip_labels
+
+
+def _run_worker(voice: Voice, words: list[str], rng: np.random.Generator) -> Iterator[NDArray[np.float32]]:
+    """Give the words as this voice says them, (samples,) each at 16 kHz, without the silence around them."""
+    job = {"voice": f"{voice.accent}+{voice.variant}", "utterances": [_utterance(voice, word, rng) for word in words]}
+    command = [sys.executable, "-m", "auricle_fleet.espeak_worker"]
+    try:
+        answer = subprocess.run(
+            command,
+            input=json.dumps(job).encode(),
+            capture_output=True,
+            timeout=_WORKER_SECONDS,
+            check=True,
+            env={**os.environ, "PYTHONSAFEPATH": "1"},
+        ).stdout
+    except subprocess.CalledProcessError as error:
+        last_line = (error.stderr.decode(errors="replace").strip().splitlines() or [f"exit {error.returncode}"])[-1]
+        raise DataError(f"espeak-ng failed as {job['voice']} ({last_line}): {_INSTEAD}.") from error
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise DataError(f"espeak-ng did not speak as {job['voice']} ({error}): {_INSTEAD}.") from error
+    return _takes(answer, voice, words)
+
+
+def _utterance(voice: Voice, word: str, rng: np.random.Generator) -> dict[str, str | int]:
+    return {
+        "text": word,
+        "rate": round(voice.rate * float(rng.uniform(0.85, 1.15))),
+        "pitch": voice.pitch + int(rng.integers(-10, 11)),
+        "range": voice.pitch_range + int(rng.integers(-15, 16)),
+    }
+
+
+def _takes(answer: bytes, voice: Voice, words: list[str]) -> Iterator[NDArray[np.float32]]:
+    (rate,) = struct.unpack_from("<I", answer)
+    position = 4
+    for word in words:
+        (count,) = struct.unpack_from("<I", answer, position)
+        samples = np.frombuffer(answer, dtype="<i2", count=count, offset=position + 4)
+        position += 4 + 2 * count
+        loud = np.flatnonzero(np.abs(samples.astype(np.int32)) > _SILENT_BELOW * 32_768)
+        if not len(loud):
+            raise DataError(f'espeak-ng said nothing for "{word}" as {voice.name}: leave the word out of --words.')
+        yield resample(samples[loud[0] : loud[-1] + 1].astype(np.float32) / np.float32(32_768), rate, SAMPLE_RATE)
+
+
+def _mix(
+    speech: NDArray[np.float32],
+    settings: SynthesisSettings,
+    pool: tuple[NDArray[np.float32], ...],
+    rng: np.random.Generator,
+) -> NDArray[np.int16]:
+    """Put a word into a second of noise: (16000,)."""
+    speech = fit_clip(speech * np.float32(_SPEECH_RMS / _rms(speech)), min(len(speech), CLIP_SAMPLES))
+    spare = CLIP_SAMPLES - len(speech)
+    start = int(np.clip(spare // 2 + rng.integers(-_SHIFT_SAMPLES, _SHIFT_SAMPLES + 1), 0, spare))
+    recording = pool[int(rng.integers(len(pool)))]
+    cut = int(rng.integers(len(recording) - CLIP_SAMPLES + 1))
+    noise = recording[cut : cut + CLIP_SAMPLES]
+    noise_rms = _SPEECH_RMS * 10 ** (-rng.uniform(settings.snr_low, settings.snr_high) / 20)
+    clip = noise * np.float32(noise_rms / _rms(noise))
+    clip[start : start + len(speech)] += speech
+    clip *= np.float32(10 ** (rng.uniform(-_GAIN_DB, _GAIN_DB) / 20))
+    peak = float(np.abs(clip).max())
+    return to_int16(clip * np.float32(min(1.0, _PEAK / peak)))
+
+
+def _noise(kind: int, rng: np.random.Generator) -> NDArray[np.float32]:
+    length = _NOISE_SECONDS * SAMPLE_RATE
+    frequency = np.maximum(np.fft.rfftfreq(length, 1 / SAMPLE_RATE), 50.0)
+    if kind < 3:
+        sound = _shaped(frequency ** (-kind / 2), length, rng)
+    else:
+        speech_like = 1 / (1 + (frequency / 500) ** 1.5)
+        sound = np.sum([_shaped(speech_like, length, rng) * _syllables(length, rng) for _ in range(6)], axis=0)
+    return (sound * (0.1 / _rms(sound))).astype(np.float32)
+
+
+def _shaped(amplitude: NDArray[np.float64], length: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    return np.fft.irfft(np.fft.rfft(rng.standard_normal(length)) * amplitude, length)
+
+
+def _syllables(length: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Give an envelope between 0 and 1 that swells 2 to 6 times a second."""
+    seconds = np.arange(length) / SAMPLE_RATE
+    return np.asarray(0.5 + 0.5 * np.sin(2 * np.pi * (rng.uniform(2, 6) * seconds + rng.uniform())))
+
+
+def _rms(sound: NDArray[np.floating]) -> float:
+    return float(np.sqrt(np.mean(np.square(sound, dtype=np.float64))))

@@ -1,0 +1,512 @@
+"""The link against real brokers: what must arrive arrives, whatever happens to the connection or the handler."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from auricle.errors import BrokerError
+from auricle.mqtt import LinkSettings, Message, MqttLink, Will
+from auricle_fleet import broker_mosquitto
+from auricle_fleet.broker import Broker, Kind, start_broker
+from auricle_fleet.broker_mosquitto import find_mosquitto
+
+T = "auricle/1/f"
+UP = f"{T}/d/dev-a/up/upd"
+USERS = {"coordinator": "c-secret", "dev-a": "a-secret", "dev-b": "b-secret"}
+KINDS: list[Kind] = ["mosquitto", "amqtt"]
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> Kind:
+    return available(request.param)
+
+
+@pytest.fixture
+def mosquitto() -> Kind:
+    return available("mosquitto")
+
+
+def available(kind: Kind) -> Kind:
+    if kind == "mosquitto" and find_mosquitto() is None:
+        pytest.skip("mosquitto is not installed")
+    if kind == "amqtt" and find_spec("amqtt") is None:
+        pytest.skip("amqtt is not installed")
+    return kind
+
+
+def run(case: Callable[[Broker], Awaitable[None]], folder: Path, kind: Kind, *, persistence: bool = True) -> None:
+    async def whole() -> None:
+        async with await start_broker(folder, USERS, fleet="f", kind=kind, persistence=persistence) as broker:
+            await asyncio.wait_for(case(broker), 30)
+
+    asyncio.run(whole())
+
+
+def settings(broker: Broker, user: str, **changes: object) -> LinkSettings:
+    values = {"backoff_first": 0.05, "backoff_cap": 0.2, **changes}
+    return LinkSettings(broker.address(user), user, **values)  # type: ignore[arg-type]
+
+
+@asynccontextmanager
+async def link(broker: Broker, user: str, **changes: object) -> AsyncIterator[MqttLink]:
+    async with MqttLink(settings(broker, user, **changes)) as made:
+        await made.wait_connected(10)
+        yield made
+
+
+async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+    """Wait for something that makes no event of its own."""
+    deadline = asyncio.get_running_loop().time() + seconds
+    while not condition():
+        assert asyncio.get_running_loop().time() < deadline, "waited in vain"
+        await asyncio.sleep(0.005)
+
+
+class Inbound:
+    """A handler that remembers, and can be told to fail or to wait."""
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.failures = 0
+
+    async def __call__(self, message: Message) -> None:
+        self.messages.append(message)
+        if self.failures:
+            self.failures -= 1
+            raise ValueError("a handler that fails")
+        await self.gate.wait()
+
+    @property
+    def payloads(self) -> list[bytes]:
+        return [message.payload for message in self.messages]
+
+    async def count(self, number: int, seconds: float = 10.0) -> None:
+        await until(lambda: len(self.messages) >= number, seconds)
+
+
+class Proxy:
+    """A TCP relay in front of a broker that can break its connections."""
+
+    def __init__(self, port: int) -> None:
+        self._target = port
+        self._writers: list[asyncio.StreamWriter] = []
+        self._server: asyncio.Server | None = None
+
+    async def __aenter__(self) -> Proxy:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.port: int = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._server is not None
+        self._server.close()
+        self.sever()
+
+    def sever(self) -> None:
+        for writer in self._writers:
+            writer.transport.abort()
+        self._writers.clear()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self._target)
+        self._writers += [writer, there_writer]
+        await asyncio.gather(_pump(reader, there_writer), _pump(there_reader, writer))
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    except ConnectionError:
+        pass
+    writer.close()
+
+
+@asynccontextmanager
+async def severable(broker: Broker, user: str, **changes: object) -> AsyncIterator[tuple[MqttLink, Proxy]]:
+    async with Proxy(broker.port) as proxy:
+        port, broker.port = broker.port, proxy.port
+        made = MqttLink(settings(broker, user, **changes))
+        broker.port = port
+        async with made:
+            await made.wait_connected(10)
+            yield made, proxy
+
+
+def test_64_kb_at_qos_1_arrive_whole_and_in_order(tmp_path: Path, kind: Kind) -> None:
+    async def case(broker: Broker) -> None:
+        inbound = Inbound()
+        sent = [os.urandom(65536) for _ in range(50)]
+        async with link(broker, "coordinator") as coordinator, link(broker, "dev-a") as device:
+            await coordinator.subscribe(f"{T}/d/+/up/#", inbound)
+            await asyncio.gather(*(device.publish(UP, payload) for payload in sent))
+            await inbound.count(50)
+            assert device.counters.bytes_sent > 50 * 65536
+            assert coordinator.counters.bytes_received > 50 * 65536
+        assert inbound.payloads == sent
+
+    run(case, tmp_path, kind)
+
+
+def test_wrong_password_never_connects(tmp_path: Path, kind: Kind) -> None:
+    async def case(broker: Broker) -> None:
+        wrong = LinkSettings(broker.address("dev-a").as_user("dev-a", "b-secret"), "dev-a", backoff_first=0.05)
+        async with MqttLink(wrong) as thief:
+            await until(lambda: thief.last_error is not None)
+            with pytest.raises(BrokerError, match=r"refuses dev-a|hung up"):
+                await thief.wait_connected(0.3)
+            assert thief.counters.connections == 0
+
+    run(case, tmp_path, kind)
+
+
+def test_unacknowledged_publishes_survive_the_brokers_death(tmp_path: Path, kind: Kind) -> None:
+    """Retained, so that it does not matter which of the two links is back first."""
+
+    async def case(broker: Broker) -> None:
+        inbound = Inbound()
+        topics = {f"{T}/c/{i}" for i in range(25)}
+        async with link(broker, "coordinator") as coordinator, link(broker, "dev-a") as device:
+            await device.subscribe(f"{T}/c/#", inbound)
+            assert broker.pid is not None
+            os.kill(broker.pid, signal.SIGSTOP)
+            pending = [asyncio.create_task(coordinator.publish(topic, b"x", retain=True)) for topic in topics]
+            await until(lambda: coordinator.counters.messages_sent == 10)  # the others wait: 10 unacknowledged at most
+            broker.kill()
+            await until(lambda: not coordinator.connected and not device.connected)
+            await broker.restart()
+            await asyncio.gather(*pending)
+            await until(lambda: {message.topic for message in inbound.messages} == topics)
+            assert coordinator.counters.reconnects == device.counters.reconnects == 1
+
+    run(case, tmp_path, kind, persistence=False)
+
+
+def test_session_and_subscriptions_come_back_within_seconds_ten_times(tmp_path: Path, mosquitto: Kind) -> None:
+    async def case(broker: Broker) -> None:
+        inbound = Inbound()
+        async with link(broker, "coordinator") as coordinator, link(broker, "dev-a") as device:
+            await coordinator.subscribe(f"{T}/d/+/up/#", inbound)
+            for i in range(10):
+                broker.kill()
+                await until(lambda: not coordinator.connected and not device.connected)
+                await broker.restart()
+                await coordinator.wait_connected(10)
+                await device.publish(UP, b"%d" % i)
+                await inbound.count(i + 1)
+        assert inbound.payloads == [b"%d" % i for i in range(10)]
+
+    run(case, tmp_path, mosquitto, persistence=False)
+
+
+def test_a_failing_handler_is_counted_and_the_link_lives(tmp_path: Path, kind: Kind) -> None:
+    async def case(broker: Broker) -> None:
+        inbound = Inbound()
+        inbound.failures = 2
+        async with link(broker, "coordinator") as coordinator, link(broker, "dev-a") as device:
+            await coordinator.subscribe(f"{T}/d/+/up/#", inbound)
+            for payload in (b"1", b"2", b"3"):
+                await device.publish(UP, payload)
+            await inbound.count(3)
+            assert coordinator.counters.handler_errors == 2
+            assert coordinator.counters.connections == 1
+        assert inbound.payloads == [b"1", b"2", b"3"]
+
+    run(case, tmp_path, kind)
+
+
+def test_a_message_whose_handler_outlived_the_connection_comes_again(tmp_path: Path, mosquitto: Kind) -> None:
+    async def case(broker: Broker) -> None:
+        inbound = Inbound()
+        inbound.gate.clear()
+        async with severable(broker, "coordinator") as (coordinator, proxy), link(broker, "dev-a") as device:
+            await coordinator.subscribe(f"{T}/d/+/up/#", inbound)
+            await device.publish(UP, b"1")
+            await inbound.count(1)
+            proxy.sever()
+            await until(lambda: coordinator.counters.reconnects == 1)
+            inbound.gate.set()  # its acknowledgement would be for a connection that is gone
+            await inbound.count(2)
+            await device.publish(UP, b"2")
+            await inbound.count(3)
+            proxy.sever()
+            await until(lambda: coordinator.counters.reconnects == 2)
+            await device.publish(UP, b"3")
+            await inbound.count(4)
+        assert inbound.payloads == [b"1", b"1", b"2", b"3"]
+        assert inbound.messages[1].duplicate
+
+    run(case, tmp_path, mosquitto)
+
+
+def test_a_message_whose_handler_was_cancelled_comes_again(tmp_path: Path, mosquitto: Kind) -> None:
+    async def case(broker: Broker) -> None:
+        inbound, again = Inbound(), Inbound()
+        inbound.gate.clear()
+        async with link(broker, "dev-a") as device:
+            async with link(broker, "coordinator") as coordinator:
+                await coordinator.subscribe(f"{T}/d/+/up/#", inbound)
+                await device.publish(UP, b"1")
+                await inbound.count(1)
+                await coordinator.stop(timeout=0)
+            # The kept session delivers before anyone can subscribe: the handler has to be there first.
+            async with MqttLink(settings(broker, "coordinator"), handlers={f"{T}/d/+/up/#": again}):
+                await again.count(1)
+        assert again.payloads == [b"1"]
+
+    run(case, tmp_path, mosquitto)
+
+
+def test_a_handler_that_cancels_itself_is_asked_again(tmp_path: Path, mosquitto: Kind) -> None:
+    async def case(broker: Broker) -> None:
+        calls: list[bytes] = []
+
+        async def handle(message: Message) -> None:
+            calls.append(message.payload)
+            if len(calls) == 1:
+                raise asyncio.CancelledError
+
+        async with link(broker, "coordinator") as coordinator, link(broker, "dev-a") as device:
+            await coordinator.subscribe(f"{T}/d/+/up/#", handle)
+            await device.publish(UP, b"1")
+            await until(lambda: calls == [b"1", b"1"])
+
+    run(case, tmp_path, mosquitto)
+
+
+def test_oversize_is_refused_before_it_is_sent(tmp_path: Path, kind: Kind) -> None:
+    async def case(broker: Broker) -> None:
+        inbound = Inbound()
+        async with link(broker, "coordinator") as coordinator, link(broker, "dev-a") as device:
+            await coordinator.subscribe(f"{T}/d/+/up/#", inbound)
+            with pytest.raises(BrokerError, match="above the broker's maximum of 1048576"):
+                await device.publish(UP, bytes(1048576))
+            largest = 1048576 - 1 - 3 - 2 - len(UP) - 2 - (1 if broker.kind == "mosquitto" else 0)
+            await device.publish(UP, bytes(largest))
+            await inbound.count(1)
+            assert len(inbound.payloads[0]) == largest
+            assert device.counters.connections == 1
+
+    run(case, tmp_path, kind)
+
+
+def test_a_slow_handler_stops_the_reading_and_loses_nothing(tmp_path: Path, mosquitto: Kind) -> None:
+    async def case(broker: Broker) -> None:
+        inbound = Inbound()
+        inbound.gate.clear()
+        waiting: list[int] = []
+        async with (
+            link(broker, "coordinator", high_water=4, keepalive=2) as coordinator,
+            link(broker, "dev-a") as device,
+        ):
+            await coordinator.subscribe(f"{T}/d/+/up/#", inbound)
+            # With QoS 0 the broker does not wait for our acknowledgements: only TCP tells it to.
+            await asyncio.gather(*(device.publish(UP, b"%d" % i, qos=0) for i in range(300)))
+            began = asyncio.get_running_loop().time()
+            # More than twice the keepalive: a paused link must not be taken for dead, by itself or by the broker.
+            await until(lambda: asyncio.get_running_loop().time() - began > 4.5)
+            waiting.append(coordinator.waiting)
+            inbound.gate.set()
+            await inbound.count(300)
+            assert coordinator.counters.connections == 1
+        assert inbound.payloads == [b"%d" % i for i in range(300)]
+        assert waiting == [4]
+
+    run(case, tmp_path, mosquitto)
+
+
+def test_a_handler_may_publish_on_its_own_full_link(tmp_path: Path, kind: Kind) -> None:
+    """It waits for a PUBACK that lies behind unread messages: the link must go on reading."""
+
+    async def case(broker: Broker) -> None:
+        acks = Inbound()
+        async with link(broker, "coordinator", high_water=16) as coordinator, link(broker, "dev-a") as device:
+
+            async def answer(message: Message) -> None:
+                await coordinator.publish(f"{T}/d/dev-a/dn/ack", message.payload)
+
+            await coordinator.subscribe(f"{T}/d/+/up/#", answer)
+            await device.subscribe(f"{T}/d/dev-a/dn/#", acks)
+            await asyncio.gather(*(device.publish(UP, b"%d" % i, qos=0) for i in range(100)))
+            await until(lambda: {int(payload) for payload in acks.payloads} == set(range(100)))
+
+    run(case, tmp_path, kind)
+
+
+def test_what_a_flood_leaves_out_is_delivered_again(
+    tmp_path: Path, mosquitto: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that sends on without acknowledgements, as mosquitto 2.0.11 does by default, to a link with few places."""
+    configure = broker_mosquitto.configuration
+
+    def flooding(*args: Any, **options: Any) -> str:
+        return configure(*args, **options).replace("max_inflight_messages 1\n", "max_inflight_messages 20\n")
+
+    monkeypatch.setattr(broker_mosquitto, "configuration", flooding)
+
+    async def case(broker: Broker) -> None:
+        acks = Inbound()
+        async with link(broker, "coordinator", high_water=1) as coordinator, link(broker, "dev-a") as device:
+
+            async def answer(message: Message) -> None:
+                await coordinator.publish(f"{T}/d/dev-a/dn/ack", message.payload)
+
+            await coordinator.subscribe(f"{T}/d/+/up/#", answer)
+            await device.subscribe(f"{T}/d/dev-a/dn/#", acks)
+            await asyncio.gather(*(device.publish(UP, b"%d" % i) for i in range(200)))
+            await until(lambda: {int(payload) for payload in acks.payloads} == set(range(200)))
+            assert coordinator.counters.overflowed > 0
+
+    run(case, tmp_path, mosquitto)
+
+
+def test_nothing_acknowledged_is_lost_while_connections_break(tmp_path: Path, mosquitto: Kind) -> None:
+    async def case(broker: Broker) -> None:
+        inbound = Inbound()
+        async with (
+            severable(broker, "coordinator", high_water=4) as (coordinator, there),
+            severable(broker, "dev-a") as (device, here),
+        ):
+            await coordinator.subscribe(f"{T}/d/+/up/#", inbound)
+            sends = [asyncio.create_task(device.publish(UP, b"%d" % i)) for i in range(200)]
+            for done, proxy in enumerate([here, there, here, there, here, there]):
+                await until(lambda done=done: sum(send.done() for send in sends) > 20 * done)  # type: ignore[misc]
+                proxy.sever()
+            await asyncio.gather(*sends)
+            await until(lambda: {int(payload) for payload in inbound.payloads} == set(range(200)))
+            assert coordinator.counters.reconnects >= 1 and device.counters.reconnects >= 1
+
+    run(case, tmp_path, mosquitto)
+
+
+def test_cancelled_and_expired_publishes_are_not_sent(tmp_path: Path, mosquitto: Kind) -> None:
+    async def case(broker: Broker) -> None:
+        inbound = Inbound()
+        async with link(broker, "coordinator") as coordinator, link(broker, "dev-a") as device:
+            broker.kill()
+            await until(lambda: not device.connected and not coordinator.connected)
+            given_up = asyncio.create_task(device.publish(UP, b"cancelled"))
+            with pytest.raises(BrokerError, match="not acknowledged"):
+                await device.publish(UP, b"expired", expiry=0.05)
+            given_up.cancel()
+            kept = asyncio.create_task(coordinator.subscribe(f"{T}/d/+/up/#", inbound))
+            await broker.restart()
+            await kept
+            await device.publish(UP, b"kept", expiry=30)
+            await inbound.count(1)
+        assert inbound.payloads == [b"kept"]
+
+    run(case, tmp_path, mosquitto)
+
+
+def test_will_birth_and_goodbye(tmp_path: Path, kind: Kind) -> None:
+    async def case(broker: Broker) -> None:
+        inbound = Inbound()
+        state = f"{T}/d/dev-a/state"
+
+        async def birth(link: MqttLink) -> None:
+            await link.publish(state, b"online", retain=True)
+
+        async with link(broker, "coordinator") as coordinator, Proxy(broker.port) as proxy:
+            await coordinator.subscribe(f"{T}/d/+/state", inbound)
+            port, broker.port = broker.port, proxy.port
+            device = MqttLink(settings(broker, "dev-a", will=Will(state, b"offline")), on_connect=birth)
+            broker.port = port
+            async with device:
+                await inbound.count(1)
+                proxy.sever()
+                await inbound.count(3)
+            await inbound.count(4)
+        assert inbound.payloads == [b"online", b"offline", b"online", b"offline"]
+
+    run(case, tmp_path, kind)
+
+
+def test_a_failing_hook_is_counted(tmp_path: Path, mosquitto: Kind) -> None:
+    async def case(broker: Broker) -> None:
+        async def fail(link: MqttLink) -> None:
+            raise OSError("no state to tell")
+
+        async with MqttLink(settings(broker, "dev-a"), on_connect=fail) as device:
+            await until(lambda: device.counters.handler_errors == 1)
+            await device.publish(UP, b"still alive")
+
+    run(case, tmp_path, mosquitto)
+
+
+def test_unsubscribed_means_nothing_more_even_after_a_reconnect(tmp_path: Path, kind: Kind) -> None:
+    async def case(broker: Broker) -> None:
+        ups, states = Inbound(), Inbound()
+        async with severable(broker, "coordinator") as (coordinator, proxy), link(broker, "dev-a") as device:
+            await coordinator.subscribe(f"{T}/d/+/up/#", ups)
+            await coordinator.subscribe(f"{T}/d/+/state", states)
+            await coordinator.unsubscribe(f"{T}/d/+/up/#")
+            for i in range(2):
+                await device.publish(UP, b"unwanted")
+                await device.publish(f"{T}/d/dev-a/state", b"wanted")
+                await states.count(i + 1)
+                proxy.sever()
+                await until(lambda i=i: coordinator.counters.reconnects == i + 1)  # type: ignore[misc]
+            assert ups.messages == []
+            assert coordinator.counters.unhandled == 0
+
+    run(case, tmp_path, kind)
+
+
+def test_a_silent_partition_is_noticed_within_one_and_a_half_keepalives(tmp_path: Path, mosquitto: Kind) -> None:
+    async def case(broker: Broker) -> None:
+        async with link(broker, "dev-a", keepalive=2, connect_timeout=0.5) as device:
+            assert broker.pid is not None
+            os.kill(broker.pid, signal.SIGSTOP)
+            await until(lambda: not device.connected, seconds=2 * 1.5 + 1)  # loop_misc looks once a second
+            os.kill(broker.pid, signal.SIGCONT)
+            await device.wait_connected(10)
+
+    run(case, tmp_path, mosquitto)
+
+
+def test_a_stopped_link_says_so(tmp_path: Path, mosquitto: Kind) -> None:
+    async def case(broker: Broker) -> None:
+        device = MqttLink(settings(broker, "dev-a"))
+        async with device:
+            await device.wait_connected(10)
+            broker.kill()
+            await until(lambda: not device.connected)
+            waiting = [
+                asyncio.create_task(device.publish(UP, b"1")),
+                asyncio.create_task(device.subscribe(f"{T}/c/#", Inbound())),
+                asyncio.create_task(device.wait_connected()),
+            ]
+            await asyncio.sleep(0)
+        for result in await asyncio.gather(*waiting, return_exceptions=True):
+            assert isinstance(result, BrokerError)
+            assert "stopped" in str(result)
+        with pytest.raises(BrokerError, match="stopped"):
+            await device.publish(UP, b"2")
+        assert not device.connected
+
+    run(case, tmp_path, mosquitto)
+
+
+def test_a_bad_topic_harms_nobody(tmp_path: Path, kind: Kind) -> None:
+    async def case(broker: Broker) -> None:
+        async with link(broker, "dev-a") as device:
+            for topic in ("", "a/+/b", "a/#"):
+                with pytest.raises(BrokerError, match="topic"):
+                    await device.publish(topic, b"")
+            await device.publish(UP, b"")
+            assert device.counters.connections == 1
+
+    run(case, tmp_path, kind)

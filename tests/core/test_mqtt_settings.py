@@ -1,0 +1,123 @@
+"""Addresses, sizes and filters: the parts of the link that need no broker."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auricle.errors import SettingsError
+from auricle.mqtt import BrokerAddress, LinkSettings, Message
+from auricle.mqtt_dial import Backoff
+from auricle.mqtt_inbound import Inbox
+from auricle.mqtt_outbound import packet_size
+from auricle.mqtt_settings import Counters
+from auricle.mqtt_subscriptions import matches
+
+NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=20)
+
+
+def test_url_names_every_part() -> None:
+    address = BrokerAddress.parse("mqtts://dev-1:p%40ss%2F@broker.example:8884?protocol=3.1.1")
+    assert address == BrokerAddress("broker.example", 8884, "dev-1", "p@ss/", tls=True, protocol="3.1.1")
+
+
+def test_ports_follow_the_scheme() -> None:
+    assert BrokerAddress.parse("mqtt://h").port == 1883
+    assert BrokerAddress.parse("mqtts://h").port == 8883
+    assert BrokerAddress.parse("h:99") == BrokerAddress("h", 99)
+
+
+@given(NAMES, NAMES, st.integers(1, 65535), st.booleans(), st.sampled_from(["5", "3.1.1"]))
+def test_url_comes_back(user: str, password: str, port: int, tls: bool, protocol: str) -> None:
+    address = BrokerAddress("::1", port, user, password, tls, protocol=protocol)  # type: ignore[arg-type]
+    assert BrokerAddress.parse(address.url) == address
+
+
+def test_password_is_in_no_message() -> None:
+    address = BrokerAddress.parse("mqtt://user:secret@h")
+    assert "secret" not in f"{address} {address!r} {LinkSettings(address, 'user')!r}"
+
+
+@pytest.mark.parametrize("url", ["http://h", "mqtt://", "mqtt://h:99999", "mqtt://h?protocol=4"])
+def test_bad_urls_are_refused(url: str) -> None:
+    with pytest.raises(SettingsError):
+        BrokerAddress.parse(url)
+
+
+def test_missing_certificate_is_named(tmp_path) -> None:
+    missing = tmp_path / "ca.pem"
+    with pytest.raises(SettingsError, match=r"ca\.pem"):
+        BrokerAddress.parse("mqtts://h", ca=missing).tls_context()
+
+
+def test_settings_that_would_stand_still_are_refused() -> None:
+    with pytest.raises(SettingsError, match="max_unacknowledged"):
+        LinkSettings(BrokerAddress("h"), "c", max_unacknowledged=0)
+
+
+@pytest.mark.parametrize(
+    ("payload", "protocol", "expiry", "size"),
+    [
+        # 1 type + 1 length + 2+3 topic + 2 id + 1 properties + payload
+        (10, "5", False, 20),
+        (10, "5", True, 25),
+        (10, "3.1.1", False, 19),
+        # the rest of 127 bytes still fits one length byte, of 128 takes two; 16384 takes three
+        (119, "5", False, 1 + 1 + 127),
+        (120, "5", False, 1 + 2 + 128),
+        (16384 - 8, "5", False, 1 + 3 + 16384),
+    ],
+)
+def test_packet_size_by_hand(payload: int, protocol: str, expiry: bool, size: int) -> None:
+    assert packet_size("a/b", bytes(payload), qos=1, protocol=protocol, expiry=expiry) == size
+
+
+@pytest.mark.parametrize(
+    ("topic_filter", "topic", "match"),
+    [
+        ("a/+/c", "a/b/c", True),
+        ("a/#", "a", True),
+        ("a/#", "b/a", False),
+        ("$share/co/a/#", "a/b", True),
+        ("$share/co/a/#", "co/a", False),
+    ],
+)
+def test_filters(topic_filter: str, topic: str, match: bool) -> None:
+    assert matches(topic_filter, topic) is match
+
+
+def test_backoff_doubles_to_its_cap_and_starts_over_after_a_stable_connection(monkeypatch) -> None:
+    monkeypatch.setattr("random.uniform", lambda low, high: high)
+    backoff = Backoff(0.5, 60.0)
+    assert [backoff.wait(0.0) for _ in range(9)] == [0.5, 1, 2, 4, 8, 16, 32, 60, 60]
+    assert backoff.wait(lived=11.0) == 0.5
+    assert backoff.wait(lived=9.0) == 1
+
+
+def test_inbox_leaves_out_what_follows_the_first_message_it_left_out() -> None:
+    async def case() -> None:
+        async def handle(message: Message) -> None:
+            handled.append(message.mid)
+
+        handled: list[int] = []
+        counters = Counters()
+        inbox = Inbox(1, handle, lambda message: None, lambda: None, counters)
+        worker = asyncio.create_task(inbox.run())
+        for mid in range(10):  # high water 1, hard limit 8
+            inbox.put(Message("t", b"", 1, False, False, mid, generation=1))
+        while inbox.full:
+            await asyncio.sleep(0)
+        inbox.put(Message("t", b"", 1, False, False, 10, generation=1))
+        assert inbox.wants_redelivery(1)
+        inbox.put(Message("t", b"", 1, False, False, 11, generation=2))
+        while inbox.full:
+            await asyncio.sleep(0)
+        await inbox.close(5)
+        await worker
+        assert handled == [*range(8), 11]
+        assert counters.overflowed == 3
+
+    asyncio.run(case())

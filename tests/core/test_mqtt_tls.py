@@ -1,0 +1,113 @@
+"""The link over TLS: who is trusted, and data that lies decrypted in the library while the socket is silent."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import ipaddress
+import os
+import socket
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from auricle.errors import BrokerError
+from auricle.mqtt import BrokerAddress, LinkSettings, Message, MqttLink
+from auricle_fleet.broker_mosquitto import find_mosquitto
+from auricle_fleet.broker_process import BrokerProcess
+
+pytestmark = pytest.mark.skipif(find_mosquitto() is None, reason="mosquitto is not installed")
+
+
+def self_signed(folder: Path, name: str) -> tuple[Path, Path]:
+    """Return certificate and key of a server on 127.0.0.1 that is its own authority."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.datetime.now(datetime.timezone.utc)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    certificate_file, key_file = folder / f"{name}.pem", folder / f"{name}.key"
+    certificate_file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    key_file.write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    return certificate_file, key_file
+
+
+def tls_broker(folder: Path, certificate: Path, key: Path) -> tuple[BrokerProcess, int]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    config = folder / "tls.conf"
+    config.write_text(
+        f"user root\nlog_dest stderr\nlistener {port} 127.0.0.1\nallow_anonymous true\n"
+        f"certfile {certificate}\nkeyfile {key}\nmax_packet_size 1048576\n"
+    )
+    return BrokerProcess([str(find_mosquitto()), "-c", str(config)], folder / "tls.log", " running\n"), port
+
+
+def test_round_trip_and_backpressure_over_tls(tmp_path: Path) -> None:
+    async def case() -> None:
+        certificate, key = self_signed(tmp_path, "broker")
+        process, port = tls_broker(tmp_path, certificate, key)
+        await process.start()
+        address = BrokerAddress.parse(f"mqtts://127.0.0.1:{port}", ca=certificate)
+        sent = [os.urandom(size) for size in (10, 65536, 1, 500_000, 16384, 0) * 10]
+        got: list[bytes] = []
+        done = asyncio.Event()
+
+        async def take(message: Message) -> None:
+            got.append(message.payload)
+            if len(got) == len(sent):
+                done.set()
+
+        # The smallest high water: reading stops and starts with every message.
+        async with (
+            MqttLink(LinkSettings(address, "taker", high_water=1), handlers={"t": take}) as taker,
+            MqttLink(LinkSettings(address, "giver")) as giver,
+        ):
+            await taker.wait_connected(10)
+            await asyncio.gather(*(giver.publish("t", payload) for payload in sent))
+            await asyncio.wait_for(done.wait(), 20)
+            assert taker.counters.connections == giver.counters.connections == 1
+        await process.stop()
+        assert got == sent
+
+    asyncio.run(case())
+
+
+def test_nobody_is_trusted_without_being_told(tmp_path: Path) -> None:
+    async def case() -> None:
+        certificate, key = self_signed(tmp_path, "broker")
+        other, _ = self_signed(tmp_path, "other")
+        process, port = tls_broker(tmp_path, certificate, key)
+        await process.start()
+        url = f"mqtts://127.0.0.1:{port}"
+        strangers = [
+            BrokerAddress.parse(url),
+            BrokerAddress.parse(url, ca=other),
+            BrokerAddress.parse(f"mqtts://localhost:{port}", ca=certificate),  # not the name in the certificate
+            BrokerAddress.parse(f"mqtt://127.0.0.1:{port}"),  # plain text to a TLS port
+        ]
+        for address in strangers:
+            async with MqttLink(LinkSettings(address, "c", backoff_first=0.02)) as link:
+                with pytest.raises(BrokerError, match=r"cannot reach|hung up|does not answer"):
+                    await link.wait_connected(0.3)
+                assert link.counters.connections == 0
+        await process.stop()
+
+    asyncio.run(case())

@@ -1,0 +1,259 @@
+"""The download, against a real server on this machine that cuts, refuses and lies."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import io
+import os
+import socket
+import tarfile
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from auricle.errors import DataError, StorageError
+from auricle_fleet.download import SPEECH_COMMANDS, Archive, cache_folder, fetch
+
+
+class _Server(ThreadingHTTPServer):
+    """Serves one body; `cuts` are the numbers of bytes after which the next answers break off."""
+
+    body = b""
+    ranges = True
+    status = 200
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.cuts: list[int] = []
+        self.asked: list[str | None] = []
+
+    def archive(self, *, sha256: str | None = None, size: int | None = None) -> Archive:
+        digest = sha256 or hashlib.sha256(self.body).hexdigest()
+        return Archive("speech", f"http://127.0.0.1:{self.server_port}/speech.tar.gz", size or len(self.body), digest)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+
+    def do_GET(self) -> None:
+        asked = self.headers["Range"]
+        self.server.asked.append(asked)
+        if self.server.status != 200:
+            self.send_error(self.server.status)
+            return
+        start = int(asked.removeprefix("bytes=").removesuffix("-")) if asked and self.server.ranges else 0
+        if start >= len(self.server.body):
+            self.send_error(416)
+            return
+        body = self.server.body[start:]
+        self.send_response(206 if start else 200)
+        self.send_header("Content-Length", str(len(body)))
+        if start:
+            self.send_header("Content-Range", f"bytes {start}-{len(self.server.body) - 1}/{len(self.server.body)}")
+        self.end_headers()
+        self.wfile.write(body[: self.server.cuts.pop(0)] if self.server.cuts else body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[_Server]:
+    monkeypatch.setenv("no_proxy", "*")
+    with _Server() as server:
+        server.body = _tar({"./": None, "./yes/": None, "./yes/a_nohash_0.wav": _NOISE, "./README.md": b"hello"})
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+_NOISE = np.random.default_rng(0).bytes(100_000)
+
+
+def _tar(members: dict[str, bytes | None], link: str = "") -> bytes:
+    held = io.BytesIO()
+    with tarfile.open(fileobj=held, mode="w:gz") as tar:
+        for name, content in members.items():
+            info = tarfile.TarInfo(name)
+            info.type = tarfile.DIRTYPE if content is None else tarfile.REGTYPE
+            info.mode = 0o755
+            info.size = len(content or b"")
+            tar.addfile(info, io.BytesIO(content or b""))
+        if link:
+            info = tarfile.TarInfo("link")
+            info.type, info.linkname = tarfile.SYMTYPE, link
+            tar.addfile(info)
+    return held.getvalue()
+
+
+def test_an_archive_is_downloaded_unpacked_and_then_kept(server: _Server, tmp_path: Path) -> None:
+    loaded: list[tuple[int, int]] = []
+    unpacked: list[tuple[int, int]] = []
+
+    root = fetch(
+        server.archive(),
+        tmp_path,
+        progress=lambda done, total: loaded.append((done, total)),
+        unpacking=lambda done, total: unpacked.append((done, total)),
+    )
+
+    assert root == tmp_path / "speech"
+    assert (root / "yes" / "a_nohash_0.wav").read_bytes() == _NOISE
+    assert loaded[-1] == unpacked[-1] == (len(server.body), len(server.body))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["speech", "speech.lock"]
+    fetch(server.archive(), tmp_path)
+    assert len(server.asked) == 1
+
+
+def test_a_download_that_was_cut_goes_on_where_it_stopped(server: _Server, tmp_path: Path) -> None:
+    server.cuts = [30_000, 20_000]
+
+    root = fetch(server.archive(), tmp_path)
+
+    assert (root / "yes" / "a_nohash_0.wav").read_bytes() == _NOISE
+    assert server.asked == [None, "bytes=30000-", "bytes=50000-"]
+
+
+def test_a_later_call_goes_on_with_what_an_earlier_one_kept(server: _Server, tmp_path: Path) -> None:
+    server.cuts = [30_000, 0, 0, 0]
+    with pytest.raises(DataError, match=r"the connection was cut.*The first 30000 bytes are kept"):
+        fetch(server.archive(), tmp_path)
+
+    fetch(server.archive(), tmp_path)
+
+    assert server.asked == [None, *["bytes=30000-"] * 4]
+
+
+def test_a_server_without_ranges_starts_again(server: _Server, tmp_path: Path) -> None:
+    server.ranges = False
+    server.cuts = [30_000]
+
+    root = fetch(server.archive(), tmp_path)
+
+    assert (root / "yes" / "a_nohash_0.wav").read_bytes() == _NOISE
+
+
+def test_a_server_that_always_cuts_is_given_up(server: _Server, tmp_path: Path) -> None:
+    server.ranges = False
+    server.cuts = [30_000, 40_000, *[100, 35_000] * 10]
+
+    with pytest.raises(DataError, match="the connection was cut"):
+        fetch(server.archive(), tmp_path)
+
+
+@pytest.mark.parametrize("size", [None, 1_000, 1_000_000])
+def test_another_file_than_expected_is_not_unpacked(server: _Server, tmp_path: Path, size: int | None) -> None:
+    with pytest.raises(DataError):
+        fetch(server.archive(sha256="0" * 64, size=size), tmp_path)
+
+    assert not (tmp_path / "speech").exists()
+
+
+def test_a_wrong_checksum_is_said_and_the_file_removed(server: _Server, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"is not speech \(SHA-256 .*\): it was removed, so run this again\.$"):
+        fetch(server.archive(sha256="0" * 64), tmp_path)
+
+    assert [path.name for path in tmp_path.iterdir()] == ["speech.lock"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        _tar({"yes/a.wav": b"1", "../outside.wav": b"2"}),
+        _tar({"yes/../../outside.wav": b"2"}),
+        _tar({"/tmp/auricle-outside.wav": b"2"}),
+        _tar({}, link="/etc"),
+        _tar({}, link="../.."),
+    ],
+)
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_a_member_that_would_leave_the_folder_is_refused(
+    server: _Server, tmp_path: Path, body: bytes, by_hand: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.body = body
+    if by_hand:
+        monkeypatch.delattr(tarfile, "data_filter", raising=False)
+
+    with pytest.raises(DataError, match="which would leave its folder: do not use it"):
+        fetch(server.archive(), tmp_path / "cache")
+
+    assert [path.name for path in tmp_path.iterdir()] == ["cache"]
+    assert not list(tmp_path.rglob("*.wav"))
+    assert not Path("/tmp/auricle-outside.wav").exists()
+
+
+def test_without_pythons_filter_files_are_unpacked_as_well(
+    server: _Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(tarfile, "data_filter", raising=False)
+
+    assert (fetch(server.archive(), tmp_path) / "README.md").read_bytes() == b"hello"
+
+
+def test_something_that_is_no_tar_is_refused(server: _Server, tmp_path: Path) -> None:
+    server.body = b"no archive" * 100
+
+    with pytest.raises(DataError, match="cannot be unpacked"):
+        fetch(server.archive(), tmp_path)
+
+
+def test_a_file_that_is_gone_is_said_at_once(server: _Server, tmp_path: Path) -> None:
+    server.status = 404
+
+    with pytest.raises(DataError, match="the server answers 404 Not Found"):
+        fetch(server.archive(), tmp_path)
+
+    assert len(server.asked) == 1
+
+
+def test_no_server_and_no_such_host_are_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "*")
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{held.getsockname()[1]}/speech.tar.gz"
+        with pytest.raises(DataError, match=r"cannot be downloaded \(.*refused\): check the network\. Use --data DIR"):
+            fetch(Archive("speech", url, 10, "0" * 64), tmp_path)
+    with pytest.raises(DataError, match=r"cannot be downloaded .*: check the network\."):
+        fetch(Archive("speech", "http://auricle.invalid/speech.tar.gz", 10, "0" * 64), tmp_path)
+
+
+def test_two_downloads_at_once_are_refused(server: _Server, tmp_path: Path) -> None:
+    with (tmp_path / "speech.lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+
+        with pytest.raises(StorageError, match="Another process is downloading speech"):
+            fetch(server.archive(), tmp_path)
+
+
+def test_a_cache_that_cannot_be_written_is_one_sentence(server: _Server, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+
+    with pytest.raises(StorageError, match=r"cannot take the download \(Not a directory\).*XDG_CACHE_HOME"):
+        fetch(server.archive(), tmp_path / "file" / "cache")
+
+
+@pytest.mark.skipif(not os.access("/dev/full", os.W_OK), reason="no /dev/full")
+def test_a_full_disk_is_one_sentence(server: _Server, tmp_path: Path) -> None:
+    (tmp_path / "speech.tar.gz.part").symlink_to("/dev/full")
+
+    with pytest.raises(StorageError, match=r"No space left on device\): free some space"):
+        fetch(server.archive(), tmp_path)
+
+
+def test_the_cache_is_where_the_user_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/var/cache/me")
+    assert cache_folder() == Path("/var/cache/me/auricle")
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    monkeypatch.setenv("HOME", "/home/me")
+    assert cache_folder() == Path("/home/me/.cache/auricle")
+
+
+def test_the_public_archive_has_a_whole_checksum() -> None:
+    assert len(bytes.fromhex(SPEECH_COMMANDS.sha256)) == 32
