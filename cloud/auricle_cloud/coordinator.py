@@ -7,7 +7,6 @@ A round is opened with its cohort, collects updates until all are in or a quorum
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import random
@@ -120,7 +119,8 @@ class Coordinator:
         self._cohort: set[str] = set()
         self._said: set[str] = set()
         self._failed: set[str] = set()
-        self._published: list[tuple[str, int]] = []
+        self._current: dict[str, Any] | None = None
+        self._offered: list[str] = []
         table = pack.plugin_table
         self.inbox = Inbox(settings.fleet, pack.identity, table.size, self.store, self.blobs, self._answer, self._greet)
         will = seal(self.identity, self.topics.coordinator_state, self._presence(online=False))
@@ -157,7 +157,10 @@ class Coordinator:
             self.store.close()
 
     async def _born(self, link: MqttLink) -> None:
+        """On every connection: presence, and the model again, for a broker may have lost what it kept."""
         await self._send(self.topics.coordinator_state, self._presence(online=True), retain=True)
+        if self._current is not None:
+            await self._offer(self._current)
 
     def _first_model(self) -> dict[str, Any]:
         """The current model, or version 0 drawn from the run's seed."""
@@ -269,10 +272,9 @@ class Coordinator:
         return plan
 
     def _invitation(self, number: int, blob: str, plan: Plan) -> Invite:
-        length = self.pack.plugin_table.size * 4
         return Invite(
             **self._head(), task=self.settings.task, round=number, epoch=self.epoch, base=blob,
-            ttl=self.settings.deadline, plan=plan, length=length, codec="float32", chunks=-(-length // CHUNK),
+            ttl=self.settings.deadline, plan=plan, length=self._length, codec="float32", chunks=self._chunks,
         )  # fmt: skip
 
     async def _collect(self) -> bool:
@@ -306,22 +308,34 @@ class Coordinator:
                           self.settings.preset.server, state)  # fmt: skip
 
     async def _publish_model(self, model: dict[str, Any]) -> None:
-        """Publish a model's chunks and its manifest, retained; the chunks of the one before the last are taken back."""
+        """Make a model the current one for all devices, and take back the chunks of the one before the last."""
+        self._current = model
+        await self._offer(model)
+        if model["blob"] not in self._offered:
+            self._offered.append(model["blob"])
+        while len(self._offered) > 2:
+            old = self._offered.pop(0)
+            for i in range(self._chunks):
+                await self.link.publish(self.topics.blob(old, i), b"", retain=True)
+
+    @property
+    def _chunks(self) -> int:
+        return -(-self._length // CHUNK)
+
+    @property
+    def _length(self) -> int:
+        return self.pack.plugin_table.size * 4
+
+    async def _offer(self, model: dict[str, Any]) -> None:
+        """Publish a model's chunks and its manifest, retained. Doing it again is harmless."""
         data = self.blobs.get(model["blob"])
-        chunks = [data[i : i + CHUNK] for i in range(0, len(data), CHUNK)]
-        for i, chunk in enumerate(chunks):
-            await self.link.publish(self.topics.blob(model["blob"], i), chunk, retain=True)
+        for i in range(self._chunks):
+            await self.link.publish(self.topics.blob(model["blob"], i), data[i * CHUNK : (i + 1) * CHUNK], retain=True)
         manifest = Model(
             **self._head(), task=model["task"], version=model["version"], epoch=self.epoch, pack=self.pack.identity,
-            blob=model["blob"], length=len(data), codec="float32", chunks=len(chunks), ttl=86400.0,
+            blob=model["blob"], length=len(data), codec="float32", chunks=self._chunks, ttl=86400.0,
         )  # fmt: skip
         await self._send(self.topics.model, manifest, retain=True)
-        self._published.append((model["blob"], len(chunks)))
-        while len(self._published) > 2:
-            old, count = self._published.pop(0)
-            if old not in [blob for blob, _ in self._published]:
-                for i in range(count):
-                    await self.link.publish(self.topics.blob(old, i), b"", retain=True)
 
     async def _tell(
         self, number: int, state: str, model: Flat, began: float, counted: int, report: dict[str, Any]
@@ -331,9 +345,3 @@ class Coordinator:
         if self._watcher is not None:
             done = RoundDone(number, self.settings.rounds, state, model, seconds, len(self._cohort), counted, report)
             await self._watcher(done)
-
-
-def explain_round(row: dict[str, Any]) -> dict[str, Any]:
-    """A stored round as plain data for JSON."""
-    return {**{k: row[k] for k in ("task", "round", "state", "cohort", "opened", "closed")},
-            "report": None if row["report"] is None else json.loads(row["report"])}  # fmt: skip

@@ -79,6 +79,8 @@ class Store:
     ----------
     path
         The database file; made when it is not there.
+    must_exist
+        Refuse to make it: for commands that only look.
 
     Raises
     ------
@@ -86,8 +88,10 @@ class Store:
         It cannot be opened, or the disk is full.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, must_exist: bool = False) -> None:
         self._path = path
+        if must_exist and not path.is_file():
+            raise StorageError(f"There is no coordinator's database at {path}.")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -160,9 +164,7 @@ class Store:
 
     # -- rounds
 
-    def open_round(
-        self, task: str, number: int, base: str, cohort: Sequence[str], plan: bytes
-    ) -> None:
+    def open_round(self, task: str, number: int, base: str, cohort: Sequence[str], plan: bytes) -> None:
         """Enter a round with its cohort; from now on it is collecting."""
         with self._transaction() as tx:
             tx.execute(rounds.insert().values(
@@ -178,7 +180,7 @@ class Store:
 
     def count_update(self, update: Update) -> str:
         """Count an update whose body is stored: accepted, duplicate, conflict, closed or late."""
-        values = {name: getattr(update, name) for name in updates.c.keys() if name not in ("received", "loss")}
+        values = {name: getattr(update, name) for name in updates.columns.keys() if name not in ("received", "loss")}
         loss = update.loss if update.loss == update.loss else None
         with self._transaction() as tx:
             key = (rounds.c.task == update.task) & (rounds.c.round == update.round)
@@ -216,6 +218,16 @@ class Store:
             values["report"] = json.dumps(report)
         with self._transaction() as tx:
             tx.execute(sa.update(rounds).where(key).values(**values))
+
+    def report(self, task: str, number: int) -> dict[str, Any]:
+        """What a finished round did; StorageError when it is not there or not finished."""
+        query = sa.select(rounds.c.report).where((rounds.c.task == task) & (rounds.c.round == number))
+        with self._transaction() as tx:
+            text = tx.execute(query).scalar()
+        if text is None:
+            raise StorageError(f"Round {number} of {task} has no report: it was not run, or is not finished.")
+        report: dict[str, Any] = json.loads(text)
+        return report
 
     # -- models
 

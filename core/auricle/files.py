@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from pathlib import Path
@@ -17,10 +18,10 @@ def write_durably(path: Path, data: bytes, *, mode: int = 0o644) -> None:
     StorageError
         The disk is full or the folder cannot be written.
     """
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    beside = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
@@ -28,7 +29,8 @@ def write_durably(path: Path, data: bytes, *, mode: int = 0o644) -> None:
         beside.replace(path)
         sync_folder(path.parent)
     except OSError as error:
-        beside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            beside.unlink(missing_ok=True)
         raise StorageError(describe(error, path)) from error
 
 

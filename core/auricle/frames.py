@@ -15,13 +15,13 @@ import msgspec
 
 from auricle.errors import WireError
 from auricle.identity import SIGNATURE_BYTES, Identity, verified
-from auricle.messages import SCHEMA, Any, Message
+from auricle.messages import SCHEMA, Any, Message, Update
 
 MAGIC = b"AUR1"
 DOMAIN = b"auricle/1\0"
 LARGEST_FRAME = 120 * 1024
 LARGEST_HEADER = 4096
-CHUNK = LARGEST_FRAME - LARGEST_HEADER - 64
+CHUNK = LARGEST_FRAME - LARGEST_HEADER - 128
 """Bytes of a body that one frame carries."""
 
 
@@ -52,16 +52,26 @@ def seal(identity: Identity, topic: str, message: Message, body: bytes = b"") ->
     Raises
     ------
     WireError
-        The frame would be larger than `LARGEST_FRAME`: send the body in parts.
+        The frame would be larger than `LARGEST_FRAME`: send the body in parts. Or the message takes no body.
     """
+    _refuse_stray_body(message, body)
     if not message.nonce:
         message = msgspec.structs.replace(message, nonce=os.urandom(8).hex())
     encoded = _encoder.encode(message)
     header = _encoder.encode(Sealed(encoded, identity.sign(_signed_bytes(topic, encoded))))
+    if len(encoded) > LARGEST_HEADER:
+        raise WireError(f"A header of {len(encoded)} bytes is over the limit of {LARGEST_HEADER}.")
     frame = MAGIC + struct.pack("<H", len(header)) + header + body
-    if len(frame) > LARGEST_FRAME or len(encoded) > LARGEST_HEADER:
+    if len(frame) > LARGEST_FRAME:
         raise WireError(f"A frame of {len(frame)} bytes is over the limit of {LARGEST_FRAME}.")
     return frame
+
+
+def _refuse_stray_body(message: Message, body: bytes) -> None:
+    """Only an update has a body, and no longer one than its signed header says: nothing else can be smuggled along."""
+    allowed = message.length if isinstance(message, Update) else 0
+    if len(body) > allowed:
+        raise WireError(f"body: {len(body)} bytes where the message allows {allowed}")
 
 
 def open_frame(frame: bytes, topic: str, key_of: Callable[[Message], bytes | None]) -> tuple[Any, bytes]:
@@ -79,7 +89,7 @@ def open_frame(frame: bytes, topic: str, key_of: Callable[[Message], bytes | Non
     Raises
     ------
     WireError
-        `upgrade_required`, or what is wrong with length, magic, schema, field or signature.
+        `upgrade_required`, or what is wrong with length, magic, schema, field, signature or body.
     """
     if len(frame) > LARGEST_FRAME or len(frame) < 6 or frame[:4] != MAGIC:
         raise WireError("frame: not an Auricle frame of an allowed length")
@@ -96,4 +106,6 @@ def open_frame(frame: bytes, topic: str, key_of: Callable[[Message], bytes | Non
     key = key_of(message)
     if key is None or not verified(key, sealed.signature, _signed_bytes(topic, sealed.message)):
         raise WireError("signature: not made by the owner of this name for this topic")
-    return message, frame[6 + length :]
+    body = frame[6 + length :]
+    _refuse_stray_body(message, body)
+    return message, body

@@ -39,10 +39,15 @@ class Identity:
         Raises
         ------
         StorageError
-            The file exists and is no key, or cannot be written.
+            The file exists and is no key, or it cannot be read or written.
         """
-        if path.exists():
-            seed = path.read_bytes()
+        try:
+            seed: bytes | None = path.read_bytes()
+        except FileNotFoundError:
+            seed = None
+        except OSError as error:
+            raise StorageError(f"The key {path} cannot be read ({error.strerror}).") from error
+        if seed is not None:
             if len(seed) != PUBLIC_BYTES:
                 raise StorageError(f"{path} is not a private key of {PUBLIC_BYTES} bytes: remove it to draw a new one.")
             return cls(seed)

@@ -10,10 +10,11 @@ from msgspec import Meta
 SCHEMA = 1
 """Major version of the messages; another one is refused with `upgrade_required`."""
 
-DeviceId = Annotated[str, Meta(pattern=r"^[a-z0-9-]{4,64}$")]
-FleetName = Annotated[str, Meta(pattern=r"^[a-z0-9-]{1,64}$")]
-Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
-Token = Annotated[str, Meta(max_length=64)]
+DeviceId = Annotated[str, Meta(pattern=r"^[a-z0-9-]{4,64}\Z", max_length=64)]
+FleetName = Annotated[str, Meta(pattern=r"^[a-z0-9-]{1,64}\Z", max_length=64)]
+Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z", max_length=64)]
+Token = Annotated[str, Meta(pattern=r"^[ -~]*\Z", max_length=64)]
+"""A name of printable ASCII: it ends up in logs and on terminals."""
 Short = Annotated[str, Meta(max_length=200)]
 Count = Annotated[int, Meta(ge=0, le=1 << 40)]
 Round = Annotated[int, Meta(ge=0, le=1 << 31)]
@@ -105,8 +106,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Weight of the labels in the local model's loss (A4)."""
     plugin_ce: Annotated[float, Meta(ge=0, le=100)] = 0.0
     """Weight of the labels in the plug-in's loss (A5: none in the paper)."""
+    prior: Annotated[float, Meta(ge=0, le=10)] = 0.0
+    """Strength of the logit adjustment by the device's own label frequencies while the plug-in trains; 0: none."""
     keep_state: bool = False
-    """Whether the optimiser's state of the local model lives on between rounds."""
+    """Whether the optimisers' states, of local model and plug-in, live on between a device's rounds."""
     augment: bool = False
     """On-device augmentation: shift, gain, background noise, SpecAugment."""
     codec: Token = "float32"

@@ -118,6 +118,7 @@ class Connection:
             self.lost.set_result(reason)
         if not self._connack.done():
             self._connack.set_exception(BrokerError(f"the broker at {self._settings.address} hung up: {reason}"))
+            self._connack.exception()  # seen: nobody waits for it if dialling has failed
         for answer in self._answers.values():
             if not answer.done():
                 answer.set_exception(ConnectionError(reason))
@@ -290,10 +291,12 @@ class Connection:
             return
         if self._reading:
             self._guarded(self._client.loop_misc)
-        elif time.monotonic() - self._pinged > self._client.keepalive / 2:
-            # The answer lies unread in the socket, so paho must not count the seconds since the question.
+            return
+        if time.monotonic() - self._pinged > self._client.keepalive / 2:
             self._pinged = time.monotonic()
             self._guarded(self._client._send_pingreq)
+        if self._client is not None:
+            # The answer lies unread in the socket, so paho must not count the seconds since the question.
             self._client._ping_t = 0.0
 
     def _guarded(self, step: Callable[[], object]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -36,7 +37,10 @@ def from_mapping(kind: type[T], values: Mapping[str, object], where: str) -> T:
     SettingsError
         A name that does not exist, or a value that is not allowed.
     """
-    known = [field.encode_name for field in msgspec.structs.fields(kind)]  # type: ignore[arg-type]
+    if dataclasses.is_dataclass(kind):
+        known = [field.name for field in dataclasses.fields(kind)]
+    else:
+        known = [field.encode_name for field in msgspec.structs.fields(kind)]  # type: ignore[arg-type]
     for name in values:
         if name not in known:
             raise SettingsError(f'{where}: no setting "{name}": {nearest(name, known)}')
@@ -46,12 +50,17 @@ def from_mapping(kind: type[T], values: Mapping[str, object], where: str) -> T:
         raise SettingsError(f"{where}: {error}.") from error
 
 
-def from_toml(kind: type[T], path: Path) -> T:
-    """Read settings from a TOML file; errors as in `from_mapping`, and when it cannot be read or parsed."""
+def read_toml(path: Path) -> dict[str, object]:
+    """Read names and values from a TOML file; SettingsError when it cannot be read or parsed."""
     try:
-        values = tomllib.loads(path.read_text("utf-8"))
+        values: dict[str, object] = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
         raise SettingsError(f"{path} cannot be read ({error.strerror}).") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path} is not valid TOML: {error}.") from error
-    return from_mapping(kind, values, str(path))
+    return values
+
+
+def from_toml(kind: type[T], path: Path) -> T:
+    """Read settings from a TOML file; errors as in `from_mapping` and `read_toml`."""
+    return from_mapping(kind, read_toml(path), str(path))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -17,7 +17,7 @@ Flat = NDArray[np.float32]
 Dim = Annotated[int, msgspec.Meta(ge=1, le=1 << 20)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 
-CODECS = {"float32": np.dtype("<f4"), "float16": np.dtype("<f2")}
+CODECS: dict[str, np.dtype[Any]] = {"float32": np.dtype("<f4"), "float16": np.dtype("<f2")}
 LARGEST_MODEL = 1 << 26
 """Most weights a table may claim; checked before anything is allocated."""
 
@@ -52,7 +52,7 @@ class TensorTable:
     Raises
     ------
     WireError
-        A name twice, no classifier at the end, or more than `LARGEST_MODEL` weights.
+        A name twice, no classifier (C, H) with its (C,) at the end, or more than `LARGEST_MODEL` weights.
     """
 
     def __init__(self, specs: Sequence[TensorSpec]) -> None:
@@ -62,6 +62,9 @@ class TensorTable:
             raise WireError("A tensor table names the same tensor twice.")
         if names[-2:] != ["head.weight", "head.bias"]:
             raise WireError("A tensor table must end with head.weight and head.bias.")
+        weight, bias = self.specs[-2:]
+        if len(weight.shape) != 2 or bias.shape != weight.shape[:1]:
+            raise WireError("A tensor table's head.weight must be (labels, width) and its head.bias (labels,).")
         self.size = sum(s.size for s in self.specs)
         if self.size > LARGEST_MODEL:
             raise WireError(f"A tensor table claims {self.size} weights; at most {LARGEST_MODEL} are allowed.")
@@ -110,7 +113,7 @@ def encode(flat: Flat, codec: str = "float32") -> bytes:
     if codec not in CODECS:
         raise WireError(f'No tensor codec "{codec}"; there is: {", ".join(sorted(CODECS))}.')
     with np.errstate(over="ignore"):
-        block = flat.astype(CODECS[codec])
+        block: NDArray[Any] = flat.astype(CODECS[codec])
     if not np.isfinite(block).all():
         raise WireError(f"A weight is not finite or does not fit {codec}.")
     return block.tobytes()
@@ -129,7 +132,7 @@ def decode(block: bytes, size: int, codec: str = "float32") -> Flat:
     expected = size * CODECS[codec].itemsize
     if len(block) != expected:
         raise WireError(f"A tensor block has {len(block)} bytes where {expected} are due.")
-    flat = np.frombuffer(block, CODECS[codec]).astype(np.float32)
+    flat: Flat = np.frombuffer(block, CODECS[codec]).astype(np.float32)
     if not np.isfinite(flat).all():
         raise WireError("A tensor block holds numbers that are not finite.")
     return flat

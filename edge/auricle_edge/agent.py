@@ -80,9 +80,7 @@ class Agent:
         self._blob: tuple[str, Flat] | None = None
         will = seal(self._identity, self.topics.device_state(settings.device), self._presence(online=False))
         self.link = MqttLink(
-            LinkSettings(
-                settings.broker, settings.device, will=Will(self.topics.device_state(settings.device), will)
-            ),
+            LinkSettings(settings.broker, settings.device, will=Will(self.topics.device_state(settings.device), will)),
             on_connect=self._born,
         )
 

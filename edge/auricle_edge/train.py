@@ -162,7 +162,8 @@ class Trainer:
         kept = dict(state.slots) if plan.keep_state else {}
         before = state.steps if kept else 0
         feeds = {**_scalars(plan, rates), **_vectors(self.pack, models, plan, kept)}
-        start = {"local": state.weights, "plugin": plugin, "model": plugin}
+        shifted = self._with_prior(plugin, plan.prior)
+        start = {"local": state.weights, "plugin": shifted, "model": shifted}
         for role, architecture in models.items():
             feeds.update(named_parts(role, self.pack.table(architecture), start[role]))
         steps = self._optimise(graph, feeds, plan, round_number, before, stopped)
@@ -173,13 +174,28 @@ class Trainer:
             for slot in SLOTS[plan.optimiser]
         }
         local = LocalState(final.get("local", state.weights), slots if plan.keep_state else {}, before + steps)
-        trained = final["plugin" if mutual else "model"]
+        trained = self._with_prior(final["plugin" if mutual else "model"], -plan.prior)
         return RoundResult(
             trained, local, loss, steps, time.monotonic() - began, len(self.data.train),
             self.held_out_accuracy(self.architecture, local.weights) if mutual else self.held_out_accuracy(
                 self.pack.manifest.plugin, trained),
             self.held_out_accuracy(self.pack.manifest.plugin, plugin), len(self.data.held_out),
         )  # fmt: skip
+
+    def _with_prior(self, plugin: Flat, strength: float) -> Flat:
+        """Add the device's log label frequencies to the plug-in's biases: logit adjustment (Menon et al. 2021, eq. 10).
+
+        Training with them and taking them off again keeps a device that lacks some words from unlearning these.
+        Frequencies are smoothed by half a clip a label and centred; strength 0 changes nothing.
+        """
+        if not strength:
+            return plugin
+        labels = len(self.pack.labels)
+        counts = np.bincount(self.data.train.targets, minlength=labels) + 0.5
+        prior = np.log(counts / counts.sum())
+        moved = plugin.copy()
+        moved[-labels:] += (strength * (prior - prior.mean())).astype(np.float32)
+        return moved
 
     def _optimise(
         self, graph: Graph, feeds: dict[str, Array], plan: Plan, round_number: int, before: int,

@@ -54,8 +54,8 @@ def configuration(folder: Path, *, port: int, user: str | None, persistence: boo
             # Beyond these a message is dropped without a word: room for the updates while the coordinator is away.
             "max_queued_messages 100000",
             "max_queued_bytes 1073741824",
-            # Any more is no limit at all in 2.0.11: each PUBACK lets as many again out of the queue, and a slow client's
-            # own acknowledgements lie behind thousands of messages. With one, what it has not taken stays in the broker.
+            # More than one is no limit at all in 2.0.11: each PUBACK lets as many again out of the queue, and the
+            # answers that a slow client waits for lie behind thousands of messages.
             "max_inflight_messages 1",
             "max_packet_size 1048576",
             "set_tcp_nodelay true",

@@ -51,7 +51,9 @@ def run(
     port: int = _option("port", "Port of the broker on loopback; 0 takes a free one."),
     broker: str | None = _option("broker", "Use this broker, mqtt://user:password@host:port, not one of our own."),
     out: Path | None = typer.Option(None, help="Folder for the results [runs/<date and time>]."),
-    resume: bool = typer.Option(False, "--resume", help="Go on with the run in --out, with the settings it began with."),
+    resume: bool = typer.Option(
+        False, "--resume", help="Go on with the run in --out, with the settings it began with."
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print a JSON object a round and the summary, nothing else."),
 ) -> int:
     """Train a shared keyword model on many emulated devices and leave a report."""
@@ -94,5 +96,7 @@ def _conclude(summary: dict[str, Any], folder: Path, as_json: bool) -> int:
         )
         typer.echo(f"Report: {folder / 'report.html'}")
         if summary["interrupted"]:
-            typer.echo(f"Interrupted after round {summary['rounds']}. Go on with: auricle fleet run --resume --out {folder}")
+            typer.echo(
+                f"Interrupted after round {summary['rounds']}. Go on with: auricle fleet run --resume --out {folder}"
+            )
     return 130 if summary["interrupted"] else 0

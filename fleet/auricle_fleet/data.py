@@ -72,9 +72,7 @@ def load_data(settings: FleetSettings, progress: Progress = lambda *_: None) -> 
             root, settings.words, seed=settings.seed,
             progress=lambda done, total: progress("reading clips", done, total),
         )  # fmt: skip
-    split = split_by_speaker(
-        speech, devices=devices, min_clips=settings.min_clips, unseen=unseen, seed=settings.seed
-    )
+    split = split_by_speaker(speech, devices=devices, min_clips=settings.min_clips, unseen=unseen, seed=settings.seed)
     pack = task_pack(speech.labels)
     frontend = LogMel(pack.manifest.task)
     noise = noise_energies(frontend, list(speech.noise))

@@ -154,9 +154,7 @@ class FleetRun:
             stack.push_async_callback(_cancel_all, tasks)
             await _first_failure(coordinator.run(), tasks)
 
-    async def _broker(
-        self, stack: contextlib.AsyncExitStack, names: list[str]
-    ) -> Callable[[str], BrokerAddress]:
+    async def _broker(self, stack: contextlib.AsyncExitStack, names: list[str]) -> Callable[[str], BrokerAddress]:
         if self.settings.broker is not None:
             shared = await connect_broker(self.settings.broker)
             return lambda _name: shared
@@ -205,7 +203,9 @@ class FleetRun:
         write_durably(self.out / "model.safetensors", self._safetensors(done))
 
     def _judge(self, model: Flat) -> float | None:
-        return accuracy(self.runtime.logits(self.data.pack.manifest.plugin, model, self.features), self.data.unseen.targets)
+        return accuracy(
+            self.runtime.logits(self.data.pack.manifest.plugin, model, self.features), self.data.unseen.targets
+        )
 
     def _safetensors(self, done: RoundDone) -> bytes:
         table = self.data.pack.plugin_table

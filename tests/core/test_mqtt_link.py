@@ -251,6 +251,31 @@ def test_a_message_whose_handler_outlived_the_connection_comes_again(tmp_path: P
     run(case, tmp_path, mosquitto)
 
 
+def test_a_late_handler_does_not_acknowledge_the_next_delivery(tmp_path: Path, mosquitto: Kind) -> None:
+    async def case(broker: Broker) -> None:
+        gates = [asyncio.Event(), asyncio.Event()]
+        calls: list[bytes] = []
+        again = Inbound()
+
+        async def handle(message: Message) -> None:
+            calls.append(message.payload)
+            await gates[len(calls) - 1].wait()
+
+        async with severable(broker, "coordinator") as (coordinator, proxy), link(broker, "dev-a") as device:
+            await coordinator.subscribe(f"{T}/d/+/up/#", handle)
+            await device.publish(UP, b"1")
+            await until(lambda: len(calls) == 1)
+            proxy.sever()
+            await until(lambda: coordinator.counters.messages_received == 2)  # same packet id, new connection
+            gates[0].set()
+            await until(lambda: len(calls) == 2)
+            await coordinator.stop(timeout=0)  # the second delivery was never handled to its end
+            async with MqttLink(settings(broker, "coordinator"), handlers={f"{T}/d/+/up/#": again}):
+                await again.count(1)
+
+    run(case, tmp_path, mosquitto)
+
+
 def test_a_message_whose_handler_was_cancelled_comes_again(tmp_path: Path, mosquitto: Kind) -> None:
     async def case(broker: Broker) -> None:
         inbound, again = Inbound(), Inbound()
@@ -348,7 +373,7 @@ def test_a_handler_may_publish_on_its_own_full_link(tmp_path: Path, kind: Kind) 
 def test_what_a_flood_leaves_out_is_delivered_again(
     tmp_path: Path, mosquitto: Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A broker that sends on without acknowledgements, as mosquitto 2.0.11 does by default, to a link with few places."""
+    """A broker that sends on without acknowledgements, as mosquitto 2.0.11 does, to a link with few places."""
     configure = broker_mosquitto.configuration
 
     def flooding(*args: Any, **options: Any) -> str:
@@ -467,10 +492,10 @@ def test_unsubscribed_means_nothing_more_even_after_a_reconnect(tmp_path: Path, 
 
 def test_a_silent_partition_is_noticed_within_one_and_a_half_keepalives(tmp_path: Path, mosquitto: Kind) -> None:
     async def case(broker: Broker) -> None:
-        async with link(broker, "dev-a", keepalive=2, connect_timeout=0.5) as device:
+        async with link(broker, "dev-a", keepalive=3, connect_timeout=0.5) as device:
             assert broker.pid is not None
             os.kill(broker.pid, signal.SIGSTOP)
-            await until(lambda: not device.connected, seconds=2 * 1.5 + 1)  # loop_misc looks once a second
+            await until(lambda: not device.connected, seconds=3 * 1.5 + 1)  # loop_misc looks once a second
             os.kill(broker.pid, signal.SIGCONT)
             await device.wait_connected(10)
 

@@ -7,6 +7,7 @@ import datetime
 import ipaddress
 import os
 import socket
+import ssl
 from pathlib import Path
 
 import pytest
@@ -109,5 +110,36 @@ def test_nobody_is_trusted_without_being_told(tmp_path: Path) -> None:
                     await link.wait_connected(0.3)
                 assert link.counters.connections == 0
         await process.stop()
+
+    asyncio.run(case())
+
+
+def test_packets_that_come_in_one_tls_record_are_all_read(tmp_path: Path) -> None:
+    """After the first of them the socket is silent: the rest lies decrypted in the library."""
+    certificate, key = self_signed(tmp_path, "server")
+    connack, publish = bytes([0x20, 2, 0, 0]), bytes([0x30, 4, 0, 1]) + b"tx"
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1024)
+        writer.write(connack + 3 * publish)
+        await reader.read()
+
+    async def case() -> None:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(certificate, key)
+        server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
+        port = server.sockets[0].getsockname()[1]
+        address = BrokerAddress.parse(f"mqtts://127.0.0.1:{port}?protocol=3.1.1", ca=certificate)
+        three = asyncio.Event()
+
+        async def take(message: Message) -> None:
+            if link.counters.messages_received == 3:
+                three.set()
+
+        link = MqttLink(LinkSettings(address, "c"))
+        link._subscriptions.add("t", take)  # this server answers no SUBSCRIBE
+        async with link:
+            await asyncio.wait_for(three.wait(), 5)
+        server.close()
 
     asyncio.run(case())

@@ -1,0 +1,41 @@
+# Everything a newcomer needs; `make help` lists it.
+PYTHON ?= python3
+FLEET_ENV := .venv
+TEST_ENV := .venv-test
+TEST_STAMP := $(TEST_ENV)/.ready
+FLEET_STAMP := $(FLEET_ENV)/.ready
+ARGS ?=
+
+.PHONY: help fleet test slow bench clean
+
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(FLEET_STAMP): pyproject.toml
+	$(PYTHON) -m venv $(FLEET_ENV)
+	$(FLEET_ENV)/bin/pip install -q --disable-pip-version-check -e '.[fleet]'
+	@touch $@
+
+$(TEST_STAMP): pyproject.toml
+	$(PYTHON) -m venv $(TEST_ENV)
+	$(TEST_ENV)/bin/pip install -q --disable-pip-version-check -e '.[dev,export]'
+	@touch $@
+
+fleet: $(FLEET_STAMP) ## Federate synthetic speech on 20 emulated devices; options in ARGS="..."
+	$(FLEET_ENV)/bin/auricle fleet run $(ARGS)
+
+test: $(TEST_STAMP) ## Lint, types, import rules and the fast tests
+	$(TEST_ENV)/bin/ruff check .
+	$(TEST_ENV)/bin/ruff format --check .
+	$(TEST_ENV)/bin/mypy
+	$(TEST_ENV)/bin/lint-imports
+	$(TEST_ENV)/bin/pytest -m "not slow"
+
+slow: $(TEST_STAMP) ## The tests that take minutes
+	$(TEST_ENV)/bin/pytest -m slow --timeout 3000
+
+bench: $(TEST_STAMP) ## Measure the overhead of a round
+	$(TEST_ENV)/bin/python bench/round_overhead.py
+
+clean: ## Remove environments and caches
+	rm -rf $(FLEET_ENV) $(TEST_ENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

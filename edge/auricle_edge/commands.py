@@ -1,0 +1,119 @@
+"""`auricle edge`: the agent of one device."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+import typer
+
+from auricle.errors import SettingsError, nearest
+from auricle.messages import DeviceId, FleetName
+from auricle.mqtt import BrokerAddress
+from auricle.pack import load_pack
+from auricle.settings import from_mapping, read_toml
+from auricle_edge.agent import Agent, AgentSettings
+from auricle_edge.clips import load_clips
+from auricle_edge.runtimes import StepRuntime
+from auricle_edge.train import Trainer
+
+app = typer.Typer(no_args_is_help=True)
+
+
+class EdgeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a device's settings file or command line may say."""
+
+    device: DeviceId
+    fleet: FleetName
+    broker: str
+    coordinator: str
+    """The coordinator's public key, 64 hexadecimal digits; `auricle cloud serve` prints it."""
+    clips: str
+    state: str
+    pack: str = "gsc12"
+    local: str = "crnn-base"
+    speaker: str | None = None
+    threads: int = 1
+    seed: int = 0
+
+
+@app.callback()
+def edge() -> None:
+    """Run the agent of one device."""
+
+
+@app.command()
+def run(
+    config: Path | None = typer.Option(None, help="TOML file with the settings; options override it."),
+    device: str | None = typer.Option(None, help="Name of this device, 4 to 64 of a-z, 0-9 and hyphen."),
+    fleet: str | None = typer.Option(None, help="Name of the fleet."),
+    broker: str | None = typer.Option(
+        None, help="mqtt://user:password@host:port; the password may be left to AURICLE_PASSWORD."
+    ),
+    coordinator: str | None = typer.Option(None, help="Public key of the coordinator, 64 hexadecimal digits."),
+    clips: str | None = typer.Option(None, help="Folder of labelled clips, <word>/<speaker>_nohash_<n>.(wav|flac)."),
+    state: str | None = typer.Option(None, help="Folder for key, local model and outbox."),
+    pack: str | None = typer.Option(None, help="gsc12, gsc35, digits, a folder or a .tar.zst [gsc12]."),
+    local: str | None = typer.Option(None, help="Architecture of the local model [crnn-base]."),
+    speaker: str | None = typer.Option(None, help="Use this speaker's clips only."),
+    threads: int | None = typer.Option(None, help="Threads inside one operator [1]."),
+    seed: int | None = typer.Option(None, help="Of the local model's first weights [0]."),
+    as_json: bool = typer.Option(False, "--json", help="Print what the agent starts with as JSON."),
+) -> int:
+    """Take part in a fleet until interrupted."""
+    given = {
+        "device": device, "fleet": fleet, "broker": broker, "coordinator": coordinator, "clips": clips,
+        "state": state, "pack": pack, "local": local, "speaker": speaker, "threads": threads, "seed": seed,
+    }  # fmt: skip
+    settings = _settings(config, {name: value for name, value in given.items() if value is not None})
+    loaded = load_pack(settings.pack)
+    if settings.local not in loaded.tables:
+        raise SettingsError(f'There is no local model "{settings.local}": {nearest(settings.local, loaded.tables)}')
+    data, skipped = load_clips(Path(settings.clips), loaded, speaker=settings.speaker, seed=settings.seed)
+    trainer = Trainer(StepRuntime(loaded, settings.threads), settings.local, data, settings.seed)
+    facts = {
+        "device": settings.device, "fleet": settings.fleet, "pack": loaded.identity, "training_clips": len(data.train),
+        "held_out_clips": len(data.held_out), "skipped_files": len(skipped),
+    }  # fmt: skip
+    typer.echo(json.dumps(facts) if as_json else
+               f"{settings.device}: {len(data.train)} training clips, {len(data.held_out)} held out, "
+               f"{len(skipped)} unreadable files skipped; pack {loaded.identity[:12]}.")  # fmt: skip
+    asyncio.run(_serve(_agent_settings(settings), trainer))
+    return 0
+
+
+def _settings(config: Path | None, given: dict[str, object]) -> EdgeSettings:
+    if config is None:
+        return from_mapping(EdgeSettings, given, "command line")
+    return from_mapping(EdgeSettings, {**read_toml(config), **given}, str(config))
+
+
+def _agent_settings(settings: EdgeSettings) -> AgentSettings:
+    try:
+        key = bytes.fromhex(settings.coordinator)
+    except ValueError:
+        key = b""
+    if len(key) != 32:
+        raise SettingsError("--coordinator takes the 64 hexadecimal digits that auricle cloud serve prints.")
+    address = BrokerAddress.parse(settings.broker)
+    if address.password is None and "AURICLE_PASSWORD" in os.environ:
+        address = address.as_user(address.username or settings.device, os.environ["AURICLE_PASSWORD"])
+    return AgentSettings(settings.device, settings.fleet, address, Path(settings.state), key)
+
+
+async def _serve(settings: AgentSettings, trainer: Trainer) -> None:
+    """Run the agent until SIGINT or SIGTERM."""
+    with ThreadPoolExecutor(1, "train") as executor:
+        task = asyncio.ensure_future(Agent(settings, trainer, executor).run())
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, task.cancel)
+        try:
+            await task
+        except asyncio.CancelledError:
+            return

@@ -1,0 +1,105 @@
+"""Real processes: a broker, a coordinator and agents, started from the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DEADLINE = 60.0
+
+
+class Command:
+    """A running `auricle` command whose JSON lines are collected while it runs."""
+
+    def __init__(self, *arguments: str, env: dict[str, str] | None = None) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "auricle", *arguments],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **(env or {})},
+        )  # fmt: skip
+        self.lines: list[dict[str, Any]] = []
+        self.errors = ""
+        self._news = threading.Condition()
+        self._readers = [threading.Thread(target=self._read_lines), threading.Thread(target=self._read_errors)]
+        for reader in self._readers:
+            reader.start()
+
+    def _read_lines(self) -> None:
+        assert self.process.stdout is not None
+        for text in self.process.stdout:
+            with self._news:
+                self.lines.append(json.loads(text))
+                self._news.notify_all()
+        with self._news:
+            self._news.notify_all()
+
+    def _read_errors(self) -> None:
+        assert self.process.stderr is not None
+        for text in self.process.stderr:
+            self.errors += text
+
+    def wait_line(self, wanted: Callable[[dict[str, Any]], bool], timeout: float = DEADLINE) -> dict[str, Any]:
+        """The first line that is wanted; fails when the process ends or the time is over before."""
+        until = time.monotonic() + timeout
+        with self._news:
+            while True:
+                for line in self.lines:
+                    if wanted(line):
+                        return line
+                left = until - time.monotonic()
+                if left <= 0 or (self.process.poll() is not None and not self._readers[0].is_alive()):
+                    raise AssertionError(f"no such line; said {self.lines[-3:]}, errors: {self.errors[-2000:]}")
+                self._news.wait(min(left, 1.0))
+
+    def end(self, timeout: float = DEADLINE) -> int:
+        """Wait for the end; the exit code."""
+        code = self.process.wait(timeout)
+        for reader in self._readers:
+            reader.join(10)
+        return code
+
+    def signal(self, number: int) -> None:
+        """Send a signal to this process only."""
+        self.process.send_signal(number)
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Command]]:
+    """Start commands; what is still running at the end is killed."""
+    started: list[Command] = []
+
+    def begin(*arguments: str, env: dict[str, str] | None = None) -> Command:
+        started.append(Command(*arguments, env=env))
+        return started[-1]
+
+    yield begin
+    for command in started:
+        if command.process.poll() is None:
+            command.signal(signal.SIGKILL)
+            command.end()
+
+
+@pytest.fixture(scope="session")
+def speech_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Synthetic speech of five speakers and four words as a Speech Commands folder."""
+    import soundfile
+
+    from auricle_fleet.synthesis import SynthesisSettings, synthesise
+
+    speech = synthesise(SynthesisSettings(words="yes,no,up,down", speakers=5, takes=6))
+    root = tmp_path_factory.mktemp("speech")
+    for i, (target, speaker) in enumerate(zip(speech.targets, speech.speakers, strict=True)):
+        folder = root / speech.labels[target]
+        folder.mkdir(exist_ok=True)
+        name = speech.speaker_names[speaker]
+        soundfile.write(folder / f"{name}_nohash_{i}.wav", speech.audio[i], 16000)
+    return root
