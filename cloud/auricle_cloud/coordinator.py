@@ -242,7 +242,7 @@ class Coordinator:
             return
         self.store.set_state(task, number, "closing")
         self._invite = None
-        made = await asyncio.to_thread(self._aggregate, current, counted)
+        made = await asyncio.to_thread(self._aggregate, number, current, counted)
         report |= {"updates": counted, "layers": made.aggregate.explain(), "flag": made.aggregate.flag,
                    "dropped": list(made.aggregate.dropped), "warnings": list(made.aggregate.warnings)}  # fmt: skip
         blob = self.blobs.put(encode(made.weights))
@@ -300,12 +300,12 @@ class Coordinator:
     def _online(self) -> set[str]:
         return {row["device"] for row in self.store.devices() if row["online"]}
 
-    def _aggregate(self, current: dict[str, Any], counted: list[dict[str, Any]]) -> NextModel:
+    def _aggregate(self, number: int, current: dict[str, Any], counted: list[dict[str, Any]]) -> NextModel:
         saved = current["optimizer"]
         size = self.pack.plugin_table.size
         state = None if saved is None else OptimizerState.from_bytes(self.blobs.get(saved), size)
         return next_model(self.pack.plugin_table, self.weights(current["blob"]), counted, self.blobs, self._rule,
-                          self.settings.preset.server, state)  # fmt: skip
+                          self.settings.preset.server_for(number, self.settings.rounds), state)  # fmt: skip
 
     async def _publish_model(self, model: dict[str, Any]) -> None:
         """Make a model the current one for all devices, and take back the chunks of the one before the last."""

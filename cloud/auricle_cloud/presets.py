@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -23,20 +23,33 @@ class Preset:
     rule_options: Mapping[str, object] = field(default_factory=dict)
     server: OptimizerSettings = field(default_factory=lambda: OptimizerSettings(kind="none"))
     schedule: str = "constant"
-    """`constant`, or `cosine`: rates fall along half a cosine to `final` times their start."""
+    """`constant`, or `cosine`: the factor falls along half a cosine to `final`."""
     final: float = 0.0
     warmup: int = 0
-    """Rounds in which the rates rise to their start."""
+    """Rounds in which the factor rises to 1."""
+    scheduled: tuple[str, ...] = ("devices",)
+    """Whose learning rates the factor multiplies: `devices`, `server`."""
 
-    def plan_for(self, round_number: int, rounds: int, seed: int) -> Plan:
-        """The plan of a round, 1 to `rounds`."""
+    def factor(self, round_number: int, rounds: int) -> float:
+        """The schedule's factor in a round, 1 to `rounds`."""
         factor = min(1.0, round_number / self.warmup) if self.warmup else 1.0
-        if self.schedule == "cosine" and rounds > 1:
+        if self.schedule == "cosine":
             fallen = 0.5 * (1 + math.cos(math.pi * (round_number - 1) / rounds))
             factor *= self.final + (1 - self.final) * fallen
+        return factor
+
+    def plan_for(self, round_number: int, rounds: int, seed: int) -> Plan:
+        """The devices' plan of a round, 1 to `rounds`."""
+        factor = self.factor(round_number, rounds) if "devices" in self.scheduled else 1.0
         return msgspec.structs.replace(
             self.plan, rate=self.plan.rate * factor, local_rate=self.plan.local_rate * factor, seed=seed
         )
+
+    def server_for(self, round_number: int, rounds: int) -> OptimizerSettings:
+        """The server optimiser's settings in a round."""
+        if self.server.kind == "none" or "server" not in self.scheduled:
+            return self.server
+        return replace(self.server, lr=self.server.rate * self.factor(round_number, rounds))
 
 
 PAPER = Preset(Plan(epochs=1, optimiser="sgd", rate=0.01, local_rate=0.01, alpha=0.5), "lpa")
@@ -44,12 +57,25 @@ PAPER = Preset(Plan(epochs=1, optimiser="sgd", rate=0.01, local_rate=0.01, alpha
 
 PRACTICAL = Preset(
     Plan(
-        epochs=3, optimiser="adamw", rate=3e-3, local_rate=3e-3, decay=0.01, alpha=0.5, plugin_ce=1.0,
-        keep_state=True, augment=True,
+        epochs=3,
+        optimiser="mixed",
+        rate=0.05,
+        local_rate=1e-3,
+        decay=0.01,
+        clip=5.0,
+        alpha=0.5,
+        plugin_ce=1.0,
+        prior=1.0,
+        keep_state=True,
+        augment=True,
     ),
-    "lpa", schedule="cosine", final=0.05,
-)  # fmt: skip
-"""What learns fastest on real devices' few clips."""
+    "lpa",
+    server=OptimizerSettings(kind="adam", lr=0.02, beta2=0.99, tau=1e-6, v0=0.0, bias_correction=True),
+    schedule="cosine",
+    warmup=3,
+    scheduled=("server",),
+)
+"""What learns fastest on real devices' few clips; docs/design/practical-preset.md says why each value is what it is."""
 
 PRESETS = {"practical": PRACTICAL, "paper": PAPER}
 

@@ -94,7 +94,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     mode: Literal["mutual", "supervised"] = "mutual"
     """Mutual learning of local model and plug-in, or the plug-in alone on labels (the FedAvg baseline)."""
     epochs: Annotated[int, Meta(ge=1, le=1000)] = 1
-    optimiser: Literal["sgd", "adamw"] = "sgd"
+    optimiser: Literal["sgd", "adamw", "mixed"] = "sgd"
+    """`mixed`: AdamW for the local model, plain SGD for the plug-in."""
     rate: Annotated[float, Meta(gt=0, le=10)] = 0.01
     """Learning rate of the plug-in."""
     local_rate: Annotated[float, Meta(gt=0, le=10)] = 0.01

@@ -57,7 +57,6 @@ class Connection:
     def __init__(self, settings: LinkSettings, generation: int, events: Events) -> None:
         self.generation = generation
         self.max_packet_size = settings.max_packet_size
-        self.session_present = False
         self._settings = settings
         self._events = events
         self._loop = asyncio.get_running_loop()
@@ -220,7 +219,6 @@ class Connection:
             sentence = f"the broker at {self._settings.address} refuses {self._settings.client_id}: {code}"
             self._connack.set_exception(BrokerError(sentence))
             return
-        self.session_present = flags.session_present
         announced = getattr(properties, "MaximumPacketSize", None)
         self.max_packet_size = min(announced or self.max_packet_size, self.max_packet_size)
         self._connack.set_result(None)

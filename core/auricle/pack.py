@@ -26,19 +26,28 @@ LARGEST_PACK = 64 << 20
 """Most bytes a pack may unpack to."""
 SHIPPED = ("digits", "gsc12", "gsc35")
 
-_PATH = r"^[a-z0-9_][a-z0-9_.-]*(/[a-z0-9_][a-z0-9_.-]*){0,3}$"
-FilePath = Annotated[str, msgspec.Meta(pattern=_PATH, max_length=120)]
+PARTS = ("body", "head.weight", "head.bias")
+"""The three tensors that carry a model, or an optimiser's vector, into a graph and out of it."""
+SLOTS: dict[str, tuple[str, ...]] = {"sgd": ("momentum",), "adamw": ("first", "second")}
+"""Optimiser state of the step graphs: so many vectors of the model's size."""
+ROLES = {"mutual": ("local", "plugin"), "supervised": ("model",), "evaluate": ("model",)}
+"""The models that a graph of each kind takes."""
+
+_PATH = r"^[a-z0-9_][a-z0-9_.-]*(/[a-z0-9_][a-z0-9_.-]*){0,3}\Z"
+FilePath = Annotated[str, msgspec.Meta(pattern=_PATH, max_length=100)]
+Samples = Annotated[int, msgspec.Meta(ge=1, le=1 << 16)]
+Bands = Annotated[int, msgspec.Meta(ge=1, le=1 << 10)]
 
 
 class Frontend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Parameters of the log-mel front-end; `auricle_edge.features` computes exactly this."""
 
-    window: Dim = 400
+    window: Samples = 400
     """Samples of a Hann window."""
-    hop: Dim = 160
+    hop: Samples = 160
     """Samples between windows."""
-    fft: Dim = 512
-    mels: Dim = 40
+    fft: Samples = 512
+    mels: Bands = 40
     low_hz: Annotated[float, msgspec.Meta(ge=0)] = 20.0
     high_hz: Annotated[float, msgspec.Meta(gt=0)] = 7600.0
     floor: Annotated[float, msgspec.Meta(gt=0)] = 1e-6
@@ -53,7 +62,7 @@ class Task(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     labels: Annotated[tuple[Name, ...], msgspec.Meta(min_length=2, max_length=10_000)]
     sample_rate: Dim = 16_000
     clip_samples: Dim = 16_000
-    frames: Dim = 100
+    frames: Bands = 100
     frontend: Frontend = Frontend()
 
 
@@ -118,6 +127,9 @@ class Pack:
                 raise PackError(f"The pack {manifest.name} lacks its file {entry.path}.")
             if len(content) != entry.bytes or hashlib.sha256(content).hexdigest() != entry.sha256:
                 raise PackError(f"The file {entry.path} of the pack {manifest.name} is not the one its manifest names.")
+        paths = [entry.path for entry in manifest.files]
+        if len(set(paths)) != len(paths) or "manifest.json" in paths:
+            raise PackError(f"The pack {manifest.name} lists a file twice, or its own manifest.")
         self.manifest = manifest
         self.files = {entry.path: files[entry.path] for entry in manifest.files}
         self.identity = hashlib.sha256(encode_manifest(manifest)).hexdigest()
@@ -129,6 +141,8 @@ class Pack:
 
     def _check_interfaces(self) -> None:
         manifest, labels = self.manifest, len(self.manifest.task.labels)
+        if len(set(self.labels)) != labels:
+            raise PackError(f"The pack {manifest.name} has a label twice.")
         if manifest.plugin not in self.tables:
             raise PackError(f"The pack {manifest.name} names a plug-in {manifest.plugin} that it does not describe.")
         for name, table in self.tables.items():
@@ -137,6 +151,29 @@ class Pack:
         for graph in manifest.graphs:
             if graph.file not in self.files or graph.model not in self.tables:
                 raise PackError(f"A graph of the pack {manifest.name} names a file or model that is not there.")
+            self._check_graph(graph)
+
+    def _check_graph(self, graph: Graph) -> None:
+        """A graph takes its batch and its models, and gives back each model and optimiser vector it changes."""
+        roles = ROLES[graph.kind]
+        slots = SLOTS[graph.optimiser] if graph.optimiser else ()
+        vectors = [*roles, *(f"{role}.{slot}" for role in roles for slot in slots)]
+        carried = {f"{vector}/{part}" for vector in vectors for part in PARTS}
+        if graph.kind == "evaluate":
+            inputs, outputs = {"x", *carried}, {"logits"}
+            sound = graph.optimiser is None
+        else:
+            inputs = {"x", "target", "weight", *carried}
+            losses = {"loss"} if graph.kind == "supervised" else {"loss.local", "loss.plugin"}
+            outputs = {*losses, *(f"new/{name}" for name in carried)}
+            sound = graph.optimiser is not None and graph.batch is not None
+            sound = sound and graph.plugin == (self.manifest.plugin if graph.kind == "mutual" else None)
+        once = len(set(graph.inputs)) == len(graph.inputs) and len(set(graph.outputs)) == len(graph.outputs)
+        if not (sound and once and inputs <= set(graph.inputs) and outputs == set(graph.outputs)):
+            raise PackError(
+                f"The {graph.kind} graph {graph.file} of the pack {self.manifest.name} lacks an input or output that "
+                f"such a graph has: rebuild the pack."
+            )
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -177,7 +214,7 @@ class Pack:
             raise PackError("A task needs at least two different words.")
 
         def fit(spec: TensorSpec) -> TensorSpec:
-            if spec.layer != "head":
+            if spec.name not in ("head.weight", "head.bias"):
                 return spec
             return msgspec.structs.replace(spec, shape=(len(words), *spec.shape[1:]))
 
@@ -206,19 +243,28 @@ def pack_bytes(pack: Pack) -> bytes:
 
 def _untar(data: bytes, where: str) -> dict[str, bytes]:
     try:
-        raw = zstandard.ZstdDecompressor(max_window_size=1 << 27).decompress(data, max_output_size=LARGEST_PACK)
+        raw = _decompress(data)
         if len(raw) > LARGEST_PACK:
             raise PackError(f"{where} unpacks to more than {LARGEST_PACK >> 20} MiB.")
-        files = {}
-        with tarfile.open(fileobj=io.BytesIO(raw)) as archive:
+        files: dict[str, bytes] = {}
+        with tarfile.open(fileobj=io.BytesIO(raw), mode="r:", format=tarfile.USTAR_FORMAT) as archive:
             for member in archive:
+                if member.type != tarfile.REGTYPE or member.issparse() or not 0 <= member.size <= len(raw):
+                    raise PackError(f"{where} holds {member.name!r}, which is not a plain file.")
                 file = archive.extractfile(member)
-                if not member.isfile() or file is None:
-                    raise PackError(f"{where} holds {member.name}, which is not a plain file.")
+                if file is None or member.name in files:
+                    raise PackError(f"{where} holds {member.name!r} twice.")
                 files[member.name] = file.read()
-    except (zstandard.ZstdError, tarfile.TarError) as error:
+    except (zstandard.ZstdError, tarfile.TarError, ValueError, OverflowError, EOFError, RecursionError) as error:
         raise PackError(f"{where} is not a pack: {error}.") from error
     return files
+
+
+def _decompress(data: bytes) -> bytes:
+    """At most `LARGEST_PACK` + 1 bytes of what was compressed, whatever size the archive claims for itself."""
+    decompressor = zstandard.ZstdDecompressor(max_window_size=LARGEST_PACK)
+    with decompressor.stream_reader(data, read_across_frames=True) as reader:
+        return reader.read(LARGEST_PACK + 1)
 
 
 def _from_files(files: Mapping[str, bytes], where: str) -> Pack:
@@ -226,9 +272,14 @@ def _from_files(files: Mapping[str, bytes], where: str) -> Pack:
         raise PackError(f"{where} is not a pack: it has no manifest.json.")
     try:
         manifest = msgspec.json.decode(files["manifest.json"], type=Manifest)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise PackError(f"The manifest of {where} is not valid: {error}.") from error
     return Pack(manifest, files)
+
+
+def _refuse_large(path: Path, size: int) -> None:
+    if size > LARGEST_PACK:
+        raise PackError(f"{path} holds more than {LARGEST_PACK >> 20} MiB.")
 
 
 def load_pack(source: str | Path) -> Pack:
@@ -240,18 +291,20 @@ def load_pack(source: str | Path) -> Pack:
         There is none, or it is not whole and sound.
     """
     if isinstance(source, str) and source in SHIPPED:
-        shipped = resources.files("auricle").joinpath("packs", f"{source}.tar.zst")
+        shipped = resources.files("auricle").joinpath("packs") / f"{source}.tar.zst"
         return _from_files(_untar(shipped.read_bytes(), source), source)
     path = Path(source)
     try:
         if path.is_dir():
             names = [p for p in sorted(path.rglob("*")) if p.is_file()]
-            total = sum(p.stat().st_size for p in names)
-            if total > LARGEST_PACK:
-                raise PackError(f"{path} holds more than {LARGEST_PACK >> 20} MiB.")
+            _refuse_large(path, sum(p.stat().st_size for p in names))
             return _from_files({p.relative_to(path).as_posix(): p.read_bytes() for p in names}, str(path))
         if path.is_file():
+            _refuse_large(path, path.stat().st_size)
             return _from_files(_untar(path.read_bytes(), str(path)), str(path))
     except OSError as error:
         raise PackError(f"{path} cannot be read ({error.strerror}).") from error
-    raise PackError(f'There is no pack "{source}": give a directory, a .tar.zst file, or one of {", ".join(SHIPPED)}.')
+    raise PackError(
+        f'There is no pack "{source}": give a directory, a .tar.zst file, or one of {", ".join(SHIPPED)}; '
+        f"{nearest(str(source), SHIPPED)}"
+    )

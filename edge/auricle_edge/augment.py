@@ -64,14 +64,16 @@ class Augmenter:
         speed = 1 + rng.uniform(-s.tempo, s.tempo, (count, 1))
         middle = (frames - 1) / 2
         source = np.rint((np.arange(frames) - middle) * speed + middle + shift).astype(np.int64)
-        return energies[np.arange(count)[:, None], np.clip(source, 0, frames - 1)]
+        moved: Energies = energies[np.arange(count)[:, None], np.clip(source, 0, frames - 1)]
+        return moved
 
     def _warp_mels(self, energies: Energies, rng: np.random.Generator) -> Energies:
         count, _, mels = energies.shape
         stretch = 1 + rng.uniform(-self.settings.warp, self.settings.warp, (count, 1))
         position = np.clip(np.arange(mels) * stretch, 0, mels - 1)
         distance = np.abs(np.arange(mels)[None, :, None] - position[:, None, :])
-        return np.matmul(energies, np.maximum(0, 1 - distance).astype(np.float32))
+        warped: Energies = np.matmul(energies, np.maximum(0, 1 - distance).astype(np.float32))
+        return warped
 
     def _add_noise(self, energies: Energies, rng: np.random.Generator) -> None:
         assert self.noise is not None
@@ -88,14 +90,15 @@ class Augmenter:
         count, frames, mels = logs.shape
         s = self.settings
         keep = np.ones_like(logs, dtype=bool)
-        for masks, width, size, axis in ((s.time_masks, s.time_width, frames, 1), (s.mel_masks, s.mel_width, mels, 2)):
-            place = np.arange(size)
+        for masks, widest, size, axis in ((s.time_masks, s.time_width, frames, 1), (s.mel_masks, s.mel_width, mels, 2)):
+            place, width = np.arange(size), min(widest, size)
             for _ in range(masks):
                 span = rng.integers(0, width + 1, (count, 1))
                 start = rng.integers(0, size - width + 1, (count, 1))
                 free = (place < start) | (place >= start + span)
                 keep &= np.expand_dims(free, 3 - axis)
-        return logs * keep
+        masked: NDArray[np.float32] = logs * keep
+        return masked
 
 
 def noise_energies(frontend: LogMel, noise: list[NDArray[np.float32]]) -> NDArray[np.float32] | None:

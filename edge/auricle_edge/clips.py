@@ -45,7 +45,7 @@ class DeviceData:
 
 
 def split_held_out(targets: NDArray[np.int64], share: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Positions to train on and to hold out: about `share` of each label, at least one clip of a label stays in training.
+    """Positions to train on and to hold out: about `share` of each label; of each at least one clip stays in training.
 
     Parameters
     ----------
@@ -61,7 +61,10 @@ def split_held_out(targets: NDArray[np.int64], share: float, seed: int) -> tuple
     order = rng.permutation(len(targets))
     wanted = int(share * len(targets) + 1e-9)
     held: list[int] = []
-    by_label = [[i for i in order if targets[i] == label] for label in np.unique(targets)]
+    by_label = [[int(i) for i in order if targets[i] == label] for label in rng.permutation(np.unique(targets))]
+    for of_label in by_label:
+        for _ in range(min(int(share * len(of_label) + 1e-9), len(of_label) - 1)):
+            held.append(of_label.pop())
     while len(held) < wanted:
         largest = max(by_label, key=len)
         if len(largest) < 2:
@@ -122,6 +125,12 @@ def load_clips(
         whose = f" of speaker {speaker}" if speaker else ""
         raise DataError(f"{folder} has no readable clip{whose} of the words of the pack {pack.manifest.name}.")
     frontend = LogMel(pack.manifest.task)
-    noise = noise_energies(frontend, [read_audio(path) for path in found.noise])
+    recordings = []
+    for path in found.noise:
+        try:
+            recordings.append(read_audio(path))
+        except DataError as error:
+            skipped.append(str(error))
+    noise = noise_energies(frontend, recordings)
     data = device_data(frontend, np.stack(audio), np.array(targets, np.int64), noise, held_out=held_out, seed=seed)
     return data, tuple(skipped)

@@ -1,6 +1,6 @@
 """The log-mel front-end, in NumPy, with exactly the parameters of the pack's manifest.
 
-Clips are kept as mel *energies*, which is what augmentation works on: sounds add up in energy. The logarithm comes last.
+Clips are kept as mel *energies*, which is what augmentation works on: sounds add up in energy. The logarithm is last.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ def mel_filters(frontend: Frontend, sample_rate: int) -> NDArray[np.float32]:
     bins = np.arange(frontend.fft // 2 + 1) * (sample_rate / frontend.fft)
     rising = (bins[:, None] - edges[:-2]) / (edges[1:-1] - edges[:-2])
     falling = (edges[2:] - bins[:, None]) / (edges[2:] - edges[1:-1])
-    return np.maximum(0, np.minimum(rising, falling)).astype(np.float32)
+    filters: NDArray[np.float32] = np.maximum(0, np.minimum(rising, falling)).astype(np.float32)
+    return filters
 
 
 class LogMel:
@@ -61,12 +62,13 @@ class LogMel:
         windows = np.lib.stride_tricks.sliding_window_view(padded, f.window, axis=1)[:, :: f.hop]
         spectrum = np.fft.rfft(windows * self._window, f.fft, axis=2)
         power = (spectrum.real**2 + spectrum.imag**2).astype(np.float32)
-        return power @ self._filters
+        energies: Energies = power @ self._filters
+        return energies
 
     def finish(self, energies: Energies) -> NDArray[np.float32]:
         """Log-mels of energies (N, T, mels): the logarithm, centred on each clip's own mean, times the scale."""
         f = self.task.frontend
-        logs = np.log(energies + np.float32(f.floor))
+        logs: NDArray[np.float32] = np.log(energies + np.float32(f.floor))
         logs -= logs.mean(axis=(1, 2), keepdims=True)
         logs *= np.float32(f.scale)
         return logs

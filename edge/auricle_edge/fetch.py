@@ -37,9 +37,12 @@ async def fetch_blob(link: MqttLink, topics: Topics, sha256: str, length: int, c
     complete = asyncio.Event()
 
     async def take(message: Message) -> None:
-        name = message.topic.rsplit("/", 1)[1]
-        if name.isdigit() and int(name) < chunks and sum(map(len, parts.values())) + len(message.payload) <= length:
-            parts[int(name)] = message.payload
+        part = _chunk_number(message.topic, chunks)
+        if part is None or not message.payload:
+            return
+        others = sum(len(payload) for number, payload in parts.items() if number != part)
+        if others + len(message.payload) <= length:
+            parts[part] = message.payload
         if len(parts) == chunks:
             complete.set()
 
@@ -55,3 +58,11 @@ async def fetch_blob(link: MqttLink, topics: Topics, sha256: str, length: int, c
     if len(blob) != length or digest(blob) != sha256:
         raise WireError(f"What arrived as model {sha256[:12]} is not that model.")
     return blob
+
+
+def _chunk_number(topic: str, chunks: int) -> int | None:
+    """Which chunk arrived; None for a topic that names none of ours."""
+    name = topic.rsplit("/", 1)[1]
+    if not (name.isascii() and name.isdigit() and len(name) <= 4):
+        return None
+    return int(name) if int(name) < chunks else None

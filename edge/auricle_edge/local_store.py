@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
+from typing import Annotated
 
+import msgspec
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
@@ -12,6 +13,21 @@ from safetensors.numpy import load, save
 from auricle.files import write_durably
 from auricle.tensors import TensorTable
 from auricle_edge.train import LocalState
+
+
+class _Note(msgspec.Struct):
+    """What stands in the file's metadata."""
+
+    pack: str
+    steps: Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+
+
+class _Metadata(msgspec.Struct):
+    auricle: str
+
+
+class _Header(msgspec.Struct):
+    metadata: _Metadata = msgspec.field(name="__metadata__")
 
 
 class LocalStore:
@@ -33,7 +49,7 @@ class LocalStore:
     def save(self, state: LocalState) -> None:
         """Keep the state durably; StorageError when the disk cannot take it."""
         tensors = {"weights": state.weights, **{f"slot/{k}": v for k, v in state.slots.items()}}
-        note = json.dumps({"pack": self._pack, "steps": state.steps})
+        note = msgspec.json.encode(_Note(self._pack, state.steps)).decode()
         write_durably(self._path, save(tensors, metadata={"auricle": note}))
 
     def read(self) -> LocalState | None:
@@ -41,13 +57,13 @@ class LocalStore:
         try:
             data = self._path.read_bytes()
             tensors = load(data)
-            length = int.from_bytes(data[:8], "little")
-            note = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["auricle"])
-        except (OSError, SafetensorError, ValueError, KeyError):
+            header = msgspec.json.decode(data[8 : 8 + int.from_bytes(data[:8], "little")], type=_Header)
+            note = msgspec.json.decode(header.metadata.auricle, type=_Note)
+        except (OSError, SafetensorError, msgspec.MsgspecError, ValueError, KeyError, TypeError, RecursionError):
             return None
         weights = tensors.get("weights")
-        sound = all(t.dtype == np.float32 and np.isfinite(t).all() for t in tensors.values())
-        if note.get("pack") != self._pack or weights is None or weights.size != self._table.size or not sound:
+        sound = all(t.dtype == np.float32 and t.ndim == 1 and np.isfinite(t).all() for t in tensors.values())
+        if note.pack != self._pack or weights is None or weights.size != self._table.size or not sound:
             return None
         slots = {name.removeprefix("slot/"): t for name, t in tensors.items() if name.startswith("slot/")}
-        return LocalState(weights, slots, int(note["steps"]))
+        return LocalState(weights, slots, note.steps)

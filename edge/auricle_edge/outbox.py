@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from auricle.errors import StorageError
-from auricle.files import sync_folder, write_durably
+from auricle.files import describe, sync_folder, write_durably
 from auricle.frames import CHUNK
 from auricle.messages import Update
 from auricle.tensors import digest
@@ -54,16 +53,20 @@ class Outbox:
             length = int.from_bytes(data[:4], "little")
             update = msgspec.msgpack.decode(data[4 : 4 + length], type=Update)
             body = data[4 + length :]
-        except (FileNotFoundError, msgspec.MsgspecError):
+        except (FileNotFoundError, msgspec.MsgspecError, RecursionError):
             return None
         except OSError as error:
             raise StorageError(f"{self._path} cannot be read ({error.strerror}).") from error
-        if digest(body) != update.body:
+        if not body or len(body) != update.length or digest(body) != update.body:
             return None
         return Pending(update, body)
 
     def clear(self) -> None:
-        """Forget the pending update: it was acknowledged, or is of no more use."""
-        if self._path.exists():
-            os.unlink(self._path)  # noqa: PTH108 - the folder is synced right after
+        """Forget the pending update: it was acknowledged, or is of no more use. StorageError: the disk refuses."""
+        try:
+            self._path.unlink()
             sync_folder(self._path.parent)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise StorageError(describe(error, self._path)) from error

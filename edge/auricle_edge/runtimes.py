@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import platform
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import onnxruntime as ort
 from numpy.typing import NDArray
 
-from auricle.errors import PackError
-from auricle.pack import Graph, Pack
+from auricle.errors import AuricleError, PackError
+from auricle.pack import PARTS, ROLES, Graph, Pack
 from auricle.tensors import Flat, TensorTable
+
+try:
+    import onnxruntime as ort
+except ModuleNotFoundError as missing:
+    if sys.maxsize > 1 << 32:
+        raise
+    raise AuricleError(
+        f"onnxruntime has no wheel for 32-bit {platform.machine()}: use a 64-bit system and a 64-bit Python."
+    ) from missing
 
 Array = NDArray[Any]
 EVALUATION_BATCH = 64
@@ -31,8 +40,6 @@ class StepRuntime:
     """
 
     def __init__(self, pack: Pack, threads: int = 1) -> None:
-        if platform.machine() in ("armv6l", "armv7l", "i686"):
-            raise PackError(f"onnxruntime has no wheel for 32-bit {platform.machine()}: use a 64-bit system.")
         self.pack = pack
         self._threads = threads
         self._sessions: dict[str, Any] = {}
@@ -52,8 +59,23 @@ class StepRuntime:
                     )
                 except Exception as error:
                     raise PackError(f"onnxruntime does not load {graph.file}: {error}") from error
+                self._check(graph, session)
                 self._sessions[graph.file] = session
             return self._sessions[graph.file]
+
+    def _check(self, graph: Graph, session: Any) -> None:
+        """The file must have the interface that the manifest says, for its models' and its front-end's sizes."""
+        found = {value.name: value.shape for value in session.get_inputs()}
+        task = self.pack.manifest.task
+        batch = found.get("x", [None])[0] if graph.batch is None else graph.batch
+        sizes: dict[str, list[Any]] = {"x": [batch, task.frames, task.frontend.mels]}
+        for role, model in zip(ROLES[graph.kind], (graph.model, self.pack.manifest.plugin), strict=False):
+            table = self.pack.table(model)
+            sizes[f"{role}/body"] = [table.offsets["head.weight"].start]
+            sizes[f"{role}/head.weight"] = ["labels", table.specs[-2].shape[1]]
+        same = set(found) == set(graph.inputs) and [v.name for v in session.get_outputs()] == list(graph.outputs)
+        if not same or any(found[name] != shape for name, shape in sizes.items()):
+            raise PackError(f"The graph {graph.file} does not take or give what the pack's manifest says.")
 
     def step(self, graph: Graph, feeds: Mapping[str, Array]) -> list[Array]:
         """Run one training step; the outputs in the order of `graph.outputs`."""
@@ -73,7 +95,7 @@ class StepRuntime:
 
 def named_parts(model: str, table: TensorTable, weights: Flat) -> dict[str, Array]:
     """The three inputs that carry a model's weights (or its optimiser's state) into a graph."""
-    return dict(zip((f"{model}/body", f"{model}/head.weight", f"{model}/head.bias"), table.parts(weights), strict=True))
+    return dict(zip((f"{model}/{part}" for part in PARTS), table.parts(weights), strict=True))
 
 
 def joined_parts(model: str, table: TensorTable, values: Mapping[str, Array]) -> Flat:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from auricle.errors import AuricleError
 from auricle.messages import Plan
-from auricle.pack import Graph, Pack
+from auricle.pack import SLOTS, Graph, Pack
 from auricle.tensors import Flat
 from auricle_edge.augment import Augmenter
 from auricle_edge.clips import Clips, DeviceData
@@ -22,11 +22,10 @@ from auricle_edge.runtimes import StepRuntime, accuracy, cross_entropy, joined_p
 
 Array = NDArray[Any]
 
-SLOTS = {"sgd": ("momentum",), "adamw": ("first", "second")}
-"""Optimiser state of the step graphs: so many vectors of the model's size."""
+NOT_FINITE = "The loss is not finite: the learning rate is too high or the clips are damaged."
 
 
-class TrainingStopped(AuricleError):
+class TrainingStopped(AuricleError):  # noqa: N818 - not an error: somebody asked for it
     """The round was aborted or a newer one began."""
 
 
@@ -59,17 +58,33 @@ class RoundResult:
     held_out: int
 
 
+def _kept_slots(pack: Pack, models: Mapping[str, str], plan: Plan, state: LocalState) -> dict[str, Flat]:
+    """The kept optimiser vectors by `model.slot`; none unless every vector that this plan needs was kept."""
+    sizes = {f"{role}.{slot}": pack.table(a).size for role, a in models.items() for slot in SLOTS[graph_optimiser(plan)]}
+    whole = all(name in state.slots and state.slots[name].shape == (size,) for name, size in sizes.items())
+    return {name: state.slots[name] for name in sizes} if plan.keep_state and whole else {}
+
+
 def _vectors(pack: Pack, models: Mapping[str, str], plan: Plan, kept: Mapping[str, Flat]) -> dict[str, Array]:
     """Optimiser state as graph inputs: what was kept, zeros otherwise."""
     feeds: dict[str, Array] = {}
     for role, architecture in models.items():
         table = pack.table(architecture)
-        for slot in SLOTS[plan.optimiser]:
-            vector = kept.get(f"{role}.{slot}")
-            if vector is None or vector.size != table.size:
-                vector = np.zeros(table.size, np.float32)
+        for slot in SLOTS[graph_optimiser(plan)]:
+            vector = kept.get(f"{role}.{slot}", np.zeros(table.size, np.float32))
             feeds.update(named_parts(f"{role}.{slot}", table, vector))
     return feeds
+
+
+FLAT = 1e6
+"""An epsilon that swamps the second moment: AdamW with beta1 = 0 then is plain SGD at rate / FLAT, to 1e-5."""
+
+
+def graph_optimiser(plan: Plan) -> str:
+    """Which step graph a plan needs: `mixed` runs on AdamW's, or on SGD's where there is only the plug-in."""
+    if plan.optimiser != "mixed":
+        return plan.optimiser
+    return "adamw" if plan.mode == "mutual" else "sgd"
 
 
 def _scalars(plan: Plan, roles: Mapping[str, float]) -> dict[str, Array]:
@@ -80,6 +95,9 @@ def _scalars(plan: Plan, roles: Mapping[str, float]) -> dict[str, Array]:
     }  # fmt: skip
     named = {f"{role}.{name}": value for role in roles for name, value in common.items()}
     named.update({f"{role}.rate": rate for role, rate in roles.items()})
+    if plan.optimiser == "mixed" and "plugin" in roles:
+        flat = {"beta1": 0.0, "beta2": 0.0, "epsilon": FLAT, "decay": 0.0, "rate": roles["plugin"] * FLAT}
+        named.update({f"plugin.{name}": value for name, value in flat.items()})
     named.update({"alpha": plan.alpha, "plugin_ce": plan.plugin_ce})
     return {name: np.array(value, np.float32) for name, value in named.items()}
 
@@ -150,7 +168,7 @@ class Trainer:
         TrainingStopped
             `stopped` said so between two batches.
         AuricleError
-            A loss is not finite: the round is given up and the state stays as it was.
+            A loss or a trained weight is not finite: the round is given up and the state stays as it was.
         """
         began = time.monotonic()
         loss = self.inference_loss(plugin)
@@ -158,8 +176,8 @@ class Trainer:
         names = {"local": self.architecture, "plugin": self.pack.manifest.plugin}
         models = names if mutual else {"model": self.pack.manifest.plugin}
         rates = {"local": plan.local_rate, "plugin": plan.rate} if mutual else {"model": plan.rate}
-        graph = self.pack.graph(plan.mode, models["local" if mutual else "model"], plan.optimiser)
-        kept = dict(state.slots) if plan.keep_state else {}
+        graph = self.pack.graph(plan.mode, models["local" if mutual else "model"], graph_optimiser(plan))
+        kept = _kept_slots(self.pack, models, plan, state)
         before = state.steps if kept else 0
         feeds = {**_scalars(plan, rates), **_vectors(self.pack, models, plan, kept)}
         shifted = self._with_prior(plugin, plan.prior)
@@ -168,10 +186,12 @@ class Trainer:
             feeds.update(named_parts(role, self.pack.table(architecture), start[role]))
         steps = self._optimise(graph, feeds, plan, round_number, before, stopped)
         final = {role: joined_parts(role, self.pack.table(a), feeds) for role, a in models.items()}
+        if not all(np.isfinite(weights).all() for weights in final.values()):
+            raise AuricleError(NOT_FINITE)
         slots = {
             f"{role}.{slot}": joined_parts(f"{role}.{slot}", self.pack.table(a), feeds)
             for role, a in models.items()
-            for slot in SLOTS[plan.optimiser]
+            for slot in SLOTS[graph_optimiser(plan)]
         }
         local = LocalState(final.get("local", state.weights), slots if plan.keep_state else {}, before + steps)
         trained = self._with_prior(final["plugin" if mutual else "model"], -plan.prior)
@@ -221,8 +241,6 @@ class Trainer:
                 feeds.update({name: np.array(before + steps, np.float32) for name in counters})
                 outputs = dict(zip(graph.outputs, self.runtime.step(graph, feeds), strict=True))
                 if not all(np.isfinite(outputs[n]) for n in graph.outputs if n.startswith("loss")):
-                    raise AuricleError(
-                        "The loss is not finite: the learning rate is too high or the clips are damaged."
-                    )
+                    raise AuricleError(NOT_FINITE)
                 feeds.update({n.removeprefix("new/"): v for n, v in outputs.items() if n.startswith("new/")})
         return steps

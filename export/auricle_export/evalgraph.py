@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from auricle.pack import PARTS
 from auricle_export.models import FRAMES, MELS, CrnnShape
-from auricle_export.stepgraph import IR_VERSION, OPSET, PARTS, body_tensors
+from auricle_export.stepgraph import IR_VERSION, OPSET, body_tensors
 
 INPUTS = ("x", *(f"model/{part}" for part in PARTS))
 OUTPUTS = ("logits",)
@@ -21,7 +24,7 @@ class _Builder:
         self.constants: dict[str, onnx.TensorProto] = {}
 
     def node(
-        self, operator: str, inputs: list[str], *, name: str = "", outputs: int = 1, **attributes: object
+        self, operator: str, inputs: list[str], *, name: str = "", outputs: int = 1, **attributes: Any
     ) -> list[str]:
         made = [name or f"{operator.lower()}_{len(self.nodes)}" + (f"_{i}" if i else "") for i in range(outputs)]
         self.nodes.append(helper.make_node(operator, inputs, made, **attributes))
@@ -89,7 +92,7 @@ def _gru(b: _Builder, shape: CrnnShape, weights: dict[str, str], layer: int, x: 
 def _model(b: _Builder, shape: CrnnShape) -> onnx.ModelProto:
     body = sum(int(np.prod(dims)) for _, dims in body_tensors(shape))
     width = shape.hidden * (2 if shape.bidirectional else 1)
-    dims = {
+    dims: dict[str, list[str | int | None]] = {
         "x": ["batch", FRAMES, MELS], "model/body": [body], "model/head.weight": ["labels", width],
         "model/head.bias": ["labels"],
     }  # fmt: skip

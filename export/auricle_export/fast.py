@@ -7,13 +7,19 @@ product. `models.Crnn` is the plain form; the tests hold the two to the same num
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from auricle_export.models import CrnnShape
+
+
+def apply(function: type[torch.autograd.Function], *inputs: Any) -> tuple[Tensor, ...]:
+    """Call an autograd function; PyTorch types this call as nothing at all."""
+    outputs: tuple[Tensor, ...] = function.apply(*inputs)  # type: ignore[no-untyped-call]
+    return outputs
 
 
 class Convolve(torch.autograd.Function):
@@ -42,7 +48,7 @@ class Convolve(torch.autograd.Function):
         d_kernel = torch.mm(flat.t(), dy)
         kernel = weight.permute(2, 1, 0).reshape(-1, out)
         d_flat = torch.mm(dy, kernel.t()).reshape(y.shape[0], y.shape[1], 3 * width)
-        before, here, after = d_flat.split(width, 2)
+        before, here, after = torch.split(d_flat, width, 2)
         edge = torch.zeros_like(here[:1])
         dx = here + torch.cat([before[1:], edge]) + torch.cat([edge, after[:-1]])
         return dx, d_kernel.reshape(3, width, out).permute(2, 1, 0), dy.sum(0)
@@ -85,9 +91,9 @@ class Gru(torch.autograd.Function):
         gates = list(inputs.reshape(x.shape[0], x.shape[1], -1).unbind(0))
         for gate in reversed(gates) if reverse else gates:
             own = torch.mm(h, w_hh_t) + b_hh
-            gate_rz, gate_n = gate.split([2 * hidden, hidden], 1)
-            own_rz, candidate = own.split([2 * hidden, hidden], 1)
-            r, z = torch.sigmoid(gate_rz + own_rz).split(hidden, 1)
+            gate_rz, gate_n = torch.split(gate, [2 * hidden, hidden], 1)
+            own_rz, candidate = torch.split(own, [2 * hidden, hidden], 1)
+            r, z = torch.split(torch.sigmoid(gate_rz + own_rz), hidden, 1)
             n = torch.tanh(gate_n + r * candidate)
             saved += [h, r, z, n, candidate]
             h = n + z * (h - n)
@@ -141,8 +147,8 @@ class Classify(torch.autograd.Function):
     """The classifier h W^T + b. Written out so that no constant of the graph depends on the number of labels."""
 
     @staticmethod
-    def forward(h: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        return torch.mm(h, weight.t()) + bias
+    def forward(h: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor]:
+        return (torch.mm(h, weight.t()) + bias,)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -158,18 +164,17 @@ def logits(shape: CrnnShape, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
     """Logits (B, labels) of `models.Crnn` for log-mels x (B, T, mels), from its named parameters."""
     h = x.transpose(0, 1)
     for i in range(len(shape.channels)):
-        h = Convolve.apply(h, params[f"conv.{i}.weight"], params[f"conv.{i}.bias"])[0]
-        h = HalveTime.apply(h[: h.shape[0] // 2 * 2])[0]
+        h = apply(Convolve, h, params[f"conv.{i}.weight"], params[f"conv.{i}.bias"])[0]
+        h = apply(HalveTime, h[: h.shape[0] // 2 * 2])[0]
     for layer in range(shape.layers):
         last = layer == shape.layers - 1
         ways = [_direction(params, h, f"l{layer}", not last, False)]
         if shape.bidirectional:
             ways.append(_direction(params, h, f"l{layer}_reverse", not last, True))
         h = torch.cat(ways, -1) if len(ways) > 1 else ways[0]
-    return Classify.apply(h, params["head.weight"], params["head.bias"])  # type: ignore[no-any-return]
+    return apply(Classify, h, params["head.weight"], params["head.bias"])[0]
 
 
 def _direction(params: Mapping[str, Tensor], x: Tensor, suffix: str, sequence: bool, reverse: bool) -> Tensor:
     weights = [params[f"gru.{kind}_{suffix}"] for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
-    out: Sequence[Tensor] = Gru.apply(x, *weights, sequence, reverse)
-    return out[0]
+    return apply(Gru, x, *weights, sequence, reverse)[0]

@@ -9,6 +9,7 @@ weights for 35 labels.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -58,7 +59,7 @@ class Crnn(nn.Module):
         super().__init__()
         widths = (mels, *shape.channels)
         self.shape = shape
-        self.conv = nn.ModuleList(nn.Conv1d(a, b, 3, padding=1) for a, b in zip(widths, widths[1:], strict=False))
+        self.conv = nn.ModuleList(nn.Conv1d(a, b, 3, padding=1) for a, b in pairwise(widths))
         self.gru = nn.GRU(widths[-1], shape.hidden, shape.layers, bidirectional=shape.bidirectional)
         self.head = nn.Linear(shape.hidden * (2 if shape.bidirectional else 1), labels)
 

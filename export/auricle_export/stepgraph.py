@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import onnx
 import torch
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from auricle_export.fast import logits
+from auricle.pack import PARTS, SLOTS
+from auricle_export.fast import apply, logits
 from auricle_export.models import FRAMES, MELS, Crnn, CrnnShape
 
 BATCH = 16
@@ -25,14 +27,11 @@ IR_VERSION = 10
 TRACED_LABELS = 37
 """Label count while tracing; no constant of the graph may depend on it."""
 
-PARTS = ("body", "head.weight", "head.bias")
 SCALARS = {
     "sgd": ("rate", "momentum", "decay", "clip"),
     "adamw": ("rate", "beta1", "beta2", "epsilon", "step", "decay", "clip"),
 }
 """Hyper-parameters that each optimiser reads, as float32 scalars."""
-SLOTS = {"sgd": ("momentum",), "adamw": ("first", "second")}
-"""Optimiser state: as many copies of the model's three parts."""
 
 aten = torch.ops.aten
 Parts = tuple[Tensor, Tensor, Tensor]
@@ -61,7 +60,7 @@ def _select_backward(grad: Tensor, sizes: Sequence[int], dim: int, index: int) -
     return aten.constant_pad_nd(grad.unsqueeze(dim), pads, 0.0)  # type: ignore[no-any-return]
 
 
-DECOMPOSITIONS = {
+DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     aten.slice_backward.default: _slice_backward,
     aten.select_backward.default: _select_backward,
 }
@@ -78,7 +77,7 @@ def body_tensors(shape: CrnnShape) -> list[tuple[str, tuple[int, ...]]]:
 def unpack_parts(shape: CrnnShape, parts: Parts) -> dict[str, Tensor]:
     """Name the tensors inside a model's three parts."""
     tensors = body_tensors(shape)
-    pieces = parts[0].split([torch.Size(dims).numel() for _, dims in tensors])
+    pieces = torch.split(parts[0], [torch.Size(dims).numel() for _, dims in tensors])
     named = {name: piece.reshape(dims) for (name, dims), piece in zip(tensors, pieces, strict=True)}
     return {**named, "head.weight": parts[1], "head.bias": parts[2]}
 
@@ -86,8 +85,8 @@ def unpack_parts(shape: CrnnShape, parts: Parts) -> dict[str, Tensor]:
 class SoftLoss(torch.autograd.Function):
     """Weighted cross-entropy to labels plus KL to a teacher, with the gradient ALGORITHMS 3.1 writes out.
 
-    L = sum_b v_b [ce * CE(s_b, y_b) + kl * KL(softmax t_b || softmax s_b)], v = weight / sum weight; the gradient to the
-    student logits is v [ce (p_s - y) + kl (p_s - p_t)]; the teacher gets none (FedMLAC, eq. 5-8).
+    L = sum_b v_b [ce * CE(s_b, y_b) + kl * KL(softmax t_b || softmax s_b)], v = weight / sum weight; the gradient to
+    the student logits is v [ce (p_s - y) + kl (p_s - p_t)]; the teacher gets none (FedMLAC, eq. 5-8).
     """
 
     @staticmethod
@@ -102,13 +101,13 @@ class SoftLoss(torch.autograd.Function):
         return (share * each).sum(), grad
 
     @staticmethod
-    def setup_context(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
         ctx.save_for_backward(output[1])
 
     @staticmethod
-    def backward(ctx, grad, _unused):  # type: ignore[no-untyped-def]
+    def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, ...]:
         (saved,) = ctx.saved_tensors
-        return grad * saved, None, None, None, None, None
+        return grads[0] * saved, None, None, None, None, None
 
 
 def _flatten(shape: CrnnShape, named: dict[str, Tensor]) -> Parts:
@@ -193,7 +192,7 @@ def supervised_step(shape: CrnnShape, optimiser: str) -> Trace:
 
         def objective(named: dict[str, Tensor]) -> Tensor:
             z = logits(shape, named, values["x"])
-            return SoftLoss.apply(z, values["target"], z.detach(), values["weight"], one, zero)[0]  # type: ignore[no-any-return]
+            return apply(SoftLoss, z, values["target"], z.detach(), values["weight"], one, zero)[0]
 
         grads, loss = torch.func.grad_and_value(objective)(_named(shape, "model", values))
         return (loss, *_update(optimiser, "model", values, _flatten(shape, grads)))
@@ -220,8 +219,8 @@ def mutual_step(local: CrnnShape, plugin: CrnnShape, optimiser: str) -> Trace:
 
         def objective(named: tuple[dict[str, Tensor], ...]) -> tuple[Tensor, tuple[Tensor, Tensor]]:
             a, b = logits(local, named[0], values["x"]), logits(plugin, named[1], values["x"])
-            loss_a = SoftLoss.apply(a, target, b.detach(), weight, alpha, 1 - alpha)[0]
-            loss_b = SoftLoss.apply(b, target, a.detach(), weight, values["plugin_ce"], one)[0]
+            loss_a = apply(SoftLoss, a, target, b.detach(), weight, alpha, 1 - alpha)[0]
+            loss_b = apply(SoftLoss, b, target, a.detach(), weight, values["plugin_ce"], one)[0]
             return loss_a + loss_b, (loss_a, loss_b)
 
         models = (_named(local, "local", values), _named(plugin, "plugin", values))
