@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,8 @@ from auricle_cloud.blobs import Blobs
 from auricle_cloud.cohort import Aggregate, Cohort, layers_of
 from auricle_cloud.rules import Rule
 from auricle_cloud.server_optimizer import OptimizerSettings, OptimizerState, first_state, step
+
+DIVERGED = "the server optimizer's step is not finite: the model is unchanged; lower its learning rate"
 
 
 @dataclass(frozen=True)
@@ -57,5 +59,8 @@ def next_model(
     weights = np.asarray(aggregate.weights, np.float32)
     if server.kind == "none" or not aggregate.kept.any():
         return NextModel(weights, state, aggregate)
-    moved, new = step(state or first_state(table.size, server), start, weights, server)
+    with np.errstate(over="ignore"):
+        moved, new = step(state or first_state(table.size, server), start, weights, server)
+    if not np.isfinite(new).all():
+        return NextModel(start, state, replace(aggregate, flag=DIVERGED))
     return NextModel(np.asarray(new, np.float32), moved, aggregate)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from auricle.errors import StorageError
-from auricle.files import write_durably
+from auricle.files import describe, write_durably
 from auricle.tensors import digest
 
 
@@ -26,9 +26,14 @@ class Blobs:
         return self._folder / sha256[:2] / sha256
 
     def put(self, data: bytes) -> str:
-        """Keep bytes durably and return their SHA-256; StorageError when the disk cannot take them."""
+        """Keep bytes durably and return their SHA-256; StorageError when the disk cannot take them.
+
+        What is already there is left alone, unless it is damaged: then it is written anew.
+        """
         sha256 = digest(data)
-        if not self.path(sha256).exists():
+        try:
+            self.get(sha256)
+        except StorageError:
             write_durably(self.path(sha256), data)
         return sha256
 
@@ -43,5 +48,8 @@ class Blobs:
         return data
 
     def remove(self, sha256: str) -> None:
-        """Forget a blob that nothing refers to any more."""
-        self.path(sha256).unlink(missing_ok=True)
+        """Forget a blob that nothing refers to any more; StorageError when the disk refuses."""
+        try:
+            self.path(sha256).unlink(missing_ok=True)
+        except OSError as error:
+            raise StorageError(describe(error, self.path(sha256))) from error

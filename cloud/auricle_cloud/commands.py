@@ -9,16 +9,27 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import typer
 
+from auricle.messages import Count, FleetName, Seconds
 from auricle.mqtt import BrokerAddress
 from auricle.pack import load_pack
+from auricle.settings import from_mapping
 from auricle_cloud.coordinator import NAME, Coordinator, RoundDone, RunSettings
 from auricle_cloud.presets import get_preset
 from auricle_cloud.rules import get_rule
 from auricle_cloud.store import Store
 
 app = typer.Typer(no_args_is_help=True)
+
+
+class OnTheWire(msgspec.Struct, frozen=True):
+    """Options that travel in messages: what a device would refuse there is refused here."""
+
+    fleet: FleetName
+    seed: Count
+    deadline: Seconds
 
 
 @app.callback()
@@ -41,11 +52,14 @@ def serve(
     quorum: float = typer.Option(0.7, help="Share of the invited that is enough to close a round that has waited."),
     deadline: float = typer.Option(300.0, help="Seconds after which a round closes."),
     rule: str | None = typer.Option(None, help="fedavg, lpa, fedvsa or lpa+fedvsa [the preset's]."),
-    preset: str = typer.Option("practical", help="practical, or paper for FedMLAC's own settings."),
+    preset: str = typer.Option(
+        "practical", help="practical, paper (FedMLAC's own settings), or fedavg (the tuned baseline)."
+    ),
     seed: int = typer.Option(0, help="Decides the first model and who is invited."),
     as_json: bool = typer.Option(False, "--json", help="Print a JSON object a round."),
 ) -> int:
     """Run a task's rounds."""
+    from_mapping(OnTheWire, {"fleet": fleet, "seed": seed, "deadline": deadline}, "command line")
     chosen = get_preset(preset)
     if rule is not None:
         get_rule(rule)

@@ -23,6 +23,7 @@ from auricle.frames import CHUNK, seal
 from auricle.identity import Identity
 from auricle.messages import Ack, CoordinatorState, Invite, Message, Model, Nothing, Plan, Update
 from auricle.mqtt import BrokerAddress, LinkSettings, MqttLink, Will
+from auricle.mqtt_deadline import within
 from auricle.pack import Pack
 from auricle.tensors import Flat, decode, encode
 from auricle.topics import Topics
@@ -63,6 +64,8 @@ class RunSettings:
     """Registered devices to wait for before the first round."""
     gather: float = 120.0
     """Seconds to wait for them; then the run begins with those that are there."""
+    connect_timeout: float = 30.0
+    """Seconds to wait for the broker at the start; later losses are waited out."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -125,7 +128,8 @@ class Coordinator:
         self.inbox = Inbox(settings.fleet, pack.identity, table.size, self.store, self.blobs, self._answer, self._greet)
         will = seal(self.identity, self.topics.coordinator_state, self._presence(online=False))
         link = LinkSettings(settings.broker, NAME, will=Will(self.topics.coordinator_state, will), high_water=256)
-        self.link = MqttLink(link, on_connect=self._born)
+        handlers = {f"{self.topics.prefix}/d/+/{what}": self.inbox.handle for what in ("up/+", "state")}
+        self.link = MqttLink(link, handlers=handlers, on_connect=self._born)
 
     def _head(self, device: str = NAME) -> dict[str, Any]:
         return {"fleet": self.settings.fleet, "device": device, "boot": self.boot}
@@ -142,8 +146,7 @@ class Coordinator:
         """Run all rounds that are still due, then leave; cancelling leaves everything ready to go on."""
         await self.link.start()
         try:
-            await self.link.subscribe(f"{self.topics.prefix}/d/+/up/+", self.inbox.handle)
-            await self.link.subscribe(f"{self.topics.prefix}/d/+/state", self.inbox.handle)
+            await self.link.wait_connected(self.settings.connect_timeout)
             current = self._first_model()
             await self._publish_model(current)
             await self._gather()
@@ -190,8 +193,8 @@ class Coordinator:
     async def _wait_change(self, timeout: float) -> None:
         self._changed.clear()
         try:
-            await asyncio.wait_for(self._changed.wait(), max(0.01, timeout))
-        except (asyncio.TimeoutError, TimeoutError):
+            await within(self._changed.wait(), max(0.01, timeout))
+        except asyncio.TimeoutError:
             return
 
     # -- answers to devices
@@ -287,8 +290,8 @@ class Coordinator:
             waited = self._cohort - self._said - self._failed
             if len(self._said) >= quorum:
                 reached = reached if reached is not None else now
-                until = min(began + self.settings.deadline,
-                            reached + max(self.settings.least_wait, self.settings.patience * (reached - began)))  # fmt: skip
+                patience = max(self.settings.least_wait, self.settings.patience * (reached - began))
+                until = min(began + self.settings.deadline, reached + patience)
                 if not waited & self._online() or now >= until:
                     return True
             else:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
-import math
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from auricle.errors import StorageError, WireError
+import numpy as np
+
+from auricle.errors import BrokerError, StorageError, WireError
 from auricle.frames import open_frame
 from auricle.messages import Any, DeviceState, Get, Message, Register, Status, Update
 from auricle.mqtt import Message as Arrived
@@ -18,8 +20,13 @@ from auricle_cloud.store import Store
 log = logging.getLogger("auricle.cloud")
 
 LARGEST_SAMPLES = 10_000_000
+LARGEST_LOSS = 1e6
+LARGEST_WEIGHT = 1e6
+"""No weight of a model that learns comes near it; one that does would stop a server's optimiser for good."""
 ASSEMBLY_BUDGET = 64 << 20
 """Bytes of unfinished updates, of all devices together."""
+ASSEMBLY_SECONDS = 600.0
+"""How long an unfinished update may rest before it makes room for others."""
 
 
 @dataclass
@@ -28,6 +35,12 @@ class _Assembly:
 
     update: Update
     parts: dict[int, bytes] = field(default_factory=dict)
+    touched: float = 0.0
+
+    @property
+    def size(self) -> int:
+        """Bytes that have arrived."""
+        return sum(map(len, self.parts.values()))
 
 
 class Inbox:
@@ -72,9 +85,15 @@ class Inbox:
 
     async def handle(self, arrived: Arrived) -> None:
         """Check a frame and act on it; whatever is wrong with it is counted and logged, never raised."""
-        device = arrived.topic.split("/")[4]
         if not arrived.payload:
             return
+        device = _device_of(arrived.topic)
+        try:
+            await self._check_and_act(device, arrived)
+        except (BrokerError, StorageError) as error:
+            log.error("%s's message is not acknowledged: %s", device, error)
+
+    async def _check_and_act(self, device: str, arrived: Arrived) -> None:
         try:
             message, body = open_frame(arrived.payload, arrived.topic, self._key)
             if message.device != device or message.fleet != self._fleet:
@@ -85,10 +104,7 @@ class Inbox:
             else:
                 self._refuse(device, str(error))
             return
-        try:
-            await self._act(message, body)
-        except StorageError as error:
-            log.error("%s's message is not acknowledged: %s", device, error)
+        await self._act(message, body)
 
     async def _stranger(self, device: str) -> None:
         """Somebody who is not registered here: ask for a registration, and believe nothing until it came."""
@@ -132,20 +148,27 @@ class Inbox:
             self._refuse(update.device, str(problem))
             await self._answer(update, f"rejected:{problem}")
             return
-        self._blobs.put(whole)
-        verdict = self._store.count_update(update)
+        verdict = self._store.verdict(update)
+        if verdict == "accepted":
+            self._blobs.put(whole)
+            verdict = self._store.count_update(update)
         if verdict == "conflict":
             log.error("SECURITY: %s sent two different updates for round %d", update.device, update.round)
         await self._answer(update, verdict)
+
+    def _count(self, update: Update, body: bytes) -> str:
+        """Keep the body, then count the update: both are on disk before anybody is told."""
+        self._blobs.put(body)
+        return self._store.count_update(update)
 
     def _problem(self, update: Update) -> str | None:
         if update.codec not in CODECS:
             return "codec: unknown"
         if update.length != self._size * CODECS[update.codec].itemsize:
             return "shape: not the plug-in's number of weights"
-        if update.samples > LARGEST_SAMPLES:
-            return "samples: more than a device can have"
-        if update.loss < 0 or math.isinf(update.loss):
+        if not 1 <= update.samples <= LARGEST_SAMPLES:
+            return "samples: none, or more than a device can have"
+        if not 0 <= update.loss <= LARGEST_LOSS:
             return "loss: not a finite number of at least 0"
         if update.part >= update.parts:
             return "part: beyond the last"
@@ -154,26 +177,44 @@ class Inbox:
     def _assemble(self, update: Update, body: bytes) -> bytes | None:
         """Collect parts, one unfinished update a device; return the body when it is whole."""
         if update.parts == 1:
+            self._assemblies.pop(update.device, None)
             return body
         kept = self._assemblies.get(update.device)
         if kept is None or kept.update.body != update.body:
             kept = self._assemblies[update.device] = _Assembly(update)
-        held = sum(len(p) for a in self._assemblies.values() for p in a.parts.values())
-        if held + len(body) > ASSEMBLY_BUDGET:
+        kept.parts[update.part], kept.touched = body, time.monotonic()
+        if kept.size > update.length:
+            self._assemblies.pop(update.device)
+            self._refuse(update.device, "part: together more than the update's length")
+            return None
+        if not self._within_budget():
             self._assemblies.pop(update.device)
             self._refuse(update.device, "memory: too many unfinished updates")
             return None
-        kept.parts[update.part] = body
         if len(kept.parts) < update.parts:
             return None
         self._assemblies.pop(update.device)
         return b"".join(kept.parts[i] for i in sorted(kept.parts))
 
+    def _within_budget(self) -> bool:
+        """Whether all unfinished updates fit; where they do not, those that have long rested are given up first."""
+        if sum(a.size for a in self._assemblies.values()) <= ASSEMBLY_BUDGET:
+            return True
+        oldest = time.monotonic() - ASSEMBLY_SECONDS
+        self._assemblies = {name: a for name, a in self._assemblies.items() if a.touched >= oldest}
+        return sum(a.size for a in self._assemblies.values()) <= ASSEMBLY_BUDGET
+
     def _problem_of_body(self, update: Update, body: bytes) -> str | None:
         if len(body) != update.length or digest(body) != update.body:
             return "hash: the body is not the one the header names"
         try:
-            decode(body, self._size, update.codec)
+            weights = decode(body, self._size, update.codec)
         except WireError as error:
             return f"values: {error}"
-        return None
+        return "values: a weight no model learns" if np.abs(weights).max(initial=0.0) > LARGEST_WEIGHT else None
+
+
+def _device_of(topic: str) -> str:
+    """Whose topic it is; an empty name for a topic of no device."""
+    levels = topic.split("/")
+    return levels[4] if len(levels) > 4 else ""

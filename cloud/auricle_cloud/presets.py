@@ -55,6 +55,8 @@ class Preset:
 PAPER = Preset(Plan(epochs=1, optimiser="sgd", rate=0.01, local_rate=0.01, alpha=0.5), "lpa")
 """FedMLAC's own settings (ALGORITHMS 3.1): one local epoch, plain SGD at 0.01, no cross-entropy on the plug-in."""
 
+SERVER = OptimizerSettings(kind="adam", lr=0.02, beta2=0.99, tau=1e-6, v0=0.0, bias_correction=True)
+
 PRACTICAL = Preset(
     Plan(
         epochs=3,
@@ -70,14 +72,21 @@ PRACTICAL = Preset(
         augment=True,
     ),
     "lpa",
-    server=OptimizerSettings(kind="adam", lr=0.02, beta2=0.99, tau=1e-6, v0=0.0, bias_correction=True),
+    server=SERVER,
     schedule="cosine",
     warmup=3,
     scheduled=("server",),
 )
 """What learns fastest on real devices' few clips; docs/design/practical-preset.md says why each value is what it is."""
 
-PRESETS = {"practical": PRACTICAL, "paper": PAPER}
+FEDAVG = replace(
+    PRACTICAL,
+    plan=Plan(mode="supervised", epochs=3, optimiser="sgd", rate=0.1, clip=5.0, prior=1.0, augment=True),
+    rule="fedavg",
+)
+"""The baseline, tuned as long: the plug-in itself trained on labels and averaged, with the same server optimiser."""
+
+PRESETS = {"practical": PRACTICAL, "paper": PAPER, "fedavg": FEDAVG}
 
 
 def get_preset(name: str) -> Preset:

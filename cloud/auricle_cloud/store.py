@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -96,7 +97,7 @@ class Store:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StorageError(f"{path.parent} cannot be made ({error.strerror}).") from error
-        self._engine = sa.create_engine(f"sqlite:///{path}")
+        self._engine = sa.create_engine(sa.URL.create("sqlite", database=str(path)))
 
         @sa.event.listens_for(self._engine, "connect")
         def _pragmas(connection: Any, _record: Any) -> None:
@@ -113,6 +114,8 @@ class Store:
                 yield connection
         except sa.exc.DBAPIError as error:
             raise StorageError(f"The database {self._path} cannot take this: {error.orig}.") from error
+        except sqlite3.Error as error:
+            raise StorageError(f"The database {self._path} cannot be opened: {error}.") from error
 
     def close(self) -> None:
         """Close all connections."""
@@ -178,29 +181,38 @@ class Store:
             row = tx.execute(query).mappings().first()
         return None if row is None else {**row, "cohort": json.loads(row["cohort"])}
 
+    def verdict(self, update: Update) -> str:
+        """What counting an update would say: accepted, duplicate, conflict, late or rejected. Nothing is changed."""
+        with self._transaction() as tx:
+            return self._verdict(tx, update)
+
     def count_update(self, update: Update) -> str:
-        """Count an update whose body is stored: accepted, duplicate, conflict, closed or late."""
+        """Count an update whose body is stored, if it may be; its verdict."""
         values = {name: getattr(update, name) for name in updates.columns.keys() if name not in ("received", "loss")}
         loss = update.loss if update.loss == update.loss else None
         with self._transaction() as tx:
-            key = (rounds.c.task == update.task) & (rounds.c.round == update.round)
-            row = tx.execute(sa.select(rounds.c.state, rounds.c.cohort, rounds.c.base).where(key)).first()
-            same = (updates.c.task == update.task) & (updates.c.round == update.round) & (
-                updates.c.device == update.device)  # fmt: skip
-            counted = tx.execute(sa.select(updates.c.body).where(same)).scalar()
-            if counted is not None:
-                return "duplicate" if counted == update.body else "conflict"
-            if row is None:
-                return "rejected:round"
-            if row.state != "collecting":
-                return "late"
-            if update.device not in json.loads(row.cohort):
-                return "rejected:not invited"
-            if update.base != row.base:
-                return "rejected:base"
-            statement = insert(updates).values(**values, loss=loss, received=time.time())
-            tx.execute(statement.on_conflict_do_nothing())
-        return "accepted"
+            verdict = self._verdict(tx, update)
+            if verdict == "accepted":
+                statement = insert(updates).values(**values, loss=loss, received=time.time())
+                tx.execute(statement.on_conflict_do_nothing())
+        return verdict
+
+    @staticmethod
+    def _verdict(tx: sa.Connection, update: Update) -> str:
+        key = (rounds.c.task == update.task) & (rounds.c.round == update.round)
+        row = tx.execute(sa.select(rounds.c.state, rounds.c.cohort, rounds.c.base).where(key)).first()
+        same = (updates.c.task == update.task) & (updates.c.round == update.round) & (
+            updates.c.device == update.device)  # fmt: skip
+        counted = tx.execute(sa.select(updates.c.body).where(same)).scalar()
+        if counted is not None:
+            return "duplicate" if counted == update.body else "conflict"
+        if row is None:
+            return "rejected:round"
+        if row.state != "collecting":
+            return "late"
+        if update.device not in json.loads(row.cohort):
+            return "rejected:not invited"
+        return "accepted" if update.base == row.base else "rejected:base"
 
     def counted(self, task: str, number: int) -> list[dict[str, Any]]:
         """The updates that count in a round, by device."""

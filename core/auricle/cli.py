@@ -8,7 +8,6 @@ import logging
 import sys
 from collections.abc import Sequence
 
-import click
 import typer
 
 from auricle import __version__
@@ -20,6 +19,10 @@ PARTS = {
     "cloud": ("auricle_cloud.commands", "Run the coordinator."),
     "export": ("auricle_export.commands", "Build and inspect training packs (needs PyTorch)."),
 }
+
+
+CommandLineError = typer.BadParameter.__mro__[2]
+"""What typer raises for a wrong command line: `ClickException`, of click before typer 0.26, of typer's own copy since."""
 
 
 class MissingPartError(AuricleError):
@@ -77,8 +80,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code: 0, 2 for a user's mistake, 130 when interrupted."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     as_json = "--json" in given
-    logging.basicConfig(level=logging.ERROR if as_json else logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    logging.basicConfig(
+        level=logging.ERROR if as_json else logging.WARNING, format="%(levelname)s %(name)s: %(message)s"
+    )
     part = given[0] if given else None
+    if not given or (given == [part] and part in PARTS):
+        given.append("--help")
     if part is not None and not part.startswith("-") and part not in PARTS:
         return _fail(f'There is no command "{part}": {nearest(part, PARTS)}', 2, as_json)
     try:
@@ -86,9 +93,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         result = command.main(given, prog_name="auricle", standalone_mode=False)
     except AuricleError as error:
         return _fail(str(error), error.exit_code, as_json)
-    except click.ClickException as error:
-        return _fail(error.format_message(), 2, as_json)
-    except (click.Abort, KeyboardInterrupt):
+    except CommandLineError as error:
+        return _fail(error.format_message(), 2, as_json)  # type: ignore[attr-defined]
+    except (typer.Abort, KeyboardInterrupt):
         return _fail("Interrupted.", 130, as_json)
     return result if isinstance(result, int) else 0
 

@@ -101,7 +101,7 @@ def open_frame(frame: bytes, topic: str, key_of: Callable[[Message], bytes | Non
         if _version.decode(sealed.message).schema != SCHEMA:
             raise WireError("upgrade_required")
         message = _message.decode(sealed.message)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise WireError(f"schema: {error}") from error
     key = key_of(message)
     if key is None or not verified(key, sealed.signature, _signed_bytes(topic, sealed.message)):

@@ -15,6 +15,7 @@ from types import TracebackType
 
 from auricle.errors import AuricleError, BrokerError
 from auricle.mqtt_connection import Connection, Events
+from auricle.mqtt_deadline import within
 from auricle.mqtt_dial import Backoff
 from auricle.mqtt_inbound import Inbox
 from auricle.mqtt_outbound import Outbound
@@ -152,7 +153,7 @@ class MqttLink:
             It was not within `timeout` seconds; the sentence names the last failure.
         """
         try:
-            await asyncio.wait_for(self._ready(), timeout)
+            await within(self._ready(), timeout)
         except (asyncio.TimeoutError, TimeoutError) as error:
             why = self.last_error or "no answer yet"
             raise BrokerError(f"no connection to {self.settings.address} within {timeout} s: {why}") from error

@@ -27,6 +27,7 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
 from auricle.errors import BrokerError
+from auricle.mqtt_deadline import within
 from auricle.mqtt_dial import close, dial, dialers, hang_up, new_properties
 from auricle.mqtt_settings import LinkSettings, Message
 
@@ -89,7 +90,7 @@ class Connection:
             raise
         try:
             self._attach(client)
-            await asyncio.wait_for(self._connack, self._settings.connect_timeout)
+            await within(self._connack, self._settings.connect_timeout)
         except (asyncio.TimeoutError, TimeoutError) as error:
             raise BrokerError(f"the broker at {self._settings.address} does not answer") from error
         finally:
@@ -195,7 +196,7 @@ class Connection:
         self._answers[mid] = answer
         self._adjust_reading()
         try:
-            return await asyncio.wait_for(answer, self._settings.keepalive)
+            return await within(answer, self._settings.keepalive)
         except (asyncio.TimeoutError, TimeoutError) as error:
             self.drop("the broker did not answer a SUBSCRIBE")
             raise ConnectionError("the broker did not answer a SUBSCRIBE") from error

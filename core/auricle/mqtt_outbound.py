@@ -15,6 +15,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 from auricle.errors import BrokerError
 from auricle.mqtt_connection import Connection
+from auricle.mqtt_deadline import within
 from auricle.mqtt_settings import Counters, LinkSettings
 
 
@@ -85,7 +86,7 @@ class Outbound:
         deadline = None if expiry is None else loop.time() + expiry
         item = Outgoing(topic, payload, retain, qos, deadline, size, loop.create_future())
         try:
-            await asyncio.wait_for(self._deliver(item), expiry)
+            await within(self._deliver(item), expiry)
         except (asyncio.TimeoutError, TimeoutError) as error:
             raise BrokerError(f"{topic}: not acknowledged by the broker within {expiry} s") from error
 

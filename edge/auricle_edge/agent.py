@@ -9,6 +9,7 @@ import asyncio
 import logging
 import os
 import random
+from collections.abc import Coroutine
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from auricle.identity import Identity
 from auricle.messages import Abort, Ack, CoordinatorState, DeviceState, Get, Invite, Nothing, Register, Status, Update
 from auricle.messages import Message as Header
 from auricle.mqtt import BrokerAddress, LinkSettings, Message, MqttLink, Will
+from auricle.mqtt_deadline import within
 from auricle.tensors import CODECS, Flat, decode, digest, encode
 from auricle.topics import Topics
 from auricle_edge.fetch import fetch_blob
@@ -81,6 +83,10 @@ class Agent:
         will = seal(self._identity, self.topics.device_state(settings.device), self._presence(online=False))
         self.link = MqttLink(
             LinkSettings(settings.broker, settings.device, will=Will(self.topics.device_state(settings.device), will)),
+            handlers={
+                self.topics.down(settings.device, "+"): self._heard,
+                self.topics.coordinator_state: self._coordinator_said,
+            },
             on_connect=self._born,
         )
 
@@ -97,8 +103,6 @@ class Agent:
         """Take part until cancelled; then say goodbye. Nothing that was trained is lost: the outbox keeps it."""
         await self.link.start()
         try:
-            await self.link.subscribe(self.topics.down(self.settings.device, "+"), self._heard)
-            await self.link.subscribe(self.topics.coordinator_state, self._coordinator_said)
             while True:
                 await asyncio.sleep(self.settings.ask_every * random.uniform(0.8, 1.2))
                 if self._work is None or self._work.done():
@@ -149,9 +153,9 @@ class Agent:
             self._epoch = message.epoch
         match message:
             case Invite():
-                self._invited(message)
+                await self._invited(message)
             case Ack():
-                self._acknowledged(message)
+                await self._acknowledged(message)
             case Abort() if message.round == self._round:
                 self._halt()
             case Nothing(again=True):
@@ -171,8 +175,8 @@ class Agent:
             self._epoch = max(self._epoch, message.epoch)
             await self._born(self.link)
 
-    def _invited(self, invite: Invite) -> None:
-        pending = self._outbox.read()
+    async def _invited(self, invite: Invite) -> None:
+        pending = await asyncio.to_thread(self._outbox.read)
         if pending is not None and (pending.update.task, pending.update.round) == (invite.task, invite.round):
             if self._work is None or self._work.done():
                 self._begin(self._deliver(pending))
@@ -184,23 +188,23 @@ class Agent:
         self.state = "invited"
         self._begin(self._take_part(invite))
 
-    def _acknowledged(self, ack: Ack) -> None:
-        pending = self._outbox.read()
+    async def _acknowledged(self, ack: Ack) -> None:
+        pending = await asyncio.to_thread(self._outbox.read)
         if pending is None or (pending.update.round, pending.update.body) != (ack.round, ack.body):
             return
         if ack.verdict.startswith("rejected"):
             log.warning("%s: the update of round %d was %s", self.settings.device, ack.round, ack.verdict)
-        self._outbox.clear()
+        await asyncio.to_thread(self._outbox.clear)
         self.state = "idle"
         self._answered.set()
 
-    def _begin(self, work: object) -> None:
+    def _begin(self, work: Coroutine[None, None, None]) -> None:
         self._stop_training = False
-        self._work = asyncio.get_running_loop().create_task(self._guarded(work))  # type: ignore[arg-type]
+        self._work = asyncio.get_running_loop().create_task(self._guarded(work))
 
-    async def _guarded(self, work: object) -> None:
+    async def _guarded(self, work: Coroutine[None, None, None]) -> None:
         try:
-            await work  # type: ignore[misc]
+            await work
         except TrainingStopped:
             self.state = "idle"
         except (AuricleError, BrokerError) as error:
@@ -220,7 +224,7 @@ class Agent:
             self.state = "training"
             result = await self._train(invite, plugin)
             pending = self._pending(invite, result)
-            await asyncio.get_running_loop().run_in_executor(self._executor, self._keep, pending, result.local)
+            await asyncio.to_thread(self._keep, pending, result.local)
         except (StorageError, WireError) as error:
             await self._report(invite, str(error))
             raise
@@ -271,14 +275,14 @@ class Agent:
         topic = self.topics.up(self.settings.device, "upd")
         self._answered.clear()
         wait = self.settings.resend_every
-        while self._outbox.read() is not None:
+        while True:
             for update, piece in pending.parts():
                 await self._send(topic, update, piece)
             self.state = "sent"
             try:
-                await asyncio.wait_for(self._answered.wait(), wait * random.uniform(0.8, 1.2))
+                await within(self._answered.wait(), wait * random.uniform(0.8, 1.2))
                 return
-            except (asyncio.TimeoutError, TimeoutError):
+            except asyncio.TimeoutError:
                 wait = min(wait * 2, 300.0)
 
 

@@ -8,12 +8,13 @@ import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 import typer
 
 from auricle.errors import SettingsError, nearest
-from auricle.messages import DeviceId, FleetName
+from auricle.messages import Count, DeviceId, FleetName
 from auricle.mqtt import BrokerAddress
 from auricle.pack import load_pack
 from auricle.settings import from_mapping, read_toml
@@ -38,8 +39,8 @@ class EdgeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     pack: str = "gsc12"
     local: str = "crnn-base"
     speaker: str | None = None
-    threads: int = 1
-    seed: int = 0
+    threads: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 1
+    seed: Count = 0
 
 
 @app.callback()

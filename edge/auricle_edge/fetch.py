@@ -6,6 +6,7 @@ import asyncio
 
 from auricle.errors import WireError
 from auricle.mqtt import Message, MqttLink
+from auricle.mqtt_deadline import within
 from auricle.tensors import digest
 from auricle.topics import Topics
 
@@ -49,8 +50,8 @@ async def fetch_blob(link: MqttLink, topics: Topics, sha256: str, length: int, c
     pattern = topics.blob(sha256)
     await link.subscribe(pattern, take)
     try:
-        await asyncio.wait_for(complete.wait(), timeout)
-    except (asyncio.TimeoutError, TimeoutError) as error:
+        await within(complete.wait(), timeout)
+    except asyncio.TimeoutError as error:
         raise WireError(f"Model {sha256[:12]} did not arrive within {timeout:.0f} s.") from error
     finally:
         await link.unsubscribe(pattern)

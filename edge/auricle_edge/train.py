@@ -60,7 +60,9 @@ class RoundResult:
 
 def _kept_slots(pack: Pack, models: Mapping[str, str], plan: Plan, state: LocalState) -> dict[str, Flat]:
     """The kept optimiser vectors by `model.slot`; none unless every vector that this plan needs was kept."""
-    sizes = {f"{role}.{slot}": pack.table(a).size for role, a in models.items() for slot in SLOTS[graph_optimiser(plan)]}
+    sizes = {
+        f"{role}.{slot}": pack.table(a).size for role, a in models.items() for slot in SLOTS[graph_optimiser(plan)]
+    }
     whole = all(name in state.slots and state.slots[name].shape == (size,) for name, size in sizes.items())
     return {name: state.slots[name] for name in sizes} if plan.keep_state and whole else {}
 
@@ -213,7 +215,7 @@ class Trainer:
         labels = len(self.pack.labels)
         counts = np.bincount(self.data.train.targets, minlength=labels) + 0.5
         prior = np.log(counts / counts.sum())
-        moved = plugin.copy()
+        moved: Flat = plugin.copy()
         moved[-labels:] += (strength * (prior - prior.mean())).astype(np.float32)
         return moved
 

@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from auricle.errors import PackError, nearest
 from auricle.files import write_durably
@@ -18,8 +18,9 @@ from auricle.pack import FORMAT, FileEntry, Graph, Manifest, Pack, Task, pack_by
 from auricle.tensors import TensorSpec
 from auricle_export import evalgraph
 from auricle_export.models import ARCHITECTURES, PLUGIN, CrnnShape, init_bound, layer_of
-from auricle_export.stepgraph import BATCH, OPTIMISERS, body_tensors, export, mutual_step, supervised_step
+from auricle_export.stepgraph import BATCH, body_tensors, export, mutual_step, supervised_step
 
+Optimiser = Literal["sgd", "adamw"]
 Progress = Callable[[str, int, int], None]
 """What was compiled last, how many graphs are done, of how many."""
 
@@ -50,7 +51,7 @@ class GraphJob:
 
     kind: Literal["mutual", "supervised", "evaluate"]
     model: str
-    optimiser: Literal["sgd", "adamw"] | None = None
+    optimiser: Optimiser | None = None
 
     @property
     def file(self) -> str:
@@ -62,7 +63,7 @@ def graph_jobs() -> list[GraphJob]:
     """Every graph of the default packs, in the manifest's order."""
     jobs = []
     for model in ARCHITECTURES:
-        for optimiser in OPTIMISERS:
+        for optimiser in get_args(Optimiser):
             jobs += [GraphJob("supervised", model, optimiser), GraphJob("mutual", model, optimiser)]
         jobs.append(GraphJob("evaluate", model))
     return jobs

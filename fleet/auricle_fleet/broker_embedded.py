@@ -8,6 +8,7 @@ message is handed out loses that message.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import signal
@@ -69,7 +70,8 @@ class _CheckedHandler(BrokerProtocolHandler):  # type: ignore[misc]
         if not answers or not all(answers.values()):
             handler.attach(session, reader, writer)
             await handler.mqtt_connack_authorize(False)
-            await writer.close()
+            with contextlib.suppress(OSError):  # it has hung up already
+                await writer.close()
             raise MQTTError(f"{session.username} refused as {session.client_id}")
         return handler, session
 

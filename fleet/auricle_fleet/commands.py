@@ -41,15 +41,17 @@ def run(
     quorum: float = _option("quorum", "Share of the invited that is enough to close a round that has waited."),
     deadline: float = _option("deadline", "Seconds after which a round closes."),
     rule: str | None = _option("rule", "fedavg, lpa, fedvsa or lpa+fedvsa [the preset's]."),
-    mode: str = _option("mode", "mutual, or supervised: the plug-in alone on labels (the FedAvg baseline)."),
+    mode: str | None = _option("mode", "mutual, or supervised: the plug-in alone on labels [the preset's]."),
     local: str = _option("local", "Local model: crnn-base, -wide, -deep, -stacked, -lite, a,b,c in turn, or mixed."),
-    preset: str = _option("preset", "practical, or paper for FedMLAC's own settings."),
+    preset: str = _option("preset", "practical, paper (FedMLAC's own settings), or fedavg (the tuned baseline)."),
     codec: str = _option("codec", "How updates travel: float32 or float16."),
     central: bool = _option("central", "Also train the same clips centrally: the ceiling.", "--central"),
     central_epochs: int = _option("central_epochs", "Epochs of the central training."),
     seed: int = _option("seed", "Decides speech, split, initial weights and every draw."),
     port: int = _option("port", "Port of the broker on loopback; 0 takes a free one."),
-    broker: str | None = _option("broker", "Use this broker, mqtt://user:password@host:port, not one of our own."),
+    broker: str | None = _option(
+        "broker", "mosquitto, amqtt, or mqtt://user:password@host:port of a running one [mosquitto if found]."
+    ),
     out: Path | None = typer.Option(None, help="Folder for the results [runs/<date and time>]."),
     resume: bool = typer.Option(
         False, "--resume", help="Go on with the run in --out, with the settings it began with."

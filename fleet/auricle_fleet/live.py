@@ -72,7 +72,7 @@ class View:
     def say(self, text: str) -> None:
         """Print a sentence."""
         if not self._json:
-            self._console.print(text, highlight=False)
+            self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def step(self, what: str, done: int, total: int) -> None:
         """Show progress of something before or after the rounds."""

@@ -23,22 +23,38 @@ class Metrics:
     def __init__(self, folder: Path) -> None:
         self._path = folder / "metrics.jsonl"
         self.rounds: list[dict[str, Any]] = []
+        self._torn = False
         if self._path.exists():
-            self.rounds = [json.loads(line) for line in self._path.read_text().splitlines() if line.endswith("}")]
+            self._read()
+
+    def _read(self) -> None:
+        """Take over the lines of an earlier run; what a crash left of a line is dropped."""
+        for text in self._path.read_bytes().splitlines(keepends=True):
+            try:
+                line = json.loads(text)
+            except ValueError:
+                line = None
+            if isinstance(line, dict) and "round" in line and text.endswith(b"\n"):
+                self.rounds.append(line)
+            else:
+                self._torn = True
 
     def add(self, line: Mapping[str, Any]) -> None:
         """Append a round; a repeated one (after a restart) replaces its line. StorageError when the disk is full."""
         repeated = any(r["round"] == line["round"] for r in self.rounds)
         self.rounds = [r for r in self.rounds if r["round"] != line["round"]] + [dict(line)]
-        text = "".join(json.dumps(r) + "\n" for r in (self.rounds if repeated else self.rounds[-1:]))
-        if repeated:
+        whole = repeated or self._torn
+        text = "".join(json.dumps(r) + "\n" for r in (self.rounds if whole else self.rounds[-1:]))
+        if whole:
             write_durably(self._path, text.encode())
+            self._torn = False
             return
         try:
             with self._path.open("a") as file:
                 file.write(text)
                 file.flush()
         except OSError as error:
+            self._torn = True
             raise StorageError(describe(error, self._path)) from error
 
     @property

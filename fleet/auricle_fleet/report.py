@@ -25,6 +25,8 @@ p.lead { color: var(--soft); margin-top: 0; }
 .cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); gap: .7rem; }
 .card { background: var(--card); border-radius: .5rem; padding: .7rem .9rem; }
 .card b { display: block; font-size: 1.35rem; } .card span { color: var(--soft); font-size: .85rem; }
+.keys { display: flex; gap: 1.2rem; margin: 0 0 .3rem; color: var(--soft); font-size: .85rem; }
+.keys i { display: inline-block; width: 1.4rem; height: .2rem; margin-right: .4rem; vertical-align: middle; }
 svg { width: 100%; height: auto; } svg text { fill: var(--soft); font-size: 12px; } .grid { stroke: var(--line); }
 .axis { stroke: var(--soft); } .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; } th { text-align: right; color: var(--soft); }
@@ -82,17 +84,16 @@ def chart(
     if level is not None:
         y = y_of(level[1])
         parts.append(
-            f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="var(--c)" stroke-dasharray="6 5"/>'
+            f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" '
+            'stroke="var(--c)" stroke-dasharray="6 5"/>'
         )
         parts.append(f'<text x="{LEFT + 6}" y="{y - 5:.1f}">{html.escape(level[0])}</text>')
-    for i, (name, colour, line) in enumerate(series):
+    for _, colour, line in series:
         path = " ".join(f"{x_of(x):.1f},{y_of(y):.1f}" for x, y in line)
         dots = "".join(f'<circle cx="{x_of(x):.1f}" cy="{y_of(y):.1f}" r="2.2" fill="{colour}"/>' for x, y in line)
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>{dots}')
-        x, y = WIDTH - RIGHT - 190, HEIGHT - BOTTOM - 12 - 18 * (len(series) - 1 - i)
-        parts.append(f'<line x1="{x}" x2="{x + 22}" y1="{y}" y2="{y}" stroke="{colour}" stroke-width="3"/>')
-        parts.append(f'<text x="{x + 28}" y="{y + 4}">{html.escape(name)}</text>')
-    return "".join([*parts, "</svg>"])
+    keys = "".join(f'<span><i style="background:{colour}"></i>{html.escape(name)}</span>' for name, colour, _ in series)
+    return "".join([f'<p class="keys">{keys}</p>', *parts, "</svg>"])
 
 
 def _points(rounds: Sequence[Mapping[str, Any]], key: str) -> list[tuple[float, float]]:

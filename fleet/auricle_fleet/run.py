@@ -30,13 +30,13 @@ from auricle_edge.agent import Agent, AgentSettings
 from auricle_edge.features import LogMel
 from auricle_edge.runtimes import StepRuntime, accuracy
 from auricle_edge.train import Trainer
-from auricle_fleet.broker import connect_broker, start_broker
+from auricle_fleet.broker import Kind, connect_broker, start_broker
 from auricle_fleet.central import train_centrally
 from auricle_fleet.data import FleetData, load_data
 from auricle_fleet.live import View
 from auricle_fleet.metrics import Metrics, write_summary
 from auricle_fleet.report import write_report
-from auricle_fleet.settings import FleetSettings
+from auricle_fleet.settings import BROKERS, FleetSettings
 
 FLEET = "emulated"
 NEEDED_BYTES = 64 << 20
@@ -58,7 +58,8 @@ class Progress:
 def preset_of(settings: FleetSettings) -> Preset:
     """The preset with what the command line changes in it."""
     preset = get_preset(settings.preset)
-    plan = msgspec.structs.replace(preset.plan, mode=settings.mode, codec=settings.codec)
+    mode = settings.mode or preset.plan.mode
+    plan = msgspec.structs.replace(preset.plan, mode=mode, codec=settings.codec)
     rule = settings.rule or preset.rule
     options = preset.rule_options if rule == preset.rule else {}
     return replace(preset, plan=plan, rule=rule, rule_options=options)
@@ -155,13 +156,15 @@ class FleetRun:
             await _first_failure(coordinator.run(), tasks)
 
     async def _broker(self, stack: contextlib.AsyncExitStack, names: list[str]) -> Callable[[str], BrokerAddress]:
-        if self.settings.broker is not None:
-            shared = await connect_broker(self.settings.broker)
+        wanted = self.settings.broker
+        if wanted is not None and wanted not in BROKERS:
+            shared = await connect_broker(wanted)
             return lambda _name: shared
         users = {name: secrets.token_urlsafe(16) for name in (NAME, *names)}
         folder = self.out / "state"
+        kind: Kind | None = "mosquitto" if wanted == "mosquitto" else "amqtt" if wanted == "amqtt" else None
         self.broker = await stack.enter_async_context(
-            await start_broker(folder, users, fleet=FLEET, port=self.settings.port)
+            await start_broker(folder, users, fleet=FLEET, port=self.settings.port, kind=kind)
         )
         self.view.say(f"broker: {self.broker.kind} on 127.0.0.1:{self.broker.port}")
         return self.broker.address
@@ -259,7 +262,7 @@ async def _first_failure(main: Awaitable[None], others: list[asyncio.Task[None]]
                 error = task.exception()
                 if error is not None:
                     raise AuricleError(f"An agent stopped: {error}") from error
-                others.remove(task)  # type: ignore[arg-type]
+                others = [other for other in others if other is not task]
         work.result()
     finally:
         if not work.done():

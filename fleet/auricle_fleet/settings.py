@@ -8,8 +8,17 @@ import msgspec
 
 from auricle.errors import SettingsError, StorageError, nearest
 from auricle.files import write_durably
+from auricle.tensors import CODECS
 from auricle_cloud.presets import PRESETS, get_preset
 from auricle_cloud.rules import RULES
+
+BROKERS = ("mosquitto", "amqtt")
+"""Brokers that a run can start itself."""
+
+LONGEST = 1e9
+"""Seconds that an invitation can say."""
+LARGEST_SEED = 1 << 40
+"""What a plan can say."""
 
 LOCALS = ("crnn-base", "crnn-wide", "crnn-deep", "crnn-stacked", "crnn-lite")
 
@@ -22,13 +31,13 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     devices: int | None = None
     min_clips: int = 20
     unseen: int | None = None
-    takes: int = 3
-    rounds: int = 20
+    takes: int = 8
+    rounds: int = 60
     participation: float = 1.0
     quorum: float = 0.7
     deadline: float = 300.0
     rule: str | None = None
-    mode: str = "mutual"
+    mode: str | None = None
     local: str = "crnn-base"
     preset: str = "practical"
     central: bool = False
@@ -43,8 +52,8 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         get_preset(self.preset)
         if self.rule is not None and self.rule not in RULES:
             raise SettingsError(f'There is no rule "{self.rule}"; {nearest(self.rule, RULES)}')
-        if self.mode not in ("mutual", "supervised"):
-            raise SettingsError(f'There is no mode "{self.mode}"; {nearest(self.mode, ("mutual", "supervised"))}')
+        if self.mode not in (None, "mutual", "supervised"):
+            raise SettingsError(f'There is no mode "{self.mode}"; {nearest(str(self.mode), ("mutual", "supervised"))}')
         for name in self.architectures():
             if name not in LOCALS:
                 raise SettingsError(f'There is no local model "{name}"; {nearest(name, (*LOCALS, "mixed"))}')
@@ -53,8 +62,14 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
                 raise SettingsError(f"--{option} is {value}: it has to be at least 1.")
         if not 0 < self.participation <= 1 or not 0 < self.quorum <= 1:
             raise SettingsError("--participation and --quorum are shares: above 0, at most 1.")
-        if self.deadline <= 0 or self.seed < 0:
-            raise SettingsError("--deadline has to be above 0 seconds and --seed at least 0.")
+        if not 0 < self.deadline <= LONGEST or not 0 <= self.seed <= LARGEST_SEED:
+            raise SettingsError(
+                f"--deadline has to be above 0 and at most {LONGEST:.0f} seconds, --seed from 0 to {LARGEST_SEED}."
+            )
+        if self.codec not in CODECS:
+            raise SettingsError(f'There is no codec "{self.codec}"; {nearest(self.codec, CODECS)}')
+        if not 0 <= self.port <= 65535:
+            raise SettingsError(f"--port is {self.port}: it has to be from 0 (a free one) to 65535.")
 
     def architectures(self) -> tuple[str, ...]:
         """The local models that devices take in turn: `mixed` is all five, a comma separates a choice."""
@@ -71,7 +86,7 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
             return msgspec.json.decode((folder / "settings.json").read_bytes(), type=cls)
         except OSError as error:
             raise StorageError(f"{folder} holds no run to go on with (no settings.json in it).") from error
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise StorageError(f"{folder / 'settings.json'} is damaged: {error}.") from error
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from auricle.errors import SettingsError
 from auricle.mqtt import BrokerAddress, LinkSettings, Message
+from auricle.mqtt_deadline import within
 from auricle.mqtt_dial import Backoff
 from auricle.mqtt_inbound import Inbox
 from auricle.mqtt_outbound import packet_size
@@ -119,5 +120,33 @@ def test_inbox_leaves_out_what_follows_the_first_message_it_left_out() -> None:
         await worker
         assert handled == [*range(8), 11]
         assert counters.overflowed == 3
+
+    asyncio.run(case())
+
+
+@pytest.mark.parametrize("error", [None, ValueError()])
+def test_a_cancellation_that_comes_with_the_result_is_not_swallowed(error: Exception | None) -> None:
+    async def case() -> None:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiter = asyncio.create_task(within(future, 5))
+        await asyncio.sleep(0)
+        if error is None:
+            future.set_result(None)
+        else:
+            future.set_exception(error)
+        waiter.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiter
+
+    asyncio.run(case())
+
+
+def test_what_takes_too_long_is_cancelled() -> None:
+    async def case() -> None:
+        endless = asyncio.create_task(asyncio.Event().wait())
+        with pytest.raises(asyncio.TimeoutError):
+            await within(endless, 0.01)
+        with pytest.raises(asyncio.CancelledError):
+            await endless
 
     asyncio.run(case())

@@ -1,0 +1,98 @@
+"""Ready-made settings: rates by round, worked out by hand, and FedMLAC's own values."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+import pytest
+
+from auricle.errors import SettingsError
+from auricle.messages import Plan
+from auricle_cloud.presets import PAPER, PRESETS, Preset, get_preset
+from auricle_cloud.rules import get_rule
+from auricle_cloud.server_optimizer import OptimizerSettings
+
+PLAN = Plan(rate=0.2, local_rate=0.4)
+ADAM = OptimizerSettings(kind="adam", lr=0.8)
+
+
+def test_the_paper_preset_is_fedmlac_and_nothing_else() -> None:
+    plan = PAPER.plan_for(7, 5000, seed=3)
+
+    assert plan == Plan(
+        mode="mutual", epochs=1, optimiser="sgd", rate=0.01, local_rate=0.01, momentum=0.0, decay=0.0, clip=0.0,
+        alpha=0.5, plugin_ce=0.0, prior=0.0, keep_state=False, augment=False, codec="float32", seed=3,
+    )  # fmt: skip
+    assert PAPER.rule == "lpa"
+    assert get_rule(PAPER.rule, **PAPER.rule_options).defaults == {"prune_low": 0.1, "prune_high": 0.1}
+    assert PAPER.rule_options == {}
+    assert PAPER.server_for(7, 5000).kind == "none"
+    assert [PAPER.factor(n, 5000) for n in (1, 2500, 5000)] == [1.0, 1.0, 1.0]
+
+
+def test_a_cosine_falls_from_one_to_its_end() -> None:
+    preset = Preset(PLAN, "lpa", schedule="cosine", final=0.2)
+
+    factors = [preset.factor(number, 4) for number in (1, 2, 3, 4)]
+
+    # 0.5 (1 + cos(π i / 4)) = 1, 0.853553, 0.5, 0.146447; then 0.2 + 0.8 of it.
+    assert factors == pytest.approx([1.0, 0.8828427, 0.6, 0.3171573])
+
+
+def test_a_warm_up_rises_and_multiplies_the_schedule() -> None:
+    steady = Preset(PLAN, "lpa", warmup=4)
+    falling = Preset(PLAN, "lpa", warmup=2, schedule="cosine")
+
+    assert [steady.factor(n, 10) for n in (1, 2, 3, 4, 5, 10)] == [0.25, 0.5, 0.75, 1.0, 1.0, 1.0]
+    assert falling.factor(1, 4) == pytest.approx(0.5)
+    assert falling.factor(3, 4) == pytest.approx(0.5)
+
+
+def test_the_schedule_reaches_whom_it_is_for() -> None:
+    devices = Preset(PLAN, "lpa", server=ADAM, warmup=4)
+    server = Preset(PLAN, "lpa", server=ADAM, warmup=4, scheduled=("server",))
+    both = Preset(PLAN, "lpa", server=ADAM, warmup=4, scheduled=("devices", "server"))
+
+    rates = [
+        (p.plan_for(2, 9, 1).rate, p.plan_for(2, 9, 1).local_rate, p.server_for(2, 9).rate)
+        for p in (devices, server, both)
+    ]
+
+    assert rates == [
+        pytest.approx((0.1, 0.2, 0.8)), pytest.approx((0.2, 0.4, 0.4)), pytest.approx((0.1, 0.2, 0.4)),
+    ]  # fmt: skip
+
+
+def test_a_server_without_an_optimiser_has_no_rate_to_schedule() -> None:
+    preset = Preset(PLAN, "fedavg", warmup=4, scheduled=("server",))
+
+    assert preset.server_for(1, 9) is preset.server
+
+
+def test_only_rates_and_seed_change_from_round_to_round() -> None:
+    preset = Preset(PLAN, "lpa", schedule="cosine", final=0.1)
+
+    plan = preset.plan_for(5, 9, seed=42)
+
+    assert msgspec.structs.replace(plan, rate=PLAN.rate, local_rate=PLAN.local_rate, seed=0) == PLAN
+    assert plan.seed == 42
+
+
+@pytest.mark.parametrize("name", sorted(PRESETS))
+@pytest.mark.parametrize("rounds", [1, 2, 7, 150, 5000])
+def test_every_round_of_every_preset_can_be_said_on_the_wire(name: str, rounds: int) -> None:
+    preset = get_preset(name)
+
+    for number in {1, 2, 3, rounds // 2 + 1, rounds}:
+        if number > rounds:
+            continue
+        plan = preset.plan_for(number, rounds, seed=1 << 40)
+        assert msgspec.msgpack.decode(msgspec.msgpack.encode(plan), type=Plan) == plan
+        assert math.isfinite(preset.server_for(number, rounds).rate)
+    get_rule(preset.rule, **preset.rule_options)
+
+
+def test_an_unknown_preset_has_a_hint() -> None:
+    with pytest.raises(SettingsError, match='did you mean "practical"'):
+        get_preset("pratical")

@@ -1,0 +1,77 @@
+"""Files are whole or absent."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from auricle.errors import StorageError
+from auricle.files import describe, write_durably
+
+
+def test_a_file_is_written_with_its_folders_and_mode(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b" / "file"
+
+    write_durably(path, b"one", mode=0o600)
+    write_durably(path, b"two", mode=0o600)
+
+    assert path.read_bytes() == b"two"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [p.name for p in path.parent.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("failing", ["fsync", "replace"])
+def test_a_write_that_fails_leaves_the_old_content_and_nothing_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    path = tmp_path / "file"
+    write_durably(path, b"old")
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(*((os, "fsync") if failing == "fsync" else (Path, "replace")), full)
+    with pytest.raises(StorageError, match=f"The disk that holds {path} is full"):
+        write_durably(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_really_full_disk_is_said_in_one_sentence() -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full")
+    error = None
+    try:
+        with Path("/dev/full").open("wb", buffering=0) as file:
+            file.write(b"x")
+    except OSError as caught:
+        error = caught
+    assert error is not None
+    assert "is full: free some space" in describe(error, Path("/dev/full"))
+
+
+def test_a_file_where_a_folder_should_be_is_a_storage_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+
+    with pytest.raises(StorageError, match="cannot be written"):
+        write_durably(tmp_path / "file" / "below", b"x")
+
+
+def test_a_reader_never_sees_a_part_of_a_file(tmp_path: Path) -> None:
+    """Replace a file many times while another process reads it."""
+    path = tmp_path / "file"
+    write_durably(path, b"0" * 100_000)
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:  # pragma: no cover - another process
+        seen = {len(set(path.read_bytes())) for _ in range(200)}
+        os.write(writer, b"y" if seen == {1} else b"n")
+        os._exit(0)
+    for i in range(30):
+        write_durably(path, str(i % 10).encode() * 100_000)
+    os.waitpid(child, 0)
+    assert os.read(reader, 1) == b"y"

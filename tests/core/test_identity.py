@@ -1,0 +1,71 @@
+"""Keys, signatures and the file a key lives in."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auricle.errors import StorageError
+from auricle.identity import Identity, verified
+
+SEED = bytes.fromhex("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60")
+"""RFC 8032, section 7.1, test 1."""
+PUBLIC = bytes.fromhex("d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a")
+SIGNATURE = bytes.fromhex(
+    "e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e065224901555fb8821590a33bacc61e39701cf9b46bd25bf5f0595bbe24655141438e7a100b"
+)
+
+
+def test_the_signature_is_that_of_the_rfc() -> None:
+    identity = Identity(SEED)
+
+    assert identity.public == PUBLIC
+    assert identity.sign(b"") == SIGNATURE
+    assert verified(PUBLIC, SIGNATURE, b"")
+
+
+@given(data=st.binary(max_size=40), bit=st.integers(0, 8 * 64 - 1))
+def test_one_flipped_bit_of_the_signature_or_another_text_does_not_verify(data: bytes, bit: int) -> None:
+    identity = Identity(SEED)
+    signature = bytearray(identity.sign(data))
+
+    assert verified(identity.public, bytes(signature), data)
+    assert not verified(identity.public, bytes(signature), data + b"x")
+    signature[bit // 8] ^= 1 << bit % 8
+    assert not verified(identity.public, bytes(signature), data)
+
+
+@given(public=st.binary(max_size=40), signature=st.binary(max_size=70))
+def test_malformed_keys_and_signatures_are_nobodys(public: bytes, signature: bytes) -> None:
+    assert not verified(public, signature, b"data")
+
+
+def test_a_key_is_drawn_once_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "device.key"
+
+    first = Identity.load_or_create(path)
+
+    assert Identity.load_or_create(path).public == first.public
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert len(path.read_bytes()) == 32
+    assert first.public not in path.read_bytes()
+    assert Identity.create().public != first.public
+
+
+@pytest.mark.parametrize("content", [b"", b"x" * 31, b"x" * 33])
+def test_a_file_that_is_no_key_is_not_replaced(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "device.key"
+    path.write_bytes(content)
+
+    with pytest.raises(StorageError, match="remove it to draw a new one"):
+        Identity.load_or_create(path)
+    assert path.read_bytes() == content
+
+
+def test_a_folder_in_the_keys_place_is_a_storage_error(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=r"cannot be read \(Is a directory\)"):
+        Identity.load_or_create(tmp_path)

@@ -1,0 +1,70 @@
+"""Settings: one frozen struct, and a hint for every mistake."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import pytest
+
+from auricle.errors import SettingsError, nearest
+from auricle.settings import from_mapping, from_toml
+
+
+class Radio(msgspec.Struct, frozen=True):
+    """A struct with a renamed field."""
+
+    volume: Annotated[int, msgspec.Meta(ge=0, le=11)] = 5
+    station: str = msgspec.field(default="one", name="channel")
+
+
+@dataclass(frozen=True)
+class Lamp:
+    """A dataclass."""
+
+    watts: float
+    colour: str = "white"
+
+
+def test_what_is_not_given_takes_its_default() -> None:
+    assert from_mapping(Radio, {"channel": "two"}, "radio.toml") == Radio(5, "two")
+    assert from_mapping(Lamp, {"watts": 3}, "lamp.toml") == Lamp(3.0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "sentence"),
+    [
+        (Radio, {"volum": 1}, 'radio.toml: no setting "volum": did you mean "volume"?'),
+        (Radio, {"station": "two"}, 'radio.toml: no setting "station": there is: channel, volume.'),
+        (Radio, {"volume": 12}, r"radio.toml: Expected `int` <= 11 - at `\$.volume`."),
+        (Radio, {"volume": "loud"}, r"Expected `int`, got `str` - at `\$.volume`"),
+        (Lamp, {"watt": 1.0}, 'did you mean "watts"'),
+        (Lamp, {}, "missing required field `watts`"),
+    ],
+)
+def test_a_mistake_is_named_with_its_place(kind: type, values: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(SettingsError, match=sentence.replace("?", r"\?")):
+        from_mapping(kind, values, "radio.toml")
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [(b"volume = 3", None), (b"volume = ", "is not valid TOML"), (b"\xff", "is not valid TOML"), (None, "cannot be read")],
+)
+def test_a_toml_file_is_read_or_refused(tmp_path: Path, content: bytes | None, sentence: str | None) -> None:
+    path = tmp_path / "radio.toml"
+    if content is not None:
+        path.write_bytes(content)
+
+    if sentence is None:
+        assert from_toml(Radio, path) == Radio(3)
+        return
+    with pytest.raises(SettingsError, match=f"{path} {sentence}"):
+        from_toml(Radio, path)
+
+
+def test_the_nearest_word_or_all_of_them() -> None:
+    assert nearest("lppa", ["lpa", "fedavg"]) == 'did you mean "lpa"?'
+    assert nearest("xyz", ["lpa", "fedavg"]) == "there is: fedavg, lpa."
