@@ -21,7 +21,7 @@ import msgspec
 from auricle.errors import AuricleError
 from auricle.frames import CHUNK, seal
 from auricle.identity import Identity
-from auricle.messages import Ack, CoordinatorState, Invite, Message, Model, Nothing, Plan, Update
+from auricle.messages import Ack, CoordinatorState, Invite, Message, Model, Nothing, Plan, Status, Update
 from auricle.mqtt import BrokerAddress, LinkSettings, MqttLink, Will
 from auricle.mqtt_deadline import within
 from auricle.pack import Pack
@@ -121,7 +121,7 @@ class Coordinator:
         self._invite: Invite | None = None
         self._cohort: set[str] = set()
         self._said: set[str] = set()
-        self._failed: set[str] = set()
+        self._failed: dict[str, str] = {}
         self._current: dict[str, Any] | None = None
         self._offered: list[str] = []
         table = pack.plugin_table
@@ -210,10 +210,10 @@ class Coordinator:
                       epoch=self.epoch, body=message.body, verdict=what[:200])  # fmt: skip
             await self._send(self.topics.down(device, "ack"), ack)
         elif what in ("registered", "get"):
-            if invite is not None and device in self._cohort - self._said - self._failed:
+            if invite is not None and device in self._cohort - self._said - self._failed.keys():
                 await self._invite_device(device)
-        elif what == "failed":
-            self._failed.add(device)
+        elif isinstance(message, Status) and what in ("failed", "declined"):
+            self._failed[device] = message.reason
 
     async def _greet(self, device: str) -> None:
         """Ask a device that is not registered to register."""
@@ -231,17 +231,19 @@ class Coordinator:
         current = self.store.current_model(task)
         assert current is not None
         plan = self._open(number, current["blob"])
-        self._failed = set()
+        self._failed = {}
         self._said = {row["device"] for row in self.store.counted(task, number)}
         self._invite = self._invitation(number, current["blob"], plan)
         await asyncio.gather(*(self._invite_device(d) for d in sorted(self._cohort - self._said)))
         enough = await self._collect()
         counted = self.store.counted(task, number)
-        report: dict[str, Any] = {"invited": sorted(self._cohort), "failed": sorted(self._failed)}
+        report: dict[str, Any] = {"invited": sorted(self._cohort), "failed": dict(sorted(self._failed.items()))}
         if not enough:
             self.store.set_state(task, number, "aborted", {**report, "reason": "no quorum at the deadline"})
             self._invite = None
             await self._tell(number, "aborted", self.weights(current["blob"]), began, len(counted), report)
+            if self._cohort and self._failed.keys() >= self._cohort:
+                raise AuricleError(f"All devices failed in round {number}: {sorted(self._failed.values())[0]}")
             return
         self.store.set_state(task, number, "closing")
         self._invite = None
@@ -287,7 +289,7 @@ class Coordinator:
         reached: float | None = None
         while True:
             now = time.monotonic()
-            waited = self._cohort - self._said - self._failed
+            waited = self._cohort - self._said - self._failed.keys()
             if len(self._said) >= quorum:
                 reached = reached if reached is not None else now
                 patience = max(self.settings.least_wait, self.settings.patience * (reached - began))

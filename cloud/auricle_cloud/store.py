@@ -188,7 +188,8 @@ class Store:
 
     def count_update(self, update: Update) -> str:
         """Count an update whose body is stored, if it may be; its verdict."""
-        values = {name: getattr(update, name) for name in updates.columns.keys() if name not in ("received", "loss")}
+        names = [column.name for column in updates.columns if column.name not in ("received", "loss")]
+        values = {name: getattr(update, name) for name in names}
         loss = update.loss if update.loss == update.loss else None
         with self._transaction() as tx:
             verdict = self._verdict(tx, update)

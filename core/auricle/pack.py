@@ -272,7 +272,7 @@ def _from_files(files: Mapping[str, bytes], where: str) -> Pack:
         raise PackError(f"{where} is not a pack: it has no manifest.json.")
     try:
         manifest = msgspec.json.decode(files["manifest.json"], type=Manifest)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise PackError(f"The manifest of {where} is not valid: {error}.") from error
     return Pack(manifest, files)
 

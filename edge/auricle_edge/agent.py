@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from auricle import __version__
-from auricle.errors import AuricleError, BrokerError, StorageError, WireError
+from auricle.errors import AuricleError, WireError
 from auricle.frames import open_frame, seal
 from auricle.identity import Identity
 from auricle.messages import Abort, Ack, CoordinatorState, DeviceState, Get, Invite, Nothing, Register, Status, Update
@@ -207,7 +207,7 @@ class Agent:
             await work
         except TrainingStopped:
             self.state = "idle"
-        except (AuricleError, BrokerError) as error:
+        except AuricleError as error:
             self.state = "idle"
             log.warning("%s: %s", self.settings.device, error)
 
@@ -225,7 +225,9 @@ class Agent:
             result = await self._train(invite, plugin)
             pending = self._pending(invite, result)
             await asyncio.to_thread(self._keep, pending, result.local)
-        except (StorageError, WireError) as error:
+        except TrainingStopped:
+            raise
+        except AuricleError as error:
             await self._report(invite, str(error))
             raise
         self._local = result.local

@@ -53,7 +53,7 @@ class Outbox:
             length = int.from_bytes(data[:4], "little")
             update = msgspec.msgpack.decode(data[4 : 4 + length], type=Update)
             body = data[4 + length :]
-        except (FileNotFoundError, msgspec.MsgspecError, RecursionError):
+        except (FileNotFoundError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None
         except OSError as error:
             raise StorageError(f"{self._path} cannot be read ({error.strerror}).") from error

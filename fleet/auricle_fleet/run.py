@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -37,6 +37,8 @@ from auricle_fleet.live import View
 from auricle_fleet.metrics import Metrics, write_summary
 from auricle_fleet.report import write_report
 from auricle_fleet.settings import BROKERS, FleetSettings
+
+T = TypeVar("T")
 
 FLEET = "emulated"
 NEEDED_BYTES = 64 << 20
@@ -107,10 +109,11 @@ class FleetRun:
         self.metrics = Metrics(out)
         self.agents: list[Agent] = []
         self.central: float | None = None
+        self._stopped = False
 
     async def run(self) -> dict[str, Any]:
         """Do everything; returns the summary. Cancelling keeps what was done."""
-        data = await asyncio.to_thread(load_data, self.settings, self.view.step)
+        data = await self._in_thread(load_data, self.settings, self._step)
         self.data, self.runtime = data, StepRuntime(data.pack)
         self.features = LogMel(data.pack.manifest.task).finish(data.unseen.energies)
         self.view.say(
@@ -127,11 +130,25 @@ class FleetRun:
             interrupted = True
         return self._finish(data, interrupted)
 
+    def _step(self, what: str, done: int, total: int) -> None:
+        """Show progress from a working thread, and end its work once the run was interrupted."""
+        if self._stopped:
+            raise AuricleError("The run was interrupted.")
+        self.view.step(what, done, total)
+
+    async def _in_thread(self, work: Callable[..., T], *arguments: object) -> T:
+        """Run work that shows its progress in a thread; an interruption ends it at its next step."""
+        try:
+            return await asyncio.to_thread(work, *arguments)
+        except asyncio.CancelledError:
+            self._stopped = True
+            raise
+
     async def _train_centrally(self, data: FleetData) -> float:
         epochs, seed = self.settings.central_epochs, self.settings.seed
-        return await asyncio.to_thread(
+        return await self._in_thread(
             train_centrally, data, self.runtime, epochs, seed,
-            lambda done, total: self.view.step("training centrally", done, total),
+            lambda done, total: self._step("training centrally", done, total),
         )  # fmt: skip
 
     async def _federate(self, data: FleetData) -> None:

@@ -51,7 +51,12 @@ def test_a_mistake_is_named_with_its_place(kind: type, values: dict[str, Any], s
 
 @pytest.mark.parametrize(
     ("content", "sentence"),
-    [(b"volume = 3", None), (b"volume = ", "is not valid TOML"), (b"\xff", "is not valid TOML"), (None, "cannot be read")],
+    [
+        (b"volume = 3", None),
+        (b"volume = ", "is not valid TOML"),
+        (b"\xff", "is not valid TOML"),
+        (None, "cannot be read"),
+    ],
 )
 def test_a_toml_file_is_read_or_refused(tmp_path: Path, content: bytes | None, sentence: str | None) -> None:
     path = tmp_path / "radio.toml"

@@ -1,0 +1,154 @@
+"""By schema: nothing that crosses the wire can carry audio, features, labels or the local model."""
+
+from __future__ import annotations
+
+import math
+import types
+from typing import Any, get_args
+
+import msgspec
+import pytest
+from msgspec import inspect
+
+from auricle import messages
+from auricle.frames import LARGEST_HEADER
+from auricle.messages import Get, Invite, Message, Plan, Register, Update
+from auricle.topics import Topics
+
+EVERY_MESSAGE = tuple(t for union in (messages.Uplink, messages.Downlink, messages.Retained) for t in get_args(union))
+LARGEST_TEXT = 200
+LARGEST_LIST = 8
+FORBIDDEN = ("audio", "clip", "feature", "mel", "label", "target", "word", "local_model", "weights", "speaker", "wav")
+ALLOWED = {"local_rate", "keep_state", "clip", "loss"}
+"""`clip` of a plan is the largest norm of a gradient, a number."""
+
+
+def _fields(kind: inspect.Type, path: str) -> list[tuple[str, inspect.Type]]:
+    """Every leaf of a type, with the way to it."""
+    if isinstance(kind, inspect.StructType):
+        return [leaf for f in kind.fields for leaf in _fields(f.type, f"{path}.{f.encode_name}")]
+    if isinstance(kind, inspect.UnionType):
+        return [leaf for member in kind.types for leaf in _fields(member, path)]
+    if isinstance(kind, inspect.VarTupleType):
+        return [(path, kind), *_fields(kind.item_type, f"{path}[]")]
+    return [(path, kind)]
+
+
+LEAVES = [leaf for m in EVERY_MESSAGE for leaf in _fields(inspect.type_info(m), m.__name__)]
+
+
+def test_the_walk_sees_every_message_the_reader_accepts() -> None:
+    assert set(EVERY_MESSAGE) == set(get_args(messages.Any))
+    assert isinstance(messages.Any, types.UnionType)
+    concrete = {
+        m for m in vars(messages).values() if isinstance(m, type) and issubclass(m, Message) and m is not Message
+    }
+    assert set(EVERY_MESSAGE) == concrete
+    assert {"Invite.plan.alpha", "Update.loss", "Register.codecs[]"} <= {path for path, _ in LEAVES}
+
+
+@pytest.mark.parametrize(("path", "kind"), LEAVES, ids=[path for path, _ in LEAVES])
+def test_a_field_is_a_bounded_scalar(path: str, kind: inspect.Type) -> None:
+    """Strings of at most 200 characters, bounded integers, single floats, flags; no bytes but a public key."""
+    if isinstance(kind, inspect.StrType):
+        assert kind.max_length is not None
+        assert kind.max_length <= LARGEST_TEXT
+    elif isinstance(kind, inspect.IntType):
+        assert kind.ge is not None
+        assert kind.le is not None
+    elif isinstance(kind, inspect.BytesType):
+        assert path == "Register.public_key"
+        assert (kind.min_length, kind.max_length) == (32, 32)
+    elif isinstance(kind, inspect.VarTupleType):
+        assert path == "Register.codecs"
+        assert kind.max_length == LARGEST_LIST
+    else:
+        assert isinstance(kind, inspect.FloatType | inspect.BoolType | inspect.LiteralType | inspect.NoneType)
+
+
+@pytest.mark.parametrize("path", [path for path, _ in LEAVES])
+def test_no_field_is_named_for_what_must_not_travel(path: str) -> None:
+    name = path.split(".", 1)[1]
+    assert not any(word in name for word in FORBIDDEN) or name.split(".")[-1] in ALLOWED
+
+
+@pytest.mark.parametrize("message", EVERY_MESSAGE)
+def test_the_largest_message_of_a_type_fits_a_header(message: type) -> None:
+    """Not counting an update's body, which the frame checks against its signed length."""
+    total = 0
+    for path, kind in (leaf for leaf in LEAVES if leaf[0].startswith(message.__name__ + ".")):
+        total += len(path) + 40
+        if isinstance(kind, inspect.StrType):
+            ascii_only = kind.pattern is not None
+            times = LARGEST_LIST if path.endswith("[]") else 1
+            total += (kind.max_length or 0) * (1 if ascii_only else 4) * times
+    assert total < LARGEST_HEADER
+
+
+def _get(**changes: Any) -> dict[str, Any]:
+    return {"type": "get", "fleet": "home", "device": "kitchen", "boot": "b", "schema": 1, "round": 1, **changes}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"device": "a"}, {"device": "a" * 65}, {"device": "Kitchen"}, {"device": "kitchen\n"}, {"device": "../etc"},
+        {"device": "kit/chen"}, {"device": "kit+"}, {"fleet": ""}, {"fleet": "home\n"}, {"boot": "x" * 65},
+        {"boot": "\x1b[2J"}, {"boot": "a\nb"}, {"boot": 3}, {"round": -1}, {"round": 1 << 32}, {"round": 1.5},
+        {"round": True}, {"round": None}, {"schema": 0},
+    ],
+)  # fmt: skip
+def test_a_field_out_of_its_bounds_is_refused(changes: dict[str, Any]) -> None:
+    msgspec.convert(_get(), Get)
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert(_get(**changes), Get)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"rate": 0}, {"rate": -1.0}, {"rate": math.nan}, {"rate": math.inf}, {"momentum": 1.0}, {"alpha": 1.1},
+        {"alpha": math.nan}, {"clip": math.nan}, {"clip": -1.0}, {"decay": math.inf}, {"epochs": 0}, {"epochs": 1001},
+        {"optimiser": "lion"}, {"mode": "central"}, {"plugin_ce": -0.5}, {"codec": "x" * 65}, {"colour": "red"},
+    ],
+)  # fmt: skip
+def test_a_plan_that_cannot_be_trained_is_refused(changes: dict[str, Any]) -> None:
+    msgspec.convert({}, Plan)
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert(changes, Plan)
+
+
+@pytest.mark.parametrize("text", ["A" * 64, "0" * 63, "0" * 65, "0" * 64 + "\n", "g" * 64])
+def test_a_hash_is_64_lower_case_hexadecimal_digits(text: str) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert(text, messages.Sha256)
+
+
+def test_the_default_plan_is_fedmlacs() -> None:
+    """ALGORITHMS 3.1: E = 1, plain SGD at 0.01 for both, alpha 0.5, no cross-entropy on the plug-in."""
+    plan = Plan()
+
+    assert (plan.mode, plan.epochs, plan.optimiser, plan.rate, plan.local_rate) == ("mutual", 1, "sgd", 0.01, 0.01)
+    assert (plan.alpha, plan.plugin_ce, plan.momentum, plan.decay, plan.clip) == (0.5, 0.0, 0.0, 0.0, 0.0)
+    assert (plan.augment, plan.keep_state, plan.codec) == (False, False, "float32")
+
+
+def test_messages_cannot_be_changed() -> None:
+    for message in EVERY_MESSAGE:
+        assert message.__struct_config__.frozen
+        assert message.__struct_config__.tag == message.__name__.lower().removesuffix("state")
+        assert not message.__struct_config__.forbid_unknown_fields
+    assert {Register, Update, Invite} <= set(EVERY_MESSAGE)
+
+
+def test_topics_have_at_most_seven_slashes() -> None:
+    topics = Topics("home")
+
+    assert topics.up("kitchen", "upd") == "auricle/1/home/d/kitchen/up/upd"
+    assert topics.down("kitchen", "inv") == "auricle/1/home/d/kitchen/dn/inv"
+    assert topics.device_state("kitchen") == "auricle/1/home/d/kitchen/state"
+    assert topics.coordinator_state == "auricle/1/home/c/state"
+    assert topics.model == "auricle/1/home/c/model"
+    assert topics.blob("ab", 3) == "auricle/1/home/b/ab/3"
+    assert topics.blob("ab") == "auricle/1/home/b/ab/+"
+    assert max(topics.up("kitchen", "upd").count("/"), topics.blob("ab", 3).count("/")) <= 7

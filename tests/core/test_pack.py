@@ -1,0 +1,352 @@
+"""Packs: what is whole and sound loads, and nothing a stranger puts together does harm."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import resource
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from auricle import pack as pack_module
+from auricle.errors import PackError
+from auricle.pack import (
+    LARGEST_PACK,
+    SHIPPED,
+    FileEntry,
+    Graph,
+    Manifest,
+    Pack,
+    Task,
+    encode_manifest,
+    load_pack,
+    pack_bytes,
+)
+from auricle.tensors import TensorSpec
+
+GRAPH = b"graph"
+STEP = {
+    "inputs": ("x", "target", "weight", *(f"model{slot}/{p}" for slot in ("", ".momentum") for p in pack_module.PARTS)),
+    "outputs": ("loss", *(f"new/model{slot}/{p}" for slot in ("", ".momentum") for p in pack_module.PARTS)),
+}
+
+
+def _manifest(**changes: Any) -> Manifest:
+    """A pack of one model, one evaluation graph and one step graph."""
+    table = (
+        TensorSpec("conv.0.weight", (2, 2), "conv.0", 0.1),
+        TensorSpec("head.weight", (2, 3), "head", 0.1),
+        TensorSpec("head.bias", (2,), "head", 0.1),
+    )
+    values: dict[str, Any] = {
+        "format": 1, "name": "tiny", "task": Task(("yes", "no")), "plugin": "lite", "architectures": {"lite": table},
+        "graphs": (
+            Graph(kind="evaluate", model="lite", file="graphs/e.onnx",
+                  inputs=("x", *(f"model/{p}" for p in pack_module.PARTS)), outputs=("logits",)),
+            Graph(kind="supervised", model="lite", optimiser="sgd", batch=16, file="graphs/e.onnx", **STEP),
+        ),
+        "files": (FileEntry("graphs/e.onnx", len(GRAPH), hashlib.sha256(GRAPH).hexdigest()),),
+        "producers": {"onnx": "1"},
+    }  # fmt: skip
+    return Manifest(**{**values, **changes})
+
+
+def _pack(**changes: Any) -> Pack:
+    return Pack(_manifest(**changes), {"graphs/e.onnx": GRAPH})
+
+
+def _archive(*members: tuple[tarfile.TarInfo | str, bytes], compress: bool = True, **how: Any) -> bytes:
+    held = io.BytesIO()
+    with tarfile.open(fileobj=held, mode="w", **how) as archive:
+        for entry, content in members:
+            info = tarfile.TarInfo(entry) if isinstance(entry, str) else entry
+            info.size = len(content) if isinstance(entry, str) else info.size
+            archive.addfile(info, io.BytesIO(content))
+    return zstandard.compress(held.getvalue()) if compress else held.getvalue()
+
+
+WHOLE = (("manifest.json", encode_manifest(_manifest())), ("graphs/e.onnx", GRAPH))
+
+
+def _write(tmp_path: Path, data: bytes) -> Path:
+    path = tmp_path / "some.tar.zst"
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_shipped_pack_loads_and_packs_to_its_own_bytes(name: str) -> None:
+    pack = load_pack(name)
+
+    shipped = Path(pack_module.__file__).parent / "packs" / f"{name}.tar.zst"
+    assert pack.manifest.name == name
+    assert pack.identity == hashlib.sha256(encode_manifest(pack.manifest)).hexdigest()
+    assert pack_bytes(pack) == shipped.read_bytes()
+    assert set(pack.tables) == {"crnn-base", "crnn-wide", "crnn-deep", "crnn-stacked", "crnn-lite"}
+    assert pack.plugin_table.size == 26_572 + 65 * (len(pack.labels) - 12)
+
+
+def test_the_label_lists_are_those_of_the_data_sets() -> None:
+    assert [len(load_pack(name).labels) for name in SHIPPED] == [10, 12, 35]
+    assert load_pack("gsc12").labels[-2:] == ("_unknown_", "_silence_")
+
+
+def test_a_pack_survives_both_its_forms(tmp_path: Path) -> None:
+    pack = _pack()
+    archive = _write(tmp_path, pack_bytes(pack))
+    folder = tmp_path / "folder"
+    (folder / "graphs").mkdir(parents=True)
+    for path, content in WHOLE:
+        (folder / path).write_bytes(content)
+
+    for loaded in (load_pack(archive), load_pack(str(archive)), load_pack(folder)):
+        assert loaded.identity == pack.identity
+        assert loaded.files == {"graphs/e.onnx": GRAPH}
+
+
+def test_other_words_keep_the_graphs_and_resize_the_classifier_only() -> None:
+    pack = load_pack("gsc12")
+
+    other = pack.with_labels(("on", "off", "dim"), "lamp")
+
+    assert other.labels == ("on", "off", "dim")
+    assert other.identity != pack.identity
+    assert other.files == pack.files
+    assert other.plugin_table.size == pack.plugin_table.size - 9 * 65
+    assert [s.shape for s in other.plugin_table.specs[-2:]] == [(3, 64), (3,)]
+    assert other.plugin_table.specs[:-2] == pack.plugin_table.specs[:-2]
+
+
+@pytest.mark.parametrize("words", [(), ("on",), ("on", "on"), ("on", "off", "on")])
+def test_a_task_needs_two_different_words(words: tuple[str, ...]) -> None:
+    with pytest.raises(PackError, match="two different words"):
+        load_pack("gsc12").with_labels(words)
+
+
+def test_what_a_pack_does_not_have_is_said_with_a_hint() -> None:
+    pack = load_pack("gsc12")
+
+    with pytest.raises(PackError, match='has no model "crnn-bas": did you mean "crnn-base"'):
+        pack.table("crnn-bas")
+    with pytest.raises(PackError, match="no mutual graph for crnn-base with None"):
+        pack.graph("mutual", "crnn-base")
+    with pytest.raises(PackError, match=r'no pack "gcs12": give a directory.*did you mean "gsc12"'):
+        load_pack("gcs12")
+
+
+GRAPH_ENTRY = _manifest().graphs[0]
+STEP_ENTRY = _manifest().graphs[1]
+TABLE = _manifest().architectures["lite"]
+
+
+def _changed(value: Any, **changes: Any) -> Any:
+    return msgspec.structs.replace(value, **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"format": 2}, "has format 2; this version of Auricle reads 1"),
+        ({"plugin": "base"}, "names a plug-in base"),
+        ({"task": Task(("yes", "yes"))}, "has a label twice"),
+        ({"task": Task(("a", "b", "c"))}, "is not one for 3 labels"),
+        ({"architectures": {"lite": TABLE[:2]}}, "must end with head.weight"),
+        ({"architectures": {"lite": TABLE * 2}}, "same tensor twice"),
+        ({"architectures": {}}, "names a plug-in"),
+        ({"files": ()}, "names a file or model that is not there"),
+        ({"files": _manifest().files * 2}, "lists a file twice"),
+        ({"files": (FileEntry("graphs/e.onnx", 4, "0" * 64),)}, "is not the one its manifest names"),
+        ({"files": (FileEntry("graphs/e.onnx", len(GRAPH), "0" * 64),)}, "is not the one its manifest names"),
+        ({"files": (FileEntry("graphs/f.onnx", 0, "0" * 64),)}, "lacks its file graphs/f.onnx"),
+        ({"graphs": (_changed(GRAPH_ENTRY, model="base"),)}, "names a file or model"),
+        ({"graphs": (_changed(GRAPH_ENTRY, inputs=("x",)),)}, "lacks an input or output"),
+        ({"graphs": (_changed(GRAPH_ENTRY, outputs=("y",)),)}, "lacks an input or output"),
+        ({"graphs": (_changed(GRAPH_ENTRY, inputs=GRAPH_ENTRY.inputs * 2),)}, "lacks an input or output"),
+        ({"graphs": (_changed(STEP_ENTRY, batch=None),)}, "lacks an input or output"),
+        ({"graphs": (_changed(STEP_ENTRY, optimiser=None),)}, "lacks an input or output"),
+        ({"graphs": (_changed(STEP_ENTRY, optimiser="adamw"),)}, "lacks an input or output"),
+        ({"graphs": (_changed(STEP_ENTRY, inputs=STEP_ENTRY.inputs[:-1]),)}, "lacks an input or output"),
+        ({"graphs": (_changed(STEP_ENTRY, outputs=STEP_ENTRY.outputs[:-1]),)}, "lacks an input or output"),
+        ({"graphs": (_changed(STEP_ENTRY, kind="mutual", plugin="lite"),)}, "lacks an input or output"),
+    ],
+)
+def test_an_unsound_manifest_is_refused(changes: dict[str, Any], sentence: str) -> None:
+    _pack()
+    with pytest.raises(PackError, match=sentence):
+        _pack(**changes)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/etc/passwd", "../up", "graphs/../../up", "graphs//x", "graphs/", "", ".hidden", "a\\b", "a\n", "a\0b", "Ä",
+     "a/b/c/d/e", "x" * 101],
+)  # fmt: skip
+def test_a_path_that_leaves_the_pack_is_refused(tmp_path: Path, path: str) -> None:
+    content = msgspec.to_builtins(_manifest())
+    content["files"] = [{"path": path, "bytes": 0, "sha256": hashlib.sha256(b"").hexdigest()}]
+
+    with pytest.raises(PackError, match="is not valid"):
+        load_pack(_write(tmp_path, _archive(("manifest.json", msgspec.json.encode(content)), (path or "x", b""))))
+
+
+def _link(kind: bytes, name: str = "graphs/e.onnx") -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, "/etc/passwd"
+    return info
+
+
+def _claiming(size: int) -> bytes:
+    """A tar whose last header claims a size that its data has not."""
+    info = tarfile.TarInfo("graphs/e.onnx")
+    info.size = size
+    return zstandard.compress(_archive(WHOLE[0], compress=False)[:-10240] + info.tobuf(tarfile.GNU_FORMAT) + b"x" * 512)
+
+
+def _sparse(size: int) -> bytes:
+    """A GNU sparse member: one block of data that stands for a hole of `size` bytes."""
+    info = tarfile.TarInfo("graphs/e.onnx")
+    info.type, info.size = tarfile.GNUTYPE_SPARSE, 512
+    header = bytearray(info.tobuf(tarfile.GNU_FORMAT))
+    header[386:398] = b"%011o " % 0
+    header[398:410] = b"%011o " % 512
+    header[483:495] = b"%011o " % size
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    return zstandard.compress(bytes(header) + b"x" * 512 + bytes(1024))
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (b"", "has no manifest.json|not a pack"),
+        (b"not zstd", "not a pack"),
+        (zstandard.compress(b"not tar"), "not a pack"),
+        (zstandard.compress(b""), "not a pack|no manifest"),
+        (_archive(*WHOLE)[:-20], "not a pack|lacks|no manifest"),
+        (_archive(*WHOLE) + b"trailing", "not a pack"),
+        (_archive(WHOLE[1]), "no manifest.json"),
+        (_archive(WHOLE[0]), "lacks its file"),
+        (_archive(*WHOLE, WHOLE[1]), "'graphs/e.onnx' twice"),
+        (_archive(WHOLE[0], *WHOLE), "'manifest.json' twice"),
+        (_archive(WHOLE[0], (_link(tarfile.SYMTYPE), b"")), "not a plain file"),
+        (_archive(WHOLE[0], (_link(tarfile.LNKTYPE), b"")), "not a plain file"),
+        (_archive(WHOLE[0], (_link(tarfile.CHRTYPE), b"")), "not a plain file"),
+        (_archive(WHOLE[0], (_link(tarfile.FIFOTYPE), b"")), "not a plain file"),
+        (_archive(WHOLE[0], (_link(tarfile.DIRTYPE, "graphs"), b"")), "not a plain file"),
+        (_claiming(1 << 34), "not a plain file|not a pack"),
+        (_claiming(600), "not a pack|is not the one"),
+        (_sparse(1 << 33), "not a plain file"),
+        (_archive(("manifest.json", b"{}")), "is not valid"),
+        (_archive(("manifest.json", b"[" * 100_000)), "is not valid"),
+        (_archive(("manifest.json", b'{"a":' * 100_000)), "is not valid"),
+        (_archive(("manifest.json", b"\xff\xfe")), "is not valid"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_hostile_archive_is_refused(tmp_path: Path, data: bytes, sentence: str) -> None:
+    with pytest.raises(PackError, match=sentence):
+        load_pack(_write(tmp_path, data))
+
+
+@pytest.mark.parametrize("sized", [True, False])
+def test_a_bomb_is_not_unpacked_whether_or_not_it_admits_its_size(tmp_path: Path, sized: bool) -> None:
+    """256 MiB of zeros in a few kilobytes."""
+    size = 256 << 20
+    compressor = zstandard.ZstdCompressor(write_content_size=sized).compressobj(size if sized else -1)
+    block = bytes(1 << 20)
+    bomb = b"".join([*(compressor.compress(block) for _ in range(size >> 20)), compressor.flush()])
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    with pytest.raises(PackError, match="unpacks to more than 64 MiB"):
+        load_pack(_write(tmp_path, bomb))
+
+    assert len(bomb) < 1 << 20
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < (3 * LARGEST_PACK) >> 10
+
+
+def test_a_claimed_size_is_not_allocated(tmp_path: Path) -> None:
+    """A frame header that claims 2^62 bytes and holds none of them."""
+    header = b"\x28\xb5\x2f\xfd\xe0" + (1 << 62).to_bytes(8, "little")
+
+    with pytest.raises(PackError, match="not a pack"):
+        load_pack(_write(tmp_path, header + b"\x01\x00\x00"))
+
+
+def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "huge"
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+
+    for source in (path, tmp_path):
+        with pytest.raises(PackError, match="more than 64 MiB"):
+            load_pack(source)
+
+
+@pytest.mark.parametrize("source", ["", "no\0where", "x" * 5000, "/no/where"])
+def test_no_source_is_a_sentence(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(PackError):
+        load_pack(source)
+
+
+_TAR = _archive(*WHOLE, compress=False)
+_ZST = zstandard.compress(_TAR)
+
+
+@settings(max_examples=400)
+@given(place=st.integers(0, len(_TAR) - 1), byte=st.integers(0, 255))
+def test_a_changed_byte_of_the_tar_is_refused_or_makes_no_difference(place: int, byte: int) -> None:
+    """Beyond zstandard's own checks: whatever the archive says, the files are those the manifest hashes."""
+    changed = bytearray(_TAR)
+    changed[place] = byte
+
+    try:
+        pack = pack_module._from_files(pack_module._untar(zstandard.compress(bytes(changed)), "it"), "it")
+    except PackError:
+        return
+    assert pack.files == {"graphs/e.onnx": GRAPH}
+
+
+@settings(max_examples=400)
+@given(place=st.integers(0, len(_ZST) - 1), byte=st.integers(0, 255), cut=st.integers(0, len(_ZST)))
+def test_a_changed_or_cut_archive_is_refused_or_makes_no_difference(place: int, byte: int, cut: int) -> None:
+    changed = bytearray(_ZST)
+    changed[place] = byte
+
+    for data in (bytes(changed), _ZST[:cut]):
+        try:
+            pack = pack_module._from_files(pack_module._untar(data, "it"), "it")
+        except PackError:
+            continue
+        assert pack.files == {"graphs/e.onnx": GRAPH}
+
+
+@settings(max_examples=200)
+@given(
+    header=st.binary(min_size=512, max_size=512), kind=st.sampled_from(b"0123457xgLKSX\0"), size=st.integers(0, 2000)
+)
+def test_no_tar_header_crashes_the_reader(header: bytes, kind: int, size: int) -> None:
+    """Random headers with a right checksum: extended headers, sparse maps, long names."""
+    raw = bytearray(header)
+    raw[156] = kind
+    raw[124:136] = b"%011o\0" % size
+    raw[257:265] = b"ustar\x0000"
+    raw[148:156] = b" " * 8
+    raw[148:156] = b"%06o\0 " % sum(raw)
+    with pytest.raises(PackError):
+        pack_module._from_files(
+            pack_module._untar(zstandard.compress(bytes(raw) + header * 4 + bytes(1024)), "it"), "it"
+        )
+
+
+@given(st.binary(max_size=200))
+def test_no_manifest_crashes_the_reader(data: bytes) -> None:
+    with pytest.raises(PackError):
+        pack_module._from_files({"manifest.json": data}, "it")

@@ -1,0 +1,118 @@
+"""From settings to what devices hear: split, packs and features."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from auricle.errors import DataError
+from auricle.pack import load_pack
+from auricle_fleet.data import FleetData, load_data, task_pack
+from auricle_fleet.settings import FleetSettings
+
+WORDS, SPEAKERS, TAKES = ("yes", "no", "up"), ("ana", "bob", "cyd", "dan"), 5
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("speech")
+    rng = np.random.default_rng(0)
+    time = np.arange(16_000) / 16_000
+    for w, word in enumerate(WORDS):
+        (root / word).mkdir()
+        for s, speaker in enumerate(SPEAKERS):
+            for take in range(TAKES):
+                tone = 0.3 * np.sin(2 * np.pi * (300 + 400 * w + 20 * s) * time) + 0.01 * rng.normal(size=16_000)
+                soundfile.write(root / word / f"{speaker}_nohash_{take}.wav", tone, 16_000)
+    (root / "yes" / "eve_nohash_0.wav").write_bytes(b"RIFF....WAVE")
+    return root
+
+
+def settings(folder: Path, **changes: object) -> FleetSettings:
+    values = {"data": str(folder), "words": "yes,no,up", "min_clips": 10, "unseen": 1, **changes}
+    return FleetSettings(**values)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def data(folder: Path) -> FleetData:
+    return load_data(settings(folder))
+
+
+def test_speakers_are_devices_or_unseen_never_both(data: FleetData) -> None:
+    names = [speaker for speaker, _ in data.devices]
+
+    assert len(names) == 3
+    assert set(names) < set(SPEAKERS)
+    assert data.unseen_speakers == 1
+    assert len(data.unseen) == len(WORDS) * TAKES
+    assert len(data.skipped) == 1
+    assert "eve_nohash_0.wav" in data.skipped[0]
+
+
+def test_a_fifth_of_each_devices_clips_is_never_trained_on(data: FleetData) -> None:
+    sizes = [(len(clips.train), len(clips.held_out)) for _, clips in data.devices]
+
+    assert sizes == [(12, 3)] * 3
+    assert data.training_clips == 36
+    for _, clips in data.devices:
+        assert sorted(np.unique(clips.train.targets)) == [0, 1, 2]
+        assert clips.noise is None
+
+
+def test_features_have_the_packs_shape(data: FleetData) -> None:
+    task = data.pack.manifest.task
+
+    assert data.unseen.energies.shape == (15, task.frames, task.frontend.mels)
+    assert data.unseen.energies.dtype == np.float32
+    assert all(np.isfinite(clips.train.energies).all() for _, clips in data.devices)
+
+
+def test_the_same_settings_give_the_same_speech_and_another_seed_another_split(folder: Path, data: FleetData) -> None:
+    again = load_data(settings(folder))
+    others = {tuple(s for s, _ in load_data(settings(folder, seed=seed)).devices) for seed in range(6)}
+
+    assert [s for s, _ in again.devices] == [s for s, _ in data.devices]
+    assert np.array_equal(again.unseen.energies, data.unseen.energies)
+    assert all(
+        np.array_equal(a.train.energies, b.train.energies)
+        for (_, a), (_, b) in zip(again.devices, data.devices, strict=True)
+    )
+    assert len(others) > 1
+
+
+def test_progress_is_told(folder: Path) -> None:
+    told: list[tuple[str, int, int]] = []
+
+    load_data(settings(folder), lambda what, done, total: told.append((what, done, total)))
+
+    assert {what for what, _, _ in told} == {"reading clips", "computing features"}
+    assert all(0 <= done <= total for _, done, total in told)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"words": "yes,no,sheila"}, "sheila"),
+        ({"devices": 9}, "more devices than speakers"),
+        ({"min_clips": 99}, "--min-clips"),
+        ({"unseen": 0}, "--unseen"),
+        ({"data": "/no/such/folder"}, "does not exist"),
+    ],
+)
+def test_speech_that_is_not_there_is_named(folder: Path, changes: dict[str, object], says: str) -> None:
+    with pytest.raises(DataError, match=says):
+        load_data(settings(folder, **changes))
+
+
+def test_known_words_take_the_shipped_pack_and_others_the_same_models() -> None:
+    digits = load_pack("digits")
+
+    same, other = task_pack(digits.labels), task_pack(("yes", "no", "up"))
+
+    assert same.identity == digits.identity
+    assert other.labels == ("yes", "no", "up")
+    assert other.manifest.plugin == digits.manifest.plugin
+    assert other.plugin_table.size < digits.plugin_table.size

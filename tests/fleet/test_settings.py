@@ -1,0 +1,96 @@
+"""What a run is told: what is refused, and what survives on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from auricle.errors import AuricleError, SettingsError, StorageError
+from auricle_fleet.run import prepare_folder, preset_of
+from auricle_fleet.settings import LOCALS, FleetSettings
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"preset": "practicl"}, 'did you mean "practical"'),
+        ({"rule": "fedvas"}, 'did you mean "fedvsa"'),
+        ({"mode": "mutuel"}, 'did you mean "mutual"'),
+        ({"local": "crnn-wied"}, 'did you mean "crnn-wide"'),
+        ({"local": "crnn-base,"}, "no local model"),
+        ({"local": "mixd"}, 'did you mean "mixed"'),
+        ({"codec": "float61"}, 'did you mean "float16"'),
+        ({"rounds": 0}, "--rounds is 0"),
+        ({"takes": 0}, "--takes is 0"),
+        ({"central_epochs": -1}, "--central-epochs is -1"),
+        ({"participation": 0.0}, "--participation"),
+        ({"participation": float("nan")}, "--participation"),
+        ({"quorum": 1.01}, "--quorum"),
+        ({"deadline": 0.0}, "--deadline"),
+        ({"deadline": float("nan")}, "--deadline"),
+        ({"deadline": float("inf")}, "--deadline"),
+        ({"seed": -1}, "--seed"),
+        ({"seed": 1 << 50}, "--seed"),
+        ({"port": -1}, "--port"),
+        ({"port": 65536}, "--port"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_with_its_name(wrong: dict[str, Any], says: str) -> None:
+    with pytest.raises(SettingsError, match=says):
+        FleetSettings(**wrong)
+
+
+def test_local_models_in_turn() -> None:
+    assert FleetSettings(local="mixed").architectures() == LOCALS
+    assert FleetSettings(local="crnn-base, crnn-lite").architectures() == ("crnn-base", "crnn-lite")
+
+
+def test_settings_come_back_as_they_were(tmp_path: Path) -> None:
+    settings = FleetSettings(data="some/folder", devices=7, rule="lpa+fedvsa", participation=0.3, broker="mqtt://u:p@h")
+
+    settings.save(tmp_path)
+
+    assert FleetSettings.load(tmp_path) == settings
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b'{"rounds": "many"}', b'{"roundz": 3}', b'{"data": "\xff"}', b'{"rounds": 0}', None]
+)
+def test_a_folder_without_sound_settings_is_no_run(tmp_path: Path, content: bytes | None) -> None:
+    if content is not None:
+        (tmp_path / "settings.json").write_bytes(content)
+
+    with pytest.raises(AuricleError) as caught:
+        FleetSettings.load(tmp_path)
+
+    assert isinstance(caught.value, StorageError) or content == b'{"rounds": 0}'
+
+
+def test_a_folder_takes_one_run_and_resuming_changes_nothing(tmp_path: Path) -> None:
+    out = tmp_path / "deep" / "out"
+    first = FleetSettings(seed=1)
+    prepare_folder(first, out, resume=False)
+
+    with pytest.raises(StorageError, match="--resume"):
+        prepare_folder(FleetSettings(seed=2), out, resume=False)
+    prepare_folder(FleetSettings(seed=3), out, resume=True)
+
+    assert FleetSettings.load(out) == first
+
+
+def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(StorageError, match="cannot be written"):
+        prepare_folder(FleetSettings(), tmp_path / "file" / "out", resume=False)
+
+
+def test_the_command_line_changes_the_preset() -> None:
+    same = preset_of(FleetSettings(preset="paper"))
+    changed = preset_of(FleetSettings(preset="paper", rule="fedavg", mode="supervised", codec="float16"))
+
+    assert (same.rule, same.plan.mode, same.plan.codec) == ("lpa", "mutual", "float32")
+    assert (changed.rule, changed.plan.mode, changed.plan.codec) == ("fedavg", "supervised", "float16")
+    assert changed.plan.rate == same.plan.rate
