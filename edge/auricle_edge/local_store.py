@@ -49,8 +49,9 @@ class LocalStore:
     def save(self, state: LocalState) -> None:
         """Keep the state durably; StorageError when the disk cannot take it."""
         tensors = {"weights": state.weights, **{f"slot/{k}": v for k, v in state.slots.items()}}
+        whole = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
         note = msgspec.json.encode(_Note(self._pack, state.steps)).decode()
-        write_durably(self._path, save(tensors, metadata={"auricle": note}))
+        write_durably(self._path, save(whole, metadata={"auricle": note}))
 
     def read(self) -> LocalState | None:
         """The kept state; None when there is none, or when it is damaged or of another pack."""

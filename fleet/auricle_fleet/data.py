@@ -81,7 +81,9 @@ def load_data(settings: FleetSettings, progress: Progress = lambda *_: None) -> 
         progress("computing features", i, len(split.devices) + 1)
         data = device_data(frontend, speech.audio[device.clips], speech.targets[device.clips], noise, seed=i)
         parts.append((device.speaker, data))
+    progress("computing features", len(split.devices), len(split.devices) + 1)
     unseen_clips = Clips(_energies(frontend, speech.audio[split.unseen]), speech.targets[split.unseen])
+    progress("computing features", len(split.devices) + 1, len(split.devices) + 1)
     return FleetData(pack, tuple(parts), unseen_clips, len(split.unseen_speakers), tuple(speech.skipped))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from auricle.errors import DataError
+from auricle.errors import AuricleError
 from auricle.pack import load_pack
 from auricle_fleet.data import FleetData, load_data, task_pack
 from auricle_fleet.settings import FleetSettings
@@ -72,7 +72,7 @@ def test_features_have_the_packs_shape(data: FleetData) -> None:
 
 def test_the_same_settings_give_the_same_speech_and_another_seed_another_split(folder: Path, data: FleetData) -> None:
     again = load_data(settings(folder))
-    others = {tuple(s for s, _ in load_data(settings(folder, seed=seed)).devices) for seed in range(6)}
+    others = {tuple(s for s, _ in load_data(settings(folder, seed=seed)).devices) for seed in (1, 2, 3)}
 
     assert [s for s, _ in again.devices] == [s for s, _ in data.devices]
     assert np.array_equal(again.unseen.energies, data.unseen.energies)
@@ -103,7 +103,7 @@ def test_progress_is_told(folder: Path) -> None:
     ],
 )
 def test_speech_that_is_not_there_is_named(folder: Path, changes: dict[str, object], says: str) -> None:
-    with pytest.raises(DataError, match=says):
+    with pytest.raises(AuricleError, match=says):
         load_data(settings(folder, **changes))
 
 

@@ -55,6 +55,17 @@ def test_a_run_on_a_folder_leaves_metrics_summary_model_and_report(speech_folder
     assert (out / "pack.tar.zst").exists()
 
 
+def test_a_run_on_the_embedded_broker(speech_folder: Path, tmp_path: Path) -> None:
+    done = auricle(
+        "fleet", "run", "--data", str(speech_folder), *SMALL, "--rounds", "2", "--broker", "amqtt", "--codec",
+        "float16", "--rule", "fedvsa", "--out", str(tmp_path / "run"), "--json",
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(text) for text in done.stdout.splitlines()]
+    assert [line.get("counted") for line in lines[:-1]] == [3, 3]
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

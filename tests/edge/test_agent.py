@@ -1,0 +1,419 @@
+"""The agent against a real broker and a coordinator's side that is scripted frame by frame."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pytest
+
+from auricle.frames import CHUNK, open_frame, seal
+from auricle.identity import Identity
+from auricle.messages import (
+    Abort, Ack, CoordinatorState, DeviceState, Invite, Message, Nothing, Plan, Register, Status, Update,
+)  # fmt: skip
+from auricle.mqtt import LinkSettings, MqttLink
+from auricle.mqtt import Message as Arrived
+from auricle.pack import Pack, load_pack
+from auricle.tensors import decode, digest, encode
+from auricle.topics import Topics
+from auricle_edge.agent import Agent, AgentSettings
+from auricle_edge.clips import Clips, DeviceData
+from auricle_edge.runtimes import StepRuntime
+from auricle_edge.train import Trainer
+from auricle_fleet.broker import Broker, start_broker
+
+FLEET, DEVICE, TASK = "f", "dev-a", "keywords"
+TOPICS = Topics(FLEET)
+USERS = {"coordinator": "c-secret", DEVICE: "a-secret"}
+DEADLINE = 30.0
+KEY, OTHER = Identity(b"c" * 32), Identity(b"o" * 32)
+
+M = TypeVar("M", bound=Message)
+
+
+@pytest.fixture(scope="module")
+def runtime() -> StepRuntime:
+    return StepRuntime(load_pack("digits"))
+
+
+def trainer(runtime: StepRuntime, clips: int = 4) -> Trainer:
+    rng = np.random.default_rng(0)
+    task = runtime.pack.manifest.task
+    energies = rng.random((clips, task.frames, task.frontend.mels), dtype=np.float32)
+    train = Clips(energies, np.arange(clips) % len(runtime.pack.labels))
+    return Trainer(runtime, "crnn-lite", DeviceData(train, train.chosen(np.arange(2)), None), seed=0)
+
+
+class Coordinator:
+    """Says what a test tells it to, and keeps every message of the device with its body."""
+
+    def __init__(self, link: MqttLink, pack: Pack) -> None:
+        self.link, self.pack = link, pack
+        self.heard: list[tuple[Message, bytes]] = []
+        self.key: bytes | None = None
+        self._news = asyncio.Condition()
+
+    async def listen(self) -> None:
+        await self.link.subscribe(f"{TOPICS.prefix}/d/+/up/+", self._hear)
+        await self.link.subscribe(f"{TOPICS.prefix}/d/+/state", self._hear)
+
+    async def _hear(self, arrived: Arrived) -> None:
+        message, body = open_frame(arrived.payload, arrived.topic, self._key_of)
+        async with self._news:
+            self.heard.append((message, body))
+            self._news.notify_all()
+
+    def _key_of(self, message: Message) -> bytes | None:
+        if self.key is None and isinstance(message, Register):
+            self.key = message.public_key
+        return self.key
+
+    def said(self, kind: type[M]) -> list[M]:
+        return [message for message, _ in self.heard if isinstance(message, kind)]
+
+    def bodies(self) -> list[bytes]:
+        return [body for message, body in self.heard if isinstance(message, Update)]
+
+    async def wait(self, kind: type[M], count: int = 1) -> M:
+        """The message number `count` of a kind."""
+
+        async def enough() -> None:
+            async with self._news:
+                await self._news.wait_for(lambda: len(self.said(kind)) >= count)
+
+        await asyncio.wait_for(enough(), DEADLINE)
+        return self.said(kind)[count - 1]
+
+    async def say(self, kind: str, message: Message, key: Identity = KEY) -> None:
+        topic = TOPICS.down(DEVICE, kind)
+        await self.link.publish(topic, seal(key, topic, message))
+
+    async def offer(self, block: bytes, name: str | None = None) -> None:
+        for i in range(0, len(block), CHUNK):
+            await self.link.publish(TOPICS.blob(name or digest(block), i // CHUNK), block[i : i + CHUNK], retain=True)
+
+    def invite(self, block: bytes, number: int = 1, epoch: int = 5, **changes: Any) -> Invite:
+        values = {
+            "task": TASK, "round": number, "epoch": epoch, "base": digest(block), "ttl": 60.0, "plan": Plan(),
+            "length": len(block), "codec": "float32", "chunks": -(-len(block) // CHUNK), **changes,
+        }  # fmt: skip
+        return Invite(fleet=FLEET, device=DEVICE, boot="c", **values)
+
+    async def ack(self, update: Update, verdict: str = "accepted", **changes: Any) -> None:
+        values = {"task": TASK, "round": update.round, "attempt": 1, "epoch": 5, "body": update.body, **changes}
+        await self.say("ack", Ack(fleet=FLEET, device=DEVICE, boot="c", verdict=verdict, **values))
+
+    async def barrier(self, epoch: int = 5) -> None:
+        """Returns when the device has handled everything said before: it answers this one with a registration."""
+        count = len(self.said(Register))
+        await self.say("cmd", Nothing(fleet=FLEET, device=DEVICE, boot="c", epoch=epoch, again=True))
+        await self.wait(Register, count + 1)
+
+
+class Site:
+    """A broker, a scripted coordinator, and a device that can be started again."""
+
+    def __init__(self, broker: Broker, coordinator: Coordinator, runtime: StepRuntime, folder: Path) -> None:
+        self.broker, self.coordinator, self.runtime, self.folder = broker, coordinator, runtime, folder
+        self.model = encode(runtime.pack.plugin_table.initial(3))
+        self.pending = folder / "pending.update"
+
+    @asynccontextmanager
+    async def device(self, **settings: Any) -> AsyncIterator[Agent]:
+        values = {"ask_every": 60.0, "resend_every": 60.0, "fetch_timeout": 10.0, **settings}
+        told = AgentSettings(DEVICE, FLEET, self.broker.address(DEVICE), self.folder, KEY.public, **values)
+        with ThreadPoolExecutor(1) as executor:
+            agent = Agent(told, trainer(self.runtime), executor)
+            before = len(self.coordinator.said(Register))
+            task = asyncio.create_task(agent.run())
+            try:
+                await self.coordinator.wait(Register, before + 1)
+                yield agent
+            finally:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+
+
+def run(case: Callable[[Site], Awaitable[None]], runtime: StepRuntime, folder: Path) -> None:
+    async def whole() -> None:
+        async with await start_broker(folder, USERS, fleet=FLEET) as broker:
+            async with MqttLink(LinkSettings(broker.address("coordinator"), "coordinator")) as link:
+                coordinator = Coordinator(link, runtime.pack)
+                await coordinator.listen()
+                site = Site(broker, coordinator, runtime, folder / "device")
+                await coordinator.offer(site.model)
+                await asyncio.wait_for(case(site), 100)
+
+    asyncio.run(whole())
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the loop turn until something inside the agent holds; there is no event for it outside."""
+
+    async def poll() -> None:
+        while not condition():
+            await asyncio.sleep(0.01)
+
+    await asyncio.wait_for(poll(), DEADLINE)
+
+
+def test_an_invitation_is_answered_by_a_signed_update_and_forgotten_on_acknowledgement(
+    runtime: StepRuntime, tmp_path: Path
+) -> None:
+    async def case(site: Site) -> None:
+        c = site.coordinator
+        async with site.device() as agent:
+            await c.say("inv", c.invite(site.model))
+            update = await c.wait(Update)
+            kept = site.pending.read_bytes()
+            await c.ack(update)
+            await until(lambda: agent.state == "idle")
+
+            start, trained = decode(site.model, runtime.pack.plugin_table.size), c.bodies()[0]
+            assert (update.base, update.round, update.attempt, update.epoch) == (digest(site.model), 1, 1, 5)
+            assert (update.body, update.length, update.samples) == (digest(trained), len(trained), 4)
+            assert kept.endswith(trained)
+            assert 0 < np.abs(decode(trained, start.size) - start).max() < 1
+            assert update.loss == pytest.approx(np.log(10), abs=0.5)
+            assert not site.pending.exists()
+        gone = await c.wait(DeviceState, 2)
+        assert [s.online for s in c.said(DeviceState)] == [True, False]
+        assert gone.boot == agent.boot
+
+    run(case, runtime, tmp_path)
+
+
+def test_without_an_answer_the_same_attempt_comes_again(runtime: StepRuntime, tmp_path: Path) -> None:
+    async def case(site: Site) -> None:
+        c = site.coordinator
+        async with site.device(resend_every=0.1) as agent:
+            await c.say("inv", c.invite(site.model))
+            await c.wait(Update, 3)
+            await c.say("inv", c.invite(site.model))
+            await c.ack((await c.wait(Update)), body="0" * 64)
+            last = await c.wait(Update, 4)
+            await c.ack(last)
+            await until(lambda: agent.state == "idle")
+
+            assert {(u.attempt, u.body, u.round) for u in c.said(Update)} == {(1, last.body, 1)}
+            assert len(set(c.bodies())) == 1
+            assert not site.pending.exists()
+
+    run(case, runtime, tmp_path)
+
+
+def test_a_device_started_again_resends_what_it_had_trained(runtime: StepRuntime, tmp_path: Path) -> None:
+    async def case(site: Site) -> None:
+        c = site.coordinator
+        async with site.device() as first:
+            await c.say("inv", c.invite(site.model))
+            before = await c.wait(Update)
+        async with site.device() as second:
+            after = await c.wait(Update, 2)
+            await c.ack(after, "duplicate")
+            await until(lambda: second.state == "idle")
+
+            assert second.boot != first.boot
+            assert after == before or (after.body, after.attempt) == (before.body, before.attempt)
+            assert len(set(c.bodies())) == 1
+            assert len({r.public_key for r in c.said(Register)}) == 1
+            assert not site.pending.exists()
+
+    run(case, runtime, tmp_path)
+
+
+def test_rejected_and_late_updates_are_forgotten_too_and_the_next_round_goes_on(
+    runtime: StepRuntime, tmp_path: Path
+) -> None:
+    async def case(site: Site) -> None:
+        c = site.coordinator
+        async with site.device() as agent:
+            for number, verdict in ((1, "rejected:base"), (2, "late"), (3, "conflict"), (4, "accepted")):
+                await c.say("inv", c.invite(site.model, number))
+                update = await c.wait(Update, number)
+                await c.ack(update, verdict)
+                await until(lambda: agent.state == "idle")
+                assert update.round == number
+                assert not site.pending.exists()
+
+            # The model that did not change was fetched once; the device's own model moved on from round to round.
+            assert len({u.body for u in c.said(Update)}) == 4
+
+    run(case, runtime, tmp_path)
+
+
+def test_nobody_but_the_coordinator_is_obeyed(runtime: StepRuntime, tmp_path: Path) -> None:
+    async def case(site: Site) -> None:
+        c = site.coordinator
+        async with site.device() as agent:
+            await c.say("inv", c.invite(site.model), key=OTHER)
+            await c.link.publish(TOPICS.down(DEVICE, "inv"), b"noise")
+            moved = seal(KEY, TOPICS.down("dev-b", "inv"), c.invite(site.model))
+            await c.link.publish(TOPICS.down(DEVICE, "inv"), moved)
+            invite = c.invite(site.model)
+            topic = TOPICS.down(DEVICE, "inv")
+            for changes in ({"device": "dev-b"}, {"fleet": "g"}):
+                other = Invite(**{**{f: getattr(invite, f) for f in invite.__struct_fields__}, **changes})
+                await c.link.publish(topic, seal(KEY, topic, other))
+            await c.barrier()
+
+            assert agent.state == "idle"
+            assert agent._work is None
+            assert c.said(Update) == c.said(Status) == []
+
+    run(case, runtime, tmp_path)
+
+
+def test_a_coordinator_of_an_older_epoch_is_not_obeyed(runtime: StepRuntime, tmp_path: Path) -> None:
+    async def case(site: Site) -> None:
+        c = site.coordinator
+        async with site.device() as agent:
+            await c.say("inv", c.invite(site.model, 1, epoch=5))
+            update = await c.wait(Update)
+            await c.ack(update, epoch=4)
+            await c.say("inv", c.invite(site.model, 2, epoch=4))
+            await c.barrier(epoch=5)
+            still = site.pending.exists()
+            await c.ack(update, epoch=6)
+            await until(lambda: agent.state == "idle")
+
+            assert still
+            assert [u.round for u in c.said(Update)] in ([1], [1, 1])
+            assert not site.pending.exists()
+
+    run(case, runtime, tmp_path)
+
+
+@pytest.mark.parametrize("how", ["other bytes", "too long", "not finite", "wrong size", "missing"])
+def test_a_model_that_is_not_the_promised_one_is_reported_and_never_trained(
+    runtime: StepRuntime, tmp_path: Path, how: str
+) -> None:
+    async def case(site: Site) -> None:
+        c = site.coordinator
+        model = encode(runtime.pack.plugin_table.initial(4))
+        invite = c.invite(model)
+        if how == "other bytes":
+            await c.offer(site.model, name=digest(model))
+        elif how == "too long":
+            await c.offer(model + b"more", name=digest(model))
+        elif how == "not finite":
+            model = np.full(len(model) // 4, np.nan, "<f4").tobytes()
+            await c.offer(model)
+            invite = c.invite(model)
+        elif how == "wrong size":
+            await c.offer(model[:400])
+            invite = c.invite(model[:400])
+        async with site.device(fetch_timeout=1.0) as agent:
+            await c.say("inv", invite)
+            status = await c.wait(Status)
+            await until(lambda: agent.state == "idle")
+
+            assert (status.state, status.round, status.task) == ("failed", 1, TASK)
+            assert status.reason
+            assert c.said(Update) == []
+            assert not (site.folder / "local.safetensors").exists()
+            assert not site.pending.exists()
+
+    run(case, runtime, tmp_path)
+
+
+def test_an_abort_stops_the_training(runtime: StepRuntime, tmp_path: Path) -> None:
+    async def case(site: Site) -> None:
+        c = site.coordinator
+        async with site.device() as agent:
+            await c.say("inv", c.invite(site.model, plan=Plan(epochs=1000)))
+            await until(lambda: agent.state == "training")
+            await c.say("cmd", Abort(fleet=FLEET, device=DEVICE, boot="c", task=TASK, round=9, epoch=5))
+            await c.barrier()
+            going_on = agent._work is not None and not agent._work.done()
+            await c.say("cmd", Abort(fleet=FLEET, device=DEVICE, boot="c", task=TASK, round=1, epoch=5))
+            await c.barrier()
+            free = asyncio.get_running_loop().run_in_executor(agent._executor, lambda: True)
+
+            assert going_on
+            assert await asyncio.wait_for(free, 10)
+            assert agent._work is not None
+            assert agent._work.done()
+            assert c.said(Update) == []
+            await c.say("inv", c.invite(site.model, 2))
+            update = await c.wait(Update)
+            assert update.round == 2
+
+    run(case, runtime, tmp_path)
+
+
+def test_a_newer_round_ends_the_training_of_the_one_before(runtime: StepRuntime, tmp_path: Path) -> None:
+    async def case(site: Site) -> None:
+        c = site.coordinator
+        async with site.device() as agent:
+            await c.say("inv", c.invite(site.model, 1, plan=Plan(epochs=1000)))
+            await until(lambda: agent.state == "training")
+
+            await c.say("inv", c.invite(site.model, 2))
+            update = await c.wait(Update)
+
+            assert update.round == 2
+
+    run(case, runtime, tmp_path)
+
+
+def test_a_coordinator_that_starts_again_is_registered_with_anew(runtime: StepRuntime, tmp_path: Path) -> None:
+    async def case(site: Site) -> None:
+        c = site.coordinator
+        topic = TOPICS.coordinator_state
+        async with site.device():
+            for i, boot in enumerate(("one", "one", "two")):
+                state = CoordinatorState(fleet=FLEET, device="coordinator", boot=boot, online=True, epoch=5 + i)
+                await c.link.publish(topic, seal(KEY, topic, state), retain=True)
+            await c.wait(Register, 3)
+            await c.barrier(epoch=7)
+
+            assert len(c.said(Register)) == 4
+
+    run(case, runtime, tmp_path)
+
+
+@pytest.mark.parametrize("how", ["codec", "clips"])
+def test_a_round_that_cannot_be_done_is_reported(runtime: StepRuntime, tmp_path: Path, how: str) -> None:
+    async def case(site: Site) -> None:
+        c = site.coordinator
+        async with site.device() as agent:
+            if how == "clips":
+                agent.trainer.data.train.energies.fill(np.nan)
+            await c.say("inv", c.invite(site.model, plan=Plan(codec="int4" if how == "codec" else "float32")))
+            status = await c.wait(Status)
+            await until(lambda: agent.state == "idle")
+
+            assert status.state == "failed"
+            assert ("int4" if how == "codec" else "not finite") in status.reason
+            assert c.said(Update) == []
+            assert not site.pending.exists()
+
+    run(case, runtime, tmp_path)
+
+
+def test_after_the_broker_lost_everything_the_update_still_arrives(runtime: StepRuntime, tmp_path: Path) -> None:
+    async def case(site: Site) -> None:
+        c = site.coordinator
+        async with site.device() as agent:
+            await c.say("inv", c.invite(site.model))
+            before = await c.wait(Update)
+            heard, registered = len(c.said(Update)), len(c.said(Register))
+
+            site.broker.kill()
+            await site.broker.restart()
+            await c.wait(Register, registered + 1)
+            await c.say("inv", c.invite(site.model))
+            again = await c.wait(Update, heard + 1)
+            await c.ack(again)
+            await until(lambda: agent.state == "idle")
+
+            assert again.body == before.body
+
+    run(case, runtime, tmp_path)

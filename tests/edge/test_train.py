@@ -1,0 +1,328 @@
+"""A round's training on the device."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+import pytest
+from tests.edge.toy import LABELS, PACK, clips, device
+
+from auricle.errors import AuricleError
+from auricle.messages import Plan
+from auricle.pack import PARTS
+from auricle_edge.clips import Clips, DeviceData
+from auricle_edge.runtimes import StepRuntime, named_parts
+from auricle_edge.train import LocalState, Trainer, TrainingStopped, _scalars, _vectors, batches, graph_optimiser
+
+RUNTIME = StepRuntime(PACK)
+PLUGIN = PACK.plugin_table.initial(0)
+LITE = PACK.plugin_table
+FAST = Plan(optimiser="adamw", rate=3e-3, local_rate=3e-3, epochs=4, plugin_ce=1.0)
+
+
+def _trainer(data: DeviceData, seed: int = 0) -> Trainer:
+    return Trainer(RUNTIME, "crnn-lite", data, seed)
+
+
+def _plan(**changes: object) -> Plan:
+    return msgspec.structs.replace(Plan(), **changes)
+
+
+def _distance(a: np.ndarray, b: np.ndarray) -> float:
+    return float(np.linalg.norm(a.astype(np.float64) - b) / np.linalg.norm(b))
+
+
+# -- inference loss
+
+
+def test_the_inference_loss_is_the_mean_over_the_training_clips() -> None:
+    """Zero weights: logits are the bias (0, ln 2, ln 5), p = (1, 2, 5)/8, with 2, 2 and 1 clips of the labels."""
+    plugin = np.zeros_like(PLUGIN)
+    plugin[-3:] = [0, math.log(2), math.log(5)]
+
+    loss = _trainer(device(5)).inference_loss(plugin)
+
+    assert loss == pytest.approx((2 * math.log(8) + 2 * math.log(4) + math.log(8 / 5)) / 5, abs=1e-6)
+
+
+def test_the_inference_loss_is_that_of_the_received_plug_in_without_augmentation() -> None:
+    trainer = _trainer(device(20))
+    expected = trainer.inference_loss(PLUGIN)
+
+    for plan in (_plan(rate=1.0), _plan(augment=True), _plan(prior=1.0), _plan(mode="supervised")):
+        assert trainer.run(plan, 1, PLUGIN, trainer.first_state()).loss == expected
+
+
+def test_the_inference_loss_does_not_see_how_many_clips_there_are_nor_the_held_out_ones() -> None:
+    once = clips(6)
+    thrice = Clips(np.concatenate([once.energies] * 3), np.concatenate([once.targets] * 3))
+
+    first = _trainer(DeviceData(once, clips(3, 5), None)).inference_loss(PLUGIN)
+
+    assert _trainer(DeviceData(thrice, clips(9, 6), None)).inference_loss(PLUGIN) == pytest.approx(first, abs=1e-6)
+
+
+# -- batches
+
+
+def test_every_clip_is_seen_once_an_epoch_and_padding_weighs_nothing() -> None:
+    data = clips(37)
+
+    seen = list(batches(data, 3, 16, np.random.default_rng(0), lambda energies: energies))
+
+    assert [int(batch["weight"].sum()) for batch in seen] == [16, 16, 5]
+    assert all(batch["x"].shape == (16, 100, 40) for batch in seen)
+    real = np.concatenate([batch["x"][batch["weight"] == 1] for batch in seen])
+    assert sorted(real[:, 0, 0].tolist()) == sorted(data.energies[:, 0, 0].tolist())
+    labels = np.concatenate([batch["target"][batch["weight"] == 1] for batch in seen])
+    assert labels.sum(axis=0).tolist() == np.bincount(data.targets).tolist()
+
+
+@pytest.mark.parametrize("mode", ["mutual", "supervised"])
+@pytest.mark.parametrize("optimiser", ["sgd", "adamw"])
+def test_a_padded_batch_trains_like_its_samples_alone(mode: str, optimiser: str) -> None:
+    """Four samples and twelve of weight 0, whatever they are, equal the four of them four times over."""
+    plan = _plan(mode=mode, optimiser=optimiser, momentum=0.5, plugin_ce=0.7)
+    roles = {"local": "crnn-lite", "plugin": "crnn-lite"} if mode == "mutual" else {"model": "crnn-lite"}
+    graph = PACK.graph(mode, "crnn-lite", optimiser)
+    feeds = {**_scalars(plan, dict.fromkeys(roles, 0.01)), **_vectors(PACK, roles, plan, {})}
+    for seed, role in enumerate(roles):
+        feeds.update(named_parts(role, LITE, LITE.initial(seed)))
+    feeds = {name: value for name, value in feeds.items() if name in graph.inputs}
+    x = np.random.default_rng(0).standard_normal((16, 100, 40)).astype(np.float32)
+    y = np.eye(3, dtype=np.float32)[np.arange(16) % 3]
+
+    def step(rows: np.ndarray, weight: np.ndarray, noise: float) -> dict[str, np.ndarray]:
+        features = x[rows] + noise * (1 - weight)[:, None, None]
+        batch = {"x": features.astype(np.float32), "target": y[rows], "weight": weight.astype(np.float32)}
+        return dict(zip(graph.outputs, RUNTIME.step(graph, {**feeds, **batch}), strict=True))
+
+    four = (np.arange(16) < 4).astype(np.float32)
+    padded, otherwise = (step(np.arange(16), four, noise) for noise in (0.0, 3.0))
+    repeated = step(np.arange(16) % 4, np.ones(16), 0.0)
+    steep = {f"new/{role}/{part}" for role in roles for part in PARTS} if optimiser == "adamw" else set()
+    for name in graph.outputs:
+        assert np.array_equal(padded[name], otherwise[name])
+        if (
+            name not in steep
+        ):  # AdamW's first step is all but the gradient's sign, so rounding decides where it is near 0
+            assert np.allclose(padded[name], repeated[name], rtol=1e-4, atol=2e-6)
+
+
+# -- learning
+
+
+@pytest.mark.parametrize("changes", [{}, {"mode": "supervised"}, {"optimiser": "mixed", "rate": 0.5}], ids=str)
+def test_training_lowers_the_loss_of_the_plug_in(changes: dict[str, object]) -> None:
+    trainer = _trainer(device(48))
+
+    result = trainer.run(msgspec.structs.replace(FAST, **changes), 1, PLUGIN, trainer.first_state())
+
+    assert trainer.inference_loss(result.plugin) < result.loss - 0.05
+    assert (result.steps, result.samples, result.held_out) == (4 * 3, 48, 6)
+
+
+def test_a_few_rounds_learn_the_toy_task() -> None:
+    trainer = _trainer(device(48, held_out=30))
+    plugin, state = PLUGIN, trainer.first_state()
+
+    for number in range(1, 6):
+        result = trainer.run(msgspec.structs.replace(FAST, keep_state=True), number, plugin, state)
+        plugin, state = result.plugin, result.local
+
+    assert trainer.inference_loss(plugin) < 0.3
+    assert result.personal_accuracy is not None
+    assert result.personal_accuracy > 0.9
+    assert trainer.held_out_accuracy("crnn-lite", plugin) == pytest.approx(1.0, abs=0.1)
+
+
+def test_without_a_label_weight_the_plug_in_learns_from_the_local_model_only() -> None:
+    """Mutual learning with alpha 0 and both models equal: no gradient anywhere, nothing moves (eq. 6 and 8)."""
+    trainer = _trainer(device(16))
+
+    result = trainer.run(_plan(alpha=0.0, rate=1.0, local_rate=1.0), 1, PLUGIN, LocalState(PLUGIN))
+
+    assert np.abs(result.plugin - PLUGIN).max() < 1e-6
+    assert np.abs(result.local.weights - PLUGIN).max() < 1e-6
+
+
+def test_supervised_rounds_leave_the_local_model_alone() -> None:
+    trainer = _trainer(device(20))
+    state = trainer.first_state()
+
+    result = trainer.run(_plan(mode="supervised"), 1, PLUGIN, state)
+
+    assert np.array_equal(result.local.weights, state.weights)
+    assert not np.array_equal(result.plugin, PLUGIN)
+    assert result.personal_accuracy == trainer.held_out_accuracy("crnn-lite", result.plugin)
+    assert result.plugin_accuracy == trainer.held_out_accuracy("crnn-lite", PLUGIN)
+
+
+@pytest.mark.parametrize("augment", [False, True])
+def test_the_same_seed_trains_to_the_same_bytes(augment: bool) -> None:
+    plan = _plan(augment=augment, seed=5, optimiser="adamw")
+
+    def trained(seed: int = 3, number: int = 1, plan: Plan = plan) -> tuple[bytes, bytes]:
+        trainer = _trainer(device(20), seed)
+        result = trainer.run(plan, number, PLUGIN, trainer.first_state())
+        return result.plugin.tobytes(), result.local.weights.tobytes()
+
+    assert trained() == trained()
+    others = {trained(seed=4), trained(number=2), trained(plan=msgspec.structs.replace(plan, seed=6))}
+    assert trained() not in others
+    assert len(others) == 3
+
+
+def test_what_was_given_is_not_changed() -> None:
+    trainer = _trainer(device(20))
+    state, plugin = trainer.first_state(), PLUGIN.copy()
+    before = state.weights.copy()
+
+    trainer.run(_plan(prior=1.0), 1, plugin, state)
+
+    assert np.array_equal(plugin, PLUGIN)
+    assert np.array_equal(state.weights, before)
+
+
+def test_mixed_is_adamw_for_the_local_model_and_plain_sgd_for_the_plug_in() -> None:
+    trainer = _trainer(device(16))
+
+    def trained(optimiser: str) -> tuple[np.ndarray, np.ndarray]:
+        plan = _plan(optimiser=optimiser, rate=0.1, local_rate=1e-3, decay=0.0, plugin_ce=1.0)
+        result = trainer.run(plan, 1, PLUGIN, trainer.first_state())
+        return result.local.weights, result.plugin
+
+    assert np.array_equal(trained("mixed")[0], trained("adamw")[0])
+    assert _distance(trained("mixed")[1] - PLUGIN, trained("sgd")[1] - PLUGIN) < 1e-4
+    assert graph_optimiser(_plan(optimiser="mixed", mode="supervised")) == "sgd"
+
+
+# -- logit adjustment
+
+
+def test_the_prior_is_the_centred_log_frequency() -> None:
+    """3, 1 and 0 clips, half a clip added: 3.5, 1.5 and 0.5 of 5.5; the centre is their geometric mean."""
+    data = clips(9)
+    few = data.chosen(np.array([0, 3, 6, 1]))
+    trainer = _trainer(DeviceData(few, few, None))
+
+    moved = trainer._with_prior(PLUGIN, 2.0) - PLUGIN
+
+    logs = np.log([3.5, 1.5, 0.5])
+    assert moved[-3:] == pytest.approx(2 * (logs - logs.mean()), abs=1e-6)
+    assert not moved[:-3].any()
+    assert trainer._with_prior(PLUGIN, 0.0) is PLUGIN
+
+
+def test_where_all_labels_are_equally_frequent_the_prior_changes_nothing() -> None:
+    trainer = _trainer(device(18))
+
+    adjusted, plain = (trainer.run(_plan(prior=p), 1, PLUGIN, trainer.first_state()) for p in (1.0, 0.0))
+
+    assert np.array_equal(adjusted.plugin, plain.plugin)
+
+
+# -- the optimiser's state
+
+
+@pytest.mark.parametrize("optimiser", ["sgd", "adamw"])
+def test_kept_state_makes_two_rounds_one(optimiser: str) -> None:
+    """Sixteen clips are one batch, so two rounds of one epoch take the very steps of one round of two."""
+    trainer = _trainer(device(16))
+    plan = _plan(optimiser=optimiser, momentum=0.9, rate=1e-2, local_rate=1e-2, plugin_ce=1.0)
+    whole = trainer.run(msgspec.structs.replace(plan, epochs=2), 1, PLUGIN, trainer.first_state())
+
+    def two(keep: bool) -> np.ndarray:
+        kept = msgspec.structs.replace(plan, keep_state=keep)
+        first = trainer.run(kept, 1, PLUGIN, trainer.first_state())
+        assert bool(first.local.slots) == keep
+        second = trainer.run(kept, 2, first.plugin, first.local)
+        if keep:
+            assert second.local.steps == 2
+        return second.plugin
+
+    assert _distance(two(True) - PLUGIN, whole.plugin - PLUGIN) < 1e-3
+    assert _distance(two(False) - PLUGIN, whole.plugin - PLUGIN) > 1e-2
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda state, other: replace(state, slots=other.slots, steps=other.steps),
+        lambda state, _: replace(state, slots={k: v[:-1] for k, v in state.slots.items()}),
+        lambda state, _: replace(state, slots={k: v for k, v in state.slots.items() if "second" not in k}),
+    ],
+    ids=["of another optimiser", "of another size", "a part of it"],
+)
+def test_state_that_does_not_fit_counts_as_none_and_so_do_its_steps(spoil: object) -> None:
+    """AdamW's bias correction must start anew with its moments."""
+    trainer = _trainer(device(16))
+    adamw = _plan(optimiser="adamw", keep_state=True)
+    state = trainer.run(adamw, 1, PLUGIN, trainer.first_state()).local
+    other = trainer.run(_plan(keep_state=True, epochs=3), 1, PLUGIN, trainer.first_state()).local
+
+    spoilt = spoil(state, other)  # type: ignore[operator]
+
+    result = trainer.run(adamw, 2, PLUGIN, spoilt)
+    fresh = trainer.run(adamw, 2, PLUGIN, LocalState(state.weights))
+    assert result.local.steps == 1
+    assert np.array_equal(result.plugin, fresh.plugin)
+
+
+# -- when it goes wrong
+
+
+def test_training_stops_between_two_batches() -> None:
+    trainer = _trainer(device(48))
+    asked = []
+
+    def stopped() -> bool:
+        asked.append(1)
+        return len(asked) == 3
+
+    with pytest.raises(TrainingStopped):
+        trainer.run(_plan(epochs=1000), 1, PLUGIN, trainer.first_state(), stopped)
+    assert len(asked) == 3
+
+
+@pytest.mark.parametrize("value", [np.inf, np.nan])
+def test_a_loss_that_is_not_finite_gives_the_round_up_and_leaves_the_state(value: float) -> None:
+    data = device(20)
+    data.train.energies[3] = value
+    trainer = _trainer(data)
+    state = trainer.first_state()
+    before = state.weights.copy()
+
+    with pytest.raises(AuricleError, match="not finite: the learning rate is too high or the clips are damaged"):
+        trainer.run(_plan(), 1, PLUGIN, state)
+    assert np.array_equal(state.weights, before)
+
+
+@pytest.mark.parametrize("mode", ["mutual", "supervised"])
+def test_weights_that_overflow_in_the_last_step_do_not_leave_the_device(mode: str) -> None:
+    """One step: its loss is still finite, what it made of the weights is not."""
+    trainer = _trainer(device(16))
+    huge = np.full(LITE.size, 3e38, np.float32)
+    slots = {f"{role}.momentum": huge for role in ("local", "plugin", "model")}
+    plan = _plan(mode=mode, rate=10.0, local_rate=10.0, momentum=0.9, keep_state=True)
+
+    with pytest.raises(AuricleError, match="not finite"):
+        trainer.run(plan, 1, PLUGIN, LocalState(LITE.initial(1), slots))
+
+
+def test_a_device_without_clips_trains_nothing_and_says_so() -> None:
+    trainer = _trainer(device(0, 0))
+
+    result = trainer.run(_plan(), 1, PLUGIN, trainer.first_state())
+
+    assert (result.steps, result.samples, result.held_out) == (0, 0, 0)
+    assert math.isnan(result.loss)
+    assert result.personal_accuracy is None
+    assert np.array_equal(result.plugin, PLUGIN)
+
+
+def test_the_labels_of_the_toy_task_are_the_packs() -> None:
+    assert PACK.labels == LABELS
