@@ -27,6 +27,7 @@ import numpy as np
 from auricle_cloud import presets
 from auricle_cloud.coordinator import RoundDone
 from auricle_edge.runtimes import StepRuntime
+from auricle_edge.train import graph_optimiser
 from auricle_fleet.live import View
 from auricle_fleet.run import FleetRun, prepare_folder
 from auricle_fleet.settings import FleetSettings
@@ -75,7 +76,7 @@ class Measured(FleetRun):
     async def _watch(self, done: RoundDone) -> None:
         await super()._watch(done)
         steps = sum(row["steps"] for row in done.report["updates"])
-        optimiser = presets.get_preset(self.settings.preset).plan.optimiser
+        optimiser = graph_optimiser(presets.get_preset(self.settings.preset).plan)
         seconds = await asyncio.to_thread(bare_step, self.runtime, optimiser, 40)
         self.measured = (*self.measured, (done.seconds, steps, seconds))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import random
 import time
@@ -72,8 +73,8 @@ class RunSettings:
         """Refuse what no round could be run with, and a rule that does not exist."""
         if not 0 < self.participation <= 1 or not 0 < self.quorum <= 1:
             raise AuricleError("Participation and quorum are shares: above 0, at most 1.")
-        if self.rounds < 1 or self.deadline <= 0:
-            raise AuricleError("A run needs at least one round and a deadline above 0 seconds.")
+        if self.rounds < 1 or not 0 < self.deadline <= 1e9:
+            raise AuricleError("A run needs at least one round and a deadline above 0, at most 1e9 seconds.")
         get_rule(self.preset.rule, **self.preset.rule_options)
 
 
@@ -212,7 +213,15 @@ class Coordinator:
         elif what in ("registered", "get"):
             if invite is not None and device in self._cohort - self._said - self._failed.keys():
                 await self._invite_device(device)
-        elif isinstance(message, Status) and what in ("failed", "declined"):
+        elif (
+            isinstance(message, Status)
+            and invite is not None
+            and (message.round, message.state)
+            in (
+                (invite.round, "failed"),
+                (invite.round, "declined"),
+            )
+        ):
             self._failed[device] = message.reason
 
     async def _greet(self, device: str) -> None:
@@ -227,39 +236,80 @@ class Coordinator:
     # -- a round
 
     async def _round(self, number: int) -> None:
+        """Run a round from the state in which it is: new, collecting, closing or aggregated."""
         task, began = self.settings.task, time.monotonic()
+        last = self.store.last_round(task)
+        state = last["state"] if last is not None and last["round"] == number else "new"
+        self._failed = {}
+        if state in ("new", "collecting") and not await self._collected(number, began):
+            return
+        if state != "aggregated":
+            await self._make_model(number)
+        model = self.store.current_model(task)
+        assert model is not None
+        await self._publish_model(model)
+        counted = self.store.counted(task, number)
+        self._forget(counted)
+        self.store.set_state(task, number, "published")
+        report = self.store.report(task, number)
+        self._cohort = set(report["invited"])
+        await self._tell(number, "published", self.weights(model["blob"]), began, len(counted), report)
+
+    async def _collected(self, number: int, began: float) -> bool:
+        """Invite and collect; True once the counted set is closed, False when the round was aborted."""
+        task = self.settings.task
+        await self._somebody()
         current = self.store.current_model(task)
         assert current is not None
         plan = self._open(number, current["blob"])
-        self._failed = {}
         self._said = {row["device"] for row in self.store.counted(task, number)}
         self._invite = self._invitation(number, current["blob"], plan)
         await asyncio.gather(*(self._invite_device(d) for d in sorted(self._cohort - self._said)))
         enough = await self._collect()
-        counted = self.store.counted(task, number)
-        report: dict[str, Any] = {"invited": sorted(self._cohort), "failed": dict(sorted(self._failed.items()))}
-        if not enough:
-            self.store.set_state(task, number, "aborted", {**report, "reason": "no quorum at the deadline"})
-            self._invite = None
-            await self._tell(number, "aborted", self.weights(current["blob"]), began, len(counted), report)
-            if self._cohort and self._failed.keys() >= self._cohort:
-                raise AuricleError(f"All devices failed in round {number}: {sorted(self._failed.values())[0]}")
-            return
-        self.store.set_state(task, number, "closing")
         self._invite = None
+        if enough:
+            self.store.set_state(task, number, "closing")
+            return True
+        report = {"invited": sorted(self._cohort), "failed": self._failures(), "reason": "no quorum at the deadline"}
+        self.store.set_state(task, number, "aborted", report)
+        counted = self.store.counted(task, number)
+        self._forget(counted)
+        await self._tell(number, "aborted", self.weights(current["blob"]), began, len(counted), report)
+        if self._cohort and self._failed.keys() >= self._cohort:
+            raise AuricleError(f"All devices failed in round {number}: {sorted(self._failed.values())[0]}")
+        return False
+
+    def _forget(self, counted: list[dict[str, Any]]) -> None:
+        """Remove the bodies of a finished round's updates; one that is a model as well stays: a single update is."""
+        for body in {row["body"] for row in counted} - self.store.kept_blobs(self.settings.task):
+            self.blobs.remove(body)
+
+    def _failures(self) -> dict[str, str]:
+        """Who failed, and what they said."""
+        return dict(sorted(self._failed.items()))
+
+    async def _somebody(self) -> None:
+        """Wait until at least one device is there: an empty fleet costs time, not rounds."""
+        while not self._ready():
+            log.warning("no device is online: waiting")
+            await self._wait_change(30.0)
+
+    async def _make_model(self, number: int) -> None:
+        """Aggregate the counted set; model, report and the round's state change in one transaction."""
+        task = self.settings.task
+        current, last = self.store.current_model(task), self.store.last_round(task)
+        assert current is not None
+        assert last is not None
+        counted = self.store.counted(task, number)
         made = await asyncio.to_thread(self._aggregate, number, current, counted)
-        report |= {"updates": counted, "layers": made.aggregate.explain(), "flag": made.aggregate.flag,
-                   "dropped": list(made.aggregate.dropped), "warnings": list(made.aggregate.warnings)}  # fmt: skip
+        report: dict[str, Any] = {
+            "invited": sorted(last["cohort"]), "failed": self._failures(), "updates": counted,
+            "layers": made.aggregate.explain(), "flag": made.aggregate.flag,
+            "dropped": list(made.aggregate.dropped), "warnings": list(made.aggregate.warnings),
+        }  # fmt: skip
         blob = self.blobs.put(encode(made.weights))
         optimizer = None if made.optimizer is None else self.blobs.put(made.optimizer.to_bytes())
         self.store.add_model(task, number, blob, optimizer, report)
-        model = self.store.current_model(task)
-        assert model is not None
-        await self._publish_model(model)
-        self.store.set_state(task, number, "published")
-        for row in counted:
-            self.blobs.remove(row["body"])
-        await self._tell(number, "published", made.weights, began, len(counted), report)
 
     def _open(self, number: int, base: str) -> Plan:
         """Enter the round, or take it up where an earlier process left it; sets the cohort."""
@@ -285,7 +335,7 @@ class Coordinator:
     async def _collect(self) -> bool:
         """Wait until everybody has answered, or a quorum has and patience is over; False: no quorum at the deadline."""
         began = time.monotonic()
-        quorum = max(1, -int(-self.settings.quorum * len(self._cohort) // 1))
+        quorum = max(1, math.ceil(self.settings.quorum * len(self._cohort) - 1e-9))
         reached: float | None = None
         while True:
             now = time.monotonic()

@@ -256,6 +256,12 @@ class Store:
                 key = (rounds.c.task == task) & (rounds.c.round == version)
                 tx.execute(sa.update(rounds).where(key).values(state="aggregated", report=json.dumps(report)))
 
+    def kept_blobs(self, task: str) -> set[str]:
+        """Blobs that some model of a task is made of: its weights and its optimiser's state."""
+        with self._transaction() as tx:
+            rows = tx.execute(sa.select(models.c.blob, models.c.optimizer).where(models.c.task == task)).all()
+        return {blob for row in rows for blob in row if blob is not None}
+
     def current_model(self, task: str) -> dict[str, Any] | None:
         """The newest model of a task."""
         query = sa.select(models).where(models.c.task == task).order_by(models.c.version.desc()).limit(1)

@@ -7,6 +7,7 @@ import json
 import logging
 import sys
 from collections.abc import Sequence
+from typing import cast
 
 import typer
 
@@ -21,8 +22,8 @@ PARTS = {
 }
 
 
-CommandLineError = typer.BadParameter.__mro__[2]
-"""What typer raises for a wrong command line: `ClickException`, of click before typer 0.26, of typer's own copy since."""
+CommandLineError = cast("type[typer.BadParameter]", typer.BadParameter.__mro__[2])
+"""What typer raises for a wrong command line: click's `ClickException`, since typer 0.26 that of its own copy."""
 
 
 class MissingPartError(AuricleError):
@@ -94,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except AuricleError as error:
         return _fail(str(error), error.exit_code, as_json)
     except CommandLineError as error:
-        return _fail(error.format_message(), 2, as_json)  # type: ignore[attr-defined]
+        return _fail(error.format_message(), 2, as_json)
     except (typer.Abort, KeyboardInterrupt):
         return _fail("Interrupted.", 130, as_json)
     return result if isinstance(result, int) else 0

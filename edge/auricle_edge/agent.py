@@ -78,7 +78,10 @@ class Agent:
         self._coordinator_boot = ""
         self._work: asyncio.Task[None] | None = None
         self._stop_training = False
-        self._answered = asyncio.Event()
+        self._answered = False
+        self._wake = asyncio.Event()
+        self._disk = asyncio.Lock()
+        """Held while the outbox changes: an acknowledgement must not clear what a newer round just put there."""
         self._blob: tuple[str, Flat] | None = None
         will = seal(self._identity, self.topics.device_state(settings.device), self._presence(online=False))
         self.link = MqttLink(
@@ -127,8 +130,15 @@ class Agent:
         await link.publish(self.topics.device_state(device), birth, retain=True)
         self.state = "idle" if self.state == "new" else self.state
         pending = self._outbox.read()
-        if pending is not None and (self._work is None or self._work.done()):
+        if pending is not None:
+            self._hand_over(pending)
+
+    def _hand_over(self, pending: Pending) -> None:
+        """Send the pending update, at once also when it is being waited for: somebody may have lost it."""
+        if self._work is None or self._work.done():
             self._begin(self._deliver(pending))
+        else:
+            self._wake.set()
 
     def _get(self) -> Get:
         return Get(fleet=self.settings.fleet, device=self.settings.device, boot=self.boot, round=self._round)
@@ -170,16 +180,17 @@ class Agent:
         except WireError as error:
             log.warning("%s: ignored the coordinator's state: %s", self.settings.device, error)
             return
-        if isinstance(message, CoordinatorState) and message.online and message.boot != self._coordinator_boot:
+        if not isinstance(message, CoordinatorState) or message.epoch < self._epoch:
+            return
+        if message.online and message.boot != self._coordinator_boot:
             self._coordinator_boot = message.boot
-            self._epoch = max(self._epoch, message.epoch)
+            self._epoch = message.epoch
             await self._born(self.link)
 
     async def _invited(self, invite: Invite) -> None:
         pending = await asyncio.to_thread(self._outbox.read)
         if pending is not None and (pending.update.task, pending.update.round) == (invite.task, invite.round):
-            if self._work is None or self._work.done():
-                self._begin(self._deliver(pending))
+            self._hand_over(pending)
             return
         if invite.round <= self._round and self._work is not None and not self._work.done():
             return
@@ -189,14 +200,16 @@ class Agent:
         self._begin(self._take_part(invite))
 
     async def _acknowledged(self, ack: Ack) -> None:
-        pending = await asyncio.to_thread(self._outbox.read)
-        if pending is None or (pending.update.round, pending.update.body) != (ack.round, ack.body):
-            return
+        async with self._disk:
+            pending = await asyncio.to_thread(self._outbox.read)
+            if pending is None or _named(pending.update) != _named(ack):
+                return
+            await asyncio.to_thread(self._outbox.clear)
         if ack.verdict.startswith("rejected"):
             log.warning("%s: the update of round %d was %s", self.settings.device, ack.round, ack.verdict)
-        await asyncio.to_thread(self._outbox.clear)
         self.state = "idle"
-        self._answered.set()
+        self._answered = True
+        self._wake.set()
 
     def _begin(self, work: Coroutine[None, None, None]) -> None:
         self._stop_training = False
@@ -213,8 +226,9 @@ class Agent:
 
     def _halt(self) -> None:
         self._stop_training = True
-        if self._work is not None:
+        if self._work is not None and not self._work.done():
             self._work.cancel()
+            self.state = "idle"
 
     # -- a round
 
@@ -224,7 +238,8 @@ class Agent:
             self.state = "training"
             result = await self._train(invite, plugin)
             pending = self._pending(invite, result)
-            await asyncio.to_thread(self._keep, pending, result.local)
+            async with self._disk:
+                await asyncio.to_thread(self._keep, pending, result.local)
         except TrainingStopped:
             raise
         except AuricleError as error:
@@ -275,17 +290,23 @@ class Agent:
     async def _deliver(self, pending: Pending) -> None:
         """Send until the coordinator says what became of it."""
         topic = self.topics.up(self.settings.device, "upd")
-        self._answered.clear()
+        self._answered = False
         wait = self.settings.resend_every
-        while True:
+        while not self._answered:
+            self._wake.clear()
             for update, piece in pending.parts():
                 await self._send(topic, update, piece)
             self.state = "sent"
             try:
-                await within(self._answered.wait(), wait * random.uniform(0.8, 1.2))
-                return
+                await within(self._wake.wait(), wait * random.uniform(0.8, 1.2))
             except asyncio.TimeoutError:
                 wait = min(wait * 2, 300.0)
+        self.state = "idle"
+
+
+def _named(message: Update | Ack) -> tuple[str, int, str]:
+    """What says that an acknowledgement is for this update."""
+    return message.task, message.round, message.body
 
 
 class _Flag:

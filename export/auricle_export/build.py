@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import multiprocessing
 import os
 from collections.abc import Callable, Sequence
@@ -71,6 +72,7 @@ def graph_jobs() -> list[GraphJob]:
 
 def compile_graph(job: GraphJob) -> tuple[Graph, bytes]:
     """Compile one graph: 5 to 40 s for a step graph. The same versions of the tools give the same bytes."""
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it warns of torchvision, which nothing here uses
     shape = ARCHITECTURES[job.model]
     if job.optimiser is None:
         model = evalgraph.evaluate(shape)
@@ -129,6 +131,13 @@ def assemble(name: str, labels: tuple[str, ...], graphs: tuple[Graph, ...], file
     return Pack(manifest, files)
 
 
+def refuse_unknown(names: Sequence[str]) -> None:
+    """PackError, with a hint, for a pack that has no words here."""
+    for name in names:
+        if name not in LABELS:
+            raise PackError(f'There is no pack "{name}" to build: {nearest(name, LABELS)}')
+
+
 def build_packs(
     names: Sequence[str], out: Path, progress: Progress = lambda *_: None, workers: int | None = None
 ) -> dict[str, Path]:
@@ -139,9 +148,7 @@ def build_packs(
     PackError
         There are no words for a pack of that name.
     """
-    for name in names:
-        if name not in LABELS:
-            raise PackError(f'There is no pack "{name}" to build: {nearest(name, LABELS)}')
+    refuse_unknown(names)
     graphs, files = build_graphs(progress, workers)
     written = {}
     for name in names:

@@ -39,7 +39,8 @@ def build(
         raise SettingsError("Say where the packs go with --out DIR, or what to compare them with by --check shipped.")
     builder = _builder()
     wanted = list(names or builder.LABELS)
-    known = {name: _known(check, name) for name in wanted if name in builder.LABELS} if check is not None else {}
+    builder.refuse_unknown(wanted)
+    known = {name: _known(check, name) for name in wanted} if check is not None else {}
     with tempfile.TemporaryDirectory() as scratch, _bar(as_json) as bar:
         task = bar.add_task("compiling graphs", total=None)
         written: dict[str, Path] = builder.build_packs(

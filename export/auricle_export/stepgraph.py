@@ -240,6 +240,7 @@ def export(trace: Trace) -> onnx.ModelProto:
     """Compile a traced step to ONNX: opset 18, IR 10, symbolic label count, no names or paths of the machine."""
     graph = make_fx(trace.run, decomposition_table=DECOMPOSITIONS)(*trace.example)
     graph.graph.eliminate_dead_code()
+    graph.eval()
     program = torch.onnx.export(
         graph, trace.example, dynamo=True, opset_version=OPSET, verbose=False,
         input_names=list(trace.inputs), output_names=list(trace.outputs),

@@ -194,7 +194,7 @@ class FleetRun:
         for i, (name, (_, clips)) in enumerate(zip(names, self.data.devices, strict=True)):
             folder = self.out / "state" / "devices" / name
             settings = AgentSettings(name, FLEET, address(name), folder, coordinator)
-            trainer = Trainer(self.runtime, kinds[i % len(kinds)], clips, self.settings.seed * 100_003 + i)
+            trainer = Trainer(self.runtime, kinds[i % len(kinds)], clips, self.settings.seed * 100_003 + i + 1)
             self.agents.append(Agent(settings, trainer, workers))
 
     async def _watch(self, done: RoundDone) -> None:

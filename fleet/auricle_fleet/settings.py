@@ -32,7 +32,7 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     min_clips: int = 20
     unseen: int | None = None
     takes: int = 8
-    rounds: int = 60
+    rounds: int = 80
     participation: float = 1.0
     quorum: float = 0.7
     deadline: float = 300.0

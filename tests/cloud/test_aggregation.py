@@ -37,7 +37,9 @@ def blobs(tmp_path: Path) -> Blobs:
     return Blobs(tmp_path)
 
 
-def row(blobs: Blobs, device: str, weights: Flat, samples: int = 1, codec: str = "float32", **more: Any) -> dict[str, Any]:
+def row(
+    blobs: Blobs, device: str, weights: Flat, samples: int = 1, codec: str = "float32", **more: Any
+) -> dict[str, Any]:
     body = blobs.put(encode(weights, codec))
     return {"device": device, "body": body, "codec": codec, "samples": samples, "loss": 1.0, **more}
 

@@ -316,9 +316,7 @@ def test_what_does_not_count_leaves_no_file(desk: Desk) -> None:
         ({"part": 1}, "part"),
     ],
 )
-def test_a_header_that_cannot_be_is_rejected_with_the_reason(
-    desk: Desk, changes: dict[str, Any], reason: str
-) -> None:
+def test_a_header_that_cannot_be_is_rejected_with_the_reason(desk: Desk, changes: dict[str, Any], reason: str) -> None:
     body = body_of()
     topic = TOPICS.up("dev-a", "upd")
     fields = {**msgspec.to_builtins(update(body)), "type": "update", **changes}
@@ -476,9 +474,7 @@ def test_an_update_that_rests_makes_room(make: Callable[..., Desk], monkeypatch:
 # -- nothing ever leaves the handler
 
 
-def test_storage_and_link_that_fail_are_logged_and_never_raised(
-    desk: Desk, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_storage_and_link_that_fail_are_logged_and_never_raised(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
     async def refuse(*_: object) -> None:
         raise BrokerError("the link was stopped")
 
@@ -563,8 +559,11 @@ VALUES = st.recursive(
 
 
 @FUZZ
-@given(changes=st.dictionaries(st.sampled_from([*Update.__struct_fields__, "type", "more"]), VALUES, max_size=5),
-       body=st.binary(max_size=40) | st.just(body_of(2.5)), kind=st.sampled_from(["upd", "reg", "get", "st"]))  # fmt: skip
+@given(
+    changes=st.dictionaries(st.sampled_from([*Update.__struct_fields__, "type", "more"]), VALUES, max_size=5),
+    body=st.binary(max_size=40) | st.just(body_of(2.5)),
+    kind=st.sampled_from(["upd", "reg", "get", "st"]),
+)
 def test_a_registered_devices_inventions_never_leave_the_handler(
     target: Desk, changes: dict[str, Any], body: bytes, kind: str
 ) -> None:

@@ -151,6 +151,7 @@ def test_a_model_and_the_report_of_its_round_come_together_and_once(store: Store
     assert (current["version"], current["blob"], current["optimizer"]) == (1, "1" * 64, "2" * 64)
     assert (last["state"], store.report("t", 1)) == ("aggregated", {"made": True})
     assert store.current_model("other") is None
+    assert store.kept_blobs("t") == {"0" * 64, "1" * 64, "2" * 64}
 
 
 @pytest.mark.parametrize("name", ["a?b", "a%20b", "a#b", "a b", "ä"])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -65,13 +67,17 @@ def test_a_reader_never_sees_a_part_of_a_file(tmp_path: Path) -> None:
     """Replace a file many times while another process reads it."""
     path = tmp_path / "file"
     write_durably(path, b"0" * 100_000)
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:  # pragma: no cover - another process
-        seen = {len(set(path.read_bytes())) for _ in range(200)}
-        os.write(writer, b"y" if seen == {1} else b"n")
-        os._exit(0)
-    for i in range(30):
-        write_durably(path, str(i % 10).encode() * 100_000)
-    os.waitpid(child, 0)
-    assert os.read(reader, 1) == b"y"
+    code = f"""
+import pathlib
+seen = set()
+while seen != {{48, 57}}:
+    data = pathlib.Path({str(path)!r}).read_bytes()
+    assert len(data) == 100_000 and len(set(data)) == 1, (len(data), set(data))
+    seen |= {{48}} if data[0] == 48 else {{data[0]}} & {{57}}
+"""
+    with subprocess.Popen([sys.executable, "-c", code]) as reader:
+        turn = 0
+        while reader.poll() is None:
+            write_durably(path, (b"0", b"9")[turn % 2] * 100_000)
+            turn += 1
+    assert reader.returncode == 0

@@ -31,6 +31,8 @@ from auricle.pack import (
 )
 from auricle.tensors import TensorSpec
 
+COMPRESSED_WITH = (1, 5, 7)
+"""Other versions of zstd give other bytes for the same pack, which its manifest's hash names."""
 GRAPH = b"graph"
 STEP = {
     "inputs": ("x", "target", "weight", *(f"model{slot}/{p}" for slot in ("", ".momentum") for p in pack_module.PARTS)),
@@ -88,7 +90,9 @@ def test_a_shipped_pack_loads_and_packs_to_its_own_bytes(name: str) -> None:
     shipped = Path(pack_module.__file__).parent / "packs" / f"{name}.tar.zst"
     assert pack.manifest.name == name
     assert pack.identity == hashlib.sha256(encode_manifest(pack.manifest)).hexdigest()
-    assert pack_bytes(pack) == shipped.read_bytes()
+    packed = pack_bytes(pack)
+    assert pack_module._decompress(packed) == pack_module._decompress(shipped.read_bytes())
+    assert packed == shipped.read_bytes() or zstandard.ZSTD_VERSION != COMPRESSED_WITH
     assert set(pack.tables) == {"crnn-base", "crnn-wide", "crnn-deep", "crnn-stacked", "crnn-lite"}
     assert pack.plugin_table.size == 26_572 + 65 * (len(pack.labels) - 12)
 

@@ -106,16 +106,14 @@ def test_a_padded_batch_trains_like_its_samples_alone(mode: str, optimiser: str)
     steep = {f"new/{role}/{part}" for role in roles for part in PARTS} if optimiser == "adamw" else set()
     for name in graph.outputs:
         assert np.array_equal(padded[name], otherwise[name])
-        if (
-            name not in steep
-        ):  # AdamW's first step is all but the gradient's sign, so rounding decides where it is near 0
+        if name not in steep:  # AdamW's first step is the gradient's sign, so rounding decides where it is near 0
             assert np.allclose(padded[name], repeated[name], rtol=1e-4, atol=2e-6)
 
 
 # -- learning
 
 
-@pytest.mark.parametrize("changes", [{}, {"mode": "supervised"}, {"optimiser": "mixed", "rate": 0.5}], ids=str)
+@pytest.mark.parametrize("changes", [{}, {"mode": "supervised"}], ids=str)
 def test_training_lowers_the_loss_of_the_plug_in(changes: dict[str, object]) -> None:
     trainer = _trainer(device(48))
 
@@ -288,6 +286,7 @@ def test_training_stops_between_two_batches() -> None:
     assert len(asked) == 3
 
 
+@pytest.mark.filterwarnings("ignore:invalid value encountered")
 @pytest.mark.parametrize("value", [np.inf, np.nan])
 def test_a_loss_that_is_not_finite_gives_the_round_up_and_leaves_the_state(value: float) -> None:
     data = device(20)
