@@ -20,7 +20,7 @@ RATE, DECAY, WARMUP = 3e-3, 0.01, 3
 def train_centrally(
     data: FleetData, runtime: StepRuntime, epochs: int, seed: int,
     progress: Callable[[int, int], None] = lambda *_: None,
-) -> float:  # fmt: skip
+) -> float | None:  # fmt: skip
     """Accuracy on unseen speakers after central training: AdamW at 3e-3, half a cosine down over the epochs.
 
     Parameters
@@ -49,4 +49,4 @@ def train_centrally(
         weights, state = result.plugin, result.local
         progress(epoch + 1, epochs)
     features = LogMel(data.pack.manifest.task).finish(data.unseen.energies)
-    return accuracy(runtime.logits(plugin, weights, features), data.unseen.targets) or 0.0
+    return accuracy(runtime.logits(plugin, weights, features), data.unseen.targets)

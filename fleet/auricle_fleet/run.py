@@ -144,7 +144,7 @@ class FleetRun:
             self._stopped = True
             raise
 
-    async def _train_centrally(self, data: FleetData) -> float:
+    async def _train_centrally(self, data: FleetData) -> float | None:
         epochs, seed = self.settings.central_epochs, self.settings.seed
         return await self._in_thread(
             train_centrally, data, self.runtime, epochs, seed,
