@@ -35,7 +35,7 @@ slow: $(TEST_STAMP) ## The tests that take minutes
 	$(TEST_ENV)/bin/pytest -m slow --timeout 3000
 
 bench: $(TEST_STAMP) ## Measure the overhead of a round
-	$(TEST_ENV)/bin/python bench/round_overhead.py
+	$(TEST_ENV)/bin/python bench/round_overhead.py $(ARGS)
 
 clean: ## Remove environments and caches
 	rm -rf $(FLEET_ENV) $(TEST_ENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
