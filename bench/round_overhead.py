@@ -25,7 +25,7 @@ import msgspec
 import numpy as np
 
 from auricle_cloud import presets
-from auricle_cloud.coordinator import RoundDone
+from auricle_cloud.run_settings import RoundDone
 from auricle_edge.runtimes import StepRuntime
 from auricle_edge.train import graph_optimiser
 from auricle_fleet.live import View

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,12 +11,13 @@ import msgspec
 import typer
 
 from auricle.messages import Count, FleetName, Seconds
-from auricle.mqtt import BrokerAddress
 from auricle.pack import load_pack
 from auricle.settings import from_mapping
-from auricle_cloud.coordinator import NAME, Coordinator, RoundDone, RunSettings
+from auricle.until_signal import broker_of, until_signal
+from auricle_cloud.coordinator import NAME, Coordinator
 from auricle_cloud.presets import get_preset
 from auricle_cloud.rules import get_rule
+from auricle_cloud.run_settings import RoundDone, RunSettings
 from auricle_cloud.store import Store
 
 app = typer.Typer(no_args_is_help=True)
@@ -64,11 +63,9 @@ def serve(
     if rule is not None:
         get_rule(rule)
         chosen = replace(chosen, rule=rule, rule_options={})
-    address = BrokerAddress.parse(broker)
-    if address.password is None and "AURICLE_PASSWORD" in os.environ:
-        address = address.as_user(address.username or NAME, os.environ["AURICLE_PASSWORD"])
     settings = RunSettings(
-        fleet=fleet, broker=address, folder=state, rounds=rounds, preset=chosen, participation=participation,
+        fleet=fleet, broker=broker_of(broker, NAME), folder=state, rounds=rounds, preset=chosen,
+        participation=participation,
         quorum=quorum, deadline=deadline, devices=devices, gather=gather, seed=seed,
     )  # fmt: skip
     asyncio.run(_serve(settings, pack, as_json))
@@ -91,14 +88,7 @@ async def _serve(settings: RunSettings, pack: str, as_json: bool) -> None:
     key = coordinator.identity.public.hex()
     start = {"coordinator": key, "epoch": coordinator.epoch}
     typer.echo(json.dumps(start) if as_json else f"coordinator {key}, epoch {coordinator.epoch}")
-    task = asyncio.ensure_future(coordinator.run())
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, task.cancel)
-    try:
-        await task
-    except asyncio.CancelledError:
-        return
+    await until_signal(coordinator.run())
 
 
 @app.command()

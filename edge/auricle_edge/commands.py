@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import signal
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated
@@ -15,9 +13,9 @@ import typer
 
 from auricle.errors import SettingsError, nearest
 from auricle.messages import Count, DeviceId, FleetName
-from auricle.mqtt import BrokerAddress
 from auricle.pack import load_pack
 from auricle.settings import from_mapping, read_toml
+from auricle.until_signal import broker_of, until_signal
 from auricle_edge.agent import Agent, AgentSettings
 from auricle_edge.clips import load_clips
 from auricle_edge.runtimes import StepRuntime
@@ -101,20 +99,11 @@ def _agent_settings(settings: EdgeSettings) -> AgentSettings:
         key = b""
     if len(key) != 32:
         raise SettingsError("--coordinator takes the 64 hexadecimal digits that auricle cloud serve prints.")
-    address = BrokerAddress.parse(settings.broker)
-    if address.password is None and "AURICLE_PASSWORD" in os.environ:
-        address = address.as_user(address.username or settings.device, os.environ["AURICLE_PASSWORD"])
+    address = broker_of(settings.broker, settings.device)
     return AgentSettings(settings.device, settings.fleet, address, Path(settings.state), key)
 
 
 async def _serve(settings: AgentSettings, trainer: Trainer) -> None:
     """Run the agent until SIGINT or SIGTERM."""
     with ThreadPoolExecutor(1, "train") as executor:
-        task = asyncio.ensure_future(Agent(settings, trainer, executor).run())
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, task.cancel)
-        try:
-            await task
-        except asyncio.CancelledError:
-            return
+        await until_signal(Agent(settings, trainer, executor).run())

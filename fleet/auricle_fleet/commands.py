@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import time
 from pathlib import Path
 from typing import Any
 
 import typer
 
+from auricle.until_signal import until_signal
 from auricle_fleet.live import View, percent
 from auricle_fleet.run import FleetRun, prepare_folder
 from auricle_fleet.settings import FleetSettings
@@ -78,14 +78,10 @@ def run(
 
 async def _interruptible(fleet_run: FleetRun) -> dict[str, Any]:
     """Run until the end or the first Ctrl-C or SIGTERM, which ends it cleanly."""
-    task = asyncio.ensure_future(fleet_run.run())
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, task.cancel)
-    try:
-        return await task
-    except asyncio.CancelledError as error:
-        raise KeyboardInterrupt from error
+    summary = await until_signal(fleet_run.run())
+    if summary is None:
+        raise KeyboardInterrupt
+    return summary
 
 
 def _conclude(summary: dict[str, Any], folder: Path, as_json: bool) -> int:

@@ -22,9 +22,10 @@ from auricle.pack import Pack, load_pack
 from auricle.tensors import digest, encode
 from auricle.topics import Topics
 from auricle_cloud.aggregation import next_model
-from auricle_cloud.coordinator import NAME, Coordinator, RoundDone, RunSettings
+from auricle_cloud.coordinator import NAME, Coordinator
 from auricle_cloud.presets import Preset
 from auricle_cloud.rules import get_rule
+from auricle_cloud.run_settings import RoundDone, RunSettings
 from auricle_cloud.server_optimizer import OptimizerSettings, OptimizerState
 from auricle_cloud.store import Store
 from auricle_edge.agent import Agent, AgentSettings

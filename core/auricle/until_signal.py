@@ -1,0 +1,36 @@
+"""Run something until it ends or the process is asked to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from auricle.mqtt import BrokerAddress
+
+T = TypeVar("T")
+
+PASSWORD = "AURICLE_PASSWORD"
+"""Environment variable with the broker's password, so that it stands on no command line."""
+
+
+async def until_signal(work: Coroutine[Any, Any, T]) -> T | None:
+    """Await `work`; the first SIGINT or SIGTERM cancels it. Returns None when it was cancelled."""
+    task = asyncio.ensure_future(work)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, task.cancel)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        return None
+
+
+def broker_of(url: str, user: str) -> BrokerAddress:
+    """Read a broker's URL; a password that it leaves out comes from the environment, for `user` if it names none."""
+    address = BrokerAddress.parse(url)
+    if address.password is None and PASSWORD in os.environ:
+        return address.as_user(address.username or user, os.environ[PASSWORD])
+    return address
