@@ -71,6 +71,7 @@ class Coordinator:
         self._failed: dict[str, str] = {}
         self._current: dict[str, Any] | None = None
         self._offered: list[str] = []
+        self._warned: set[str] = set()
         table = pack.plugin_table
         self.inbox = Inbox(settings.fleet, pack.identity, table.size, self.store, self.blobs, self._answer, self._greet)
         will = seal(self.identity, self.topics.coordinator_state, self._presence(online=False))
@@ -151,7 +152,7 @@ class Coordinator:
         self._changed.set()
         device, invite = message.device, self._invite
         if isinstance(message, Update):
-            if what in ("accepted", "duplicate") and invite is not None and message.round == invite.round:
+            if what in ("accepted", "duplicate") and self._is_current(message.round):
                 self._said.add(device)
             ack = Ack(**self._head(device), task=message.task, round=message.round, attempt=message.attempt,
                       epoch=self.epoch, body=message.body, verdict=what[:200])  # fmt: skip
@@ -159,16 +160,12 @@ class Coordinator:
         elif what in ("registered", "get"):
             if invite is not None and device in self._cohort - self._said - self._failed.keys():
                 await self._invite_device(device)
-        elif (
-            isinstance(message, Status)
-            and invite is not None
-            and (message.round, message.state)
-            in (
-                (invite.round, "failed"),
-                (invite.round, "declined"),
-            )
-        ):
+        elif isinstance(message, Status) and what in ("failed", "declined") and self._is_current(message.round):
             self._failed[device] = message.reason
+
+    def _is_current(self, number: int) -> bool:
+        """Whether updates of this round are being collected."""
+        return self._invite is not None and self._invite.round == number
 
     async def _greet(self, device: str) -> None:
         """Ask a device that is not registered to register."""
@@ -253,9 +250,17 @@ class Coordinator:
             "layers": made.aggregate.explain(), "flag": made.aggregate.flag,
             "dropped": list(made.aggregate.dropped), "warnings": list(made.aggregate.warnings),
         }  # fmt: skip
+        self._warn([*made.aggregate.warnings, *([made.aggregate.flag] if made.aggregate.flag else [])])
         blob = self.blobs.put(encode(made.weights))
         optimizer = None if made.optimizer is None else self.blobs.put(made.optimizer.to_bytes())
         self.store.add_model(task, number, blob, optimizer, report)
+
+    def _warn(self, sentences: list[str]) -> None:
+        """Log what a rule has to say, each sentence once (A13)."""
+        for sentence in sentences:
+            if sentence not in self._warned:
+                self._warned.add(sentence)
+                log.warning("%s: %s", self.settings.preset.rule, sentence)
 
     def _open(self, number: int, base: str) -> Plan:
         """Enter the round, or take it up where an earlier process left it; sets the cohort."""

@@ -9,7 +9,7 @@ import msgspec
 from auricle.errors import SettingsError, StorageError, nearest
 from auricle.files import write_durably
 from auricle.tensors import CODECS
-from auricle_cloud.presets import PRESETS, get_preset
+from auricle_cloud.presets import get_preset
 from auricle_cloud.rules import RULES
 
 BROKERS = ("mosquitto", "amqtt")
@@ -88,6 +88,3 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
             raise StorageError(f"{folder} holds no run to go on with (no settings.json in it).") from error
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise StorageError(f"{folder / 'settings.json'} is damaged: {error}.") from error
-
-
-__all__ = ["LOCALS", "PRESETS", "FleetSettings"]
