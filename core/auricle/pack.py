@@ -40,7 +40,7 @@ Bands = Annotated[int, msgspec.Meta(ge=1, le=1 << 10)]
 
 
 class Frontend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Parameters of the log-mel front-end; `auricle_edge.features` computes exactly this."""
+    """Parameters of the log-mel front-end; `auricle.speech.features` computes exactly this."""
 
     window: Samples = 400
     """Samples of a Hann window."""

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from auricle.errors import DataError
 from auricle.pack import Pack
-from auricle_edge.audio import read_audio, read_clip, scan_folder
-from auricle_edge.augment import noise_energies
-from auricle_edge.features import Energies, LogMel
+from auricle.speech.audio import read_audio, read_clip, scan_folder
+from auricle.speech.augment import noise_energies
+from auricle.speech.features import Energies, LogMel
 
 
 @dataclass(frozen=True, eq=False)

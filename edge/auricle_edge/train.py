@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from auricle.errors import AuricleError
 from auricle.messages import Plan
 from auricle.pack import SLOTS, Graph, Pack
+from auricle.speech.augment import Augmenter
+from auricle.speech.features import LogMel
 from auricle.tensors import Flat
-from auricle_edge.augment import Augmenter
 from auricle_edge.clips import Clips, DeviceData
-from auricle_edge.features import LogMel
 from auricle_edge.runtimes import StepRuntime, accuracy, cross_entropy, joined_parts, named_parts
 
 Array = NDArray[Any]

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 
 from auricle.messages import Plan
+from auricle.speech.features import LogMel
 from auricle_edge.clips import Clips, DeviceData
-from auricle_edge.features import LogMel
 from auricle_edge.runtimes import StepRuntime, accuracy
 from auricle_edge.train import Trainer
 from auricle_fleet.data import FleetData

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.pack import Pack, load_pack
-from auricle_edge.augment import noise_energies
+from auricle.speech import download
+from auricle.speech.augment import noise_energies
+from auricle.speech.features import LogMel
+from auricle.speech.folder import load_folder
+from auricle.speech.split import split_by_speaker
+from auricle.speech.synthesis import SynthesisSettings, synthesise
 from auricle_edge.clips import Clips, DeviceData, device_data
-from auricle_edge.features import LogMel
-from auricle_fleet import download
-from auricle_fleet.folder import load_folder
 from auricle_fleet.settings import FleetSettings
-from auricle_fleet.split import split_by_speaker
-from auricle_fleet.synthesis import SynthesisSettings, synthesise
 
 Progress = Callable[[str, int, int], None]
 """What is being done, how much of it, of how much."""

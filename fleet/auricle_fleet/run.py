@@ -23,12 +23,12 @@ from auricle.errors import AuricleError, StorageError
 from auricle.files import describe, write_durably
 from auricle.mqtt import BrokerAddress
 from auricle.pack import pack_bytes
+from auricle.speech.features import LogMel
 from auricle.tensors import Flat
 from auricle_cloud.coordinator import NAME, Coordinator
 from auricle_cloud.presets import Preset, get_preset
 from auricle_cloud.run_settings import RoundDone, RunSettings
 from auricle_edge.agent import Agent, AgentSettings
-from auricle_edge.features import LogMel
 from auricle_edge.runtimes import StepRuntime, accuracy
 from auricle_edge.train import Trainer
 from auricle_fleet.broker import Kind, connect_broker, start_broker

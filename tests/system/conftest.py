@@ -93,7 +93,7 @@ def speech_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Synthetic speech of five speakers and four words as a Speech Commands folder."""
     import soundfile
 
-    from auricle_fleet.synthesis import SynthesisSettings, synthesise
+    from auricle.speech.synthesis import SynthesisSettings, synthesise
 
     speech = synthesise(SynthesisSettings(words="yes,no,up,down", speakers=5, takes=6))
     root = tmp_path_factory.mktemp("speech")

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auricle.errors import DataError, SettingsError
-from auricle_fleet.speech import SpeechSet, build_speech_set
-from auricle_fleet.split import FleetSplit, split_by_speaker
+from auricle.speech.speech_set import SpeechSet, build_speech_set
+from auricle.speech.split import FleetSplit, split_by_speaker
 
 
 def _speech(clips_of_each: list[int]) -> SpeechSet:

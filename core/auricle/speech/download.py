@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from auricle.errors import DataError, StorageError
-from auricle_fleet.speech import Progress
+from auricle.speech.speech_set import Progress
 
 _CHUNK = 1 << 20
 _TIMEOUT_SECONDS = 30.0

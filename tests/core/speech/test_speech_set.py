@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from auricle.errors import DataError
-from auricle_fleet.speech import build_speech_set, silence_clips, to_float, to_int16
+from auricle.speech.speech_set import build_speech_set, silence_clips, to_float, to_int16
 
 
 def test_sixteen_bits_survive_the_way_to_float_and_back() -> None:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from auricle.errors import DataError, SettingsError
-from auricle_fleet import synthesis
-from auricle_fleet.speech import SpeechSet
-from auricle_fleet.synthesis import SynthesisSettings, background_noise, choose_voices, synthesise
+from auricle.speech import synthesis
+from auricle.speech.speech_set import SpeechSet
+from auricle.speech.synthesis import SynthesisSettings, background_noise, choose_voices, synthesise
 
 pytest.importorskip("espeakng_loader", reason="the wheel espeakng-loader is not installed")
 
@@ -182,7 +182,7 @@ def test_a_path_longer_than_espeak_takes_does_no_harm(
 
 def test_a_voice_that_does_not_exist_is_refused() -> None:
     answer = subprocess.run(
-        [sys.executable, "-m", "auricle_fleet.espeak_worker"],
+        [sys.executable, "-m", "auricle.speech.espeak_worker"],
         input=b'{"voice": "xx-nowhere", "utterances": []}',
         capture_output=True,
         check=False,

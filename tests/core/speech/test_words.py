@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from auricle.errors import DataError, SettingsError
-from auricle_fleet.words import ALL_WORDS, DIGITS, WORD_SETS, select_words
+from auricle.speech.words import ALL_WORDS, DIGITS, WORD_SETS, select_words
 
 _COUNTS = {"yes": 120, "no": 100, "up": 99, "cat": 3}
 

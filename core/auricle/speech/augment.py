@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle_edge.features import Energies, LogMel
+from auricle.speech.features import Energies, LogMel
 
 
 @dataclass(frozen=True)

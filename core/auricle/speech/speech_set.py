@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import DataError
-from auricle_edge.audio import CLIP_SAMPLES
+from auricle.speech.audio import CLIP_SAMPLES
 
 Progress = Callable[[int, int], None]
 """Called with what is done and what there is to do in all."""

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auricle.errors import DataError
-from auricle_edge.audio import SAMPLE_RATE, fit_clip, read_audio, read_clip, resample, scan_folder
+from auricle.speech.audio import SAMPLE_RATE, fit_clip, read_audio, read_clip, resample, scan_folder
 
 
 def _tone(seconds: float, rate: int, hertz: float = 440.0) -> np.ndarray:

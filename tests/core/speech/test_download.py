@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from auricle.errors import DataError, StorageError
-from auricle_fleet.download import SPEECH_COMMANDS, Archive, cache_folder, fetch
+from auricle.speech.download import SPEECH_COMMANDS, Archive, cache_folder, fetch
 
 
 class _Server(ThreadingHTTPServer):

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auricle.pack import Task
-from auricle_edge.augment import Augmentation, Augmenter, noise_energies
-from auricle_edge.features import LogMel
+from auricle.speech.augment import Augmentation, Augmenter, noise_energies
+from auricle.speech.features import LogMel
 
 FRONTEND = LogMel(Task(("yes", "no")))
 STILL = Augmentation(

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import DataError, SettingsError
-from auricle_edge.audio import CLIP_SAMPLES, SAMPLE_RATE, fit_clip, resample
-from auricle_fleet.speech import Progress, SpeechSet, build_speech_set, silence_clips, to_int16
-from auricle_fleet.words import ALL_WORDS, SILENCE, SPECIAL_LABELS, UNKNOWN, WORD_SETS, select_words
+from auricle.speech.audio import CLIP_SAMPLES, SAMPLE_RATE, fit_clip, resample
+from auricle.speech.speech_set import Progress, SpeechSet, build_speech_set, silence_clips, to_int16
+from auricle.speech.words import ALL_WORDS, SILENCE, SPECIAL_LABELS, UNKNOWN, WORD_SETS, select_words
 
 ACCENTS = ("en", "en-029", "en-gb-scotland", "en-gb-x-gbclan", "en-gb-x-gbcwmd", "en-gb-x-rp", "en-us", "en-us-nyc")
 """The kinds of English that espeak-ng speaks; en-shaw is left out, since it reads another alphabet."""
@@ -246,7 +246,7 @@ def _speak_all(
 def _run_worker(voice: Voice, words: list[str], rng: np.random.Generator) -> Iterator[NDArray[np.float32]]:
     """Give the words as this voice says them, (samples,) each at 16 kHz, without the silence around them."""
     job = {"voice": f"{voice.accent}+{voice.variant}", "utterances": [_utterance(voice, word, rng) for word in words]}
-    command = [sys.executable, "-m", "auricle_fleet.espeak_worker"]
+    command = [sys.executable, "-m", "auricle.speech.espeak_worker"]
     try:
         answer = subprocess.run(
             command,

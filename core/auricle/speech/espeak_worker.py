@@ -1,4 +1,4 @@
-"""One synthetic speaker in one process: `python -m auricle_fleet.espeak_worker`, a job on stdin, samples on stdout.
+"""One synthetic speaker in one process: `python -m auricle.speech.espeak_worker`, a job on stdin, samples on stdout.
 
 espeak-ng keeps its voice and its settings in global variables, so that every speaker gets a process. The job is a JSON
 object; the answer is the sample rate as a little-endian uint32 and then, for every utterance, its number of samples as
@@ -18,8 +18,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
-
-import espeakng_loader
 
 _SYNCHRONOUS_RETRIEVAL = 2
 _DO_NOT_EXIT = 0x8000
@@ -51,6 +49,8 @@ def main(job_source: BinaryIO, answer: BinaryIO) -> None:
 @contextmanager
 def _data_path() -> Iterator[str]:
     """Give the path of espeak-ng's data, through a link where it is too long for espeak-ng's 160-byte buffer."""
+    import espeakng_loader
+
     path = espeakng_loader.get_data_path()
     if len(os.fsencode(path)) <= _LONGEST_DATA_PATH:
         yield path
@@ -63,6 +63,8 @@ def _data_path() -> Iterator[str]:
 
 def _start(data: str) -> tuple[Any, int]:
     """Load the library and give it with its sample rate in Hz."""
+    import espeakng_loader
+
     try:
         library = ctypes.CDLL(espeakng_loader.get_library_path())
     except OSError as error:

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import DataError
-from auricle_edge.audio import CLIP_SAMPLES, ClipFile, ClipFolder, read_audio, read_clip, scan_folder
-from auricle_fleet.speech import Progress, SpeechSet, build_speech_set, mean_word_clips, silence_clips, to_int16
-from auricle_fleet.words import MIN_WORD_CLIPS, SILENCE, SPECIAL_LABELS, UNKNOWN, select_words
+from auricle.speech.audio import CLIP_SAMPLES, ClipFile, ClipFolder, read_audio, read_clip, scan_folder
+from auricle.speech.speech_set import Progress, SpeechSet, build_speech_set, mean_word_clips, silence_clips, to_int16
+from auricle.speech.words import MIN_WORD_CLIPS, SILENCE, SPECIAL_LABELS, UNKNOWN, select_words
 
 _READERS = 4
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import DataError, SettingsError
-from auricle_fleet.speech import SpeechSet
+from auricle.speech.speech_set import SpeechSet
 
 DEFAULT_MIN_CLIPS = 20
 """A speaker with fewer clips is no device."""

@@ -11,7 +11,7 @@ import pytest
 
 from auricle.errors import PackError
 from auricle.pack import Frontend, Task
-from auricle_edge.features import LogMel, mel_filters
+from auricle.speech.features import LogMel, mel_filters
 
 TASK = Task(("yes", "no"))
 FRONTEND = LogMel(TASK)

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil, gcd
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
-import soundfile
 from numpy.typing import NDArray
 
 from auricle.errors import DataError
@@ -120,6 +120,7 @@ def read_audio(path: Path) -> NDArray[np.float32]:
     DataError
         The file is missing, damaged, cut short, empty, too long, or holds numbers that are no samples.
     """
+    soundfile = _soundfile()
     try:
         with soundfile.SoundFile(path) as file:
             rate, frames, channels = int(file.samplerate), int(file.frames), int(file.channels)
@@ -132,6 +133,15 @@ def read_audio(path: Path) -> NDArray[np.float32]:
     if not np.isfinite(samples).all():
         raise DataError(f"{path} holds samples that are not finite numbers: replace or remove it.")
     return resample(samples.mean(axis=1, dtype=np.float32), rate, SAMPLE_RATE)
+
+
+def _soundfile() -> ModuleType:
+    """The library that decodes; a part that reads no audio does without it."""
+    try:
+        import soundfile
+    except ModuleNotFoundError as error:
+        raise DataError('Reading audio needs soundfile: pip install "auricle[edge]".') from error
+    return soundfile  # type: ignore[no-any-return]
 
 
 def resample(audio: NDArray[np.float32], from_rate: int, to_rate: int) -> NDArray[np.float32]:

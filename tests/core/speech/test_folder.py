@@ -10,11 +10,11 @@ import pytest
 import soundfile
 
 from auricle.errors import DataError, SettingsError
-from auricle_fleet.folder import load_folder
-from auricle_fleet.speech import to_float
-from auricle_fleet.split import split_by_speaker
+from auricle.speech.folder import load_folder
+from auricle.speech.speech_set import to_float
+from auricle.speech.split import split_by_speaker
 
-_RECORDED = Path(os.environ.get("AURICLE_SPEECH", Path(__file__).parents[3] / "shared" / "data"))
+_RECORDED = Path(os.environ.get("AURICLE_SPEECH", Path(__file__).parents[4] / "shared" / "data"))
 _needs_recorded = pytest.mark.skipif(
     not (_RECORDED / "gsc").is_dir(), reason=f"no recorded speech in {_RECORDED}: set AURICLE_SPEECH"
 )
