@@ -6,10 +6,10 @@ TEST_STAMP := $(TEST_ENV)/.ready
 FLEET_STAMP := $(FLEET_ENV)/.ready
 ARGS ?=
 
-.PHONY: help fleet test slow bench clean
+.PHONY: help fleet test slow arm64 bench clean
 
 help: ## List the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 $(FLEET_STAMP): pyproject.toml
 	$(PYTHON) -m venv $(FLEET_ENV)
@@ -29,10 +29,14 @@ test: $(TEST_STAMP) ## Lint, types, import rules and the fast tests
 	$(TEST_ENV)/bin/ruff format --check .
 	$(TEST_ENV)/bin/mypy
 	$(TEST_ENV)/bin/lint-imports
-	$(TEST_ENV)/bin/pytest -m "not slow"
+	$(TEST_ENV)/bin/pytest -m "not slow and not arm64"
 
 slow: $(TEST_STAMP) ## The tests that take minutes
-	$(TEST_ENV)/bin/pytest -m slow --timeout 3000
+	$(TEST_ENV)/bin/pytest -m "slow and not arm64" --timeout 3000
+
+arm64: $(TEST_STAMP) ## The edge part on an emulated arm64 board (needs root; see docs/arm64.md)
+	-$(TEST_ENV)/bin/python -m tests.arm64.make_root
+	$(TEST_ENV)/bin/pytest -m arm64
 
 bench: $(TEST_STAMP) ## Measure the overhead of a round
 	$(TEST_ENV)/bin/python bench/round_overhead.py $(ARGS)

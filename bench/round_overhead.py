@@ -26,7 +26,7 @@ import numpy as np
 
 from auricle_cloud import presets
 from auricle_cloud.run_settings import RoundDone
-from auricle_edge.runtimes import StepRuntime
+from auricle_edge.runtimes import Job, Runtime
 from auricle_edge.train import graph_optimiser
 from auricle_fleet.live import View
 from auricle_fleet.run import FleetRun, prepare_folder
@@ -35,30 +35,28 @@ from auricle_fleet.settings import FleetSettings
 LOCAL, PLUGIN = "crnn-base", "crnn-lite"
 
 
-def bare_step(runtime: StepRuntime, optimiser: str, repeats: int) -> float:
+def bare_step(runtime: Runtime, optimiser: str, repeats: int) -> float:
     """Median wall-clock seconds of one bare mutual step while every core runs one, on random input."""
     pack = runtime.pack
-    graph = pack.graph("mutual", LOCAL, optimiser)
-    rng = np.random.default_rng(0)
-    labels, frames = len(pack.labels), pack.manifest.task.frames
-    shapes = {"x": (graph.batch, frames, 40), "target": (graph.batch, labels), "weight": (graph.batch,)}
-    feeds = {}
-    for name in graph.inputs:
-        if "/" in name:
-            role, part = name.split("/")
-            table = pack.table(LOCAL if role.startswith("local") else PLUGIN)
-            body, weight, bias = table.parts(table.initial(0))
-            feeds[name] = {"body": body, "head.weight": weight, "head.bias": bias}[part]
-        else:
-            shape = shapes.get(name, ())
-            feeds[name] = rng.random(shape, np.float32) if shape else np.array(0.01, np.float32)
-    feeds["weight"] = np.ones(shapes["weight"], np.float32)
+    models = {"local": LOCAL, "plugin": PLUGIN}
+    rates = {f"{role}.rate": 0.01 for role in models}
+    weights = {role: pack.table(model).initial(0) for role, model in models.items()}
+    job = Job(
+        kind="mutual", models=models, optimiser=optimiser, weights=weights,
+        scalars={**rates, "alpha": 0.5, "plugin_ce": 1.0},
+    )  # fmt: skip
+    rng, size, task = np.random.default_rng(0), runtime.begin(job).batch, pack.manifest.task
+    batch = {
+        "x": rng.random((size, task.frames, task.frontend.mels), np.float32),
+        "target": np.eye(len(pack.labels), dtype=np.float32)[rng.integers(0, len(pack.labels), size)],
+        "weight": np.ones(size, np.float32),
+    }
 
     def loop(_: int) -> list[float]:
-        times = []
+        times, training = [], runtime.begin(job)
         for _ in range(repeats):
             began = time.perf_counter()
-            runtime.step(graph, feeds)
+            training.step(batch)
             times.append(time.perf_counter() - began)
         return times
 

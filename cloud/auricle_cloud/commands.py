@@ -10,8 +10,9 @@ from pathlib import Path
 import msgspec
 import typer
 
+from auricle.first_weights import chosen_weights
 from auricle.messages import Count, FleetName, Seconds
-from auricle.pack import load_pack
+from auricle.pack import Pack, load_pack
 from auricle.settings import from_mapping
 from auricle.until_signal import broker_of, until_signal
 from auricle_cloud.coordinator import NAME, Coordinator
@@ -54,6 +55,9 @@ def serve(
     preset: str = typer.Option(
         "practical", help="practical, paper (FedMLAC's own settings), or fedavg (the tuned baseline)."
     ),
+    start: str | None = typer.Option(
+        None, help="First model: pack (the pack's trained weights) or scratch (seeded noise) [pack where it has some]."
+    ),
     seed: int = typer.Option(0, help="Decides the first model and who is invited."),
     as_json: bool = typer.Option(False, "--json", help="Print a JSON object a round."),
 ) -> int:
@@ -63,16 +67,18 @@ def serve(
     if rule is not None:
         get_rule(rule)
         chosen = replace(chosen, rule=rule, rule_options={})
+    loaded = load_pack(pack)
     settings = RunSettings(
         fleet=fleet, broker=broker_of(broker, NAME), folder=state, rounds=rounds, preset=chosen,
         participation=participation,
         quorum=quorum, deadline=deadline, devices=devices, gather=gather, seed=seed,
+        start=chosen_weights(start, loaded, loaded.manifest.plugin, seed),
     )  # fmt: skip
-    asyncio.run(_serve(settings, pack, as_json))
+    asyncio.run(_serve(settings, loaded, as_json))
     return 0
 
 
-async def _serve(settings: RunSettings, pack: str, as_json: bool) -> None:
+async def _serve(settings: RunSettings, pack: Pack, as_json: bool) -> None:
     """Run until all rounds are done, or SIGINT or SIGTERM."""
 
     async def show(done: RoundDone) -> None:
@@ -84,7 +90,7 @@ async def _serve(settings: RunSettings, pack: str, as_json: bool) -> None:
                    f"round {done.number}/{done.rounds} {done.state}: {done.counted} of {done.invited} counted in "
                    f"{done.seconds:.1f} s")  # fmt: skip
 
-    coordinator = Coordinator(settings, load_pack(pack), show)
+    coordinator = Coordinator(settings, pack, show)
     key = coordinator.identity.public.hex()
     start = {"coordinator": key, "epoch": coordinator.epoch}
     typer.echo(json.dumps(start) if as_json else f"coordinator {key}, epoch {coordinator.epoch}")

@@ -114,10 +114,12 @@ class Coordinator:
             await self._offer(self._current)
 
     def _first_model(self) -> dict[str, Any]:
-        """The current model, or version 0 drawn from the run's seed."""
+        """The current model, or version 0: what the run starts from, or drawn from its seed."""
         current = self.store.current_model(self.settings.task)
         if current is None:
-            blob = self.blobs.put(encode(self.pack.plugin_table.initial(self.settings.seed)))
+            start = self.settings.start
+            first = self.pack.plugin_table.initial(self.settings.seed) if start is None else start
+            blob = self.blobs.put(encode(first))
             self.store.add_model(self.settings.task, 0, blob, None, None)
             current = self.store.current_model(self.settings.task)
             assert current is not None

@@ -40,6 +40,8 @@ class RunSettings:
     connect_timeout: float = 30.0
     """Seconds to wait for the broker at the start; later losses are waited out."""
     seed: int = 0
+    start: Flat | None = field(default=None, compare=False, repr=False)
+    """(P,) weights of the first model; None: drawn from the seed."""
 
     def __post_init__(self) -> None:
         """Refuse what no round could be run with, and a rule that does not exist."""

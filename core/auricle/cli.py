@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
 import logging
 import sys
@@ -18,9 +19,11 @@ PARTS = {
     "fleet": ("auricle_fleet.commands", "Emulate a fleet: real speech, real agents, a real broker."),
     "edge": ("auricle_edge.commands", "Run the agent of one device."),
     "cloud": ("auricle_cloud.commands", "Run the coordinator."),
-    "export": ("auricle_export.commands", "Build and inspect training packs (needs PyTorch)."),
+    "export": ("auricle_export.commands", "Build, train, sign and inspect training packs."),
 }
 
+NEEDS = {"edge": ("onnxruntime", "soundfile"), "fleet": ("onnxruntime", "soundfile")}
+"""Libraries that a part imports only when it uses them, and cannot do without."""
 
 CommandLineError = cast("type[typer.BadParameter]", typer.BadParameter.__mro__[2])
 """What typer raises for a wrong command line: click's `ClickException`, since typer 0.26 that of its own copy."""
@@ -34,6 +37,9 @@ def _load(part: str) -> typer.Typer:
     module, _ = PARTS[part]
     try:
         app: typer.Typer = importlib.import_module(module).app
+        for library in NEEDS.get(part, ()):
+            if importlib.util.find_spec(library) is None:
+                raise ModuleNotFoundError(name=library)
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0].startswith("auricle"):
             raise

@@ -107,6 +107,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Weight of the labels in the local model's loss (A4)."""
     plugin_ce: Annotated[float, Meta(ge=0, le=100)] = 0.0
     """Weight of the labels in the plug-in's loss (A5: none in the paper)."""
+    order: Literal["simultaneous", "alternating"] = "simultaneous"
+    """Mutual learning: both models from one pass of each, or the plug-in from the local model's new weights (A6)."""
+    temperature: Annotated[float, Meta(ge=0.1, le=100)] = 1.0
+    """Divides the logits that teacher and student compare in mutual learning (A4: 1, the paper has none)."""
+    mu: Annotated[float, Meta(ge=0, le=100)] = 0.0
+    """Pull of the plug-in towards the received one: the proximal term of FedProx."""
     prior: Annotated[float, Meta(ge=0, le=10)] = 0.0
     """Strength of the logit adjustment by the device's own label frequencies while the plug-in trains; 0: none."""
     keep_state: bool = False

@@ -1,105 +1,69 @@
 """The pack: everything a board needs to train and run a task, as plain files behind one manifest.
 
 A pack is a directory or a deterministic `.tar.zst` of it, named by the SHA-256 of `manifest.json`. Graphs are ordinary
-ONNX; every file is checked against the manifest before it is used.
+ONNX; every file is checked against the manifest before it is used. A signature in `manifest.sig` says who vouches.
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
-import tarfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Literal
 
 import msgspec
-import zstandard
 
 from auricle.errors import PackError, WireError, nearest
-from auricle.messages import Sha256, Short, Token
-from auricle.tensors import Dim, Name, TensorSpec, TensorTable
+from auricle.manifest import (
+    FORMAT,
+    LARGEST_PACK,
+    PARTS,
+    ROLES,
+    SLOTS,
+    FileEntry,
+    Frontend,
+    Graph,
+    Manifest,
+    Task,
+    encode_manifest,
+    step_inputs,
+    step_outputs,
+)
+from auricle.pack_archive import LARGEST_MANIFEST, MANIFEST_FILE, read_file, read_inside, tar_bytes, untar
+from auricle.pack_signature import (
+    LARGEST_SIGNATURE,
+    SIGNATURE_FILE,
+    PackSignature,
+    decode_signature,
+    encode_signature,
+)
+from auricle.tensors import TensorSpec, TensorTable
 
-FORMAT = 1
-LARGEST_PACK = 64 << 20
-"""Most bytes a pack may unpack to."""
+__all__ = [
+    "FORMAT",
+    "LARGEST_PACK",
+    "PARTS",
+    "ROLES",
+    "SHIPPED",
+    "SLOTS",
+    "FileEntry",
+    "Frontend",
+    "Graph",
+    "Manifest",
+    "Pack",
+    "Task",
+    "encode_manifest",
+    "load_pack",
+    "pack_bytes",
+]
+
 SHIPPED = ("digits", "gsc12", "gsc35")
-
-PARTS = ("body", "head.weight", "head.bias")
-"""The three tensors that carry a model, or an optimiser's vector, into a graph and out of it."""
-SLOTS: dict[str, tuple[str, ...]] = {"sgd": ("momentum",), "adamw": ("first", "second")}
-"""Optimiser state of the step graphs: so many vectors of the model's size."""
-ROLES = {"mutual": ("local", "plugin"), "supervised": ("model",), "evaluate": ("model",)}
-"""The models that a graph of each kind takes."""
-
-_PATH = r"^[a-z0-9_][a-z0-9_.-]*(/[a-z0-9_][a-z0-9_.-]*){0,3}\Z"
-FilePath = Annotated[str, msgspec.Meta(pattern=_PATH, max_length=100)]
-Samples = Annotated[int, msgspec.Meta(ge=1, le=1 << 16)]
-Bands = Annotated[int, msgspec.Meta(ge=1, le=1 << 10)]
+DOCUMENTS = ("license", "license.txt", "notice", "notice.txt", "readme.md", "readme.txt")
+"""Files that a pack may list though nothing in it refers to them."""
 
 
-class Frontend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Parameters of the log-mel front-end; `auricle.speech.features` computes exactly this."""
-
-    window: Samples = 400
-    """Samples of a Hann window."""
-    hop: Samples = 160
-    """Samples between windows."""
-    fft: Samples = 512
-    mels: Bands = 40
-    low_hz: Annotated[float, msgspec.Meta(ge=0)] = 20.0
-    high_hz: Annotated[float, msgspec.Meta(gt=0)] = 7600.0
-    floor: Annotated[float, msgspec.Meta(gt=0)] = 1e-6
-    """Added to the mel energies before the logarithm."""
-    scale: Annotated[float, msgspec.Meta(gt=0)] = 0.25
-    """Log-mels are centred on their own clip's mean and multiplied by this."""
-
-
-class Task(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is recognised, and from what input."""
-
-    labels: Annotated[tuple[Name, ...], msgspec.Meta(min_length=2, max_length=10_000)]
-    sample_rate: Dim = 16_000
-    clip_samples: Dim = 16_000
-    frames: Bands = 100
-    frontend: Frontend = Frontend()
-
-
-class Graph(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One ONNX file and its interface."""
-
-    kind: Literal["mutual", "supervised", "evaluate"]
-    model: Token
-    """The architecture that is trained or run; in a mutual step the local one."""
-    plugin: Token | None = None
-    optimiser: Literal["sgd", "adamw"] | None = None
-    file: FilePath
-    batch: Dim | None = None
-    """Fixed batch; None: any."""
-    inputs: tuple[Name, ...]
-    outputs: tuple[Name, ...]
-
-
-class FileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A file of the pack."""
-
-    path: FilePath
-    bytes: Annotated[int, msgspec.Meta(ge=0, le=LARGEST_PACK)]
-    sha256: Sha256
-
-
-class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a pack is. The label count of `head.*` tensors is that of `task.labels`."""
-
-    format: Annotated[int, msgspec.Meta(ge=1)]
-    name: Token
-    task: Task
-    plugin: Token
-    architectures: dict[Token, tuple[TensorSpec, ...]]
-    graphs: tuple[Graph, ...]
-    files: tuple[FileEntry, ...]
-    producers: dict[Short, Short]
+class _Version(msgspec.Struct):
+    format: int
 
 
 class Pack:
@@ -111,14 +75,25 @@ class Pack:
         Its manifest.
     files
         Content of every file the manifest lists.
+    manifest_bytes
+        The `manifest.json` it was read from; without, its canonical encoding.
+    signature
+        Who vouches for it.
 
     Raises
     ------
     PackError
-        A file is missing, of another length or another hash; the format is of another version; a table is unsound.
+        A file is missing, of another length or another hash; the format is of another version; a table is unsound;
+        the signature is not one over this manifest.
     """
 
-    def __init__(self, manifest: Manifest, files: Mapping[str, bytes]) -> None:
+    def __init__(
+        self,
+        manifest: Manifest,
+        files: Mapping[str, bytes],
+        manifest_bytes: bytes | None = None,
+        signature: PackSignature | None = None,
+    ) -> None:
         if manifest.format != FORMAT:
             raise PackError(f"This pack has format {manifest.format}; this version of Auricle reads {FORMAT}.")
         for entry in manifest.files:
@@ -128,11 +103,15 @@ class Pack:
             if len(content) != entry.bytes or hashlib.sha256(content).hexdigest() != entry.sha256:
                 raise PackError(f"The file {entry.path} of the pack {manifest.name} is not the one its manifest names.")
         paths = [entry.path for entry in manifest.files]
-        if len(set(paths)) != len(paths) or "manifest.json" in paths:
-            raise PackError(f"The pack {manifest.name} lists a file twice, or its own manifest.")
+        if len(set(paths)) != len(paths) or {MANIFEST_FILE, SIGNATURE_FILE} & set(paths):
+            raise PackError(f"The pack {manifest.name} lists a file twice, or its own manifest or signature.")
         self.manifest = manifest
         self.files = {entry.path: files[entry.path] for entry in manifest.files}
-        self.identity = hashlib.sha256(encode_manifest(manifest)).hexdigest()
+        self.manifest_bytes = encode_manifest(manifest) if manifest_bytes is None else manifest_bytes
+        self.identity = hashlib.sha256(self.manifest_bytes).hexdigest()
+        if signature is not None and not signature.vouches(self.manifest_bytes):
+            raise PackError(f"The signature of the pack {manifest.name} is not one over its manifest: do not use it.")
+        self.signature = signature
         try:
             self.tables = {name: TensorTable(specs) for name, specs in manifest.architectures.items()}
         except WireError as error:
@@ -152,24 +131,33 @@ class Pack:
             if graph.file not in self.files or graph.model not in self.tables:
                 raise PackError(f"A graph of the pack {manifest.name} names a file or model that is not there.")
             self._check_graph(graph)
+        if len({graph.file for graph in manifest.graphs}) != len(manifest.graphs):
+            raise PackError(f"Two graphs of the pack {manifest.name} share a file.")
+        self._check_references()
+
+    def _check_references(self) -> None:
+        """Whatever the manifest refers to is there, and whatever is there is referred to."""
+        manifest = self.manifest
+        models = {*manifest.start, *manifest.ort_training, *(entry.model for entry in manifest.tflite)}
+        named = {graph.file for graph in manifest.graphs} | {start.file for start in manifest.start.values()}
+        named |= {entry.file for entry in manifest.tflite}
+        for training in manifest.ort_training.values():
+            named |= {training.training, training.evaluation, training.checkpoint, *training.optimisers.values()}
+        missing = sorted(models - set(self.tables)) + sorted(named - set(self.files))
+        if missing:
+            raise PackError(f"The pack {manifest.name} refers to {missing[0]}, which is not there.")
+        stray = sorted(set(self.files) - named - set(DOCUMENTS))
+        if stray:
+            raise PackError(f"The pack {manifest.name} lists {stray[0]}, which nothing in it refers to.")
 
     def _check_graph(self, graph: Graph) -> None:
         """A graph takes its batch and its models, and gives back each model and optimiser vector it changes."""
-        roles = ROLES[graph.kind]
-        slots = SLOTS[graph.optimiser] if graph.optimiser else ()
-        vectors = [*roles, *(f"{role}.{slot}" for role in roles for slot in slots)]
-        carried = {f"{vector}/{part}" for vector in vectors for part in PARTS}
-        if graph.kind == "evaluate":
-            inputs, outputs = {"x", *carried}, {"logits"}
-            sound = graph.optimiser is None
-        else:
-            inputs = {"x", "target", "weight", *carried}
-            losses = {"loss"} if graph.kind == "supervised" else {"loss.local", "loss.plugin"}
-            outputs = {*losses, *(f"new/{name}" for name in carried)}
-            sound = graph.optimiser is not None and graph.batch is not None
-            sound = sound and graph.plugin == (self.manifest.plugin if graph.kind == "mutual" else None)
-        once = len(set(graph.inputs)) == len(graph.inputs) and len(set(graph.outputs)) == len(graph.outputs)
-        if not (sound and once and inputs <= set(graph.inputs) and outputs == set(graph.outputs)):
+        step = graph.kind != "evaluate"
+        sound = (graph.optimiser is not None) == step and (graph.batch is not None or not step)
+        two = len(ROLES[graph.kind]) == 2
+        sound = sound and graph.plugin == (self.manifest.plugin if two else None)
+        sound = sound and len(set(graph.terms)) == len(graph.terms) and len(set(graph.inputs)) == len(graph.inputs)
+        if not (sound and list(graph.inputs) == step_inputs(graph) and list(graph.outputs) == step_outputs(graph)):
             raise PackError(
                 f"The {graph.kind} graph {graph.file} of the pack {self.manifest.name} lacks an input or output that "
                 f"such a graph has: rebuild the pack."
@@ -193,16 +181,22 @@ class Pack:
             )
         return self.tables[architecture]
 
-    def graph(self, kind: str, model: str, optimiser: str | None = None) -> Graph:
-        """The graph of a kind for a model (and optimiser); PackError when the pack carries none."""
+    def graph(
+        self, kind: str, model: str, optimiser: str | None = None, terms: Sequence[str] = (), batch: int | None = None
+    ) -> Graph:
+        """The graph of a kind for a model (and optimiser, terms, batch); PackError when the pack carries none."""
         self.table(model)
         for graph in self.manifest.graphs:
-            if (graph.kind, graph.model, graph.optimiser) == (kind, model, optimiser):
+            same = (graph.kind, graph.model, graph.optimiser) == (kind, model, optimiser)
+            if same and set(graph.terms) == set(terms) and batch in (None, graph.batch):
                 return graph
-        raise PackError(f"The pack {self.manifest.name} has no {kind} graph for {model} with {optimiser}.")
+        wanted = " and ".join(filter(None, (optimiser, *terms, f"batch {batch}" if batch else None))) or "no optimiser"
+        raise PackError(f"The pack {self.manifest.name} has no {kind} graph for {model} with {wanted}.")
 
     def with_labels(self, labels: Sequence[str], name: str = "custom") -> Pack:
         """The same models for other words: step graphs do not depend on the number of labels.
+
+        What depends on the words is left out: trained weights, artifacts of other runtimes, and the signature.
 
         Raises
         ------
@@ -220,91 +214,104 @@ class Pack:
 
         models = {name: tuple(fit(s) for s in specs) for name, specs in self.manifest.architectures.items()}
         task = msgspec.structs.replace(self.manifest.task, labels=words)
-        manifest = msgspec.structs.replace(self.manifest, name=name, task=task, architectures=models)
+        if words == self.labels:
+            return Pack(msgspec.structs.replace(self.manifest, name=name), self.files)
+        kept = {graph.file for graph in self.manifest.graphs} | set(DOCUMENTS)
+        manifest = msgspec.structs.replace(
+            self.manifest, name=name, task=task, architectures=models, start={}, ort_training={}, tflite=(),
+            files=tuple(entry for entry in self.manifest.files if entry.path in kept),
+        )  # fmt: skip
         return Pack(manifest, self.files)
 
-
-def encode_manifest(manifest: Manifest) -> bytes:
-    """The manifest's bytes: sorted keys, two spaces, a final newline; their SHA-256 names the pack."""
-    return msgspec.json.format(msgspec.json.encode(manifest, order="sorted"), indent=2) + b"\n"
+    def signed(self, signature: PackSignature) -> Pack:
+        """The same pack with a signature; PackError when it is not one over its manifest."""
+        return Pack(self.manifest, self.files, self.manifest_bytes, signature)
 
 
 def pack_bytes(pack: Pack) -> bytes:
-    """The pack as `.tar.zst`: sorted names, no times, no owners; the same pack gives the same bytes."""
-    raw = io.BytesIO()
-    with tarfile.open(fileobj=raw, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-        for path, content in [("manifest.json", encode_manifest(pack.manifest)), *sorted(pack.files.items())]:
-            entry = tarfile.TarInfo(path)
-            entry.size, entry.mode = len(content), 0o644
-            archive.addfile(entry, io.BytesIO(content))
-    settings = zstandard.ZstdCompressionParameters.from_level(19, window_log=24, enable_ldm=True)
-    return zstandard.ZstdCompressor(compression_params=settings).compress(raw.getvalue())
+    """The pack as `.tar.zst`: manifest, signature, files by name; the same pack gives the same bytes."""
+    signature = [] if pack.signature is None else [(SIGNATURE_FILE, encode_signature(pack.signature))]
+    return tar_bytes([(MANIFEST_FILE, pack.manifest_bytes), *signature, *sorted(pack.files.items())])
 
 
-def _untar(data: bytes, where: str) -> dict[str, bytes]:
+def _decode_manifest(data: bytes | None, where: str) -> Manifest:
+    if data is None:
+        raise PackError(f"{where} is not a pack: it has no {MANIFEST_FILE}.")
+    if len(data) > LARGEST_MANIFEST:
+        raise PackError(f"The manifest of {where} holds more than {LARGEST_MANIFEST >> 20} MiB.")
     try:
-        raw = _decompress(data)
-        if len(raw) > LARGEST_PACK:
-            raise PackError(f"{where} unpacks to more than {LARGEST_PACK >> 20} MiB.")
-        files: dict[str, bytes] = {}
-        with tarfile.open(fileobj=io.BytesIO(raw), mode="r:", format=tarfile.USTAR_FORMAT) as archive:
-            for member in archive:
-                if member.type != tarfile.REGTYPE or member.issparse() or not 0 <= member.size <= len(raw):
-                    raise PackError(f"{where} holds {member.name!r}, which is not a plain file.")
-                file = archive.extractfile(member)
-                if file is None or member.name in files:
-                    raise PackError(f"{where} holds {member.name!r} twice.")
-                files[member.name] = file.read()
-    except (zstandard.ZstdError, tarfile.TarError, ValueError, OverflowError, EOFError, RecursionError) as error:
-        raise PackError(f"{where} is not a pack: {error}.") from error
-    return files
-
-
-def _decompress(data: bytes) -> bytes:
-    """At most `LARGEST_PACK` + 1 bytes of what was compressed, whatever size the archive claims for itself."""
-    decompressor = zstandard.ZstdDecompressor(max_window_size=LARGEST_PACK)
-    with decompressor.stream_reader(data, read_across_frames=True) as reader:
-        return reader.read(LARGEST_PACK + 1)
+        version = msgspec.json.decode(data, type=_Version).format
+        if version != FORMAT:
+            raise PackError(f"{where} has format {version}; this version of Auricle reads {FORMAT}.")
+        return msgspec.json.decode(data, type=Manifest)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise PackError(f"The manifest of {where} is not valid: {error}.") from error
 
 
 def _from_files(files: Mapping[str, bytes], where: str) -> Pack:
-    if "manifest.json" not in files:
-        raise PackError(f"{where} is not a pack: it has no manifest.json.")
-    try:
-        manifest = msgspec.json.decode(files["manifest.json"], type=Manifest)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise PackError(f"The manifest of {where} is not valid: {error}.") from error
-    return Pack(manifest, files)
+    manifest = _decode_manifest(files.get(MANIFEST_FILE), where)
+    unlisted = set(files) - {entry.path for entry in manifest.files} - {MANIFEST_FILE, SIGNATURE_FILE}
+    if unlisted:
+        raise PackError(f"{where} holds {min(unlisted)!r}, which its manifest does not list.")
+    signature = decode_signature(files[SIGNATURE_FILE], where) if SIGNATURE_FILE in files else None
+    return Pack(manifest, files, files[MANIFEST_FILE], signature)
 
 
-def _refuse_large(path: Path, size: int) -> None:
-    if size > LARGEST_PACK:
-        raise PackError(f"{path} holds more than {LARGEST_PACK >> 20} MiB.")
+def _from_folder(folder: Path) -> Pack:
+    """Reads what the manifest lists and nothing else: a folder may hold other things, such as `.git`."""
+    found = {MANIFEST_FILE: read_inside(folder, MANIFEST_FILE, LARGEST_MANIFEST)}
+    manifest = _decode_manifest(found[MANIFEST_FILE], str(folder))
+    if sum(entry.bytes for entry in manifest.files) > LARGEST_PACK:
+        raise PackError(f"{folder} holds more than {LARGEST_PACK >> 20} MiB.")
+    found[SIGNATURE_FILE] = read_inside(folder, SIGNATURE_FILE, LARGEST_SIGNATURE)
+    found |= {entry.path: read_inside(folder, entry.path, entry.bytes) for entry in manifest.files}
+    return _from_files({path: data for path, data in found.items() if data is not None}, str(folder))
 
 
-def load_pack(source: str | Path) -> Pack:
+def load_pack(source: str | Path, trusted: Collection[bytes] | None = None) -> Pack:
     """Read a pack: the name of a shipped one (`gsc12`, `gsc35`, `digits`), a directory, or a `.tar.zst`.
+
+    Parameters
+    ----------
+    source
+        Where it is.
+    trusted
+        Public keys (32 bytes each) of which one must have signed it; None: a pack without a signature will do. One
+        that is there is verified in any case. A shipped pack needs none: it comes with the program that reads it.
 
     Raises
     ------
     PackError
-        There is none, or it is not whole and sound.
+        There is none, it is not whole and sound, or nobody who is trusted vouches for it.
     """
     if isinstance(source, str) and source in SHIPPED:
         shipped = resources.files("auricle").joinpath("packs") / f"{source}.tar.zst"
-        return _from_files(_untar(shipped.read_bytes(), source), source)
+        return _from_files(untar(shipped.read_bytes(), source), source)
+    pack = _read(source)
+    if trusted is not None:
+        _refuse_untrusted(pack, trusted)
+    return pack
+
+
+def _read(source: str | Path) -> Pack:
     path = Path(source)
     try:
         if path.is_dir():
-            names = [p for p in sorted(path.rglob("*")) if p.is_file()]
-            _refuse_large(path, sum(p.stat().st_size for p in names))
-            return _from_files({p.relative_to(path).as_posix(): p.read_bytes() for p in names}, str(path))
+            return _from_folder(path)
         if path.is_file():
-            _refuse_large(path, path.stat().st_size)
-            return _from_files(_untar(path.read_bytes(), str(path)), str(path))
+            return _from_files(untar(read_file(path), str(path)), str(path))
     except OSError as error:
         raise PackError(f"{path} cannot be read ({error.strerror}).") from error
     raise PackError(
         f'There is no pack "{source}": give a directory, a .tar.zst file, or one of {", ".join(SHIPPED)}; '
         f"{nearest(str(source), SHIPPED)}"
     )
+
+
+def _refuse_untrusted(pack: Pack, trusted: Collection[bytes]) -> None:
+    if pack.signature is None:
+        raise PackError(f"The pack {pack.manifest.name} is not signed, and only packs by a trusted key are taken.")
+    if bytes.fromhex(pack.signature.key) not in trusted:
+        raise PackError(
+            f"The pack {pack.manifest.name} is signed by {pack.signature.key[:16]}..., which is not a trusted key."
+        )

@@ -29,8 +29,9 @@ class TensorSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     shape: Annotated[tuple[Dim, ...], msgspec.Meta(min_length=1, max_length=8)]
     layer: Name
     """The layer group that layer-wise rules treat as one."""
-    bound: Annotated[float, msgspec.Meta(gt=0, le=10)]
-    """The initial weights are uniform in [-bound, bound]."""
+    bound: Annotated[float, msgspec.Meta(ge=0, le=10)]
+    """The initial weights are uniform in [centre - bound, centre + bound]."""
+    centre: Annotated[float, msgspec.Meta(ge=-10, le=10)] = 0.0
 
     @property
     def size(self) -> int:
@@ -98,7 +99,7 @@ class TensorTable:
         flat = np.empty(self.size, np.float32)
         for spec in self.specs:
             draw = generator.random(spec.size, dtype=np.float32)
-            flat[self.offsets[spec.name]] = (2 * draw - 1) * np.float32(spec.bound)
+            flat[self.offsets[spec.name]] = np.float32(spec.centre) + (2 * draw - 1) * np.float32(spec.bound)
         return flat
 
 

@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
+import platform
+import sys
+
+from auricle.errors import AuricleError, SettingsError, nearest
+
+if sys.maxsize <= 1 << 32:  # before anything is missed that pip could not install there
+    raise AuricleError(
+        f"This Python is 32-bit ({platform.machine()}), for which there is no onnxruntime: use a 64-bit system, "
+        f"on a Raspberry Pi the 64-bit image, with a 64-bit Python."
+    )
+
 import asyncio
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -11,14 +22,14 @@ from typing import Annotated
 import msgspec
 import typer
 
-from auricle.errors import SettingsError, nearest
+from auricle.first_weights import chosen_weights
 from auricle.messages import Count, DeviceId, FleetName
 from auricle.pack import load_pack
 from auricle.settings import from_mapping, read_toml
 from auricle.until_signal import broker_of, until_signal
 from auricle_edge.agent import Agent, AgentSettings
 from auricle_edge.clips import load_clips
-from auricle_edge.runtimes import StepRuntime
+from auricle_edge.runtimes import choose_runtime
 from auricle_edge.train import Trainer
 
 app = typer.Typer(no_args_is_help=True)
@@ -36,8 +47,11 @@ class EdgeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     state: str
     pack: str = "gsc12"
     local: str = "crnn-base"
+    runtime: str = "auto"
     speaker: str | None = None
     threads: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 1
+    start: str | None = None
+    """`pack`, `scratch`, or None for the pack's trained weights where it has some."""
     seed: Count = 0
 
 
@@ -59,29 +73,37 @@ def run(
     state: str | None = typer.Option(None, help="Folder for key, local model and outbox."),
     pack: str | None = typer.Option(None, help="gsc12, gsc35, digits, a folder or a .tar.zst [gsc12]."),
     local: str | None = typer.Option(None, help="Architecture of the local model [crnn-base]."),
+    runtime: str | None = typer.Option(None, help="auto, step or ort-training [auto]."),
     speaker: str | None = typer.Option(None, help="Use this speaker's clips only."),
     threads: int | None = typer.Option(None, help="Threads inside one operator [1]."),
+    start: str | None = typer.Option(
+        None, help="Local model's first weights: pack (trained) or scratch (seeded noise) [pack where it has some]."
+    ),
     seed: int | None = typer.Option(None, help="Of the local model's first weights [0]."),
     as_json: bool = typer.Option(False, "--json", help="Print what the agent starts with as JSON."),
 ) -> int:
     """Take part in a fleet until interrupted."""
     given = {
         "device": device, "fleet": fleet, "broker": broker, "coordinator": coordinator, "clips": clips,
-        "state": state, "pack": pack, "local": local, "speaker": speaker, "threads": threads, "seed": seed,
+        "state": state, "pack": pack, "local": local, "runtime": runtime, "speaker": speaker, "threads": threads,
+        "start": start, "seed": seed,
     }  # fmt: skip
     settings = _settings(config, {name: value for name, value in given.items() if value is not None})
     loaded = load_pack(settings.pack)
     if settings.local not in loaded.tables:
         raise SettingsError(f'There is no local model "{settings.local}": {nearest(settings.local, loaded.tables)}')
+    first = chosen_weights(settings.start, loaded, settings.local, settings.seed)
+    choice = choose_runtime(settings.runtime, loaded, settings.threads)
     data, skipped = load_clips(Path(settings.clips), loaded, speaker=settings.speaker, seed=settings.seed)
-    trainer = Trainer(StepRuntime(loaded, settings.threads), settings.local, data, settings.seed)
+    trainer = Trainer(choice.runtime, settings.local, data, settings.seed, first)
     facts = {
         "device": settings.device, "fleet": settings.fleet, "pack": loaded.identity, "training_clips": len(data.train),
         "held_out_clips": len(data.held_out), "skipped_files": len(skipped),
+        "runtime": choice.runtime.name, "reason": choice.reason,
     }  # fmt: skip
     typer.echo(json.dumps(facts) if as_json else
                f"{settings.device}: {len(data.train)} training clips, {len(data.held_out)} held out, "
-               f"{len(skipped)} unreadable files skipped; pack {loaded.identity[:12]}.")  # fmt: skip
+               f"{len(skipped)} unreadable files skipped; pack {loaded.identity[:12]}.\n{choice.reason}")  # fmt: skip
     asyncio.run(_serve(_agent_settings(settings), trainer))
     return 0
 

@@ -1,4 +1,4 @@
-"""A round's training on the device: mutual learning of the local model and the plug-in over step graphs."""
+"""A round's training on the device: mutual learning of the local model and the plug-in, over any runtime."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from auricle.errors import AuricleError
 from auricle.messages import Plan
-from auricle.pack import SLOTS, Graph, Pack
+from auricle.pack import SLOTS, Pack
 from auricle.speech.augment import Augmenter
 from auricle.speech.features import LogMel
 from auricle.tensors import Flat
 from auricle_edge.clips import Clips, DeviceData
-from auricle_edge.runtimes import StepRuntime, accuracy, cross_entropy, joined_parts, named_parts
+from auricle_edge.runtimes import Job, Runtime, Training, accuracy, cross_entropy
 
 Array = NDArray[Any]
 
@@ -67,17 +67,6 @@ def _kept_slots(pack: Pack, models: Mapping[str, str], plan: Plan, state: LocalS
     return {name: state.slots[name] for name in sizes} if plan.keep_state and whole else {}
 
 
-def _vectors(pack: Pack, models: Mapping[str, str], plan: Plan, kept: Mapping[str, Flat]) -> dict[str, Array]:
-    """Optimiser state as graph inputs: what was kept, zeros otherwise."""
-    feeds: dict[str, Array] = {}
-    for role, architecture in models.items():
-        table = pack.table(architecture)
-        for slot in SLOTS[graph_optimiser(plan)]:
-            vector = kept.get(f"{role}.{slot}", np.zeros(table.size, np.float32))
-            feeds.update(named_parts(f"{role}.{slot}", table, vector))
-    return feeds
-
-
 FLAT = 1e6
 """An epsilon that swamps the second moment: AdamW with beta1 = 0 then is plain SGD at rate / FLAT, to 1e-5."""
 
@@ -89,19 +78,26 @@ def graph_optimiser(plan: Plan) -> str:
     return "adamw" if plan.mode == "mutual" else "sgd"
 
 
-def _scalars(plan: Plan, roles: Mapping[str, float]) -> dict[str, Array]:
-    """Hyper-parameters as graph inputs, for each role with its learning rate."""
-    common = {
-        "decay": plan.decay, "clip": plan.clip or math.inf, "momentum": plan.momentum,
-        "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "step": 1.0,
-    }  # fmt: skip
-    named = {f"{role}.{name}": value for role in roles for name, value in common.items()}
-    named.update({f"{role}.rate": rate for role, rate in roles.items()})
-    if plan.optimiser == "mixed" and "plugin" in roles:
-        flat = {"beta1": 0.0, "beta2": 0.0, "epsilon": FLAT, "decay": 0.0, "rate": roles["plugin"] * FLAT}
+def graph_kind(plan: Plan) -> str:
+    """Which kind of step graph a plan needs."""
+    return "alternating" if (plan.mode, plan.order) == ("mutual", "alternating") else plan.mode
+
+
+def scalars_of(plan: Plan) -> dict[str, float]:
+    """A plan's hyper-parameters under the names of a job's scalars."""
+    mutual = plan.mode == "mutual"
+    rates = {"local": plan.local_rate, "plugin": plan.rate} if mutual else {"model": plan.rate}
+    common = {"decay": plan.decay, "clip": plan.clip or math.inf, "momentum": plan.momentum}
+    named = {f"{role}.{name}": value for role in rates for name, value in common.items()}
+    named.update({f"{role}.rate": rate for role, rate in rates.items()})
+    if plan.optimiser == "mixed" and mutual:
+        flat = {"beta1": 0.0, "beta2": 0.0, "epsilon": FLAT, "decay": 0.0, "rate": plan.rate * FLAT}
         named.update({f"plugin.{name}": value for name, value in flat.items()})
-    named.update({"alpha": plan.alpha, "plugin_ce": plan.plugin_ce})
-    return {name: np.array(value, np.float32) for name, value in named.items()}
+    if plan.mu:
+        named["plugin.mu" if mutual else "model.mu"] = plan.mu
+    if mutual:
+        named.update({"alpha": plan.alpha, "plugin_ce": plan.plugin_ce, "temperature": plan.temperature})
+    return named
 
 
 def batches(
@@ -125,17 +121,22 @@ class Trainer:
     Parameters
     ----------
     runtime
-        Sessions, shared between devices.
+        What trains and recognises; shared between devices.
     architecture
         The device's local model.
     data
         Its clips.
     seed
         Of its initial local model and of everything it draws, together with the round's.
+    start
+        Weights (Q,) of its initial local model; without, drawn from the seed.
     """
 
-    def __init__(self, runtime: StepRuntime, architecture: str, data: DeviceData, seed: int) -> None:
+    def __init__(
+        self, runtime: Runtime, architecture: str, data: DeviceData, seed: int, start: Flat | None = None
+    ) -> None:
         self.runtime, self.architecture, self.data, self.seed = runtime, architecture, data, seed
+        self.start = start
         self.pack = runtime.pack
         self.pack.table(architecture)
         self._frontend = LogMel(self.pack.manifest.task)
@@ -146,8 +147,8 @@ class Trainer:
         }
 
     def first_state(self) -> LocalState:
-        """State of a device that was never trained: a seeded initialisation of its architecture."""
-        return LocalState(self.pack.table(self.architecture).initial(self.seed))
+        """State of a device that was never trained: what it starts from, or a seeded initialisation."""
+        return LocalState(self.pack.table(self.architecture).initial(self.seed) if self.start is None else self.start)
 
     def inference_loss(self, plugin: Flat) -> float:
         """Mean cross-entropy of a plug-in on the training clips: eval mode, no augmentation (FedVSA 6.1, A37)."""
@@ -175,33 +176,37 @@ class Trainer:
         began = time.monotonic()
         loss = self.inference_loss(plugin)
         mutual = plan.mode == "mutual"
-        names = {"local": self.architecture, "plugin": self.pack.manifest.plugin}
-        models = names if mutual else {"model": self.pack.manifest.plugin}
-        rates = {"local": plan.local_rate, "plugin": plan.rate} if mutual else {"model": plan.rate}
-        graph = self.pack.graph(plan.mode, models["local" if mutual else "model"], graph_optimiser(plan))
-        kept = _kept_slots(self.pack, models, plan, state)
-        before = state.steps if kept else 0
-        feeds = {**_scalars(plan, rates), **_vectors(self.pack, models, plan, kept)}
-        shifted = self._with_prior(plugin, plan.prior)
-        start = {"local": state.weights, "plugin": shifted, "model": shifted}
-        for role, architecture in models.items():
-            feeds.update(named_parts(role, self.pack.table(architecture), start[role]))
-        steps = self._optimise(graph, feeds, plan, round_number, before, stopped)
-        final = {role: joined_parts(role, self.pack.table(a), feeds) for role, a in models.items()}
+        job = self._job(plan, round_number, plugin, state)
+        training = self.runtime.begin(job)
+        self._optimise(training, plan, round_number, stopped)
+        final = {role: training.weights(role) for role in job.models}
         if not all(np.isfinite(weights).all() for weights in final.values()):
             raise AuricleError(NOT_FINITE)
-        slots = {
-            f"{role}.{slot}": joined_parts(f"{role}.{slot}", self.pack.table(a), feeds)
-            for role, a in models.items()
-            for slot in SLOTS[graph_optimiser(plan)]
-        }
-        local = LocalState(final.get("local", state.weights), slots if plan.keep_state else {}, before + steps)
+        slots = training.slots() if plan.keep_state else {}
+        local = LocalState(final.get("local", state.weights), slots, training.steps)
         trained = self._with_prior(final["plugin" if mutual else "model"], -plan.prior)
         return RoundResult(
-            trained, local, loss, steps, time.monotonic() - began, len(self.data.train),
+            trained, local, loss, training.steps - job.steps, time.monotonic() - began, len(self.data.train),
             self.held_out_accuracy(self.architecture, local.weights) if mutual else self.held_out_accuracy(
                 self.pack.manifest.plugin, trained),
             self.held_out_accuracy(self.pack.manifest.plugin, plugin), len(self.data.held_out),
+        )  # fmt: skip
+
+    def _job(self, plan: Plan, round_number: int, plugin: Flat, state: LocalState) -> Job:
+        """What a plan means for this device; a proximal term holds the plug-in to what was received (FedProx)."""
+        name = self.pack.manifest.plugin
+        received = self._with_prior(plugin, plan.prior)
+        if plan.mode == "mutual":
+            models, weights = {"local": self.architecture, "plugin": name}, {"local": state.weights, "plugin": received}
+        else:
+            models, weights = {"model": name}, {"model": received}
+        kept = _kept_slots(self.pack, models, plan, state)
+        anchored = "plugin" if plan.mode == "mutual" else "model"
+        return Job(
+            kind=graph_kind(plan), models=models, optimiser=graph_optimiser(plan), weights=weights,
+            terms=("drift",) if plan.mu else (), vectors={f"{anchored}.anchor": received} if plan.mu else {},
+            scalars=scalars_of(plan), slots=kept, steps=state.steps if kept else 0,
+            seed=int(np.random.SeedSequence([self.seed, plan.seed, round_number]).generate_state(1)[0]),
         )  # fmt: skip
 
     def _with_prior(self, plugin: Flat, strength: float) -> Flat:
@@ -219,30 +224,16 @@ class Trainer:
         moved[-labels:] += (strength * (prior - prior.mean())).astype(np.float32)
         return moved
 
-    def _optimise(
-        self, graph: Graph, feeds: dict[str, Array], plan: Plan, round_number: int, before: int,
-        stopped: Callable[[], bool],
-    ) -> int:  # fmt: skip
-        """Run every batch of every epoch; `feeds` holds the new weights and state afterwards. Returns the steps."""
-        assert graph.batch is not None
+    def _optimise(self, training: Training, plan: Plan, round_number: int, stopped: Callable[[], bool]) -> None:
+        """Train on every batch of every epoch."""
         rng = np.random.default_rng([self.seed, plan.seed, round_number])
         features: Callable[[NDArray[np.float32]], Array] = (
             (lambda energies: self._augmenter(energies, rng)) if plan.augment else self._frontend.finish
         )
-        wanted = set(graph.inputs)
-        for name in [n for n in feeds if n not in wanted]:
-            del feeds[name]
-        counters = [name for name in graph.inputs if name.endswith(".step")]
-        steps = 0
         for _ in range(plan.epochs):
-            for batch in batches(self.data.train, len(self.pack.labels), graph.batch, rng, features):
+            for batch in batches(self.data.train, len(self.pack.labels), training.batch, rng, features):
                 if stopped():
                     raise TrainingStopped("The round was stopped.")
-                steps += 1
-                feeds.update(batch)
-                feeds.update({name: np.array(before + steps, np.float32) for name in counters})
-                outputs = dict(zip(graph.outputs, self.runtime.step(graph, feeds), strict=True))
-                if not all(np.isfinite(outputs[n]) for n in graph.outputs if n.startswith("loss")):
+                losses = training.step(batch)
+                if not all(map(math.isfinite, losses.values())):
                     raise AuricleError(NOT_FINITE)
-                feeds.update({n.removeprefix("new/"): v for n, v in outputs.items() if n.startswith("new/")})
-        return steps

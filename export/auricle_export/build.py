@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-import hashlib
-import logging
 import multiprocessing
 import os
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
+
+import torch
+from msgspec import structs
+from torch import nn
 
 from auricle.errors import PackError, nearest
 from auricle.files import write_durably
-from auricle.pack import FORMAT, FileEntry, Graph, Manifest, Pack, Task, pack_bytes
+from auricle.manifest import FORMAT, FileEntry, Frontend, Graph, Manifest, Task
+from auricle.pack import Pack, pack_bytes
 from auricle.tensors import TensorSpec
-from auricle_export import evalgraph
-from auricle_export.models import ARCHITECTURES, PLUGIN, CrnnShape, init_bound, layer_of
-from auricle_export.stepgraph import BATCH, body_tensors, export, mutual_step, supervised_step
+from auricle_export.author import Maker, load_module, tensor_specs
+from auricle_export.compiler.trace import Net, find_parts
+from auricle_export.models import ARCHITECTURES, PLUGIN, Crnn
+from auricle_export.stepgraph import Traced, evaluate_graph, step_graph, trace
 
 Optimiser = Literal["sgd", "adamw"]
 Progress = Callable[[str, int, int], None]
-"""What was compiled last, how many graphs are done, of how many."""
+"""What was compiled last, how many models are done, of how many."""
 
 LABELS: dict[str, tuple[str, ...]] = {
     "digits": ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"),
@@ -37,98 +43,124 @@ LABELS: dict[str, tuple[str, ...]] = {
 """Word lists of the packs in the wheel."""
 
 
-def specs(shape: CrnnShape, labels: int) -> tuple[TensorSpec, ...]:
-    """Tensor table of a CRNN: the body's tensors by name, then the classifier."""
-    width = shape.hidden * (2 if shape.bidirectional else 1)
-    named = [*body_tensors(shape), ("head.weight", (labels, width)), ("head.bias", (labels,))]
-    return tuple(
-        TensorSpec(name, dims, layer_of(name), round(init_bound(shape, name, dims), 9)) for name, dims in named
-    )
+Kind = Literal["supervised", "mutual", "alternating", "fixmatch", "distill"]
+
+
+class Recipe(NamedTuple):
+    """One step graph to make for every model."""
+
+    kind: Kind
+    optimiser: Optimiser
+    terms: tuple[Literal["drift", "freeze"], ...] = ()
+
+    def file(self, model: str) -> str:
+        """Where it lies in the pack."""
+        return "graphs/" + ".".join([model, self.kind, self.optimiser, *self.terms, "onnx"])
+
+
+RECIPES = tuple(
+    Recipe(kind, optimiser, terms)
+    for kind in get_args(Kind)
+    for optimiser in get_args(Optimiser)
+    for terms in ((), ("drift", "freeze"))
+    if not terms or kind in ("supervised", "mutual")
+)
+"""The step graphs of a pack, for each of its models."""
 
 
 @dataclass(frozen=True)
-class GraphJob:
-    """One graph to compile."""
+class Model:
+    """A traced model and its tensor table's makings."""
 
-    kind: Literal["mutual", "supervised", "evaluate"]
-    model: str
-    optimiser: Optimiser | None = None
-
-    @property
-    def file(self) -> str:
-        """Where it lies in the pack."""
-        return "graphs/" + ".".join(filter(None, (self.model, self.kind, self.optimiser, "onnx")))
+    traced: Traced
+    specs: tuple[TensorSpec, ...]
+    """For the labels it was traced with; the classifier's rows are set when a pack is assembled."""
 
 
-def graph_jobs() -> list[GraphJob]:
-    """Every graph of the default packs, in the manifest's order."""
-    jobs = []
-    for model in ARCHITECTURES:
-        for optimiser in get_args(Optimiser):
-            jobs += [GraphJob("supervised", model, optimiser), GraphJob("mutual", model, optimiser)]
-        jobs.append(GraphJob("evaluate", model))
-    return jobs
+def trace_model(make: Maker, labels: int, task: Task | None = None) -> Model:
+    """Trace a module, 5 to 30 s. Raises CompileError."""
+    task = task or Task(LABELS["gsc12"])
+    torch.manual_seed(0)
+    net = find_parts(make(labels), labels, task.frames, task.frontend.mels)
+    return Model(trace(net), tensor_specs(net, labels))
 
 
-def compile_graph(job: GraphJob) -> tuple[Graph, bytes]:
-    """Compile one graph: 5 to 40 s for a step graph. The same versions of the tools give the same bytes."""
-    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it warns of torchvision, which nothing here uses
-    shape = ARCHITECTURES[job.model]
-    if job.optimiser is None:
-        model = evalgraph.evaluate(shape)
-        graph = Graph(kind=job.kind, model=job.model, file=job.file, inputs=evalgraph.INPUTS, outputs=evalgraph.OUTPUTS)
-    else:
-        mutual = job.kind == "mutual"
-        step = (
-            mutual_step(shape, ARCHITECTURES[PLUGIN], job.optimiser)
-            if mutual
-            else supervised_step(shape, job.optimiser)
-        )
-        model = export(step)
-        graph = Graph(
-            kind=job.kind, model=job.model, plugin=PLUGIN if mutual else None, optimiser=job.optimiser, file=job.file,
-            batch=BATCH, inputs=step.inputs, outputs=step.outputs,
-        )  # fmt: skip
-    return graph, model.SerializeToString(deterministic=True)
+def _trace_shipped(name: str) -> Model:
+    labels = len(LABELS["gsc12"])
+    model = trace_model(partial(Crnn, ARCHITECTURES[name]), labels)
+    bare = replace(model.traced.net, module=_bare(model.traced.net))
+    return replace(model, traced=replace(model.traced, net=bare))
 
 
-def build_graphs(
-    progress: Progress = lambda *_: None, workers: int | None = None
+def _bare(net: Net) -> nn.Module:
+    """Nothing of a module without BAVD is needed once it is traced."""
+    return net.module if net.maps else nn.Identity()
+
+
+def trace_models(
+    makers: Mapping[str, Maker | None], labels: int, task: Task | None = None, progress: Progress = lambda *_: None,
+    workers: int | None = None,
+) -> dict[str, Model]:  # fmt: skip
+    """Trace several models; those of this package (maker None) in parallel processes of about 1 GB each."""
+    shipped = [name for name, make in makers.items() if make is None]
+    models: dict[str, Model] = {}
+    processes = min(workers or min(4, os.cpu_count() or 1), max(1, len(shipped)))
+    if shipped:
+        with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+            for name, model in zip(shipped, pool.map(_trace_shipped, shipped), strict=True):
+                models[name] = model
+                progress(name, len(models), len(makers))
+    for name, make in makers.items():
+        if make is not None:
+            models[name] = trace_model(make, labels, task)
+            progress(name, len(models), len(makers))
+    return {name: models[name] for name in makers}
+
+
+def make_graphs(
+    models: Mapping[str, Model], plugin: str, recipes: Sequence[Recipe] = RECIPES
 ) -> tuple[tuple[Graph, ...], dict[str, bytes]]:
-    """Compile every graph once; they serve any list of words.
-
-    Parameters
-    ----------
-    progress
-        Called after every graph.
-    workers
-        Processes to compile in, each of about 1 GB; without, one a core and at most four.
-    """
-    jobs = graph_jobs()
-    processes = workers or min(4, os.cpu_count() or 1)
+    """Put every step graph and evaluation graph together: milliseconds each, the same bytes each time."""
     graphs, files = [], {}
-    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
-        for done, (graph, data) in enumerate(pool.map(compile_graph, jobs), 1):
-            files[graph.file] = data
+    for name, model in models.items():
+        made = [evaluate_graph(model.traced, name=name, file=f"graphs/{name}.evaluate.onnx")]
+        for recipe in recipes:
+            two = recipe.kind in ("mutual", "alternating")
+            made.append(
+                step_graph(
+                    recipe.kind, model.traced, models[plugin].traced if two else None, recipe.optimiser, recipe.terms,
+                    name=name, plugin_name=plugin if two else None, file=recipe.file(name),
+                )
+            )  # fmt: skip
+        for graph, proto in made:
             graphs.append(graph)
-            progress(graph.file, done, len(jobs))
+            files[graph.file] = proto.SerializeToString(deterministic=True)
     return tuple(graphs), files
 
 
-def assemble(name: str, labels: tuple[str, ...], graphs: tuple[Graph, ...], files: dict[str, bytes]) -> Pack:
-    """Put compiled graphs and a word list behind a manifest."""
-    entries = [FileEntry(path, len(data), hashlib.sha256(data).hexdigest()) for path, data in sorted(files.items())]
+def assemble(
+    name: str, labels: tuple[str, ...], models: Mapping[str, Model], plugin: str = PLUGIN,
+    recipes: Sequence[Recipe] = RECIPES, task: Task | None = None,
+) -> Pack:  # fmt: skip
+    """Put traced models and a word list behind a manifest."""
+    graphs, files = make_graphs(models, plugin, recipes)
+    entries = [FileEntry.of(path, data) for path, data in sorted(files.items())]
     manifest = Manifest(
         format=FORMAT,
         name=name,
-        task=Task(labels),
-        plugin=PLUGIN,
-        architectures={key: specs(shape, len(labels)) for key, shape in ARCHITECTURES.items()},
+        task=structs.replace(task, labels=labels) if task else Task(labels),
+        plugin=plugin,
+        architectures={key: _with_rows(model.specs, len(labels)) for key, model in models.items()},
         graphs=graphs,
         files=tuple(entries),
         producers={part: version(part).split("+")[0] for part in ("onnx", "onnxscript", "torch")},
     )
     return Pack(manifest, files)
+
+
+def _with_rows(specs: tuple[TensorSpec, ...], labels: int) -> tuple[TensorSpec, ...]:
+    head = (structs.replace(spec, shape=(labels, *spec.shape[1:])) for spec in specs[-2:])
+    return (*specs[:-2], *head)
 
 
 def refuse_unknown(names: Sequence[str]) -> None:
@@ -149,25 +181,78 @@ def build_packs(
         There are no words for a pack of that name.
     """
     refuse_unknown(names)
-    graphs, files = build_graphs(progress, workers)
+    models = trace_models(dict.fromkeys(ARCHITECTURES), 0, None, progress, workers)
     written = {}
     for name in names:
         path = out / f"{name}.tar.zst"
-        write_durably(path, pack_bytes(assemble(name, LABELS[name], graphs, files)))
+        write_durably(path, pack_bytes(assemble(name, LABELS[name], models)))
         written[name] = path
     return written
 
 
+def build_author_pack(
+    source: str, labels: Sequence[str], name: str, *, plugin: str = PLUGIN, mels: int = 40,
+    progress: Progress = lambda *_: None,
+) -> Pack:  # fmt: skip
+    """Compile a model author's own module, `FILE.py:NAME`, with a plug-in into a pack for these words.
+
+    Parameters
+    ----------
+    source
+        The local model; it also gets every graph that a plug-in has, so that it can travel itself.
+    plugin
+        One of `models.ARCHITECTURES`, or another `FILE.py:NAME`.
+
+    Raises
+    ------
+    CompileError
+        A module cannot be found or compiled; the sentence says where and what to use instead.
+    PackError
+        Fewer than two words, a word twice, or a name that is no name.
+    """
+    words = tuple(labels)
+    if len(words) < 2 or len(set(words)) != len(words):
+        raise PackError("A task needs at least two different words.")
+    makers: dict[str, Maker | None] = {model_name(source): load_module(source)}
+    shared = plugin if plugin in ARCHITECTURES else model_name(plugin)
+    makers.setdefault(
+        shared, partial(Crnn, ARCHITECTURES[plugin], mels=mels) if plugin in ARCHITECTURES else load_module(plugin)
+    )
+    task = Task(words, frontend=Frontend(mels=mels))
+    models = trace_models(makers, len(words), task, progress)
+    return assemble(name, words, models, shared, task=task)
+
+
+def model_name(source: str) -> str:
+    """`FILE.py:TinyNet` as the name of a model, `tiny-net`."""
+    name = source.rpartition(":")[2]
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_+", "-", name).strip("-").lower() or "model"
+
+
 def differences(built: Pack, known: Pack) -> str | None:
-    """Say in a sentence what makes a built pack another one than a known one; None when they are the same."""
-    if built.identity == known.identity:
+    """Say in a sentence what makes a built pack another one than a known one; None when they are the same.
+
+    Trained weights to start from are left out: they are not the same bits on every processor.
+    """
+    ours, theirs = (compiled(pack) for pack in (built, known))
+    if ours.identity == theirs.identity:
         return None
     name = built.manifest.name
-    ours, theirs = built.manifest.producers, known.manifest.producers
-    if ours != theirs:
-        made = ", ".join(f"{tool} {theirs[tool]}" for tool in sorted(theirs) if theirs[tool] != ours.get(tool))
-        return f"The pack {name} differs because the other one was made with {made}: install these versions to compare."
-    other = sorted(path for path in {*built.files, *known.files} if built.files.get(path) != known.files.get(path))
+    made, wanted = ours.manifest.producers, theirs.manifest.producers
+    if made != wanted:
+        tools = ", ".join(f"{tool} {wanted[tool]}" for tool in sorted(wanted) if wanted[tool] != made.get(tool))
+        return (
+            f"The pack {name} differs because the other one was made with {tools}: install these versions to compare."
+        )
+    other = sorted(path for path in {*ours.files, *theirs.files} if ours.files.get(path) != theirs.files.get(path))
     if other:
-        return f"The pack {name} differs in {len(other)} of {len(built.files)} files, the first of them {other[0]}."
+        return f"The pack {name} differs in {len(other)} of {len(ours.files)} files, the first of them {other[0]}."
     return f"The pack {name} has the same files but another manifest: its words, models or front-end differ."
+
+
+def compiled(pack: Pack) -> Pack:
+    """A pack without its trained weights: what compiling alone gives."""
+    trained = {start.file for start in pack.manifest.start.values()}
+    files = tuple(entry for entry in pack.manifest.files if entry.path not in trained)
+    manifest = structs.replace(pack.manifest, start={}, files=files)
+    return Pack(manifest, {entry.path: pack.files[entry.path] for entry in files})

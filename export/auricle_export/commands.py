@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from auricle.errors import AuricleError, PackError, SettingsError
-from auricle.pack import Pack, load_pack
+from auricle.files import write_durably
+from auricle.pack import Pack, load_pack, pack_bytes
+from auricle_export.artifacts_commands import artifacts
+from auricle_export.pack_commands import diff, inspect, sign, verify
+from auricle_export.pretrain_commands import pretrain
+from auricle_export.tflite_commands import tflite
 
 app = typer.Typer(no_args_is_help=True)
+app.command()(artifacts)
+app.command()(pretrain)
+app.command()(tflite)
+app.command()(inspect)
+app.command()(verify)
+app.command()(sign)
+app.command()(diff)
 
 
 @app.callback()
@@ -27,6 +38,14 @@ def export() -> None:
 @app.command()
 def build(
     names: list[str] | None = typer.Argument(None, help="Packs to build: digits, gsc12, gsc35 [all]."),
+    model: str | None = typer.Option(
+        None,
+        help="Your own module, FILE.py:NAME: log-mels (B, 100, mels) to logits (B, labels).",
+    ),
+    labels: str | None = typer.Option(None, help="Words of your own model: a,b,c or the name of a shipped pack."),
+    plugin: str = typer.Option("crnn-lite", help="What travels: a built-in model, or another FILE.py:NAME."),
+    name: str | None = typer.Option(None, help="Name of your pack [that of the model]."),
+    mels: int = typer.Option(40, min=1, max=1024, help="Mel bands of your model's input."),
     out: Path | None = typer.Option(None, help="Folder for NAME.tar.zst."),
     check: str | None = typer.Option(
         None, help="Compare with what is there, and fail where it differs: shipped, or a folder of NAME.tar.zst."
@@ -34,85 +53,56 @@ def build(
     workers: int | None = typer.Option(None, min=1, help="Processes to compile in [one a core, at most four]."),
     as_json: bool = typer.Option(False, "--json", help="Print a JSON object, nothing else."),
 ) -> None:
-    """Compile the training graphs (minutes) and write packs of them: the same bytes each time."""
+    """Compile training graphs and write packs of them: the same bytes each time.
+
+    Without --model the packs in the wheel (a minute or two); with --model FILE.py:NAME --labels a,b,c a pack of your own.
+    """
     if out is None and check is None:
         raise SettingsError("Say where the packs go with --out DIR, or what to compare them with by --check shipped.")
+    if model is not None:
+        if out is None or names or labels is None:
+            raise SettingsError("Your own model needs --labels a,b,c and --out DIR, and no names of shipped packs.")
+        _build_own(model, labels, plugin, name, mels, out, as_json)
+        return
     builder = _builder()
     wanted = list(names or builder.LABELS)
     builder.refuse_unknown(wanted)
-    known = {name: _known(check, name) for name in wanted} if check is not None else {}
+    known = {pack: _known(check, pack) for pack in wanted} if check is not None else {}
     with tempfile.TemporaryDirectory() as scratch, _bar(as_json) as bar:
-        task = bar.add_task("compiling graphs", total=None)
-        written: dict[str, Path] = builder.build_packs(
-            wanted,
-            out or Path(scratch),
-            lambda file, done, total: bar.update(task, description=file, completed=done, total=total),
-            workers,
-        )
-        built = {name: load_pack(path) for name, path in written.items()}
-    reasons = [reason for name in known if (reason := builder.differences(built[name], known[name])) is not None]
+        written: dict[str, Path] = builder.build_packs(wanted, out or Path(scratch), _shown(bar), workers)
+        built = {pack: load_pack(path) for pack, path in written.items()}
+    reasons = [reason for pack in known if (reason := builder.differences(built[pack], known[pack])) is not None]
     if reasons:
         raise PackError(" ".join(reasons))
     if as_json:
         packs = {
-            name: {"identity": built[name].identity, "path": str(written[name]) if out else None} for name in built
+            key: {"identity": pack.identity, "path": str(written[key]) if out else None} for key, pack in built.items()
         }
         typer.echo(json.dumps({"packs": packs, "same_as": check}))
         return
-    for name, pack in built.items():
-        typer.echo(f"{name} {pack.identity[:12]}" + (f" -> {written[name]}" if out else "") + _same(check))
+    for key, pack in built.items():
+        typer.echo(f"{key} {pack.identity[:12]}" + (f" -> {written[key]}" if out else "") + _same(check))
 
 
-@app.command()
-def inspect(
-    pack: str = typer.Argument(..., help="gsc12, gsc35, digits, a folder or a .tar.zst."),
-    as_json: bool = typer.Option(False, "--json", help="Print a JSON object, nothing else."),
-) -> None:
-    """Show what a pack holds: words, models, graphs, and the hash that names it."""
-    facts = describe_pack(load_pack(pack))
+def _build_own(model: str, labels: str, plugin: str, name: str | None, mels: int, out: Path, as_json: bool) -> None:
+    builder = _builder()
+    words = builder.LABELS.get(labels) or [word.strip() for word in labels.split(",") if word.strip()]
+    key = name or builder.model_name(model)
+    with _bar(as_json) as bar:
+        pack = builder.build_author_pack(model, words, key, plugin=plugin, mels=mels, progress=_shown(bar))
+    path = out / f"{key}.tar.zst"
+    write_durably(path, pack_bytes(pack))
+    weights = {model: table.size for model, table in pack.tables.items()}
     if as_json:
-        typer.echo(json.dumps(facts))
+        typer.echo(json.dumps({"packs": {key: {"identity": pack.identity, "path": str(path)}}, "weights": weights}))
         return
-    typer.echo(f"{facts['name']}  {facts['identity']}")
-    typer.echo(f"{len(facts['labels'])} labels: {' '.join(facts['labels'])}")
-    typer.echo(f"made with {', '.join(f'{tool} {version}' for tool, version in facts['producers'].items())}")
-    console = Console()
-    console.print(_table(("model", "weights", "layers"), [
-        (name + (" (plug-in)" if name == facts["plugin"] else ""), f"{model['weights']:,}", " ".join(model["layers"]))
-        for name, model in facts["models"].items()
-    ]))  # fmt: skip
-    console.print(_table(("graph", "kind", "optimiser", "batch", "kB"), [
-        (g["file"], g["kind"], g["optimiser"] or "", str(g["batch"] or "any"), f"{g['bytes'] / 1000:,.0f}")
-        for g in facts["graphs"]
-    ]))  # fmt: skip
+    typer.echo(f"{key} {pack.identity[:12]} -> {path}: " + ", ".join(f"{m} {n:,} weights" for m, n in weights.items()))
 
 
-def describe_pack(pack: Pack) -> dict[str, Any]:
-    """The facts of a pack as plain values: what `inspect --json` prints."""
-    manifest = pack.manifest
-    sizes = {entry.path: entry.bytes for entry in manifest.files}
-    return {
-        "name": manifest.name,
-        "identity": pack.identity,
-        "format": manifest.format,
-        "labels": list(pack.labels),
-        "sample_rate": manifest.task.sample_rate,
-        "clip_samples": manifest.task.clip_samples,
-        "plugin": manifest.plugin,
-        "models": {
-            name: {"weights": table.size, "layers": list(dict.fromkeys(spec.layer for spec in table.specs))}
-            for name, table in pack.tables.items()
-        },
-        "graphs": [
-            {
-                "file": graph.file, "kind": graph.kind, "model": graph.model, "optimiser": graph.optimiser,
-                "batch": graph.batch, "bytes": sizes[graph.file],
-            }
-            for graph in manifest.graphs
-        ],
-        "bytes": sum(sizes.values()),
-        "producers": dict(manifest.producers),
-    }  # fmt: skip
+def _shown(bar: Progress) -> Callable[[str, int, int], None]:
+    """Shows which model was compiled last."""
+    task = bar.add_task("compiling", total=None)
+    return lambda what, done, total: bar.update(task, description=what, completed=done, total=total)
 
 
 def _builder() -> ModuleType:
@@ -144,10 +134,3 @@ def _same(check: str | None) -> str:
 def _bar(as_json: bool) -> Progress:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     return Progress(*columns, console=Console(stderr=True), disable=as_json, transient=True)
-
-
-def _table(names: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
-    table = Table(*names, box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(*row)
-    return table

@@ -1,272 +1,260 @@
 """A whole training step as one graph of standard ONNX operators: batch, weights and optimiser state in, new ones out.
 
-The graph is label-count free: the classifier's first dimension is symbolic, so one file serves every word list. A model
-is three tensors: its *body* (every tensor but the classifier, flattened in the pack's order), `head.weight` and
-`head.bias`; its optimiser state has the same three parts. Weights are inputs, so one session serves every device.
+A traced body (`compiler.trace`) is put between its classifier, a loss and an optimiser. The graph is label-count free:
+the classifier's first dimension is symbolic, so one file serves every word list. A model is three tensors: its *body*
+(every tensor but the classifier, flattened in the pack's order), `head.weight` and `head.bias`; its optimiser state has
+the same three parts. Weights are inputs, so one session serves every device.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 import onnx
-import torch
-from torch import Tensor
-from torch.fx.experimental.proxy_tensor import make_fx
+import onnxruntime as ort
+from msgspec import structs
 
-from auricle.pack import PARTS, SLOTS
-from auricle_export.fast import apply, logits
-from auricle_export.models import FRAMES, MELS, Crnn, CrnnShape
+from auricle.manifest import PARTS, TAKEN, Graph, step_inputs, step_outputs
+from auricle_export.compiler import losses
+from auricle_export.compiler.builder import GraphBuilder, Shape
+from auricle_export.compiler.intercept import CompileError
+from auricle_export.compiler.losses import Loss
+from auricle_export.compiler.optimisers import update
+from auricle_export.compiler.trace import Net, trace_evaluation, trace_training, train_inputs, train_outputs
 
-BATCH = 16
-OPSET = 18
-IR_VERSION = 10
-TRACED_LABELS = 37
-"""Label count while tracing; no constant of the graph may depend on it."""
-
-SCALARS = {
-    "sgd": ("rate", "momentum", "decay", "clip"),
-    "adamw": ("rate", "beta1", "beta2", "epsilon", "step", "decay", "clip"),
-}
-"""Hyper-parameters that each optimiser reads, as float32 scalars."""
-
-aten = torch.ops.aten
-Parts = tuple[Tensor, Tensor, Tensor]
+Kind = Literal["supervised", "mutual", "alternating", "fixmatch", "distill", "evaluate"]
 
 
 @dataclass(frozen=True)
-class Trace:
-    """A function over named tensors, ready to be exported."""
+class Traced:
+    """A module's two fragments."""
 
-    run: Callable[..., tuple[Tensor, ...]]
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    example: tuple[Tensor, ...]
+    net: Net
+    training: onnx.ModelProto
+    evaluation: onnx.ModelProto
 
-
-def _slice_backward(grad: Tensor, sizes: Sequence[int], dim: int, start: int, end: int, step: int) -> Tensor:
-    """As padding; the usual decomposition is a ScatterND, twice as slow."""
-    start = start + sizes[dim] if start < 0 else start
-    after = sizes[dim] - (start + grad.shape[dim])
-    return aten.constant_pad_nd(grad, [0, 0] * (len(sizes) - dim - 1) + [start, after], 0.0)  # type: ignore[no-any-return]
+    @property
+    def shapes(self) -> list[Shape]:
+        """Shapes of the model's three parts."""
+        return [(self.net.body,), ("labels", self.net.features), ("labels",)]
 
 
-def _select_backward(grad: Tensor, sizes: Sequence[int], dim: int, index: int) -> Tensor:
-    dim, index = dim % len(sizes), index % sizes[dim]
-    pads = [0, 0] * (len(sizes) - dim - 1) + [index, sizes[dim] - index - 1]
-    return aten.constant_pad_nd(grad.unsqueeze(dim), pads, 0.0)  # type: ignore[no-any-return]
+def trace(net: Net) -> Traced:
+    """Trace a module once; every graph is made of the result.
 
-
-DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
-    aten.slice_backward.default: _slice_backward,
-    aten.select_backward.default: _select_backward,
-}
-
-
-@cache
-def body_tensors(shape: CrnnShape) -> list[tuple[str, tuple[int, ...]]]:
-    """Names and shapes of a model's tensors but the classifier's, in the order in which the body holds them."""
-    with torch.device("meta"):
-        named = Crnn(shape, 2).named_parameters()
-    return sorted((name, tuple(p.shape)) for name, p in named if not name.startswith("head."))
-
-
-def unpack_parts(shape: CrnnShape, parts: Parts) -> dict[str, Tensor]:
-    """Name the tensors inside a model's three parts."""
-    tensors = body_tensors(shape)
-    pieces = torch.split(parts[0], [torch.Size(dims).numel() for _, dims in tensors])
-    named = {name: piece.reshape(dims) for (name, dims), piece in zip(tensors, pieces, strict=True)}
-    return {**named, "head.weight": parts[1], "head.bias": parts[2]}
-
-
-class SoftLoss(torch.autograd.Function):
-    """Weighted cross-entropy to labels plus KL to a teacher, with the gradient ALGORITHMS 3.1 writes out.
-
-    L = sum_b v_b [ce * CE(s_b, y_b) + kl * KL(softmax t_b || softmax s_b)], v = weight / sum weight; the gradient to
-    the student logits is v [ce (p_s - y) + kl (p_s - p_t)]; the teacher gets none (FedMLAC, eq. 5-8).
+    Raises
+    ------
+    CompileError
+        An operator has no place in ONNX's standard set, or onnxruntime does not run it.
     """
-
-    @staticmethod
-    def forward(
-        student: Tensor, target: Tensor, teacher: Tensor, weight: Tensor, ce: Tensor, kl: Tensor
-    ) -> tuple[Tensor, ...]:
-        log_s, log_t = (z - torch.logsumexp(z, 1, keepdim=True) for z in (student, teacher))
-        p_s, p_t = torch.exp(log_s), torch.exp(log_t)
-        share = (weight / weight.sum()).unsqueeze(1)
-        each = kl * (p_t * (log_t - log_s)).sum(1, keepdim=True) - ce * (target * log_s).sum(1, keepdim=True)
-        grad = share * (ce * (p_s - target) + kl * (p_s - p_t))
-        return (share * each).sum(), grad
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
-        ctx.save_for_backward(output[1])
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, ...]:
-        (saved,) = ctx.saved_tensors
-        return grads[0] * saved, None, None, None, None, None
+    traced = Traced(net, trace_training(net), trace_evaluation(net))
+    for fragment in (traced.training, traced.evaluation):
+        options = ort.SessionOptions()
+        options.log_severity_level = 4
+        try:
+            ort.InferenceSession(fragment.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # noqa: BLE001 - onnxruntime raises a dozen kinds
+            reason = str(error).strip().splitlines()[0]
+            raise CompileError(
+                f"onnxruntime does not run what {type(net.module).__name__} compiles to: {reason}"
+            ) from error
+    return traced
 
 
-def _flatten(shape: CrnnShape, named: dict[str, Tensor]) -> Parts:
-    body = torch.cat([named[name].reshape(-1) for name, _ in body_tensors(shape)])
-    return body, named["head.weight"], named["head.bias"]
+@dataclass
+class _Model:
+    """One model inside a step: its forward pass and, once there is a gradient for its logits, its backward pass."""
+
+    b: GraphBuilder
+    traced: Traced
+    role: str
+    weights: list[str]
+
+    @classmethod
+    def declared(cls, b: GraphBuilder, traced: Traced, role: str) -> _Model:
+        """The model whose weights are the inputs of that role."""
+        names = [b.input(f"{role}/{part}", shape) for part, shape in zip(PARTS, traced.shapes, strict=True)]
+        return cls(b, traced, role, names)
+
+    def run(self, x: str, view: str = "") -> _Pass:
+        """A forward pass over x; `view` tells several passes of one model apart."""
+        return _Pass(self, x, f"{view}." if view else "")
 
 
-def _clipped(grads: Parts, clip: Tensor) -> Parts:
-    """Scale gradients so that their common norm is at most `clip` (infinity: as they are)."""
-    norm = torch.sqrt(sum((g * g).sum() for g in grads))  # type: ignore[arg-type]
-    scale = torch.clamp(clip / (norm + 1e-12), max=1.0)
-    return grads[0] * scale, grads[1] * scale, grads[2] * scale
+class _Pass:
+    """A forward pass through a body and its classifier, and the way back."""
+
+    def __init__(self, model: _Model, x: str, view: str) -> None:
+        b, net = model.b, model.traced.net
+        self.model, self._b, self._pending = model, b, f"pending_{model.role}_{view}{x}"
+        given = {"x": x, "body": model.weights[0], "d_features": self._pending}
+        for i, shape in enumerate(net.noise):
+            given[f"noise.{i}"] = b.input(f"{model.role}.{view}noise.{i}", shape)
+        for name, shape in net.maps:
+            given[f"map.{name}"] = b.input(f"{model.role}.bavd.{name}", shape)
+        if net.maps:
+            given["seen"] = b.input(f"{model.role}.bavd.seen", (1,))
+        wanted = train_outputs(net)
+        assert set(given) == set(train_inputs(net))
+        self.features, self._d_body, *self.means = b.include(model.traced.training, given, wanted)
+        self.logits = b("Gemm", self.features, *model.weights[1:], transB=1)
+
+    def back(self, d_logits: str, d_features: str | None = None) -> list[str]:
+        """Gradients of the model's three parts for those of its logits and, besides, of its features."""
+        b = self._b
+        arriving = b("Gemm", d_logits, self.model.weights[1])
+        if d_features is not None:
+            arriving = b("Add", arriving, d_features)
+        b.alias(self._pending, arriving)
+        d_weight = b("Gemm", d_logits, self.features, transA=1)
+        return [self._d_body, d_weight, b("ReduceSum", d_logits, b.constant([0]), keepdims=0)]
+
+    def carry_maps(self, loss: str) -> None:
+        """BAVD: the maps after this step's loss is known (MuPFL eq. 6, A17-A19)."""
+        b, net, role = self._b, self.model.traced.net, self.model.role
+        if not net.maps:
+            return
+        seen, before = b.input(f"{role}.bavd.seen", (1,)), b.input(f"{role}.bavd.loss", (1,))
+        begun = b("Cast", seen, to=9)
+        gain = b("Sub", before, loss)
+        for (name, shape), mean in zip(net.maps, self.means, strict=True):
+            layer = net.module.get_submodule(name)
+            psi = b("Mul", gain, float(layer.direction))  # type: ignore[arg-type]
+            grown = b("Add", b.input(f"{role}.bavd.{name}", shape), b("Mul", psi, mean))
+            b.output(f"new/{role}.bavd.{name}", b("Where", begun, grown, mean), shape)
+        b.output(f"new/{role}.bavd.loss", b("Reshape", loss, b.constant([1])), (1,))
+        b.output(f"new/{role}.bavd.seen", b("Max", seen, b.constant_floats([1.0])), (1,))
 
 
-def _sgd(parts: Parts, grads: Parts, state: list[Parts], hyper: dict[str, Tensor]) -> tuple[Parts, list[Parts]]:
-    moved = [hyper["momentum"] * m + g + hyper["decay"] * w for m, g, w in zip(state[0], grads, parts, strict=True)]
-    new = [w - hyper["rate"] * m for w, m in zip(parts, moved, strict=True)]
-    return (new[0], new[1], new[2]), [(moved[0], moved[1], moved[2])]
+def step_graph(
+    kind: Kind, model: Traced, plugin: Traced | None, optimiser: Literal["sgd", "adamw"],
+    terms: Sequence[Literal["drift", "freeze"]] = (), *, name: str = "model", plugin_name: str | None = None,
+    file: str = "graphs/step.onnx",
+) -> tuple[Graph, onnx.ModelProto]:  # fmt: skip
+    """Put a step together.
 
+    Parameters
+    ----------
+    kind
+        `supervised`: weighted cross-entropy. `mutual`: FedMLAC eq. 5-8 from one forward pass of each model;
+        `alternating`: the plug-in learns from the local model after its step (A6). `fixmatch`: labelled and
+        pseudo-labelled samples (FedRPO). `distill`: cross-entropy and class means (FedKAD).
+    model, plugin
+        What is trained; mutual kinds train `model` as `local`, and `plugin`.
 
-def _adamw(parts: Parts, grads: Parts, state: list[Parts], hyper: dict[str, Tensor]) -> tuple[Parts, list[Parts]]:
-    b1, b2 = hyper["beta1"], hyper["beta2"]
-    first = [b1 * m + (1 - b1) * g for m, g in zip(state[0], grads, strict=True)]
-    second = [b2 * v + (1 - b2) * (g * g) for v, g in zip(state[1], grads, strict=True)]
-    size = hyper["rate"] / (1 - torch.pow(b1, hyper["step"]))
-    root = 1 / torch.sqrt(1 - torch.pow(b2, hyper["step"]))
-    keep = 1 - hyper["rate"] * hyper["decay"]
-    new = [
-        keep * w - size * m / (torch.sqrt(v) * root + hyper["epsilon"])
-        for w, m, v in zip(parts, first, second, strict=True)
-    ]
-    return (new[0], new[1], new[2]), [(first[0], first[1], first[2]), (second[0], second[1], second[2])]
-
-
-OPTIMISERS = {"sgd": _sgd, "adamw": _adamw}
-
-
-def _model_names(model: str, optimiser: str) -> list[str]:
-    groups = [model, *(f"{model}.{slot}" for slot in SLOTS[optimiser])]
-    return [f"{group}/{part}" for group in groups for part in PARTS]
-
-
-def _model_example(shape: CrnnShape, optimiser: str) -> list[Tensor]:
-    body = sum(torch.Size(dims).numel() for _, dims in body_tensors(shape))
-    width = shape.hidden * (2 if shape.bidirectional else 1)
-    sizes = [(body,), (TRACED_LABELS, width), (TRACED_LABELS,)]
-    return [torch.rand(size) * 0.1 for _ in range(1 + len(SLOTS[optimiser])) for size in sizes]
-
-
-def _triples(values: Sequence[Tensor]) -> list[Parts]:
-    return [(values[i], values[i + 1], values[i + 2]) for i in range(0, len(values), 3)]
-
-
-def _hyper_names(model: str, optimiser: str) -> list[str]:
-    return [f"{model}.{name}" for name in SCALARS[optimiser]]
-
-
-def _batch_example() -> tuple[Tensor, ...]:
-    return (torch.rand(BATCH, FRAMES, MELS), torch.rand(BATCH, TRACED_LABELS), torch.ones(BATCH))
-
-
-def _update(optimiser: str, model: str, values: dict[str, Tensor], grads: Parts) -> list[Tensor]:
-    """One optimiser step of one model: its new parts and its new state."""
-    weights, *state = _triples([values[n] for n in _model_names(model, optimiser)])
-    hyper = {n.rsplit(".", 1)[1]: values[n] for n in _hyper_names(model, optimiser)}
-    new, slots = OPTIMISERS[optimiser](weights, _clipped(grads, hyper["clip"]), state, hyper)
-    return [*new, *(t for slot in slots for t in slot)]
-
-
-def _named(shape: CrnnShape, model: str, values: dict[str, Tensor]) -> dict[str, Tensor]:
-    body, weight, bias = (values[f"{model}/{part}"] for part in PARTS)
-    return unpack_parts(shape, (body, weight, bias))
-
-
-def supervised_step(shape: CrnnShape, optimiser: str) -> Trace:
-    """One step of one model on weighted cross-entropy. Loss: mean over the batch by sample weight."""
-    names = ["x", "target", "weight", *_hyper_names("model", optimiser), *_model_names("model", optimiser)]
-
-    def run(*args: Tensor) -> tuple[Tensor, ...]:
-        values = dict(zip(names, args, strict=True))
-        one, zero = torch.ones(()), torch.zeros(())
-
-        def objective(named: dict[str, Tensor]) -> Tensor:
-            z = logits(shape, named, values["x"])
-            return apply(SoftLoss, z, values["target"], z.detach(), values["weight"], one, zero)[0]
-
-        grads, loss = torch.func.grad_and_value(objective)(_named(shape, "model", values))
-        return (loss, *_update(optimiser, "model", values, _flatten(shape, grads)))
-
-    scalars = [torch.tensor(0.5) for _ in SCALARS[optimiser]]
-    example = (*_batch_example(), *scalars, *_model_example(shape, optimiser))
-    return Trace(run, tuple(names), ("loss", *(f"new/{n}" for n in _model_names("model", optimiser))), example)
-
-
-def mutual_step(local: CrnnShape, plugin: CrnnShape, optimiser: str) -> Trace:
-    """One simultaneous mutual-learning step of a local model and the plug-in (FedMLAC, eq. 5-8, A6).
-
-    local: alpha CE + (1 - alpha) KL(plug-in || local); plug-in: KL(local || plug-in) + plugin_ce CE. Both from one
-    forward of each model; the teacher's logits take no gradient.
+    Returns
+    -------
+    tuple
+        The manifest's entry and the graph.
     """
-    names = ["x", "target", "weight", "alpha", "plugin_ce"]
-    for model in ("local", "plugin"):
-        names += [*_hyper_names(model, optimiser), *_model_names(model, optimiser)]
-
-    def run(*args: Tensor) -> tuple[Tensor, ...]:
-        values = dict(zip(names, args, strict=True))
-        one, alpha = torch.ones(()), values["alpha"]
-        target, weight = values["target"], values["weight"]
-
-        def objective(named: tuple[dict[str, Tensor], ...]) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-            a, b = logits(local, named[0], values["x"]), logits(plugin, named[1], values["x"])
-            loss_a = apply(SoftLoss, a, target, b.detach(), weight, alpha, 1 - alpha)[0]
-            loss_b = apply(SoftLoss, b, target, a.detach(), weight, values["plugin_ce"], one)[0]
-            return loss_a + loss_b, (loss_a, loss_b)
-
-        models = (_named(local, "local", values), _named(plugin, "plugin", values))
-        grads, (_, losses) = torch.func.grad_and_value(objective, has_aux=True)(models)
-        new = _update(optimiser, "local", values, _flatten(local, grads[0]))
-        new += _update(optimiser, "plugin", values, _flatten(plugin, grads[1]))
-        return (*losses, *new)
-
-    example = [*_batch_example(), torch.tensor(0.5), torch.tensor(0.5)]
-    for shape in (local, plugin):
-        example += [*(torch.tensor(0.5) for _ in SCALARS[optimiser]), *_model_example(shape, optimiser)]
-    states = [f"new/{n}" for m in ("local", "plugin") for n in _model_names(m, optimiser)]
-    return Trace(run, tuple(names), ("loss.local", "loss.plugin", *states), tuple(example))
-
-
-def export(trace: Trace) -> onnx.ModelProto:
-    """Compile a traced step to ONNX: opset 18, IR 10, symbolic label count, no names or paths of the machine."""
-    graph = make_fx(trace.run, decomposition_table=DECOMPOSITIONS)(*trace.example)
-    graph.graph.eliminate_dead_code()
-    graph.eval()
-    program = torch.onnx.export(
-        graph, trace.example, dynamo=True, opset_version=OPSET, verbose=False,
-        input_names=list(trace.inputs), output_names=list(trace.outputs),
+    b = GraphBuilder()
+    makers: dict[str, Callable[..., None]] = {
+        "supervised": _supervised, "fixmatch": _fixmatch, "distill": _distill,
+        "mutual": partial(_mutual, alternating=False), "alternating": partial(_mutual, alternating=True),
+    }  # fmt: skip
+    for taken in TAKEN[kind]:
+        b.input(taken, _taken_shape(taken, model))
+    makers[kind](b, model, plugin, optimiser, tuple(terms))
+    given = {name: tuple(int(size) for size in shape) for name, shape in b.inputs.items() if "labels" not in shape}
+    graph = Graph(
+        kind=kind, model=name, plugin=plugin_name, optimiser=optimiser, terms=tuple(terms), file=file,
+        batch=model.net.batch, inputs=(), outputs=(),
+        noise={n: shape for n, shape in given.items() if ".noise." in n},
+        state={n: shape for n, shape in given.items() if ".bavd." in n},
     )  # fmt: skip
-    assert program is not None
-    program.optimize()
-    return _anonymous(program.model_proto)
+    inputs, outputs = step_inputs(graph), step_outputs(graph)
+    graph = structs.replace(graph, inputs=tuple(inputs), outputs=tuple(outputs))
+    return graph, b.build(inputs, outputs)
 
 
-def _anonymous(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Keep operators, constants and the interface; make the label dimension symbolic."""
-    for value in [*model.graph.input, *model.graph.output]:
-        for dim in value.type.tensor_type.shape.dim:
-            if dim.dim_value == TRACED_LABELS:
-                dim.dim_param = "labels"
-    del model.graph.value_info[:]
-    del model.metadata_props[:]
-    for node in model.graph.node:
-        node.ClearField("metadata_props")
-        node.ClearField("doc_string")
-    for entry in [*model.graph.initializer, *model.graph.input, *model.graph.output]:
-        entry.ClearField("metadata_props")
-        entry.ClearField("doc_string")
-    model.graph.ClearField("metadata_props")
-    model.graph.name = "step"
-    model.ir_version = IR_VERSION
-    model.producer_name, model.producer_version = "auricle", ""
-    onnx.checker.check_model(model)
-    return model
+def _taken_shape(taken: str, model: Traced) -> Shape:
+    net = model.net
+    shapes: dict[str, Shape] = {
+        "target": (net.batch, "labels"), "weight": (net.batch,), "weight.unlabelled": (net.batch,),
+        "means": ("labels", net.features), "valid": ("labels",),
+        **dict.fromkeys(("x", "weak", "strong"), (net.batch, net.frames, net.mels)),
+        **{f"teacher/{part}": shape for part, shape in zip(PARTS, model.shapes, strict=True)},
+    }  # fmt: skip
+    return shapes.get(taken, ())
+
+
+def _finish(
+    b: GraphBuilder, run: _Pass, loss: Loss, optimiser: str, terms: Sequence[str], more: str | None = None
+) -> None:
+    """Backward pass, optimiser and BAVD of one model."""
+    update(b, run.model.role, optimiser, terms, run.back(loss.gradient, more), run.model.traced.shapes)
+
+
+def _supervised(b: GraphBuilder, model: Traced, _: Any, optimiser: str, terms: Sequence[str]) -> None:
+    run = _Model.declared(b, model, "model").run("x")
+    loss = losses.cross_entropy(b, run.logits, "target", losses.shares(b, "weight"))
+    _finish(b, run, loss, optimiser, terms)
+    run.carry_maps(loss.value)
+    b.output("loss", loss.value)
+
+
+def _mutual(
+    b: GraphBuilder, local: Traced, plugin: Traced | None, optimiser: str, terms: Sequence[str], alternating: bool
+) -> None:
+    assert plugin is not None
+    share = losses.shares(b, "weight")
+    own, shared = _Model.declared(b, local, "local").run("x"), _Model.declared(b, plugin, "plugin").run("x")
+    supervised = losses.cross_entropy(b, own.logits, "target", share)
+    taught = losses.divergence(b, own.logits, shared.logits, share, "temperature")
+    loss = losses.weighted(b, [("alpha", supervised), (b("Sub", 1.0, "alpha"), taught)])
+    _finish(b, own, loss, optimiser, terms)
+    own.carry_maps(loss.value)
+    teacher = own.logits
+    if alternating:
+        moved = [b.value(f"new/local/{part}") for part in PARTS]
+        teacher = _Model(b, local, "local", moved).run("x").logits
+    learnt = losses.divergence(b, shared.logits, teacher, share, "temperature")
+    labelled = losses.cross_entropy(b, shared.logits, "target", share)
+    both = losses.weighted(b, [("plugin_ce", labelled), (b.constant(1.0), learnt)])
+    _finish(b, shared, both, optimiser, terms)
+    shared.carry_maps(both.value)
+    b.output("loss.local", loss.value)
+    b.output("loss.plugin", both.value)
+
+
+def _fixmatch(b: GraphBuilder, model: Traced, _: Any, optimiser: str, terms: Sequence[str]) -> None:
+    declared = _Model.declared(b, model, "model")
+    weak, strong = declared.run("x"), declared.run("strong", "strong")
+    given = {"x": "weak", **{f"model/{part}": f"teacher/{part}" for part in PARTS}}
+    (teacher,) = b.include(model.evaluation, given, ["logits"])
+    labelled = losses.cross_entropy(b, weak.logits, "target", losses.shares(b, "weight"))
+    pseudo = losses.pseudo_labels(b, strong.logits, teacher, losses.shares(b, "weight.unlabelled"), "threshold")
+    value = b("Add", labelled.value, b("Mul", "lambda", pseudo.loss.value))
+    first, second = weak.back(labelled.gradient), strong.back(b("Mul", "lambda", pseudo.loss.gradient))
+    grads = [b("Add", g, h) for g, h in zip(first, second, strict=True)]
+    update(b, "model", optimiser, terms, grads, model.shapes)
+    weak.carry_maps(value)
+    for name, scalar in (
+        ("loss", value), ("loss.labelled", labelled.value), ("loss.unlabelled", pseudo.loss.value),
+        ("confident", pseudo.confident),
+    ):  # fmt: skip
+        b.output(name, scalar)
+
+
+def _distill(b: GraphBuilder, model: Traced, _: Any, optimiser: str, terms: Sequence[str]) -> None:
+    run = _Model.declared(b, model, "model").run("x")
+    share = losses.shares(b, "weight")
+    labelled = losses.cross_entropy(b, run.logits, "target", share)
+    pull = losses.class_means(b, run.features, model.net.features, "target", share, "means", "valid")
+    value = b("Add", labelled.value, b("Mul", "beta", pull.value))
+    _finish(b, run, Loss(value, labelled.gradient), optimiser, terms, b("Mul", "beta", pull.gradient))
+    run.carry_maps(value)
+    b.output("loss", value)
+    b.output("loss.means", pull.value)
+
+
+def evaluate_graph(
+    model: Traced, *, name: str = "model", file: str = "graphs/evaluate.onnx"
+) -> tuple[Graph, onnx.ModelProto]:
+    """The evaluation graph: log-mels (B, T, mels) of any batch to logits (B, labels) and features (B, H)."""
+    graph = Graph(kind="evaluate", model=name, file=file, inputs=(), outputs=())
+    named = structs.replace(graph, inputs=tuple(step_inputs(graph)), outputs=tuple(step_outputs(graph)))
+    return named, model.evaluation

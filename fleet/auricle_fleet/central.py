@@ -9,8 +9,9 @@ import numpy as np
 
 from auricle.messages import Plan
 from auricle.speech.features import LogMel
+from auricle.tensors import Flat
 from auricle_edge.clips import Clips, DeviceData
-from auricle_edge.runtimes import StepRuntime, accuracy
+from auricle_edge.runtimes import Runtime, accuracy
 from auricle_edge.train import Trainer
 from auricle_fleet.data import FleetData
 
@@ -18,8 +19,8 @@ RATE, DECAY, WARMUP = 3e-3, 0.01, 3
 
 
 def train_centrally(
-    data: FleetData, runtime: StepRuntime, epochs: int, seed: int,
-    progress: Callable[[int, int], None] = lambda *_: None,
+    data: FleetData, runtime: Runtime, epochs: int, seed: int,
+    progress: Callable[[int, int], None] = lambda *_: None, start: Flat | None = None,
 ) -> float | None:  # fmt: skip
     """Accuracy on unseen speakers after central training: AdamW at 3e-3, half a cosine down over the epochs.
 
@@ -28,20 +29,23 @@ def train_centrally(
     data
         The fleet's clips; training parts of all devices are put together, held-out parts stay out as in the fleet.
     runtime
-        Sessions.
+        What trains and recognises.
     epochs
         Passes over the clips.
     seed
         Of initial weights, order and augmentation.
     progress
         Called after every epoch with epochs done and in all.
+    start
+        Weights (P,) to start from; without, drawn from the seed.
     """
     parts = [device.train for _, device in data.devices]
     clips = Clips(np.concatenate([p.energies for p in parts]), np.concatenate([p.targets for p in parts]))
     plugin = data.pack.manifest.plugin
     noise = data.devices[0][1].noise
     trainer = Trainer(runtime, plugin, DeviceData(clips, clips.chosen(np.zeros(0, np.int64)), noise), seed)
-    weights, state = data.pack.plugin_table.initial(seed), trainer.first_state()
+    state = trainer.first_state()
+    weights = state.weights if start is None else start
     for epoch in range(epochs):
         rate = RATE * min(1.0, (epoch + 1) / WARMUP) * 0.5 * (1 + math.cos(math.pi * epoch / epochs))
         plan = Plan(mode="supervised", optimiser="adamw", rate=rate, decay=DECAY, keep_state=True, augment=True)

@@ -31,7 +31,10 @@ def _option(name: str, text: str, *flags: str) -> Any:
 @app.command()
 def run(
     data: str = _option("data", "synthetic, speech-commands, or a folder <word>/<speaker>_nohash_<n>.(wav|flac)."),
-    words: str = _option("words", "a,b,c, gsc12, gsc35, digits, or common:N for words with at least N clips."),
+    words: str | None = _option(
+        "words", "a,b,c, gsc12, gsc35, digits, or common:N for words with at least N clips [gsc12, or the pack's]."
+    ),
+    pack: str | None = _option("pack", "A pack of your own, a folder or a .tar.zst [the shipped one for the words]."),
     devices: int | None = _option("devices", "Number of devices, each with one speaker's clips [all that qualify]."),
     min_clips: int = _option("min_clips", "A speaker with fewer clips is no device and counts as unseen."),
     unseen: int | None = _option("unseen", "Speakers held out wholly, besides those under --min-clips."),
@@ -44,6 +47,11 @@ def run(
     mode: str | None = _option("mode", "mutual, or supervised: the plug-in alone on labels [the preset's]."),
     local: str = _option("local", "Local model: crnn-base, -wide, -deep, -stacked, -lite, a,b,c in turn, or mixed."),
     preset: str = _option("preset", "practical, paper (FedMLAC's own settings), or fedavg (the tuned baseline)."),
+    start: str = _option(
+        "start",
+        "scratch: all models start from seeded noise, as in every published figure; pack: from the pack's trained "
+        "weights.",
+    ),
     codec: str = _option("codec", "How updates travel: float32 or float16."),
     central: bool = _option("central", "Also train the same clips centrally: the ceiling.", "--central"),
     central_epochs: int = _option("central_epochs", "Epochs of the central training."),
@@ -64,10 +72,10 @@ def run(
         settings = FleetSettings.load(folder)
     else:
         settings = FleetSettings(
-            data=data, words=words, devices=devices, min_clips=min_clips, unseen=unseen, takes=takes, rounds=rounds,
-            participation=participation, quorum=quorum, deadline=deadline, rule=rule, mode=mode, local=local,
-            preset=preset, codec=codec, central=central, central_epochs=central_epochs, seed=seed, port=port,
-            broker=broker,
+            data=data, words=words, pack=pack, devices=devices, min_clips=min_clips, unseen=unseen, takes=takes,
+            rounds=rounds, participation=participation, quorum=quorum, deadline=deadline, rule=rule, mode=mode,
+            local=local, preset=preset, start=start, codec=codec, central=central, central_epochs=central_epochs,
+            seed=seed, port=port, broker=broker,
         )  # fmt: skip
     prepare_folder(settings, folder, resume=resume)
     with View(as_json=as_json) as view:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from auricle.first_weights import chosen_weights
 from auricle.pack import Pack, load_pack
 from auricle.speech import download
 from auricle.speech.augment import noise_energies
@@ -16,12 +17,15 @@ from auricle.speech.features import LogMel
 from auricle.speech.folder import load_folder
 from auricle.speech.split import split_by_speaker
 from auricle.speech.synthesis import SynthesisSettings, synthesise
+from auricle.tensors import Flat
 from auricle_edge.clips import Clips, DeviceData, device_data
 from auricle_fleet.settings import FleetSettings
 
 Progress = Callable[[str, int, int], None]
 """What is being done, how much of it, of how much."""
 
+WORDS = "gsc12"
+"""What is learnt when neither words nor a pack are named."""
 SYNTHETIC_DEVICES, SYNTHETIC_UNSEEN = 20, 12
 FEATURE_BATCH = 256
 
@@ -38,6 +42,8 @@ class FleetData:
     unseen_speakers: int
     skipped: tuple[str, ...]
     """Files that could not be read, with the reason."""
+    origin: Pack | None = None
+    """The pack that `pack` is with other words, when it is not `pack` itself."""
 
     @property
     def training_clips(self) -> int:
@@ -52,14 +58,15 @@ def load_data(settings: FleetSettings, progress: Progress = lambda *_: None) -> 
     ------
     DataError, SettingsError
         No such folder, no audio, a word with too few clips, more devices than speakers.
+    PackError
+        The pack named cannot be read, or lacks a local model.
     """
-    devices, unseen = settings.devices, settings.unseen
+    devices, unseen, own = settings.devices, settings.unseen, _own_pack(settings)
+    words = settings.words or (WORDS if own is None else ",".join(own.labels))
     if settings.data == "synthetic":
         devices = devices if devices is not None else SYNTHETIC_DEVICES
         unseen = unseen if unseen is not None else SYNTHETIC_UNSEEN
-        spoken = SynthesisSettings(
-            words=settings.words, speakers=devices + unseen, takes=settings.takes, seed=settings.seed
-        )
+        spoken = SynthesisSettings(words=words, speakers=devices + unseen, takes=settings.takes, seed=settings.seed)
         speech = synthesise(spoken, lambda done, total: progress("synthesising speakers", done, total))
     else:
         root = Path(settings.data)
@@ -69,11 +76,11 @@ def load_data(settings: FleetSettings, progress: Progress = lambda *_: None) -> 
                 unpacking=lambda done, total: progress("unpacking Speech Commands", done, total),
             )
         speech = load_folder(
-            root, settings.words, seed=settings.seed,
+            root, words, seed=settings.seed,
             progress=lambda done, total: progress("reading clips", done, total),
         )  # fmt: skip
     split = split_by_speaker(speech, devices=devices, min_clips=settings.min_clips, unseen=unseen, seed=settings.seed)
-    pack = task_pack(speech.labels)
+    pack, origin = task_pack(speech.labels, own)
     frontend = LogMel(pack.manifest.task)
     noise = noise_energies(frontend, list(speech.noise))
     parts = []
@@ -84,16 +91,44 @@ def load_data(settings: FleetSettings, progress: Progress = lambda *_: None) -> 
     progress("computing features", len(split.devices), len(split.devices) + 1)
     unseen_clips = Clips(_energies(frontend, speech.audio[split.unseen]), speech.targets[split.unseen])
     progress("computing features", len(split.devices) + 1, len(split.devices) + 1)
-    return FleetData(pack, tuple(parts), unseen_clips, len(split.unseen_speakers), tuple(speech.skipped))
+    skipped = tuple(speech.skipped)
+    return FleetData(pack, tuple(parts), unseen_clips, len(split.unseen_speakers), skipped, origin)
 
 
-def task_pack(labels: tuple[str, ...]) -> Pack:
-    """The shipped pack of these words, or the same models for other words."""
+def _own_pack(settings: FleetSettings) -> Pack | None:
+    """The pack that the settings name, when it has their local models."""
+    if settings.pack is None:
+        return None
+    pack = load_pack(settings.pack)
+    for name in settings.architectures():
+        pack.table(name)
+    return pack
+
+
+def task_pack(labels: tuple[str, ...], own: Pack | None = None) -> tuple[Pack, Pack]:
+    """The pack of these words, or the same models for other words; and the pack that this comes from.
+
+    Without a pack of one's own it is a shipped one.
+    """
+    if own is not None:
+        return (own if own.labels == labels else own.with_labels(labels)), own
     for name in ("gsc12", "digits", "gsc35"):
         pack = load_pack(name)
         if pack.labels == labels:
-            return pack
-    return load_pack("gsc35").with_labels(labels)
+            return pack, pack
+    every = load_pack("gsc35")
+    return every.with_labels(labels), every
+
+
+def started(data: FleetData, settings: FleetSettings, model: str, seed: int) -> Flat | None:
+    """The trained weights (P,) that a model of a run starts from; None where it starts from noise.
+
+    Raises
+    ------
+    PackError
+        The run is to start from the pack, and the pack has no trained weights of this model.
+    """
+    return chosen_weights(settings.start, data.pack, model, seed, data.origin)
 
 
 def _energies(frontend: LogMel, audio: NDArray[np.int16]) -> NDArray[np.float32]:

@@ -33,8 +33,8 @@ from auricle_edge.runtimes import StepRuntime, accuracy
 from auricle_edge.train import Trainer
 from auricle_fleet.broker import Kind, connect_broker, start_broker
 from auricle_fleet.central import train_centrally
-from auricle_fleet.data import FleetData, load_data
-from auricle_fleet.live import View
+from auricle_fleet.data import FleetData, load_data, started
+from auricle_fleet.live import View, percent
 from auricle_fleet.metrics import Metrics, write_summary
 from auricle_fleet.report import write_report
 from auricle_fleet.settings import BROKERS, FleetSettings
@@ -110,6 +110,8 @@ class FleetRun:
         self.metrics = Metrics(out)
         self.agents: list[Agent] = []
         self.central: float | None = None
+        self.first: Flat | None = None
+        self.first_accuracy: float | None = None
         self._stopped = False
 
     async def run(self) -> dict[str, Any]:
@@ -122,6 +124,7 @@ class FleetRun:
             f"{len(data.unseen)} clips of {data.unseen_speakers} unseen speakers"
             + (f"; {len(data.skipped)} unreadable files skipped" if data.skipped else "")
         )
+        self._start(data)
         interrupted = False
         try:
             await self._federate(data)
@@ -130,6 +133,20 @@ class FleetRun:
         except asyncio.CancelledError:
             interrupted = True
         return self._finish(data, interrupted)
+
+    def _start(self, data: FleetData) -> None:
+        """Take the first model from the pack where the run starts from it, and judge it."""
+        self.first = started(data, self.settings, data.pack.manifest.plugin, self.settings.seed)
+        if self.first is not None:
+            self.first_accuracy = self._judge(self.first)
+            heard = (data.origin or data.pack).manifest.start[data.pack.manifest.plugin].data
+            self.view.say(
+                f"models start from weights trained on {heard}"
+                + (": these voices were heard before, read the figures so" if Path(self.settings.data).resolve().name in heard else "")
+            )
+            self.view.say(
+                f"before the first round the pack's plug-in recognises {percent(self.first_accuracy)} of them"
+            )
 
     def _step(self, what: str, done: int, total: int) -> None:
         """Show progress from a working thread, and end its work once the run was interrupted."""
@@ -149,7 +166,7 @@ class FleetRun:
         epochs, seed = self.settings.central_epochs, self.settings.seed
         return await self._in_thread(
             train_centrally, data, self.runtime, epochs, seed,
-            lambda done, total: self._step("training centrally", done, total),
+            lambda done, total: self._step("training centrally", done, total), self.first,
         )  # fmt: skip
 
     async def _federate(self, data: FleetData) -> None:
@@ -166,6 +183,7 @@ class FleetRun:
                 rounds=self.settings.rounds, preset=preset_of(self.settings),
                 participation=self.settings.participation, quorum=self.settings.quorum,
                 deadline=self.settings.deadline, devices=len(names), seed=self.settings.seed,
+                start=self.first,
             )  # fmt: skip
             coordinator = Coordinator(run, data.pack, self._watch)
             self._make_agents(names, address, coordinator.identity.public, workers)
@@ -195,7 +213,8 @@ class FleetRun:
         for i, (name, (_, clips)) in enumerate(zip(names, self.data.devices, strict=True)):
             folder = self.out / "state" / "devices" / name
             settings = AgentSettings(name, FLEET, address(name), folder, coordinator)
-            trainer = Trainer(self.runtime, kinds[i % len(kinds)], clips, self.settings.seed * 100_003 + i + 1)
+            kind, seed = kinds[i % len(kinds)], self.settings.seed * 100_003 + i + 1
+            trainer = Trainer(self.runtime, kind, clips, seed, started(self.data, self.settings, kind, seed))
             self.agents.append(Agent(settings, trainer, workers))
 
     async def _watch(self, done: RoundDone) -> None:
@@ -241,6 +260,7 @@ class FleetRun:
             "plugin_accuracy_unseen": last.get("plugin_accuracy_unseen"),
             "personal_accuracy": last.get("personal_accuracy"),
             "central_accuracy_unseen": self.central,
+            "start": self.settings.start, "start_accuracy_unseen": self.first_accuracy,
             "devices": len(data.devices), "rounds": last.get("round", 0), "rounds_planned": self.settings.rounds,
             "interrupted": interrupted, "seconds": last.get("seconds_total", 0.0),
             "bytes_up": last.get("bytes_up", 0), "bytes_down": last.get("bytes_down", 0),

@@ -8,6 +8,7 @@ import msgspec
 
 from auricle.errors import SettingsError, StorageError, nearest
 from auricle.files import write_durably
+from auricle.first_weights import check_start
 from auricle.tensors import CODECS
 from auricle_cloud.presets import get_preset
 from auricle_cloud.rules import RULES
@@ -27,7 +28,8 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """A fleet run. See `auricle fleet run --help` for what each is."""
 
     data: str = "synthetic"
-    words: str = "gsc12"
+    words: str | None = None
+    pack: str | None = None
     devices: int | None = None
     min_clips: int = 20
     unseen: int | None = None
@@ -40,6 +42,7 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     mode: str | None = None
     local: str = "crnn-base"
     preset: str = "practical"
+    start: str = "scratch"
     central: bool = False
     central_epochs: int = 150
     codec: str = "float32"
@@ -55,8 +58,9 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         if self.mode not in (None, "mutual", "supervised"):
             raise SettingsError(f'There is no mode "{self.mode}"; {nearest(str(self.mode), ("mutual", "supervised"))}')
         for name in self.architectures():
-            if name not in LOCALS:
+            if self.pack is None and name not in LOCALS:
                 raise SettingsError(f'There is no local model "{name}"; {nearest(name, (*LOCALS, "mixed"))}')
+        check_start(self.start)
         for option, value in (("rounds", self.rounds), ("takes", self.takes), ("central-epochs", self.central_epochs)):
             if value < 1:
                 raise SettingsError(f"--{option} is {value}: it has to be at least 1.")

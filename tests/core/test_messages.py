@@ -110,6 +110,8 @@ def test_a_field_out_of_its_bounds_is_refused(changes: dict[str, Any]) -> None:
         {"rate": 0}, {"rate": -1.0}, {"rate": math.nan}, {"rate": math.inf}, {"momentum": 1.0}, {"alpha": 1.1},
         {"alpha": math.nan}, {"clip": math.nan}, {"clip": -1.0}, {"decay": math.inf}, {"epochs": 0}, {"epochs": 1001},
         {"optimiser": "lion"}, {"mode": "central"}, {"plugin_ce": -0.5}, {"codec": "x" * 65}, {"colour": "red"},
+        {"order": "reversed"}, {"temperature": 0}, {"temperature": math.nan}, {"temperature": 101}, {"mu": -0.1},
+        {"mu": math.inf}, {"mu": 101},
     ],
 )  # fmt: skip
 def test_a_plan_that_cannot_be_trained_is_refused(changes: dict[str, Any]) -> None:
@@ -125,11 +127,12 @@ def test_a_hash_is_64_lower_case_hexadecimal_digits(text: str) -> None:
 
 
 def test_the_default_plan_is_fedmlacs() -> None:
-    """ALGORITHMS 3.1: E = 1, plain SGD at 0.01 for both, alpha 0.5, no cross-entropy on the plug-in."""
+    """ALGORITHMS 3.1: E = 1, plain SGD at 0.01 for both, alpha 0.5, no cross-entropy on the plug-in, simultaneous."""
     plan = Plan()
 
     assert (plan.mode, plan.epochs, plan.optimiser, plan.rate, plan.local_rate) == ("mutual", 1, "sgd", 0.01, 0.01)
     assert (plan.alpha, plan.plugin_ce, plan.momentum, plan.decay, plan.clip) == (0.5, 0.0, 0.0, 0.0, 0.0)
+    assert (plan.order, plan.temperature, plan.mu) == ("simultaneous", 1.0, 0.0)
     assert (plan.augment, plan.keep_state, plan.codec) == (False, False, "float32")
 
 

@@ -17,7 +17,9 @@ from hypothesis import strategies as st
 
 from auricle import pack as pack_module
 from auricle.errors import PackError
+from auricle.manifest import OrtTraining, Start, Tflite, step_inputs, step_outputs
 from auricle.pack import (
+    FORMAT,
     LARGEST_PACK,
     SHIPPED,
     FileEntry,
@@ -29,15 +31,20 @@ from auricle.pack import (
     load_pack,
     pack_bytes,
 )
+from auricle.pack_archive import decompress, untar
 from auricle.tensors import TensorSpec
 
 COMPRESSED_WITH = (1, 5, 7)
 """Other versions of zstd give other bytes for the same pack, which its manifest's hash names."""
 GRAPH = b"graph"
-STEP = {
-    "inputs": ("x", "target", "weight", *(f"model{slot}/{p}" for slot in ("", ".momentum") for p in pack_module.PARTS)),
-    "outputs": ("loss", *(f"new/model{slot}/{p}" for slot in ("", ".momentum") for p in pack_module.PARTS)),
-}
+FILES = {"graphs/e.onnx": GRAPH, "graphs/s.onnx": GRAPH}
+EVALUATE_ENTRY, STEP_ENTRY = (
+    msgspec.structs.replace(entry, inputs=tuple(step_inputs(entry)), outputs=tuple(step_outputs(entry)))
+    for entry in (
+        Graph(kind="evaluate", model="lite", file="graphs/e.onnx", inputs=(), outputs=()),
+        Graph(kind="supervised", model="lite", optimiser="sgd", batch=16, file="graphs/s.onnx", inputs=(), outputs=()),
+    )
+)
 
 
 def _manifest(**changes: Any) -> Manifest:
@@ -48,20 +55,16 @@ def _manifest(**changes: Any) -> Manifest:
         TensorSpec("head.bias", (2,), "head", 0.1),
     )
     values: dict[str, Any] = {
-        "format": 1, "name": "tiny", "task": Task(("yes", "no")), "plugin": "lite", "architectures": {"lite": table},
-        "graphs": (
-            Graph(kind="evaluate", model="lite", file="graphs/e.onnx",
-                  inputs=("x", *(f"model/{p}" for p in pack_module.PARTS)), outputs=("logits",)),
-            Graph(kind="supervised", model="lite", optimiser="sgd", batch=16, file="graphs/e.onnx", **STEP),
-        ),
-        "files": (FileEntry("graphs/e.onnx", len(GRAPH), hashlib.sha256(GRAPH).hexdigest()),),
+        "format": FORMAT, "name": "tiny", "task": Task(("yes", "no")), "plugin": "lite",
+        "architectures": {"lite": table}, "graphs": (EVALUATE_ENTRY, STEP_ENTRY),
+        "files": tuple(FileEntry(path, len(GRAPH), hashlib.sha256(GRAPH).hexdigest()) for path in FILES),
         "producers": {"onnx": "1"},
     }  # fmt: skip
     return Manifest(**{**values, **changes})
 
 
 def _pack(**changes: Any) -> Pack:
-    return Pack(_manifest(**changes), {"graphs/e.onnx": GRAPH})
+    return Pack(_manifest(**changes), {**FILES, "graphs/f.onnx": b""})
 
 
 def _archive(*members: tuple[tarfile.TarInfo | str, bytes], compress: bool = True, **how: Any) -> bytes:
@@ -74,7 +77,7 @@ def _archive(*members: tuple[tarfile.TarInfo | str, bytes], compress: bool = Tru
     return zstandard.compress(held.getvalue()) if compress else held.getvalue()
 
 
-WHOLE = (("manifest.json", encode_manifest(_manifest())), ("graphs/e.onnx", GRAPH))
+WHOLE = (("manifest.json", encode_manifest(_manifest())), *FILES.items())
 
 
 def _write(tmp_path: Path, data: bytes) -> Path:
@@ -91,9 +94,9 @@ def test_a_shipped_pack_loads_and_packs_to_its_own_bytes(name: str) -> None:
     assert pack.manifest.name == name
     assert pack.identity == hashlib.sha256(encode_manifest(pack.manifest)).hexdigest()
     packed = pack_bytes(pack)
-    assert pack_module._decompress(packed) == pack_module._decompress(shipped.read_bytes())
+    assert decompress(packed, name) == decompress(shipped.read_bytes(), name)
     assert packed == shipped.read_bytes() or zstandard.ZSTD_VERSION != COMPRESSED_WITH
-    assert set(pack.tables) == {"crnn-base", "crnn-wide", "crnn-deep", "crnn-stacked", "crnn-lite"}
+    assert {"crnn-base", "crnn-wide", "crnn-deep", "crnn-stacked", "crnn-lite"} <= set(pack.tables)
     assert pack.plugin_table.size == 26_572 + 65 * (len(pack.labels) - 12)
 
 
@@ -112,7 +115,7 @@ def test_a_pack_survives_both_its_forms(tmp_path: Path) -> None:
 
     for loaded in (load_pack(archive), load_pack(str(archive)), load_pack(folder)):
         assert loaded.identity == pack.identity
-        assert loaded.files == {"graphs/e.onnx": GRAPH}
+        assert loaded.files == FILES
 
 
 def test_other_words_keep_the_graphs_and_resize_the_classifier_only() -> None:
@@ -122,10 +125,20 @@ def test_other_words_keep_the_graphs_and_resize_the_classifier_only() -> None:
 
     assert other.labels == ("on", "off", "dim")
     assert other.identity != pack.identity
-    assert other.files == pack.files
+    assert other.files == {graph.file: pack.files[graph.file] for graph in pack.manifest.graphs}
+    assert not (other.manifest.start or other.manifest.ort_training or other.manifest.tflite)
     assert other.plugin_table.size == pack.plugin_table.size - 9 * 65
     assert [s.shape for s in other.plugin_table.specs[-2:]] == [(3, 64), (3,)]
     assert other.plugin_table.specs[:-2] == pack.plugin_table.specs[:-2]
+
+
+def test_the_same_words_under_another_name_keep_everything() -> None:
+    pack = load_pack("digits")
+
+    other = pack.with_labels(pack.labels, "numbers")
+
+    assert other.manifest == msgspec.structs.replace(pack.manifest, name="numbers")
+    assert other.files == pack.files
 
 
 @pytest.mark.parametrize("words", [(), ("on",), ("on", "on"), ("on", "off", "on")])
@@ -139,15 +152,20 @@ def test_what_a_pack_does_not_have_is_said_with_a_hint() -> None:
 
     with pytest.raises(PackError, match='has no model "crnn-bas": did you mean "crnn-base"'):
         pack.table("crnn-bas")
-    with pytest.raises(PackError, match="no mutual graph for crnn-base with None"):
+    with pytest.raises(PackError, match="no mutual graph for crnn-base with no optimiser"):
         pack.graph("mutual", "crnn-base")
     with pytest.raises(PackError, match=r'no pack "gcs12": give a directory.*did you mean "gsc12"'):
         load_pack("gcs12")
 
 
-GRAPH_ENTRY = _manifest().graphs[0]
-STEP_ENTRY = _manifest().graphs[1]
 TABLE = _manifest().architectures["lite"]
+EMPTY = hashlib.sha256(b"").hexdigest()
+TRAINED = Start(
+    file="weights/lite.safetensors", data="speech", clips=1, speakers=1, accuracy=0.5, judged_clips=1
+)  # fmt: skip
+ARTIFACTS = OrtTraining(
+    training="graphs/e.onnx", evaluation="ort/e.onnx", optimisers={}, checkpoint="ort/checkpoint", batch=16
+)
 
 
 def _changed(value: Any, **changes: Any) -> Any:
@@ -157,7 +175,7 @@ def _changed(value: Any, **changes: Any) -> Any:
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"format": 2}, "has format 2; this version of Auricle reads 1"),
+        ({"format": 1}, "has format 1; this version of Auricle reads 2"),
         ({"plugin": "base"}, "names a plug-in base"),
         ({"task": Task(("yes", "yes"))}, "has a label twice"),
         ({"task": Task(("a", "b", "c"))}, "is not one for 3 labels"),
@@ -166,18 +184,30 @@ def _changed(value: Any, **changes: Any) -> Any:
         ({"architectures": {}}, "names a plug-in"),
         ({"files": ()}, "names a file or model that is not there"),
         ({"files": _manifest().files * 2}, "lists a file twice"),
+        ({"graphs": (EVALUATE_ENTRY, _changed(STEP_ENTRY, file="graphs/e.onnx"))}, "share a file"),
         ({"files": (FileEntry("graphs/e.onnx", 4, "0" * 64),)}, "is not the one its manifest names"),
         ({"files": (FileEntry("graphs/e.onnx", len(GRAPH), "0" * 64),)}, "is not the one its manifest names"),
-        ({"files": (FileEntry("graphs/f.onnx", 0, "0" * 64),)}, "lacks its file graphs/f.onnx"),
-        ({"graphs": (_changed(GRAPH_ENTRY, model="base"),)}, "names a file or model"),
-        ({"graphs": (_changed(GRAPH_ENTRY, inputs=("x",)),)}, "lacks an input or output"),
-        ({"graphs": (_changed(GRAPH_ENTRY, outputs=("y",)),)}, "lacks an input or output"),
-        ({"graphs": (_changed(GRAPH_ENTRY, inputs=GRAPH_ENTRY.inputs * 2),)}, "lacks an input or output"),
+        ({"files": (FileEntry("graphs/g.onnx", 0, EMPTY),)}, "lacks its file graphs/g.onnx"),
+        ({"files": (*_manifest().files, FileEntry("graphs/f.onnx", 0, EMPTY))}, "lists graphs/f.onnx, which nothing"),
+        ({"start": {"lite": TRAINED}}, "refers to weights/lite.safetensors, which is not there"),
+        ({"start": {"base": _changed(TRAINED, file="graphs/e.onnx")}}, "refers to base, which is not there"),
+        (
+            {"tflite": (Tflite(model="lite", precision="int8", file="lite.tflite", buffers=()),)},
+            "refers to lite.tflite",
+        ),
+        ({"ort_training": {"lite": ARTIFACTS}}, "refers to ort/checkpoint, which is not there"),
+        ({"graphs": (_changed(EVALUATE_ENTRY, model="base"),)}, "names a file or model"),
+        ({"graphs": (_changed(EVALUATE_ENTRY, inputs=("x",)),)}, "lacks an input or output"),
+        ({"graphs": (_changed(EVALUATE_ENTRY, outputs=("y",)),)}, "lacks an input or output"),
+        ({"graphs": (_changed(EVALUATE_ENTRY, inputs=EVALUATE_ENTRY.inputs * 2),)}, "lacks an input or output"),
         ({"graphs": (_changed(STEP_ENTRY, batch=None),)}, "lacks an input or output"),
         ({"graphs": (_changed(STEP_ENTRY, optimiser=None),)}, "lacks an input or output"),
         ({"graphs": (_changed(STEP_ENTRY, optimiser="adamw"),)}, "lacks an input or output"),
         ({"graphs": (_changed(STEP_ENTRY, inputs=STEP_ENTRY.inputs[:-1]),)}, "lacks an input or output"),
         ({"graphs": (_changed(STEP_ENTRY, outputs=STEP_ENTRY.outputs[:-1]),)}, "lacks an input or output"),
+        ({"graphs": (_changed(STEP_ENTRY, terms=("drift",)),)}, "lacks an input or output"),
+        ({"graphs": (_changed(STEP_ENTRY, noise={"x": (1 << 20,)}),)}, "lacks an input or output"),
+        ({"graphs": (_changed(STEP_ENTRY, noise={"x": (1,)}, inputs=(*STEP_ENTRY.inputs, "x")),)}, "lacks an input"),
         ({"graphs": (_changed(STEP_ENTRY, kind="mutual", plugin="lite"),)}, "lacks an input or output"),
     ],
 )
@@ -284,12 +314,12 @@ def test_a_claimed_size_is_not_allocated(tmp_path: Path) -> None:
 
 
 def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
-    path = tmp_path / "huge"
+    path = tmp_path / "manifest.json"
     with path.open("wb") as file:
         file.truncate(1 << 40)
 
-    for source in (path, tmp_path):
-        with pytest.raises(PackError, match="more than 64 MiB"):
+    for source, limit in ((path, 64), (tmp_path, 4)):
+        with pytest.raises(PackError, match=f"more than {limit} MiB"):
             load_pack(source)
 
 
@@ -312,10 +342,10 @@ def test_a_changed_byte_of_the_tar_is_refused_or_makes_no_difference(place: int,
     changed[place] = byte
 
     try:
-        pack = pack_module._from_files(pack_module._untar(zstandard.compress(bytes(changed)), "it"), "it")
+        pack = pack_module._from_files(untar(zstandard.compress(bytes(changed)), "it"), "it")
     except PackError:
         return
-    assert pack.files == {"graphs/e.onnx": GRAPH}
+    assert pack.files == FILES
 
 
 @settings(max_examples=400)
@@ -326,10 +356,10 @@ def test_a_changed_or_cut_archive_is_refused_or_makes_no_difference(place: int, 
 
     for data in (bytes(changed), _ZST[:cut]):
         try:
-            pack = pack_module._from_files(pack_module._untar(data, "it"), "it")
+            pack = pack_module._from_files(untar(data, "it"), "it")
         except PackError:
             continue
-        assert pack.files == {"graphs/e.onnx": GRAPH}
+        assert pack.files == FILES
 
 
 @settings(max_examples=200)
@@ -345,9 +375,7 @@ def test_no_tar_header_crashes_the_reader(header: bytes, kind: int, size: int) -
     raw[148:156] = b" " * 8
     raw[148:156] = b"%06o\0 " % sum(raw)
     with pytest.raises(PackError):
-        pack_module._from_files(
-            pack_module._untar(zstandard.compress(bytes(raw) + header * 4 + bytes(1024)), "it"), "it"
-        )
+        pack_module._from_files(untar(zstandard.compress(bytes(raw) + header * 4 + bytes(1024)), "it"), "it")
 
 
 @given(st.binary(max_size=200))

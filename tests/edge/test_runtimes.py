@@ -99,7 +99,7 @@ def _with_file(pack: Pack, path: str, content: bytes) -> Pack:
 def test_a_file_that_is_no_graph_is_named(content: bytes) -> None:
     runtime = StepRuntime(_with_file(PACK, "graphs/crnn-lite.evaluate.onnx", content))
 
-    with pytest.raises(PackError, match=r"does not load graphs/crnn-lite.evaluate.onnx|what the pack's manifest says"):
+    with pytest.raises(PackError, match=r"graphs/crnn-lite.evaluate.onnx"):
         runtime.logits("crnn-lite", PACK.plugin_table.initial(0), _features(1))
 
 
@@ -109,7 +109,7 @@ def test_a_file_that_is_no_graph_is_named(content: bytes) -> None:
 def test_a_graph_of_another_model_is_refused(other: str) -> None:
     runtime = StepRuntime(_with_file(PACK, "graphs/crnn-lite.evaluate.onnx", PACK.files[other]))
 
-    with pytest.raises(PackError, match="does not take or give what the pack's manifest says"):
+    with pytest.raises(PackError, match=r"graphs/crnn-lite.evaluate.onnx"):
         runtime.logits("crnn-lite", PACK.plugin_table.initial(0), _features(1))
 
 
@@ -117,7 +117,7 @@ def test_a_graph_for_another_front_end_is_refused() -> None:
     task = msgspec.structs.replace(PACK.manifest.task, frames=98)
     pack = Pack(msgspec.structs.replace(PACK.manifest, task=task), PACK.files)
 
-    with pytest.raises(PackError, match="does not take or give"):
+    with pytest.raises(PackError, match=r"graphs/crnn-lite.evaluate.onnx"):
         StepRuntime(pack).logits("crnn-lite", pack.plugin_table.initial(0), _features(1))
 
 

@@ -12,10 +12,9 @@ from tests.edge.toy import LABELS, PACK, clips, device
 
 from auricle.errors import AuricleError
 from auricle.messages import Plan
-from auricle.pack import PARTS
 from auricle_edge.clips import Clips, DeviceData
-from auricle_edge.runtimes import StepRuntime, named_parts
-from auricle_edge.train import LocalState, Trainer, TrainingStopped, _scalars, _vectors, batches, graph_optimiser
+from auricle_edge.runtimes import Job, StepRuntime
+from auricle_edge.train import LocalState, Trainer, TrainingStopped, batches, graph_kind, graph_optimiser, scalars_of
 
 RUNTIME = StepRuntime(PACK)
 PLUGIN = PACK.plugin_table.initial(0)
@@ -81,33 +80,37 @@ def test_every_clip_is_seen_once_an_epoch_and_padding_weighs_nothing() -> None:
     assert labels.sum(axis=0).tolist() == np.bincount(data.targets).tolist()
 
 
-@pytest.mark.parametrize("mode", ["mutual", "supervised"])
+@pytest.mark.parametrize("kind", ["mutual", "alternating", "supervised"])
 @pytest.mark.parametrize("optimiser", ["sgd", "adamw"])
-def test_a_padded_batch_trains_like_its_samples_alone(mode: str, optimiser: str) -> None:
+def test_a_padded_batch_trains_like_its_samples_alone(kind: str, optimiser: str) -> None:
     """Four samples and twelve of weight 0, whatever they are, equal the four of them four times over."""
-    plan = _plan(mode=mode, optimiser=optimiser, momentum=0.5, plugin_ce=0.7)
-    roles = {"local": "crnn-lite", "plugin": "crnn-lite"} if mode == "mutual" else {"model": "crnn-lite"}
-    graph = PACK.graph(mode, "crnn-lite", optimiser)
-    feeds = {**_scalars(plan, dict.fromkeys(roles, 0.01)), **_vectors(PACK, roles, plan, {})}
-    for seed, role in enumerate(roles):
-        feeds.update(named_parts(role, LITE, LITE.initial(seed)))
-    feeds = {name: value for name, value in feeds.items() if name in graph.inputs}
+    mode = "supervised" if kind == "supervised" else "mutual"
+    order = "alternating" if kind == "alternating" else "simultaneous"
+    plan = _plan(mode=mode, order=order, optimiser=optimiser, momentum=0.5, plugin_ce=0.7)
+    roles = {"model": "crnn-lite"} if mode == "supervised" else {"local": "crnn-lite", "plugin": "crnn-lite"}
+    job = Job(
+        kind=graph_kind(plan), models=roles, optimiser=optimiser, scalars=scalars_of(plan),
+        weights={role: LITE.initial(seed) for seed, role in enumerate(roles)},
+    )  # fmt: skip
     x = np.random.default_rng(0).standard_normal((16, 100, 40)).astype(np.float32)
     y = np.eye(3, dtype=np.float32)[np.arange(16) % 3]
 
     def step(rows: np.ndarray, weight: np.ndarray, noise: float) -> dict[str, np.ndarray]:
         features = x[rows] + noise * (1 - weight)[:, None, None]
-        batch = {"x": features.astype(np.float32), "target": y[rows], "weight": weight.astype(np.float32)}
-        return dict(zip(graph.outputs, RUNTIME.step(graph, {**feeds, **batch}), strict=True))
+        training = RUNTIME.begin(job)
+        losses = training.step({"x": features.astype(np.float32), "target": y[rows], "weight": weight})
+        trained = {role: training.weights(role) for role in roles}
+        return {**{name: np.array(loss) for name, loss in losses.items()}, **trained, **training.slots()}
 
     four = (np.arange(16) < 4).astype(np.float32)
     padded, otherwise = (step(np.arange(16), four, noise) for noise in (0.0, 3.0))
-    repeated = step(np.arange(16) % 4, np.ones(16), 0.0)
-    steep = {f"new/{role}/{part}" for role in roles for part in PARTS} if optimiser == "adamw" else set()
-    for name in graph.outputs:
-        assert np.array_equal(padded[name], otherwise[name])
-        if name not in steep:  # AdamW's first step is the gradient's sign, so rounding decides where it is near 0
-            assert np.allclose(padded[name], repeated[name], rtol=1e-4, atol=2e-6)
+    repeated = step(np.arange(16) % 4, np.ones(16, np.float32), 0.0)
+    for name, value in padded.items():
+        assert np.array_equal(value, otherwise[name])
+        if not (
+            optimiser == "adamw" and name in roles
+        ):  # its first step is the gradient's sign: rounding decides near 0
+            assert np.allclose(value, repeated[name], rtol=1e-4, atol=2e-6)
 
 
 # -- learning
@@ -196,6 +199,66 @@ def test_mixed_is_adamw_for_the_local_model_and_plain_sgd_for_the_plug_in() -> N
     assert np.array_equal(trained("mixed")[0], trained("adamw")[0])
     assert _distance(trained("mixed")[1] - PLUGIN, trained("sgd")[1] - PLUGIN) < 1e-4
     assert graph_optimiser(_plan(optimiser="mixed", mode="supervised")) == "sgd"
+
+
+# -- order, temperature, proximal term
+
+
+def test_the_alternating_plug_in_learns_from_the_local_models_new_weights() -> None:
+    """The first step's local model is the same either way; the plug-in's teacher is not."""
+    trainer = _trainer(device(16), 1)
+
+    simultaneous, alternating = (
+        trainer.run(_plan(order=order, rate=0.1, local_rate=1.0), 1, PLUGIN, trainer.first_state())
+        for order in ("simultaneous", "alternating")
+    )
+
+    assert np.allclose(simultaneous.local.weights, alternating.local.weights, atol=1e-6)
+    assert _distance(simultaneous.plugin - PLUGIN, alternating.plugin - PLUGIN) > 1e-2
+
+
+def test_without_a_step_of_the_local_model_the_order_does_not_matter() -> None:
+    trainer = _trainer(device(16), 1)
+
+    simultaneous, alternating = (
+        trainer.run(_plan(order=order, rate=0.1, local_rate=1e-9), 1, PLUGIN, trainer.first_state())
+        for order in ("simultaneous", "alternating")
+    )
+
+    assert _distance(simultaneous.plugin - PLUGIN, alternating.plugin - PLUGIN) < 1e-4
+
+
+def test_a_high_temperature_softens_what_the_models_learn_from_each_other() -> None:
+    """Logits apart by d give a gradient of about d / (C T^2) at a high T: a hundredth at ten times the temperature."""
+    trainer = _trainer(device(16), 1)
+
+    def moved(temperature: float) -> float:
+        plan = _plan(temperature=temperature, alpha=0.0, rate=0.1)
+        return float(np.linalg.norm(trainer.run(plan, 1, PLUGIN, trainer.first_state()).plugin - PLUGIN))
+
+    assert moved(10.0) / moved(100.0) == pytest.approx(100, rel=0.1)
+
+
+@pytest.mark.parametrize("mode", ["mutual", "supervised"])
+def test_the_proximal_term_holds_the_plug_in_to_what_was_received(mode: str) -> None:
+    trainer = _trainer(device(48))
+
+    def moved(mu: float) -> float:
+        plan = _plan(mode=mode, mu=mu, rate=0.05, epochs=4, plugin_ce=1.0)
+        return float(np.linalg.norm(trainer.run(plan, 1, PLUGIN, trainer.first_state()).plugin - PLUGIN))
+
+    free, held = moved(0.0), moved(10.0)
+
+    assert held < 0.8 * free
+
+
+def test_the_first_step_of_a_round_feels_no_proximal_term() -> None:
+    """It starts at its anchor: mu (w - anchor) = 0."""
+    trainer = _trainer(device(16))
+
+    free, held = (trainer.run(_plan(mu=mu, plugin_ce=1.0), 1, PLUGIN, trainer.first_state()) for mu in (0.0, 50.0))
+
+    assert np.allclose(free.plugin, held.plugin, atol=1e-7)
 
 
 # -- logit adjustment

@@ -24,7 +24,7 @@ def test_inspect_prints_the_facts_as_json(name: str, capsys: pytest.CaptureFixtu
     assert (facts["name"], facts["identity"], facts["labels"]) == (name, pack.identity, list(pack.labels))
     assert facts["models"]["crnn-lite"]["weights"] == pack.plugin_table.size
     assert facts["models"]["crnn-lite"]["layers"] == ["conv.0", "conv.1", "gru", "head"]
-    assert len(facts["graphs"]) == 25
+    assert len(facts["graphs"]) == 75
     assert facts["bytes"] == sum(len(content) for content in pack.files.values())
 
 

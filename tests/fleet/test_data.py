@@ -110,9 +110,10 @@ def test_speech_that_is_not_there_is_named(folder: Path, changes: dict[str, obje
 def test_known_words_take_the_shipped_pack_and_others_the_same_models() -> None:
     digits = load_pack("digits")
 
-    same, other = task_pack(digits.labels), task_pack(("yes", "no", "up"))
+    (same, itself), (other, origin) = task_pack(digits.labels), task_pack(("yes", "no", "up"))
 
-    assert same.identity == digits.identity
+    assert same.identity == itself.identity == digits.identity
+    assert origin.manifest.name == "gsc35"
     assert other.labels == ("yes", "no", "up")
     assert other.manifest.plugin == digits.manifest.plugin
     assert other.plugin_table.size < digits.plugin_table.size

@@ -21,6 +21,7 @@ from auricle_fleet.settings import LOCALS, FleetSettings
         ({"local": "crnn-wied"}, 'did you mean "crnn-wide"'),
         ({"local": "crnn-base,"}, "no local model"),
         ({"local": "mixd"}, 'did you mean "mixed"'),
+        ({"start": "pakc"}, 'did you mean "pack"'),
         ({"codec": "float61"}, 'did you mean "float16"'),
         ({"rounds": 0}, "--rounds is 0"),
         ({"takes": 0}, "--takes is 0"),

@@ -1,0 +1,236 @@
+"""How far every runtime is from PyTorch: every model, loss and optimiser, against float64, as a table.
+
+Gradient: the largest ||g - g64|| / ||g64|| of any tensor, on one batch that is not full, from the same weights. Drift:
+the largest ||w - w64|| / ||w64|| of any tensor after so many steps on the same batches from the same weights, each
+trajectory with its own rounding all along. PyTorch's own float32 stands beside it for scale. The runtimes are `step`
+(stock onnxruntime) and, where its environment can be had, onnxruntime-training.
+
+    python bench/parity.py [--models crnn-lite,crnn-base] [--steps 200] [--rows FILE] [--out docs/parity.md] [--json]
+
+With --rows, finished rows are kept in FILE and a run that was interrupted goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import numpy as np
+import torch
+from bench.parity_cases import Array, Case, batches, cases, job
+from bench.parity_page import page, text
+from bench.parity_reference import SHIPPED, Authors, Reference, distance
+from bench.step_environments import NoEnvironment, environment
+from bench.step_process import ROOT, say
+
+from auricle.errors import AuricleError
+from auricle.manifest import SLOTS
+from auricle.pack import Pack, load_pack, pack_bytes
+from auricle.tensors import Flat, TensorTable
+from auricle_edge.runtimes import StepRuntime
+
+Row = dict[str, Any]
+PARTIAL = 1
+"""Which batch gradients are taken on: one with samples of weight 0."""
+
+
+def tensors(table: TensorTable, flat: Flat) -> dict[str, Array]:
+    """A flat vector (P,) by tensor."""
+    return {spec.name: table.tensor(flat, spec.name) for spec in table.specs}
+
+
+def gradient_row(case: Case, runtime: StepRuntime, authors: Authors = SHIPPED) -> tuple[Row, dict[str, Any]]:
+    """Relative errors of the gradients that the step graph and PyTorch's float32 compute; and those of float64."""
+    pack = runtime.pack
+    given = job(case, pack, bare=True)
+    batch = batches(pack, given.kind, PARTIAL + 1)[PARTIAL]
+    references = {t: Reference(given, pack, t, authors) for t in (torch.float64, torch.float32)}
+    for reference in references.values():
+        reference.step(batch)
+    training = runtime.begin(given)
+    training.step(batch)
+    slot, slots = SLOTS[given.optimiser][0], training.slots()
+    due = references[torch.float64].gradients
+    found = {role: tensors(pack.table(model), slots[f"{role}.{slot}"]) for role, model in given.models.items()}
+    return {
+        "gradient": max(distance(found[role], due[role]) for role in due),
+        "gradient_float32": max(distance(references[torch.float32].gradients[role], due[role]) for role in due),
+    }, due  # fmt: skip
+
+
+def drift_row(case: Case, runtime: StepRuntime, steps: int, authors: Authors = SHIPPED) -> tuple[Row, dict[str, Any]]:
+    """Relative distances of the weights after so many steps, likewise; and those of float64."""
+    pack = runtime.pack
+    given = job(case, pack)
+    made = batches(pack, given.kind)
+    references = [Reference(given, pack, t, authors) for t in (torch.float64, torch.float32)]
+    training = runtime.begin(given)
+    for number in range(steps):
+        batch = made[number % len(made)]
+        for one in (training, *references):
+            one.step(batch)
+    exact, single = ({role: m.weights() for role, m in reference.models.items()} for reference in references)
+    ours = {role: tensors(pack.table(model), training.weights(role)) for role, model in given.models.items()}
+    start = {role: tensors(pack.table(model), given.weights[role]) for role, model in given.models.items()}
+    return {
+        "drift": max(distance(ours[role], exact[role]) for role in exact),
+        "drift_float32": max(distance(single[role], exact[role]) for role in exact),
+        "moved": max(distance(start[role], exact[role]) for role in exact),
+    }, exact  # fmt: skip
+
+
+class OrtTraining:
+    """onnxruntime-training's results on the cases of a model, from its own environment.
+
+    Parameters
+    ----------
+    pack
+        Whose models it trains.
+    python
+        Of its environment, or the reason why there is none.
+    """
+
+    def __init__(self, pack: Pack, python: Path | str) -> None:
+        self._pack, self._python = pack, python
+        self._found: dict[str, Any] = {}
+        self._refused: dict[str, str] = {}
+
+    def prepare(self, model: str, wanted: Sequence[Case], steps: int) -> None:
+        """Run the cases of a model there."""
+        if isinstance(self._python, str) or not wanted:
+            self._refused = {case.name: str(self._python) for case in wanted}
+            return
+        say(f"{model}: onnxruntime-training")
+        with tempfile.TemporaryDirectory(prefix="auricle-parity-") as name:
+            folder = Path(name)
+            (folder / "pack.tar.zst").write_bytes(pack_bytes(self._pack))
+            asked = {"pack": str(folder / "pack.tar.zst"), "model": model, "steps": steps}
+            (folder / "asked.json").write_text(json.dumps({**asked, "cases": [case.name for case in wanted]}))
+            done = subprocess.run(
+                [self._python, "-m", "bench.parity_ort", folder / "asked.json", folder], cwd=ROOT, text=True,
+                capture_output=True, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)},
+            )  # fmt: skip
+            if done.returncode != 0:
+                reason = " ".join(done.stderr.strip().splitlines()[-1:])
+                self._refused = {case.name: reason for case in wanted}
+                return
+            self._found = dict(np.load(folder / "results.npz"))
+            self._refused = json.loads((folder / "refused.json").read_text())
+
+    def row(self, case: Case, gradients: dict[str, Any], weights: dict[str, Any], models: dict[str, str]) -> Row:
+        """Its distances in a case, or why there are none."""
+        if case.name in self._refused:
+            return {"ort": self._refused[case.name]}
+        tables = {role: self._pack.table(model) for role, model in models.items()}
+
+        def worst(kind: str, due: dict[str, Any]) -> float:
+            return max(
+                distance(tensors(table, self._found[f"{kind}:{case.name}:{role}"]), due[role])
+                for role, table in tables.items()
+            )
+
+        return {"ort_gradient": worst("gradient", gradients), "ort_drift": worst("weights", weights)}
+
+
+def rows(
+    pack: Pack, models: Sequence[str], steps: int, ort: OrtTraining, known: dict[str, Row], authors: Authors = SHIPPED
+) -> Iterator[Row]:
+    """Every row of the table, those that are known first."""
+    runtime = StepRuntime(pack)
+    for model in models:
+        wanted = [case for case in cases(model) if _key(case, pack, steps) not in known]
+        ort.prepare(model, wanted, steps)
+        for number, case in enumerate(cases(model), 1):
+            key = _key(case, pack, steps)
+            if key in known:
+                yield known[key]
+                continue
+            say(f"{model}: {case.loss}, {case.optimiser} ({number} of {len(cases(model))})")
+            gradient, due = gradient_row(case, runtime, authors)
+            drift, weights = drift_row(case, runtime, steps, authors)
+            models_of = dict(job(case, pack).models)
+            facts = {"key": key, "model": model, "loss": case.loss, "optimiser": case.optimiser, "steps": steps}
+            yield {**facts, **gradient, **drift, **ort.row(case, due, weights, models_of)}
+
+
+def _key(case: Case, pack: Pack, steps: int) -> str:
+    return f"{pack.identity[:16]}; {case.name}; {steps}"
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", help="only these, parted by commas")
+    parser.add_argument("--module", action="append", default=[], help="FILE.py:NAME to compile and compare besides")
+    parser.add_argument("--pack", default="gsc12")
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--rows", type=Path, help="where finished rows are kept")
+    parser.add_argument("--no-ort-training", action="store_true", help="leave onnxruntime-training out")
+    parser.add_argument("--out", type=Path, help="a page to write, such as docs/parity.md")
+    parser.add_argument("--json", action="store_true")
+    return parser.parse_args()
+
+
+def _ort_python(given: argparse.Namespace) -> Path | str:
+    if given.no_ort_training:
+        return "left out"
+    try:
+        return environment("ort-training", say)
+    except NoEnvironment as reason:
+        return str(reason)
+
+
+def run(given: argparse.Namespace) -> list[Row]:
+    """All rows, each kept as soon as it is there."""
+    torch.set_num_threads(1)
+    shipped = load_pack(given.pack)
+    known: dict[str, Row] = {}
+    if given.rows and given.rows.exists():
+        known = {row["key"]: row for row in map(json.loads, given.rows.read_text().splitlines())}
+    python = _ort_python(given)
+    parts = [(shipped, given.models.split(",") if given.models else list(SHIPPED))]
+    authors: Authors = SHIPPED
+    if given.module:
+        from bench.parity_modules import with_modules
+
+        own, authors = with_modules(given.module)
+        parts.append((own, [name for name in own.tables if name not in SHIPPED]))
+    found = []
+    for pack, models in parts:
+        for row in rows(pack, models, given.steps, OrtTraining(pack, python), known, authors):
+            found.append(row)
+            if given.rows and row["key"] not in known:
+                with given.rows.open("a") as file:
+                    print(json.dumps(row), file=file)
+    return found
+
+
+def main() -> int:
+    """Compare and print."""
+    given = arguments()
+    try:
+        found = run(given)
+    except AuricleError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nbench: interrupted.", file=sys.stderr)
+        return 130
+    command = f"python bench/parity.py{f' --steps {given.steps}' if given.steps != 200 else ''} --out docs/parity.md"
+    if given.out:
+        given.out.write_text(page(found, command))
+    print(json.dumps(found) if given.json else text(found))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

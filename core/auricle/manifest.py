@@ -1,0 +1,221 @@
+"""What a pack's manifest says, and the interface that a graph of each kind has.
+
+The graphs of a pack are ordinary ONNX. A step graph takes a batch, hyper-parameters, weights and optimiser state and
+gives losses, new weights and new state; `step_inputs` and `step_outputs` spell the names out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Annotated, Literal
+
+import msgspec
+
+from auricle.messages import Sha256, Short, Token
+from auricle.tensors import Dim, Name, TensorSpec
+
+FORMAT = 2
+LARGEST_PACK = 64 << 20
+"""Most bytes a pack may unpack to."""
+
+PARTS = ("body", "head.weight", "head.bias")
+"""The three tensors that carry a model, or an optimiser's vector, into a graph and out of it."""
+SLOTS: dict[str, tuple[str, ...]] = {"sgd": ("momentum",), "adamw": ("first", "second")}
+"""Optimiser state of the step graphs: so many vectors of the model's size."""
+ROLES: dict[str, tuple[str, ...]] = {
+    "supervised": ("model",), "fixmatch": ("model",), "distill": ("model",), "evaluate": ("model",),
+    "mutual": ("local", "plugin"), "alternating": ("local", "plugin"),
+}  # fmt: skip
+"""The models that a graph of each kind takes; a step graph gives them back changed."""
+TAKEN: dict[str, tuple[str, ...]] = {
+    "supervised": ("x", "target", "weight"),
+    "mutual": ("x", "target", "weight", "alpha", "plugin_ce", "temperature"),
+    "alternating": ("x", "target", "weight", "alpha", "plugin_ce", "temperature"),
+    "fixmatch": ("x", "target", "weight", "weak", "strong", "weight.unlabelled", "threshold", "lambda",
+                 "teacher/body", "teacher/head.weight", "teacher/head.bias"),
+    "distill": ("x", "target", "weight", "means", "valid", "beta"),
+    "evaluate": ("x",),
+}  # fmt: skip
+"""What a graph of each kind takes besides its models, their optimisers' state and hyper-parameters."""
+LOSSES: dict[str, tuple[str, ...]] = {
+    "supervised": ("loss",), "mutual": ("loss.local", "loss.plugin"), "alternating": ("loss.local", "loss.plugin"),
+    "fixmatch": ("loss", "loss.labelled", "loss.unlabelled", "confident"), "distill": ("loss", "loss.means"),
+    "evaluate": ("logits", "features"),
+}  # fmt: skip
+"""What a graph of each kind gives besides changed models and state: scalars, in `evaluate` (B, labels) and (B, H)."""
+SCALARS: dict[str, tuple[str, ...]] = {
+    "sgd": ("rate", "momentum", "decay", "clip"),
+    "adamw": ("rate", "beta1", "beta2", "epsilon", "step", "decay", "l2", "clip"),
+}
+"""Hyper-parameters of each optimiser, float32 scalars `role.name`; `decay` is AdamW's, `l2` the one of Adam."""
+TERMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "drift": (("mu",), ("anchor", "linear")),
+    "freeze": ((), ("keep",)),
+}
+"""Optional terms of a step graph: their scalars `role.name` and their vectors `role.name/part`.
+
+`drift` adds mu (w - anchor) + linear to the gradient: FedProx, FedDyn, SCAFFOLD, FedDC and Ditto are choices of these
+two. `freeze` multiplies every gradient and every change by `keep`, 0 or 1 for each weight.
+"""
+
+_PATH = r"^[a-z0-9_][a-z0-9_.-]*(/[a-z0-9_][a-z0-9_.-]*){0,3}\Z"
+FilePath = Annotated[str, msgspec.Meta(pattern=_PATH, max_length=100)]
+Samples = Annotated[int, msgspec.Meta(ge=1, le=1 << 16)]
+Bands = Annotated[int, msgspec.Meta(ge=1, le=1 << 10)]
+
+
+class Frontend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Parameters of the log-mel front-end; `auricle.speech.features` computes exactly this."""
+
+    window: Samples = 400
+    """Samples of a Hann window."""
+    hop: Samples = 160
+    """Samples between windows."""
+    fft: Samples = 512
+    mels: Bands = 40
+    low_hz: Annotated[float, msgspec.Meta(ge=0)] = 20.0
+    high_hz: Annotated[float, msgspec.Meta(gt=0)] = 7600.0
+    floor: Annotated[float, msgspec.Meta(gt=0)] = 1e-6
+    """Added to the mel energies before the logarithm."""
+    scale: Annotated[float, msgspec.Meta(gt=0)] = 0.25
+    """Log-mels are centred on their own clip's mean and multiplied by this."""
+
+
+class Task(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is recognised, and from what input."""
+
+    labels: Annotated[tuple[Name, ...], msgspec.Meta(min_length=2, max_length=10_000)]
+    sample_rate: Dim = 16_000
+    clip_samples: Dim = 16_000
+    frames: Bands = 100
+    frontend: Frontend = Frontend()
+
+
+class Graph(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One ONNX file and its interface."""
+
+    kind: Literal["supervised", "mutual", "alternating", "fixmatch", "distill", "evaluate"]
+    model: Token
+    """The architecture that is trained or run; in a mutual step the local one."""
+    plugin: Token | None = None
+    optimiser: Literal["sgd", "adamw"] | None = None
+    terms: tuple[Literal["drift", "freeze"], ...] = ()
+    """Optional terms it computes, see `TERMS`."""
+    file: FilePath
+    batch: Dim | None = None
+    """Fixed batch; None: any."""
+    inputs: tuple[Name, ...]
+    outputs: tuple[Name, ...]
+    noise: dict[Name, tuple[Dim, ...]] = {}
+    """Inputs to fill with uniform numbers in [0, 1) at every step: the masks of dropout."""
+    state: dict[Name, tuple[Dim, ...]] = {}
+    """Inputs that carry state from step to step, zeros at the start of a round; output `new/NAME` is the next one."""
+
+
+Content = bytes
+"""What is in a file; inside `FileEntry`, `bytes` is its length."""
+
+
+class FileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A file of the pack."""
+
+    path: FilePath
+    bytes: Annotated[int, msgspec.Meta(ge=0, le=LARGEST_PACK)]
+    sha256: Sha256
+
+    @classmethod
+    def of(cls, path: str, content: Content) -> FileEntry:
+        """The entry of a file with this content."""
+        return cls(path, len(content), hashlib.sha256(content).hexdigest())
+
+
+class Start(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Trained weights to start from, and where they come from."""
+
+    file: FilePath
+    """safetensors, float16 or float32, the model's tensors by name."""
+    data: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+    """What it was trained on."""
+    clips: Annotated[int, msgspec.Meta(ge=1)]
+    speakers: Annotated[int, msgspec.Meta(ge=1)]
+    accuracy: Annotated[float, msgspec.Meta(ge=0, le=1)]
+    """On speakers that were not trained on."""
+    judged_clips: Annotated[int, msgspec.Meta(ge=1)]
+    seed: int = 0
+
+
+class OrtTraining(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """onnxruntime-training artifacts of a model."""
+
+    training: FilePath
+    evaluation: FilePath
+    optimisers: dict[Literal["sgd", "adamw"], FilePath]
+    checkpoint: FilePath
+    batch: Dim
+
+
+class Buffer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Where the weights of one tensor lie in a `.tflite`."""
+
+    tensor: Name
+    offset: Annotated[int, msgspec.Meta(ge=0, le=LARGEST_PACK)]
+    """Byte at which its numbers begin, in the order of the pack's tensor."""
+    scale: Annotated[int, msgspec.Meta(ge=0, le=LARGEST_PACK)] | None = None
+    """Byte of its float32 scales, one for each first-dimension slice; None: the numbers are float32."""
+
+
+class Tflite(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """An inference model for LiteRT whose weights can be replaced in place."""
+
+    model: Token
+    precision: Literal["float32", "int8"]
+    file: FilePath
+    batch: Dim = 1
+    buffers: tuple[Buffer, ...]
+
+
+class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a pack is. The label count of `head.*` tensors is that of `task.labels`."""
+
+    format: Annotated[int, msgspec.Meta(ge=1)]
+    name: Token
+    task: Task
+    plugin: Token
+    architectures: dict[Token, tuple[TensorSpec, ...]]
+    graphs: tuple[Graph, ...]
+    files: tuple[FileEntry, ...]
+    producers: dict[Short, Short]
+    start: dict[Token, Start] = {}
+    """Trained weights by model; without, a run starts from seeded noise."""
+    ort_training: dict[Token, OrtTraining] = {}
+    tflite: tuple[Tflite, ...] = ()
+
+
+def step_inputs(graph: Graph) -> list[str]:
+    """Names of a graph's inputs, in order; those of a step graph begin with its batch."""
+    names = list(TAKEN[graph.kind])
+    for role in ROLES[graph.kind]:
+        if graph.optimiser is not None:
+            names += [f"{role}.{scalar}" for scalar in SCALARS[graph.optimiser]]
+            names += [f"{role}.{scalar}" for term in graph.terms for scalar in TERMS[term][0]]
+        names += [f"{vector}/{part}" for vector in carried(graph, role) for part in PARTS]
+        names += [f"{role}.{vector}/{part}" for term in graph.terms for vector in TERMS[term][1] for part in PARTS]
+    return [*names, *graph.noise, *graph.state]
+
+
+def step_outputs(graph: Graph) -> list[str]:
+    """Names of a graph's outputs, in order: losses first."""
+    names = list(LOSSES[graph.kind])
+    if graph.kind != "evaluate":
+        names += [f"new/{v}/{part}" for role in ROLES[graph.kind] for v in carried(graph, role) for part in PARTS]
+    return [*names, *(f"new/{name}" for name in graph.state)]
+
+
+def carried(graph: Graph, role: str) -> list[str]:
+    """The vectors of one of a graph's models that a step changes: its weights and its optimiser's state."""
+    return [role, *(f"{role}.{slot}" for slot in (SLOTS[graph.optimiser] if graph.optimiser else ()))]
+
+
+def encode_manifest(manifest: Manifest) -> bytes:
+    """The manifest's bytes: sorted keys, two spaces, a final newline; their SHA-256 names the pack."""
+    return msgspec.json.format(msgspec.json.encode(manifest, order="sorted"), indent=2) + b"\n"

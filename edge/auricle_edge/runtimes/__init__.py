@@ -1,0 +1,48 @@
+"""Runtimes behind one interface: what runs a pack's graphs on the device.
+
+`step` (stock onnxruntime) and `ort-training` train and recognise, `tflite` recognises. Each is loaded only when it is
+chosen, so that none of them needs another one's package.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from auricle_edge.runtimes.choice import RUNTIMES, Choice, choose_runtime
+from auricle_edge.runtimes.interface import (
+    EVALUATION_BATCH,
+    InferenceOnly,
+    Job,
+    Runtime,
+    Training,
+    joined_parts,
+    named_parts,
+)
+from auricle_edge.runtimes.measures import accuracy, cross_entropy
+
+if TYPE_CHECKING:
+    from auricle_edge.runtimes.step import StepRuntime
+
+__all__ = [
+    "EVALUATION_BATCH",
+    "RUNTIMES",
+    "Choice",
+    "InferenceOnly",
+    "Job",
+    "Runtime",
+    "StepRuntime",
+    "Training",
+    "accuracy",
+    "choose_runtime",
+    "cross_entropy",
+    "joined_parts",
+    "named_parts",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "StepRuntime":
+        from auricle_edge.runtimes.step import StepRuntime
+
+        return StepRuntime
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

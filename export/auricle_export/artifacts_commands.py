@@ -1,0 +1,65 @@
+"""`auricle export artifacts`: put onnxruntime-training's artifacts into a pack."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import ModuleType
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from auricle.errors import AuricleError, PackError
+from auricle.files import write_durably
+from auricle.pack import Pack, load_pack, pack_bytes
+
+
+def artifacts(
+    pack: str = typer.Argument(..., help="gsc12, gsc35, digits, a folder or a .tar.zst."),
+    out: Path = typer.Option(..., help="The pack to write, a .tar.zst."),
+    models: str = typer.Option("all", help="Models to make them for, parted by commas, or all."),
+    words: str | None = typer.Option(None, help="Make the pack for these words, parted by commas [its own]."),
+    as_json: bool = typer.Option(False, "--json", help="Print a JSON object, nothing else."),
+) -> None:
+    """Add what the runtime ort-training needs (run it where onnxruntime-training is installed; no PyTorch)."""
+    maker = _maker()
+    loaded = load_pack(pack)
+    if words is not None:
+        loaded = loaded.with_labels([word.strip() for word in words.split(",")], loaded.manifest.name)
+    names = _names(loaded, models)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=Console(stderr=True), disable=as_json, transient=True) as bar:
+        task = bar.add_task("differentiating", total=len(names))
+        made: Pack = maker.with_artifacts(
+            loaded, names, lambda model, done, _: bar.update(task, description=model, completed=done)
+        )
+    write_durably(out, pack_bytes(made))
+    if as_json:
+        typer.echo(json.dumps({"identity": made.identity, "path": str(out), "models": names}))
+        return
+    unsigned = "" if loaded.signature is None else ", not signed: auricle export sign"
+    typer.echo(f"{made.manifest.name} {made.identity[:12]} -> {out}, now with {', '.join(names)}{unsigned}")
+
+
+def _maker() -> ModuleType:
+    """The module that needs onnx and onnxruntime-training, loaded only by who makes artifacts."""
+    try:
+        from auricle_export import ort_artifacts
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0].startswith("auricle"):
+            raise
+        raise AuricleError(
+            f'"auricle export artifacts" needs {error.name}, which is not installed: in an environment of its own '
+            'with Python 3.10 or 3.11 on x86_64, pip install "auricle[ort-training]".'
+        ) from error
+    return ort_artifacts
+
+
+def _names(pack: Pack, models: str) -> list[str]:
+    names = list(pack.tables) if models == "all" else [name.strip() for name in models.split(",") if name.strip()]
+    if not names:
+        raise PackError("--models names no model: give some, parted by commas, or all.")
+    for name in names:
+        pack.table(name)
+    return names

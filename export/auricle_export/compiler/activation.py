@@ -1,0 +1,43 @@
+"""ReLU, and how an autograd function is called."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def apply(function: type[torch.autograd.Function], *inputs: Any) -> tuple[Any, ...]:
+    """Call an autograd function; PyTorch types this call as nothing at all."""
+    outputs: tuple[Any, ...] = function.apply(*inputs)  # type: ignore[no-untyped-call]
+    return outputs
+
+
+class Relu(torch.autograd.Function):
+    """max(x, 0), with the gradient where the result is positive."""
+
+    @staticmethod
+    def forward(x: Tensor) -> tuple[Tensor]:
+        return (torch.relu(x),)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+        ctx.save_for_backward(output[0])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Tensor:
+        (y,) = ctx.saved_tensors
+        return grads[0] * (y > 0).to(y.dtype)
+
+
+def relu(x: Tensor, inplace: bool = False) -> Tensor:
+    """`torch.relu`, never in place."""
+    y: Tensor = apply(Relu, x)[0]
+    y._auricle_before_relu = x  # type: ignore[attr-defined]
+    return y
+
+
+def before_relu(y: Tensor) -> Tensor | None:
+    """What a tensor was before `relu` made it; None for any other tensor."""
+    return getattr(y, "_auricle_before_relu", None)

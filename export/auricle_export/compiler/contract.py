@@ -1,0 +1,103 @@
+"""What a module has to be before it is compiled: log-mels in, logits out, for any batch, a linear classifier last."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from auricle_export.compiler.intercept import CompileError, Intercept
+from auricle_export.compiler.place import raised_line
+
+BATCHES = (1, 5)
+"""Batches that a module has to take in eval mode."""
+
+
+class Halt(Exception):  # noqa: N818 - ends the forward pass, no error
+    """The classifier was called: all before it is the body."""
+
+
+def run_module(module: nn.Module, x: Tensor, mode: Intercept) -> Any:
+    """Run a module; what it raises itself becomes a sentence.
+
+    Raises
+    ------
+    CompileError
+        It fails, or calls what cannot be compiled.
+    """
+    try:
+        with mode:
+            return mode.current(module(x))
+    except (CompileError, Halt):
+        raise
+    except Exception as error:  # noqa: BLE001 - a stranger's module may raise anything
+        raise _failed(module, x, error) from error
+
+
+def refuse_other_than_logits(module: nn.Module, output: Any, due: tuple[int, int]) -> None:
+    """CompileError for anything but logits (batch, labels)."""
+    got = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
+    if got != due:
+        raise CompileError(f"{named(module)} gives {got} where logits {due} are due: end it in nn.Linear(..., {due[1]}).")
+
+
+def refuse_fixed_batch(module: nn.Module, labels: int, frames: int, mels: int) -> None:
+    """CompileError, with the line, for a module that works for one batch only, or not in eval mode."""
+    evaluated = copy.deepcopy(module).eval()
+    for batch in BATCHES:
+        x = torch.rand(batch, frames, mels)
+        try:
+            with torch.no_grad():
+                output = evaluated(x)
+        except Exception as error:  # noqa: BLE001 - a stranger's module may raise anything
+            hint = ". A step takes 16 clips, evaluation any number: use x.shape[0] in place of a number of clips"
+            raise _failed(module, x, error, hint) from error
+        refuse_other_than_logits(module, output, (batch, labels))
+
+
+def named(module: nn.Module) -> str:
+    """The beginning of a sentence about a module."""
+    return f"The module {type(module).__name__}"
+
+
+def _failed(module: nn.Module, x: Tensor, error: BaseException, hint: str = "") -> CompileError:
+    what = f"{type(error).__name__}: {str(error).strip().rstrip('.')}"
+    return CompileError(f"{raised_line(error)}{type(module).__name__} fails on log-mels {tuple(x.shape)}: {what}{hint}.")
+
+
+def classifier_of(module: nn.Module, calls: list[tuple[Tensor, Tensor]], output: Tensor) -> str:
+    """Name of the linear layer that makes the logits.
+
+    Parameters
+    ----------
+    calls
+        Weight and result of every linear layer, in the order of their use.
+    output
+        The logits.
+
+    Raises
+    ------
+    CompileError
+        There is none, it has no bias, is frozen, shares its weights, or is not the last.
+    """
+    last = "has to end in an nn.Linear with a bias, applied to (batch, features)"
+    hint = "leave softmax to the loss; a 1x1 convolution followed by a mean is a mean followed by nn.Linear"
+    if not calls or calls[-1][1].shape != output.shape or calls[-1][1].data_ptr() != output.data_ptr():
+        raise CompileError(f"{named(module)} {last}, and nothing after it: {hint}.")
+    weight = calls[-1][0]
+    linear = [(n, part) for n, part in module.named_modules() if isinstance(part, nn.Linear) and part.weight is weight]
+    if not linear:
+        raise CompileError(f"{named(module)} {last}: its last weights belong to no nn.Linear.")
+    name, part = linear[0]
+    if part.bias is None:
+        raise CompileError(f"The classifier {name} has no bias: {named(module)} {last}; use nn.Linear(..., bias=True).")
+    if sum(called is weight for called, _ in calls) > 1:
+        raise CompileError(f"{named(module)} calls its classifier {name} twice: use another nn.Linear before it.")
+    shared = [n for n, p in module.named_parameters(remove_duplicate=False) if p is weight or p is part.bias]
+    if len(shared) > 2:
+        raise CompileError(f"The classifier {name} shares its weights ({', '.join(shared)}): give it its own.")
+    if not (part.weight.requires_grad and part.bias.requires_grad):
+        raise CompileError(f"The classifier {name} is frozen: leave requires_grad=True on it.")
+    return name

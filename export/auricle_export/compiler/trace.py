@@ -1,0 +1,352 @@
+"""One module, run once forward and backward, as a fragment of standard ONNX operators.
+
+The fragment is the module without its classifier: from log-mels and the flat body to features, and from the gradient
+of the features to that of the body. Losses, the classifier and the optimiser are put around it by `stepgraph`, so that
+one trace serves every kind of step and every number of labels.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import onnx
+import torch
+from torch import Tensor, nn
+from torch._decomp import core_aten_decompositions
+from torch.func import functional_call
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from auricle_export.compiler import spatial
+from auricle_export.compiler.contract import (
+    Halt,
+    classifier_of,
+    named,
+    refuse_fixed_batch,
+    refuse_other_than_logits,
+    run_module,
+)
+from auricle_export.compiler.intercept import CompileError, Intercept
+from auricle_export.compiler.place import raised_line
+from auricle_export.compiler.recurrent import translations
+from auricle_export.layers import Bavd
+
+BATCH = 16
+OPSET = 18
+IR_VERSION = 10
+STANDARD = frozenset({"", "ai.onnx"})
+
+
+@dataclass(frozen=True)
+class Net:
+    """A module that can be compiled, and what was found in it."""
+
+    module: nn.Module
+    head: str
+    """Name of the classifier, an `nn.Linear`."""
+    features: int
+    """Width of the classifier's input."""
+    frames: int
+    mels: int
+    tensors: tuple[tuple[str, tuple[int, ...]], ...]
+    """Names and shapes of the body's trained tensors, in the order in which a flat body holds them."""
+    noise: tuple[tuple[int, ...], ...]
+    """Shapes of the dropout masks, in the order of their use."""
+    maps: tuple[tuple[str, tuple[int, ...]], ...]
+    """BAVD layers and the shapes of their maps."""
+    batch: int = BATCH
+
+    @property
+    def body(self) -> int:
+        """Numbers in the flat body."""
+        return sum(torch.Size(shape).numel() for _, shape in self.tensors)
+
+
+@dataclass
+class _Sight:
+    """What is seen while the module runs."""
+
+    features: Tensor | None = None
+    noise: list[tuple[int, ...]] = field(default_factory=list)
+    given: Sequence[Tensor] = ()
+    means: dict[str, Tensor] = field(default_factory=dict)
+
+
+def find_parts(module: nn.Module, labels: int, frames: int = 100, mels: int = 40, batch: int = BATCH) -> Net:
+    """Run a module once and find its classifier, its dropout masks and its BAVD layers.
+
+    Parameters
+    ----------
+    module
+        Takes log-mels (B, frames, mels), gives logits (B, labels).
+    labels
+        How many labels it was made for.
+
+    Raises
+    ------
+    CompileError
+        It fails, gives something else, does not end in an `nn.Linear` with a bias, or calls what cannot be compiled.
+    """
+    module = frozen_statistics(copy.deepcopy(module).train())
+    sight = _Sight()
+    calls: list[tuple[Tensor, Tensor]] = []
+
+    def note(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        result = x @ weight.t() if bias is None else x @ weight.t() + bias
+        calls.append((weight, result))
+        return result
+
+    with _bavd(module, sight, seen=False), torch.no_grad():
+        output = run_module(module, torch.rand(batch, frames, mels), Intercept(_fresh_mask(sight), note))
+    refuse_other_than_logits(module, output, (batch, labels))
+    head = classifier_of(module, calls, output)
+    refuse_fixed_batch(module, labels, frames, mels)
+    width = parameters_of(module, head)[0].shape[1]
+    own = [
+        (n, tuple(p.shape)) for n, p in module.named_parameters() if p.requires_grad and not n.startswith(f"{head}.")
+    ]
+    if any(name.startswith("head.") for name, _ in own):
+        raise CompileError(f'{named(module)} calls another part "head": only its classifier may have that name.')
+    maps = tuple((name, tuple(mean.shape)) for name, mean in sorted(sight.means.items()))
+    return Net(module, head, width, frames, mels, tuple(sorted(own)), tuple(sight.noise), maps, batch)
+
+
+def parameters_of(module: nn.Module, head: str) -> tuple[Tensor, Tensor]:
+    """Weight (labels, features) and bias (labels,) of the classifier."""
+    named = dict(module.named_parameters())
+    return named[f"{head}.weight"], named[f"{head}.bias"]
+
+
+def frozen_statistics(module: nn.Module) -> nn.Module:
+    """Let batch normalisation use its running statistics, which a step does not change; its affine part is trained."""
+    for part in module.modules():
+        if isinstance(part, nn.modules.batchnorm._BatchNorm):
+            part.eval()
+    return module
+
+
+def _fresh_mask(sight: _Sight) -> Any:
+    def drop(x: Tensor, p: float, shape: list[int]) -> Tensor:
+        sight.noise.append(tuple(shape))
+        return x.clone()
+
+    return drop
+
+
+def _given_mask(sight: _Sight) -> Any:
+    count = iter(range(len(sight.given)))
+
+    def drop(x: Tensor, p: float, shape: list[int]) -> Tensor:
+        return x * ((sight.given[next(count)] >= p).to(x.dtype) * (1.0 / (1.0 - p) if p < 1 else 0.0))
+
+    return drop
+
+
+@contextmanager
+def _bavd(module: nn.Module, sight: _Sight, seen: Any, heat: dict[str, Tensor] | None = None) -> Iterator[None]:
+    """Let BAVD layers read their maps from inputs and leave their means in `sight`."""
+    layers = {name: part for name, part in module.named_modules() if isinstance(part, Bavd)}
+
+    def replace(name: str, layer: Bavd) -> None:
+        def traced(h: Tensor) -> Tensor:
+            with torch._C.DisableTorchFunction():  # this is no call of the user's
+                sight.means[name] = layer.mean(h)
+                return h if heat is None else layer.masked(h, heat[name], seen)
+
+        layer.traced = traced
+
+    for name, layer in layers.items():
+        replace(name, layer)
+    try:
+        yield
+    finally:
+        for layer in layers.values():
+            layer.traced = None
+
+
+def train_inputs(net: Net) -> list[str]:
+    """Names of the inputs of a training fragment."""
+    state = [*(f"map.{name}" for name, _ in net.maps), *(["seen"] if net.maps else [])]
+    return ["x", "body", "d_features", *(f"noise.{i}" for i in range(len(net.noise))), *state]
+
+
+def train_outputs(net: Net) -> list[str]:
+    """Names of its outputs."""
+    return ["features", "d_body", *(f"mean.{name}" for name, _ in net.maps)]
+
+
+def trace_training(net: Net) -> onnx.ModelProto:
+    """Export the body's forward and backward pass, for a fixed batch.
+
+    Raises
+    ------
+    CompileError
+        An operator has no place in ONNX's standard set.
+    """
+    buffers = dict(net.module.named_buffers())
+    frozen = {n: p.detach() for n, p in net.module.named_parameters() if not p.requires_grad}
+    head = [torch.zeros_like(tensor) for tensor in parameters_of(net.module, net.head)]
+    constants = {**buffers, **frozen, f"{net.head}.weight": head[0], f"{net.head}.bias": head[1]}
+
+    def forward(named: dict[str, Tensor], x: Tensor, extras: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        noise, rest = extras[: len(net.noise)], extras[len(net.noise) :]
+        sight = _Sight(given=noise)
+
+        def reached(x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+            if weight is head[0]:
+                sight.features = x
+                raise Halt
+
+        heat = {name: value for (name, _), value in zip(net.maps, rest, strict=False)}
+        seen = rest[-1] if rest else None
+        module = net.module
+        with _bavd(module, sight, seen, heat):
+            try:
+                with Intercept(_given_mask(sight), reached):
+                    functional_call(module, {**constants, **named}, (x,))
+            except Halt:
+                pass
+        assert sight.features is not None
+        return sight.features, [sight.means[name] for name, _ in net.maps]
+
+    def run(x: Tensor, body: Tensor, d_features: Tensor, *extras: Tensor) -> tuple[Tensor, ...]:
+        pulled: Any = torch.func.vjp(lambda named: forward(named, x, extras), unpack(net, body), has_aux=True)
+        features, vjp, means = pulled
+        (grads,) = vjp(d_features)
+        return features, torch.cat([grads[name].reshape(-1) for name, _ in net.tensors]), *means
+
+    example = [torch.rand(net.batch, net.frames, net.mels), torch.rand(net.body) * 0.1]
+    example += [torch.rand(net.batch, net.features), *(torch.rand(shape) for shape in net.noise)]
+    example += [*(torch.rand(shape) for _, shape in net.maps), *([torch.ones(1)] if net.maps else [])]
+    table = {**core_aten_decompositions(), **DECOMPOSITIONS}
+    try:
+        graph = make_fx(run, decomposition_table=table)(*example)
+    except CompileError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a stranger's module may raise anything
+        raise CompileError(f"{raised_line(error)}{type(net.module).__name__} cannot be traced: {error}") from error
+    graph.graph.eliminate_dead_code()
+    graph.recompile()
+    graph.eval()
+    return to_onnx(graph, example, train_inputs(net), train_outputs(net))
+
+
+DECOMPOSITIONS: dict[Any, Any] = {
+    torch.ops.aten.slice_backward.default: spatial.slice_backward,
+    torch.ops.aten.select_backward.default: spatial.select_backward,
+}
+
+
+def unpack(net: Net, body: Tensor) -> dict[str, Tensor]:
+    """The named tensors in a flat body."""
+    if not net.tensors:
+        return {}
+    pieces = torch.split(body, [torch.Size(shape).numel() for _, shape in net.tensors])
+    return {name: piece.reshape(shape) for (name, shape), piece in zip(net.tensors, pieces, strict=True)}
+
+
+class _Evaluation(nn.Module):
+    """A module with its weights as inputs."""
+
+    def __init__(self, net: Net) -> None:
+        super().__init__()
+        self.net = net
+        self.inner = copy.deepcopy(net.module).eval()
+
+    def forward(self, x: Tensor, body: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+        named = {f"inner.{k}": v for k, v in unpack(self.net, body).items()}
+        named = {k.removeprefix("inner."): v for k, v in named.items()}
+        named.update({f"{self.net.head}.weight": weight, f"{self.net.head}.bias": bias})
+        found: list[Tensor] = []
+        head = self.inner.get_submodule(self.net.head)
+        hook = head.register_forward_pre_hook(lambda _, given: found.append(given[0]))
+        try:
+            logits = functional_call(self.inner, named, (x,))
+        finally:
+            hook.remove()
+        return logits, found[-1]
+
+
+TRACED_LABELS = 37
+"""Labels while an evaluation graph is made; the dimension becomes symbolic."""
+
+
+def trace_evaluation(net: Net) -> onnx.ModelProto:
+    """Export the whole module in eval mode, for any batch: (x, body, head.weight, head.bias) to logits and features.
+
+    Raises
+    ------
+    CompileError
+        It cannot be exported for any batch.
+    """
+    batch = torch.export.Dim("batch", min=1, max=4096)
+    example = (
+        torch.rand(3, net.frames, net.mels), torch.rand(net.body) * 0.1,
+        torch.rand(TRACED_LABELS, net.features), torch.rand(TRACED_LABELS),
+    )  # fmt: skip
+    names = ["x", *(f"model/{part}" for part in ("body", "head.weight", "head.bias"))]
+    model = to_onnx(
+        _Evaluation(net), example, names, ["logits", "features"], dynamic_shapes=({0: batch}, None, None, None)
+    )
+    for value in [*model.graph.input, *model.graph.output]:
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_value == TRACED_LABELS:
+                dim.dim_param = "labels"
+    if len(model.graph.output[0].type.tensor_type.shape.dim) != 2:
+        raise CompileError(f"{named(net.module)} does not give logits (batch, labels) in eval mode.")
+    return model
+
+
+def to_onnx(
+    module: nn.Module, example: Sequence[Tensor], inputs: Sequence[str], outputs: Sequence[str], **how: Any
+) -> onnx.ModelProto:
+    """`torch.onnx.export` to standard operators only, without names or paths of this machine.
+
+    Raises
+    ------
+    CompileError
+        An operator has no translation, or one outside the standard set.
+    """
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it warns of torchvision, which nothing here uses
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of PyTorch's exporter, about PyTorch's own code
+            program = torch.onnx.export(
+                module, tuple(example), dynamo=True, opset_version=OPSET, verbose=False, input_names=list(inputs),
+                output_names=list(outputs), custom_translation_table=translations(), **how,
+            )  # fmt: skip
+            assert program is not None
+            program.optimize()
+    except torch.onnx.errors.OnnxExporterError as error:
+        where = raised_line(error)
+        raise CompileError(f"{where}An operator of this module cannot be exported: {_reason(error)}") from error
+    return anonymous(program.model_proto)
+
+
+def _reason(error: BaseException) -> str:
+    """The last cause that says something."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return str(error).strip().splitlines()[0]
+
+
+def anonymous(model: onnx.ModelProto, name: str = "fragment") -> onnx.ModelProto:
+    """Keep operators, constants and the interface."""
+    foreign = sorted({node.domain for node in model.graph.node} - STANDARD)
+    if foreign or model.functions:
+        raise CompileError(f"This module needs operators outside ONNX's standard set: {', '.join(foreign)}.")
+    del model.graph.value_info[:]
+    del model.metadata_props[:]
+    for entry in [*model.graph.node, *model.graph.initializer, *model.graph.input, *model.graph.output]:
+        entry.ClearField("metadata_props")
+        entry.ClearField("doc_string")
+    model.graph.ClearField("metadata_props")
+    model.graph.name = name
+    model.ir_version = IR_VERSION
+    model.producer_name, model.producer_version = "auricle", ""
+    return model

@@ -1,0 +1,293 @@
+"""Central training of a pack's models in PyTorch, to give federated runs something to start from."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from auricle.errors import AuricleError, PackError
+from auricle.pack import Pack
+from auricle.speech.augment import Augmenter
+from auricle.speech.features import LogMel
+from auricle.tensors import Flat, TensorTable
+from auricle_export.models import ARCHITECTURES, MELS, Crnn
+from auricle_export.pretrain_settings import Epoch, PretrainSettings, Trained, TrainingInterrupted
+from auricle_export.pretrain_speech import Part, PretrainSpeech, balanced_order, balanced_size
+from auricle_export.pretrain_state import Facts, Note, State, damaged, load_state, save_state, state_file
+
+Modules = Mapping[str, Callable[[int], nn.Module]]
+"""Makes the module of each model for a number of labels."""
+
+DECAY, CLIP = 0.01, 5.0
+"""AdamW's weight decay, and the largest gradient norm."""
+WARMUP = 2.0
+"""Epochs in which the learning rate rises to its height."""
+_JUDGE_BATCH = 256
+
+
+Report = Callable[[Epoch], None]
+Stopped = Callable[[], bool]
+
+
+def own_modules(mels: int = MELS) -> Modules:
+    """The built-in models, for so many mel bands."""
+
+    def make(name: str) -> Callable[[int], nn.Module]:
+        return lambda labels: Crnn(ARCHITECTURES[name], labels, mels)
+
+    return {name: make(name) for name in ARCHITECTURES}
+
+
+def train_model(
+    model: str, pack: Pack, speech: PretrainSpeech, settings: PretrainSettings, folder: Path,
+    *, modules: Modules | None = None, report: Report = lambda _: None, stopped: Stopped = lambda: False,
+) -> Trained:  # fmt: skip
+    """Train one model of a pack from its seeded noise, or go on with a training that was interrupted.
+
+    Every clip is augmented anew in every epoch; each label is heard equally often. The weights of the epoch with the
+    lowest loss on the validation speakers are kept and judged, as float16, on the test speakers.
+
+    Parameters
+    ----------
+    model
+        Name of the model in the pack.
+    pack
+        Its labels must be those of the speech.
+    speech, settings
+        What to train on and how.
+    folder
+        Where `MODEL.safetensors` keeps the state after every epoch.
+    modules
+        Makes models that are not built in, or are to be made in another way.
+    report
+        Called after every epoch.
+    stopped
+        Asked before every batch.
+
+    Raises
+    ------
+    TrainingInterrupted
+        `stopped` said so.
+    PackError
+        There is no such model, or its module has other tensors than the pack says.
+    SettingsError, StorageError
+        The folder holds the state of another training, or cannot be written.
+    AuricleError
+        A loss or a weight is not finite.
+    """
+    module = _module(model, pack, modules or {})
+    with _threads(settings.threads):
+        training = _Training(model, module, pack, speech, settings)
+        training.resume(folder)
+        while not training.over:
+            report(training.run_epoch(folder, stopped))
+        return training.result()
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _module(model: str, pack: Pack, modules: Modules) -> nn.Module:
+    table = pack.table(model)
+    known = {**own_modules(pack.manifest.task.frontend.mels), **modules}
+    if model not in known:
+        raise PackError(
+            f"There is no PyTorch module for {model}: name its file, as in --model my_models.py:Net, or leave the "
+            "model out of --models."
+        )
+    module = known[model](len(pack.labels))
+    found = {name: tuple(tensor.shape) for name, tensor in tensors_of(module, table).items()}
+    named = {spec.name: tuple(spec.shape) for spec in table.specs}
+    other = sorted(name for name in {*found, *named} if found.get(name) != named.get(name))
+    if other:
+        raise PackError(
+            f"The module of {model} and the pack {pack.manifest.name} differ in the tensor {other[0]}: rebuild the "
+            "pack from this module."
+        )
+    return module
+
+
+def tensors_of(module: nn.Module, table: TensorTable) -> dict[str, nn.Parameter]:
+    """A module's trained tensors by the names that a pack's table has for them: the classifier's are `head.*` there."""
+    body = {spec.name for spec in table.specs[:-2]}
+    trained = {name: tensor for name, tensor in module.named_parameters() if tensor.requires_grad}
+    rest = [name for name in trained if name not in body]
+    alike = {name.rpartition(".")[0] for name in rest}
+    if len(alike) == 1 and {name.rpartition(".")[2] for name in rest} == {"weight", "bias"}:
+        return {(name if name in body else f"head.{name.rpartition('.')[2]}"): t for name, t in trained.items()}
+    return trained
+
+
+class _Training:
+    """One model's training: the module, its optimiser and how far it came."""
+
+    def __init__(
+        self, model: str, module: nn.Module, pack: Pack, speech: PretrainSpeech, settings: PretrainSettings
+    ) -> None:
+        self.model, self.speech, self.settings = model, speech, settings
+        self.table = pack.table(model)
+        self.device = settings.torch_device
+        self.module = module.to(self.device)
+        self.tensors = tensors_of(self.module, self.table)
+        self._write(self.table.initial(settings.seed))
+        self.optimiser = torch.optim.AdamW(list(self.tensors.values()), settings.rate, weight_decay=DECAY)
+        self.frontend = LogMel(pack.manifest.task)
+        self.augmenter = Augmenter(self.frontend, speech.noise)
+        self.best = self._parameters()
+        self.note = Note(facts=self._facts(pack))
+
+    def _facts(self, pack: Pack) -> Facts:
+        s = self.settings
+        shapes = ",".join(f"{spec.name}{spec.shape}{spec.bound}{spec.centre}" for spec in self.table.specs)
+        return {
+            "model": self.model, "tensors": shapes, "speech": self.speech.digest, "epochs": s.epochs,
+            "patience": s.patience, "batch": s.batch, "rate": s.rate, "seed": s.seed,
+            "front-end": msgspec.json.encode(pack.manifest.task.frontend).decode(),
+        }  # fmt: skip
+
+    def resume(self, folder: Path) -> None:
+        """Take up the state in a folder, when there is one."""
+        path = folder / state_file(self.model)
+        state = load_state(path, self.note.facts)
+        if state is None:
+            return
+        try:
+            self.module.load_state_dict(state.group("model"))
+            self.optimiser.load_state_dict(
+                {
+                    "state": {i: state.group(f"optimiser/{name}") for i, name in enumerate(self.best)},
+                    "param_groups": self.optimiser.state_dict()["param_groups"],
+                }
+            )
+            self.best = {name: state.group("best")[name].to(self.device) for name in self.best}
+        except (RuntimeError, KeyError, ValueError) as error:
+            raise damaged(path) from error
+        self.note = state.note
+
+    @property
+    def over(self) -> bool:
+        """All epochs are done, or none has been better for as many as patience allows."""
+        done = self.note.epoch
+        return done >= self.settings.epochs or (done - self.note.best_epoch >= self.settings.patience)
+
+    def run_epoch(self, folder: Path, stopped: Stopped) -> Epoch:
+        """Train one epoch, judge it on the validation speakers and keep its state."""
+        began, number = time.monotonic(), self.note.epoch + 1
+        loss = self._train(number, stopped)
+        accuracy, judged = self.judge(self.speech.validation)
+        better = judged < self.note.best_loss  # a few hundred clips' loss is less noisy than their accuracy
+        if better:
+            self.best = self._parameters()
+        best = {"best_epoch": number, "best_accuracy": accuracy, "best_loss": judged} if better else {}
+        seconds = self.note.seconds + time.monotonic() - began
+        self.note = msgspec.structs.replace(self.note, epoch=number, seconds=seconds, **best)
+        save_state(folder / state_file(self.model), self._state())
+        return Epoch(self.model, number, self.settings.epochs, loss, accuracy, judged, self.note.best_epoch, seconds)
+
+    def _train(self, number: int, stopped: Stopped) -> float:
+        self.module.train()
+        for part in self.module.modules():
+            if isinstance(part, nn.modules.batchnorm._BatchNorm):
+                part.eval()  # a pack's graphs have it frozen
+        total, seen = 0.0, 0
+        batches = -(-balanced_size(self.speech.train.targets) // self.settings.batch)
+        with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
+            torch.manual_seed(self.settings.seed * 1_000_003 + number)  # dropout
+            for place, (x, y) in enumerate(self._batches(number)):
+                if stopped():
+                    raise TrainingInterrupted("The training was interrupted.")
+                self._set_rate(number - 1 + place / batches)
+                loss = nn.functional.cross_entropy(self.module(x.to(self.device)), y.to(self.device))
+                self.optimiser.zero_grad()
+                torch.autograd.backward(loss)
+                nn.utils.clip_grad_norm_(self.tensors.values(), CLIP)
+                self.optimiser.step()
+                total, seen = total + float(loss.detach()) * len(y), seen + len(y)
+        if not math.isfinite(total) or not all(torch.isfinite(p).all() for p in self.tensors.values()):
+            raise AuricleError(f"The loss of {self.model} is not finite in epoch {number}: lower --rate.")
+        return total / seen
+
+    def _set_rate(self, epochs: float) -> None:
+        """Rise in a straight line for `WARMUP` epochs, and all along half a cosine down."""
+        fall = 0.5 * (1 + math.cos(math.pi * epochs / self.settings.epochs))
+        for group in self.optimiser.param_groups:
+            group["lr"] = self.settings.rate * fall * min(1.0, (epochs + 0.1) / WARMUP)
+
+    def _batches(self, number: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Augmented batches (B, T, mels) with their targets (B,); the next one is made while one is trained on."""
+        rng = np.random.default_rng([self.settings.seed, 6, number])
+        order, size = balanced_order(self.speech.train.targets, rng), self.settings.batch
+        train = self.speech.train
+
+        def draw(start: int) -> tuple[Tensor, Tensor]:
+            chosen = order[start : start + size]
+            x = self.augmenter(train.energies[chosen], rng)
+            return torch.from_numpy(x), torch.from_numpy(train.targets[chosen])
+
+        with ThreadPoolExecutor(1, "augment") as worker:
+            coming = worker.submit(draw, 0)
+            for start in range(size, len(order) + size, size):
+                ready = coming.result()
+                if start < len(order):
+                    coming = worker.submit(draw, start)
+                yield ready
+
+    def judge(self, part: Part) -> tuple[float, float]:
+        """Accuracy and mean cross-entropy on some speakers' clips, as they were recorded."""
+        self.module.eval()
+        right, loss = 0, 0.0
+        with torch.no_grad():
+            for start in range(0, len(part), _JUDGE_BATCH):
+                x = torch.from_numpy(self.frontend.finish(part.energies[start : start + _JUDGE_BATCH]))
+                y = torch.from_numpy(part.targets[start : start + _JUDGE_BATCH]).to(self.device)
+                logits = self.module(x.to(self.device))
+                right += int((logits.argmax(dim=1) == y).sum())
+                loss += float(nn.functional.cross_entropy(logits, y, reduction="sum"))
+        return right / len(part), loss / len(part)
+
+    def result(self) -> Trained:
+        """The best epoch's weights as float16, and what these score on the test speakers."""
+        flat = np.concatenate([self.best[spec.name].cpu().numpy().ravel() for spec in self.table.specs])
+        with np.errstate(over="ignore"):
+            weights: Flat = flat.astype(np.float16).astype(np.float32)
+        if not np.isfinite(weights).all():
+            raise AuricleError(f"A weight of {self.model} does not fit a float16: lower --rate.")
+        self._write(weights)
+        accuracy, _ = self.judge(self.speech.test)
+        note = self.note
+        return Trained(
+            weights, accuracy, len(self.speech.test), note.epoch, note.best_epoch, note.best_accuracy, note.seconds
+        )
+
+    def _parameters(self) -> dict[str, Tensor]:
+        return {name: tensor.detach().clone() for name, tensor in self.tensors.items()}
+
+    def _write(self, flat: Flat) -> None:
+        """Put a flat vector (P,) into the module."""
+        with torch.no_grad():
+            for spec in self.table.specs:
+                self.tensors[spec.name].copy_(torch.from_numpy(self.table.tensor(flat, spec.name).copy()))
+
+    def _state(self) -> State:
+        tensors = {f"model/{name}": tensor for name, tensor in self.module.state_dict().items()}
+        tensors.update({f"best/{name}": tensor for name, tensor in self.best.items()})
+        for name, parameter in self.tensors.items():
+            slots = self.optimiser.state[parameter]
+            tensors.update({f"optimiser/{name}/{slot}": tensor for slot, tensor in slots.items()})
+        return State(self.note, tensors)

@@ -1,0 +1,78 @@
+"""Trained weights in a pack: put in, taken out, carried from one pack to another."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping
+
+import msgspec
+
+from auricle.errors import PackError
+from auricle.manifest import FileEntry, Start
+from auricle.pack import Pack
+from auricle.start import start_file
+from auricle_export.pretrain_settings import Trained
+from auricle_export.pretrain_speech import PretrainSpeech
+from auricle_export.pretrain_state import state_file
+
+
+def start_of(trained: Trained, model: str, speech: PretrainSpeech, seed: int) -> Start:
+    """What a manifest says of a trained model."""
+    return Start(
+        file=f"weights/{state_file(model)}", data=speech.what, clips=len(speech.train), speakers=speech.train.speakers,
+        accuracy=round(trained.accuracy, 4), judged_clips=trained.judged_clips, seed=seed,
+    )  # fmt: skip
+
+
+def with_trained(pack: Pack, trained: Mapping[str, Trained], speech: PretrainSpeech, seed: int) -> Pack:
+    """The pack with these models' weights as float16 safetensors; others that it had to start from stay.
+
+    A `.tflite` of one of these models holds the weights from before and is left out, and so is a signature: make both
+    again.
+
+    Raises
+    ------
+    PackError
+        The pack is for other words than the speech, or two models would share a file.
+    """
+    if pack.labels != speech.labels:
+        raise PackError(f"The pack {pack.manifest.name} is for other words than those that were trained.")
+    pack = _without_tflite(pack, trained)
+    starts, files = dict(pack.manifest.start), dict(pack.files)
+    for model, result in trained.items():
+        starts[model] = start_of(result, model, speech, seed)
+        files[starts[model].file] = start_file(pack.table(model), result.weights)
+    if len({start.file for start in starts.values()}) != len(starts):
+        raise PackError("Two models of this pack have names that make the same file name: rename one.")
+    return _with_starts(pack, starts, files)
+
+
+def without_start(pack: Pack) -> Pack:
+    """The pack without weights to start from: what `auricle export build` makes, and makes the same every time."""
+    gone = {start.file for start in pack.manifest.start.values()}
+    return _with_starts(pack, {}, {path: data for path, data in pack.files.items() if path not in gone})
+
+
+def with_start_of(pack: Pack, other: Pack) -> Pack:
+    """The pack with another one's weights to start from: those of models that are the same, for the same words."""
+    if pack.labels != other.labels:
+        return pack
+    same = {
+        model: start
+        for model, start in other.manifest.start.items()
+        if model in pack.tables and pack.tables[model].specs == other.tables[model].specs
+    }
+    bare = without_start(pack)
+    return _with_starts(bare, same, {**bare.files, **{start.file: other.files[start.file] for start in same.values()}})
+
+
+def _without_tflite(pack: Pack, models: Collection[str]) -> Pack:
+    kept = tuple(entry for entry in pack.manifest.tflite if entry.model not in models)
+    gone = {entry.file for entry in pack.manifest.tflite} - {entry.file for entry in kept}
+    entries = tuple(entry for entry in pack.manifest.files if entry.path not in gone)
+    return Pack(msgspec.structs.replace(pack.manifest, tflite=kept, files=entries), pack.files)
+
+
+def _with_starts(pack: Pack, starts: Mapping[str, Start], files: Mapping[str, bytes]) -> Pack:
+    entries = [FileEntry(path, len(data), hashlib.sha256(data).hexdigest()) for path, data in sorted(files.items())]
+    return Pack(msgspec.structs.replace(pack.manifest, start=dict(starts), files=tuple(entries)), files)

@@ -1,0 +1,90 @@
+"""What a central training is told, and what it tells."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+
+import torch
+
+from auricle.errors import AuricleError, SettingsError, nearest
+from auricle.tensors import Flat
+
+_DEVICES = ("auto", "cpu", "cuda")
+
+
+class TrainingInterrupted(AuricleError):  # noqa: N818 - not an error: somebody asked for it
+    """The training was asked to stop; what its last whole epoch gave is kept."""
+
+    exit_code = 130
+
+
+@dataclass(frozen=True)
+class PretrainSettings:
+    """How models are trained."""
+
+    epochs: int = 40
+    patience: int = 10
+    """Epochs without a lower loss on the validation speakers after which a training stops."""
+    batch: int = 64
+    rate: float = 3e-3
+    """Highest learning rate; it falls to 0 over the epochs, as half a cosine."""
+    seed: int = 0
+    device: str = "auto"
+    threads: int = field(default_factory=lambda: max(1, (os.cpu_count() or 1) - 1))
+    """PyTorch's threads; augmentation has one of its own besides."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be trained with."""
+        for name, value in (
+            ("epochs", self.epochs),
+            ("patience", self.patience),
+            ("batch", self.batch),
+            ("threads", self.threads),
+        ):
+            if value < 1:
+                raise SettingsError(f"--{name} is {value}: it has to be at least 1.")
+        if not 0 < self.rate <= 1 or self.seed < 0:
+            raise SettingsError("--rate has to be above 0 and at most 1, --seed 0 or more.")
+        if self.device not in _DEVICES:
+            raise SettingsError(f'There is no device "{self.device}"; {nearest(self.device, _DEVICES)}')
+        if self.device == "cuda" and not torch.cuda.is_available():
+            raise SettingsError("PyTorch finds no CUDA GPU here: take --device cpu, or auto.")
+
+    @property
+    def torch_device(self) -> torch.device:
+        """Where to train: a GPU when there is one and it is allowed."""
+        gpu = self.device == "cuda" or (self.device == "auto" and torch.cuda.is_available())
+        return torch.device("cuda" if gpu else "cpu")
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """A finished epoch, for whoever watches."""
+
+    model: str
+    number: int
+    epochs: int
+    loss: float
+    validation_accuracy: float
+    validation_loss: float
+    best_epoch: int
+    seconds: float
+    """Of this model's training so far."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A trained model."""
+
+    weights: Flat
+    """(P,) in the order of the pack's table, rounded to what a float16 holds."""
+    accuracy: float
+    """Of these rounded weights, on the test speakers."""
+    judged_clips: int
+    epochs: int
+    """Epochs trained."""
+    best_epoch: int
+    """The one whose weights these are."""
+    validation_accuracy: float
+    seconds: float

@@ -1,0 +1,148 @@
+"""A whole central training: speech, every model in turn, and the pack with their weights."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from auricle.errors import PackError, SettingsError, nearest
+from auricle.pack import Pack
+from auricle_export.pretrain import Modules, Stopped, train_model
+from auricle_export.pretrain_pack import with_trained, without_start
+from auricle_export.pretrain_settings import Epoch, PretrainSettings, Trained, TrainingInterrupted
+from auricle_export.pretrain_speech import PretrainSpeech, describe_speech, prepare_speech, read_speech
+from auricle_export.pretrain_state import state_file
+
+
+@dataclass(frozen=True)
+class PretrainTask:
+    """What to train on what."""
+
+    data: str
+    """`synthetic`, or a Speech Commands folder."""
+    folder: Path
+    """Keeps an interrupted training."""
+    words: str | None = None
+    """As `select_words` takes it; the pack's without."""
+    models: tuple[str, ...] | None = None
+    """Models of the pack; all without."""
+    speakers: int = 80
+    """Voices of synthetic speech."""
+    takes: int = 8
+    """Of each word by each voice."""
+    settings: PretrainSettings = field(default_factory=PretrainSettings)
+
+
+@dataclass(frozen=True, eq=False)
+class Pretrained:
+    """What came of it."""
+
+    pack: Pack
+    trained: Mapping[str, Trained]
+    speech: PretrainSpeech
+
+
+class Watch:
+    """Told how a training goes on; this one is silent."""
+
+    def step(self, what: str, done: int, total: int) -> None:
+        """Some of the speech is read."""
+
+    def begin(self, model: str, weights: int, all_weights: int) -> None:
+        """The training of a model begins; `all_weights` are those of all models together."""
+
+    def epoch(self, epoch: Epoch) -> None:
+        """An epoch is done."""
+
+    def trained(self, model: str, result: Trained, speech: PretrainSpeech) -> None:
+        """A model is done."""
+
+
+def models_of(names: Sequence[str] | None, pack: Pack) -> tuple[str, ...]:
+    """The models to train, each once; PackError with a hint for one that the pack does not have."""
+    chosen = tuple(pack.tables) if names is None else tuple(dict.fromkeys(names))
+    for name in chosen:
+        if name not in pack.tables:
+            raise PackError(f'The pack {pack.manifest.name} has no model "{name}": {nearest(name, pack.tables)}')
+    return chosen
+
+
+def author_modules(sources: Sequence[str]) -> Modules:
+    """Modules of a model author, each `FILE.py:NAME`, under the names that `auricle export build` gives them.
+
+    Raises
+    ------
+    CompileError
+        There is no such file or name, or the file fails.
+    """
+    from auricle_export.author import load_module
+    from auricle_export.build import model_name
+
+    return {model_name(source): load_module(source) for source in sources}
+
+
+def pretrain_pack(
+    pack: Pack, task: PretrainTask, *, modules: Modules | None = None, watch: Watch | None = None,
+    stopped: Stopped = lambda: False,
+) -> Pretrained:  # fmt: skip
+    """Train models of a pack and put their weights into it.
+
+    Parameters
+    ----------
+    pack
+        Its models are trained; where the words are others, they are made for these.
+    task
+        What to train on and how.
+    modules
+        Makes the PyTorch modules of models that are not built in.
+    watch
+        Told how it goes.
+    stopped
+        Asked all the time; once it says so, the training ends and can go on later from the same folder.
+
+    Raises
+    ------
+    TrainingInterrupted
+        `stopped` said so.
+    AuricleError
+        Data, settings, state or pack are not as they have to be, in a sentence.
+    """
+    watch = watch or Watch()
+    chosen = models_of(task.models, pack)
+
+    def step(what: str, done: int, total: int) -> None:
+        if stopped():
+            raise TrainingInterrupted("The training was interrupted.")
+        watch.step(what, done, total)
+
+    seed = task.settings.seed
+    words = task.words or ",".join(pack.labels)
+    audio = read_speech(task.data, words, speakers=task.speakers, takes=task.takes, seed=seed, progress=step)
+    length = pack.manifest.task.clip_samples
+    if audio.audio.shape[1] != length:
+        raise SettingsError(
+            f"The pack {pack.manifest.name} takes clips of {length} samples; here speech is read in clips of "
+            f"{audio.audio.shape[1]}."
+        )
+    target = pack if pack.labels == audio.labels else without_start(pack).with_labels(audio.labels)
+    what = describe_speech(task.data, len(audio.labels))
+    speech = prepare_speech(audio, target.manifest.task, what, seed, step)
+    del audio
+    trained = {}
+    for model in chosen:
+        watch.begin(model, target.table(model).size, sum(target.table(name).size for name in chosen))
+        trained[model] = train_model(
+            model, target, speech, task.settings, task.folder, modules=modules, report=watch.epoch, stopped=stopped
+        )
+        watch.trained(model, trained[model], speech)
+    return Pretrained(with_trained(target, trained, speech, seed), trained, speech)
+
+
+def remove_state(folder: Path, models: Sequence[str]) -> None:
+    """Remove what a finished training kept, and its folder when nothing else is in it."""
+    for model in models:
+        (folder / state_file(model)).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        folder.rmdir()

@@ -1,0 +1,169 @@
+"""A TensorFlow Lite model while it is being made: tensors, operators, constants and the pack's weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auricle.tensors import TensorSpec, TensorTable
+from auricle.tflite_weights import is_quantised
+
+Shape = tuple[int, ...]
+Options = tuple[str, dict[str, Any]]
+_NUMBERS = {"f": ("float32", "<f4"), "i": ("int32", "<i4"), "u": ("int32", "<i4"), "b": ("bool", "|b1")}
+
+
+@dataclass
+class DraftTensor:
+    """A tensor: its number type, where its constant lies (0: none), and the pack tensor it is, if it is one."""
+
+    shape: Shape
+    dtype: str = "float32"
+    buffer: int = 0
+    name: str = ""
+    channels: int = 0
+    """int8 weights: number of scales, one a first-dimension slice."""
+
+
+@dataclass
+class DraftOperator:
+    """One operator; -1 among the inputs is an absent optional one."""
+
+    code: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    options: Options | None = None
+
+
+@dataclass
+class Draft:
+    """What the translation writes into.
+
+    Parameters
+    ----------
+    table
+        The model's tensors.
+    precision
+        `float32` or `int8`: how its weights are kept.
+    """
+
+    table: TensorTable
+    precision: str
+    tensors: list[DraftTensor] = field(default_factory=list)
+    operators: list[DraftOperator] = field(default_factory=list)
+    constants: list[bytes] = field(default_factory=lambda: [b""])
+    stored: dict[str, int] = field(default_factory=dict)
+    """Buffer of each pack tensor."""
+
+    def __post_init__(self) -> None:
+        self._known: dict[tuple[str, Shape, bytes], int] = {}
+        self._weights: dict[tuple[str, Shape], int] = {}
+
+    def tensor(self, shape: Sequence[int], name: str = "") -> int:
+        """A tensor of that shape that an operator, or the caller of the model, will fill."""
+        self.tensors.append(DraftTensor(tuple(int(d) for d in shape), name=name))
+        return len(self.tensors) - 1
+
+    def shape(self, tensor: int) -> Shape:
+        """Its shape."""
+        return self.tensors[tensor].shape
+
+    def constant(self, values: NDArray[Any] | Sequence[int]) -> int:
+        """A constant: float32 for numbers, int32 for integers, bool; the same values are kept once."""
+        array = np.asarray(values)
+        dtype, kind = _NUMBERS[array.dtype.kind]
+        array = np.ascontiguousarray(array, kind).reshape(array.shape)
+        key = (dtype, array.shape, array.tobytes())
+        if key not in self._known:
+            self.constants.append(key[2])
+            self.tensors.append(DraftTensor(array.shape, dtype, len(self.constants) - 1))
+            self._known[key] = len(self.tensors) - 1
+        return self._known[key]
+
+    def add(self, code: str, inputs: Sequence[int], shape: Sequence[int], options: str = "", /, **fields: Any) -> int:
+        """An operator with one output of that shape; returns the output."""
+        return self.add_many(code, inputs, [shape], options, **fields)[0]
+
+    def add_many(
+        self, code: str, inputs: Sequence[int], shapes: Sequence[Sequence[int]], options: str = "", /, **fields: Any
+    ) -> list[int]:
+        """An operator with several outputs; returns them."""
+        outputs = [self.tensor(shape) for shape in shapes]
+        kept = (options, fields) if options else None
+        self.operators.append(DraftOperator(code, tuple(inputs), tuple(outputs), kept))
+        return outputs
+
+    def reshape(self, tensor: int, shape: Sequence[int]) -> int:
+        """The same numbers in another shape."""
+        wanted = tuple(int(d) for d in shape)
+        if self.shape(tensor) == wanted:
+            return tensor
+        return self.add("RESHAPE", [tensor, self.constant(np.array(wanted, np.int32))], wanted)
+
+    def transpose(self, tensor: int, order: Sequence[int]) -> int:
+        """Axis j of the result is axis `order[j]`.
+
+        Axes of size 1 are left out and neighbours that stay together are one axis: kernels are fast up to three axes,
+        and moving axes of size 1 only costs a reshape.
+        """
+        shape = self.shape(tensor)
+        moved = tuple(shape[axis] for axis in order)
+        runs: list[list[int]] = []
+        for axis in (axis for axis in order if shape[axis] != 1):
+            between = shape[runs[-1][-1] + 1 : axis] if runs and runs[-1][-1] < axis else (0,)
+            if runs and math.prod(between) == 1:
+                runs[-1].append(axis)
+            else:
+                runs.append([axis])
+        if len(runs) <= 1:
+            return self.reshape(tensor, moved)
+        before = sorted(runs)
+        places = np.array([before.index(run) for run in runs], np.int32)
+        sizes = [math.prod(shape[axis] for axis in run) for run in before]
+        packed = self.reshape(tensor, sizes)
+        flipped = self.add("TRANSPOSE", [packed, self.constant(places)], [sizes[place] for place in places])
+        return self.reshape(flipped, moved)
+
+    def weight(self, spec: TensorSpec, shape: Shape) -> int:
+        """A pack tensor in its own order, seen as that shape; int8 ones are made float32 again first."""
+        key = (spec.name, shape)
+        if key not in self._weights:
+            self._weights[key] = self._quantised(spec, shape) if self._as_int8(spec) else self._stored(spec, shape)
+        return self._weights[key]
+
+    def _as_int8(self, spec: TensorSpec) -> bool:
+        return self.precision == "int8" and is_quantised(spec)
+
+    def _stored(self, spec: TensorSpec, shape: Shape, dtype: str = "float32", channels: int = 0) -> int:
+        if spec.name not in self.stored:
+            self.constants.append(bytes(spec.size * (1 if dtype == "int8" else 4)))
+            self.stored[spec.name] = len(self.constants) - 1
+        self.tensors.append(DraftTensor(shape, dtype, self.stored[spec.name], spec.name, channels))
+        return len(self.tensors) - 1
+
+    def _quantised(self, spec: TensorSpec, shape: Shape) -> int:
+        first = next((t for (name, _), t in self._weights.items() if name == spec.name), None)
+        if first is not None:
+            return self.reshape(first, shape)
+        fits = shape[0] == spec.shape[0]
+        packed = self._stored(spec, shape if fits else spec.shape, "int8", spec.shape[0])
+        return self.reshape(self.add("DEQUANTIZE", [packed], self.shape(packed)), shape)
+
+    def pruned(self, outputs: Sequence[int]) -> list[DraftOperator]:
+        """The operators that the outputs need, in order."""
+        needed, kept = set(outputs), []
+        for operator in reversed(self.operators):
+            if needed.intersection(operator.outputs):
+                needed.update(operator.inputs)
+                kept.append(operator)
+        return kept[::-1]
+
+
+def size(shape: Shape) -> int:
+    """Numbers in a tensor of that shape."""
+    return math.prod(shape)

@@ -1,0 +1,123 @@
+"""From a pack's evaluation graph to a `.tflite`, and into the pack."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from auricle.errors import PackError
+from auricle.manifest import Buffer, FileEntry, Tflite
+from auricle.pack import Pack
+from auricle.start import start_weights
+from auricle.tensors import Flat
+from auricle.tflite_weights import with_weights
+from auricle_export.tflite.draft import Draft
+from auricle_export.tflite.flatbuffer import write
+from auricle_export.tflite.table import translate
+from auricle_export.tflite.trace import OUTPUT, trace
+from auricle_export.tflite.translation import Live, Translation
+
+Precision = Literal["float32", "int8"]
+PRECISIONS: tuple[Precision, ...] = ("float32", "int8")
+
+
+def tflite_model(
+    pack: Pack, model: str, precision: Precision = "float32", batch: int = 1
+) -> tuple[bytes, tuple[Buffer, ...]]:
+    """Translate a model of a pack; its weights are zeros until `with_weights` puts some in.
+
+    Parameters
+    ----------
+    pack
+        With an evaluation graph for the model.
+    model
+        Its name.
+    precision
+        `float32`, or `int8` weights that are made float32 again when the model is loaded.
+    batch
+        Samples at a time.
+
+    Returns
+    -------
+    tuple
+        The file, and where in it each tensor of the model lies.
+
+    Raises
+    ------
+    PackError
+        The pack has no such graph, or the graph has an operator without translation.
+    """
+    table, task = pack.table(model), pack.manifest.task
+    traced = trace(pack, pack.graph("evaluate", model), batch)
+    draft = Draft(table, precision)
+    shape = (batch, task.frames, task.frontend.mels)
+    x = draft.tensor(shape, "x")
+    translation = Translation(traced, draft, Live(x, shape, (0, 1, 2)))
+    translate(translation)
+    for spec in table.specs:
+        draft.weight(spec, spec.shape)
+    logits = translation.realise(translation.value(OUTPUT))
+    draft.tensors[logits].name = OUTPUT
+    return write(draft, [x], [logits])
+
+
+def with_tflite(
+    pack: Pack,
+    models: Sequence[str],
+    precisions: Sequence[Precision] = PRECISIONS,
+    weights: Mapping[str, Flat] | None = None,
+    batch: int = 1,
+) -> Pack:
+    """The pack with a `.tflite` of each model in each precision, in place of those it had.
+
+    Parameters
+    ----------
+    pack
+        The pack to add to.
+    models
+        Names of its models.
+    precisions
+        Which kinds of file.
+    weights
+        Weights (P,) to put in, by model; where there are none, what a run of the pack starts from.
+    batch
+        Samples at a time.
+
+    Raises
+    ------
+    PackError
+        A model cannot be translated, or weights are not its.
+    """
+    for model in models:
+        for precision in precisions:
+            content, buffers = tflite_model(pack, model, precision, batch)
+            name = f"tflite/{model}.{precision}.tflite"
+            entry = Tflite(model=model, precision=precision, file=name, batch=batch, buffers=buffers)
+            pack = _with_file(pack, entry, content)
+            flat = (weights or {}).get(model)
+            filled = with_weights(pack, entry, flat if flat is not None else starting(pack, model))
+            pack = _with_file(pack, entry, filled)
+    return pack
+
+
+def starting(pack: Pack, model: str) -> Flat:
+    """The weights (P,) that a run of the pack starts from: its trained ones, or those of seed 0."""
+    return start_weights(pack, model) if model in pack.manifest.start else pack.table(model).initial(seed=0)
+
+
+def _with_file(pack: Pack, entry: Tflite, content: bytes) -> Pack:
+    files = {**pack.files, entry.file: content}
+    listed = [file for file in pack.manifest.files if file.path != entry.file]
+    listed.append(FileEntry(path=entry.file, bytes=len(content), sha256=hashlib.sha256(content).hexdigest()))
+    others = [t for t in pack.manifest.tflite if (t.model, t.precision) != (entry.model, entry.precision)]
+    if any(t.file == entry.file for t in others):
+        raise PackError(f"The pack {pack.manifest.name} has a file {entry.file} for another model.")
+    manifest = msgspec.structs.replace(
+        pack.manifest,
+        files=tuple(sorted(listed, key=lambda file: file.path)),
+        tflite=tuple(sorted((*others, entry), key=lambda t: (t.model, t.precision))),
+    )
+    return Pack(manifest, files)

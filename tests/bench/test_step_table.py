@@ -1,0 +1,61 @@
+"""Statistics of the step benchmark, on numbers whose answer is known."""
+
+from __future__ import annotations
+
+import pytest
+from bench.step_table import Series, ratio, report, table
+
+
+def _series(*rounds: list[float]) -> Series:
+    series = Series()
+    for seconds in rounds:
+        half = [second / 2 for second in seconds]
+        series.add({"seconds": seconds, "cpu": half, "memory": {"peak": 3}})
+    return series
+
+
+def test_a_series_counts_every_step() -> None:
+    facts = _series([1.0, 2.0, 3.0], [4.0, 5.0]).facts()
+
+    assert facts["seconds"] == 3.0
+    assert facts["cpu_seconds"] == 1.5
+    assert facts["busy"] == 0.5
+    assert facts["p10"] < 2 < 4 < facts["p90"]
+
+
+def test_a_ratio_compares_steps_of_the_same_round() -> None:
+    """The machine is three times slower in the second round: each ratio is 2 all the same, and one is 4."""
+    fast, slow = [[1.0, 1.0], [3.0, 3.0], [1.0, 1.0]], [[2.0, 2.0], [6.0, 6.0], [4.0, 4.0]]
+
+    assert ratio(slow, fast) == {"median": 2.0, "least": 2.0, "most": 4.0}
+
+
+def test_a_ratio_needs_the_same_rounds() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        ratio([[1.0]], [[1.0], [1.0]])
+
+
+def test_columns_are_as_wide_as_what_is_in_them() -> None:
+    assert table(("", "ms"), [("long name", "1"), ("b", "20.5")]).splitlines() == [
+        "             ms", "long name     1", "b          20.5",
+    ]  # fmt: skip
+
+
+def test_a_peer_that_does_not_run_has_a_row_and_a_reason() -> None:
+    facts = {
+        **_series([1.0, 2.0]).facts(), "share_of_peak": 0.5, "with": "onnxruntime",
+        "bytes": {"peak": 70e6, "pss": 50e6, "imported": 40e6, "install": 140e6},
+    }  # fmt: skip
+    result = {
+        "batch": 16, "labels": 35, "optimiser": "sgd", "rounds": 1, "steps": 2, "load": [0, 0, 0],
+        "peak": {"numpy 512": 1e11},
+        "scenarios": {"s": {"title": "CRNN-Lite", "flops": 1e6, "compared": 5, "apart": 0.0, "peers": {
+            "ours, bare": facts, "torch.compile": {"failed": "no C++ compiler"}}}},
+    }  # fmt: skip
+
+    lines = report(result).splitlines()
+
+    assert any(line.split()[:4] == ["torch.compile", "-", "-", "-"] for line in lines)
+    assert "  torch.compile: no C++ compiler" in lines
+    assert any("Other programs held the core" in line for line in lines)
+    assert any(line.startswith("ours, bare  1500.000") and " 50 % " in line for line in lines)

@@ -1,0 +1,632 @@
+"""Graphs are judged from their bytes: what is sound passes, everything else is refused by name."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
+from tests.core import tiny_pack
+from tests.core.tiny_pack import EVALUATE, STEP, model, value
+
+from auricle.errors import PackError
+from auricle.graph_check import LARGEST_TOTAL, CheckedModel, check_foreign_graph, check_graph
+from auricle.layout_shapes import RULES
+from auricle.manifest import Graph, step_inputs, step_outputs
+from auricle.onnx_reader import read_model
+from auricle.onnx_wire import MOST_FIELDS
+from auricle.pack import SHIPPED, load_pack
+
+ort = pytest.importorskip("onnxruntime", reason="shapes are compared with those of onnxruntime")
+
+
+def _check(changed: onnx.ModelProto | bytes, file: str = EVALUATE) -> None:
+    data = changed if isinstance(changed, bytes) else changed.SerializeToString()
+    pack = tiny_pack.pack({file: data})
+    check_graph(pack, next(graph for graph in pack.manifest.graphs if graph.file == file))
+
+
+def _evaluation(change: Callable[[onnx.ModelProto], Any]) -> onnx.ModelProto:
+    built = tiny_pack.evaluation()
+    change(built)
+    return built
+
+
+def test_the_graphs_of_a_sound_pack_pass() -> None:
+    pack = tiny_pack.pack()
+    for graph in pack.manifest.graphs:
+        ort.InferenceSession(pack.files[graph.file])
+        check_graph(pack, graph)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_shipped_graph_passes_in_a_moment(name: str) -> None:
+    pack = load_pack(name)
+    began = time.perf_counter()
+
+    for graph in pack.manifest.graphs:
+        check_graph(pack, graph)
+
+    assert time.perf_counter() - began < 30
+
+
+CASES: list[tuple[str, list[Any], dict[str, Any], int]] = [
+    ("Relu", [(2, 3)], {}, 1),
+    ("Gelu", [(2, 3)], {}, 1),
+    ("Softmax", [(2, 3)], {"axis": 1}, 1),
+    ("Cast", [(2, 3)], {"to": TensorProto.INT32}, 1),
+    ("Clip", [(2, 3), np.float32(0), np.float32(1)], {}, 1),
+    ("LayerNormalization", [(2, 3, 4), (3, 4), (3, 4)], {"axis": 1}, 3),
+    ("BatchNormalization", [(2, 3, 4), (3,), (3,), (3,), (3,)], {}, 1),
+    ("InstanceNormalization", [(2, 3, 4), (3,), (3,)], {}, 1),
+    ("Dropout", [(2, 3)], {}, 2),
+    ("Add", [(4, 1, 3), (5, 1)], {}, 1),
+    ("Max", [(4, 1), (3,), ()], {}, 1),
+    ("Greater", [(4, 1), (3,)], {}, 1),
+    ("Where", [np.array([True, False]), (3, 1), (2,)], {}, 1),
+    ("ReduceSum", [(2, 3, 4), np.array([0, -1])], {}, 1),
+    ("ReduceSum", [(2, 3, 4)], {"keepdims": 0}, 1),
+    ("ReduceLogSumExp", [(2, 3, 4), np.array([1])], {"keepdims": 0}, 1),
+    ("ReduceL2", [(2, 3), np.array([1])], {}, 1),
+    ("ArgMax", [(2, 3)], {"axis": -1}, 1),
+    ("ArgMax", [(2, 3)], {"axis": 0, "keepdims": 0}, 1),
+    ("TopK", [(2, 6), np.array([4])], {"axis": 1}, 2),
+    ("CumSum", [(2, 3), np.array(1)], {}, 1),
+    ("MatMul", [(5, 1, 2, 3), (4, 3, 6)], {}, 1),
+    ("MatMul", [(3,), (3, 6)], {}, 1),
+    ("MatMul", [(2, 3), (3,)], {}, 1),
+    ("MatMul", [(3,), (3,)], {}, 1),
+    ("Gemm", [(3, 2), (4, 3), (4,)], {"transA": 1, "transB": 1}, 1),
+    ("Einsum", [(2, 3, 4), (2, 4, 5)], {"equation": "bij, bjk -> bik"}, 1),
+    ("Einsum", [(2, 3)], {"equation": "ij->j"}, 1),
+    ("Col2Im", [(1, 12, 6), np.array([4, 3]), np.array([2, 2])], {}, 1),
+    ("Conv", [(2, 4, 9), (6, 4, 3), (6,)], {"pads": [1, 1], "strides": [2]}, 1),
+    ("Conv", [(2, 4, 9, 8), (4, 1, 3, 2)], {"group": 4, "dilations": [2, 1], "strides": [1, 2]}, 1),
+    ("Conv", [(1, 2, 7), (2, 2, 3)], {"auto_pad": "SAME_UPPER", "strides": [2]}, 1),
+    ("Conv", [(1, 2, 7), (2, 2, 3)], {"auto_pad": "VALID"}, 1),
+    ("ConvTranspose", [(1, 2, 5), (2, 3, 4)], {"strides": [2], "pads": [1, 0], "output_padding": [1]}, 1),
+    ("ConvTranspose", [(1, 4, 5, 3), (4, 3, 2, 2)], {"group": 2, "strides": [2, 1]}, 1),
+    ("MaxPool", [(2, 3, 9)], {"kernel_shape": [2], "strides": [2]}, 1),
+    ("MaxPool", [(2, 3, 9)], {"kernel_shape": [2], "strides": [2], "ceil_mode": 1}, 2),
+    ("AveragePool", [(2, 3, 9, 8)], {"kernel_shape": [3, 2], "pads": [1, 0, 1, 1]}, 1),
+    ("GlobalAveragePool", [(2, 3, 9, 8)], {}, 1),
+    ("GRU", [(7, 2, 3), (1, 15, 3), (1, 15, 5)], {"hidden_size": 5}, 2),
+    ("GRU", [(7, 2, 3), (2, 15, 3), (2, 15, 5)], {"hidden_size": 5, "direction": "bidirectional"}, 2),
+    ("LSTM", [(7, 2, 3), (1, 20, 3), (1, 20, 5)], {"hidden_size": 5}, 3),
+    ("RNN", [(7, 2, 3), (1, 5, 3), (1, 5, 5)], {"hidden_size": 5}, 2),
+    ("Reshape", [(2, 3, 4), np.array([0, -1])], {}, 1),
+    ("Reshape", [(1, 1), np.array([], np.int64)], {}, 1),
+    ("Flatten", [(2, 3, 4)], {"axis": 2}, 1),
+    ("Flatten", [(2, 3, 4)], {"axis": -1}, 1),
+    ("Transpose", [(2, 3, 4)], {"perm": [2, 0, 1]}, 1),
+    ("Transpose", [(2, 3, 4)], {}, 1),
+    ("Squeeze", [(1, 3, 1)], {}, 1),
+    ("Squeeze", [(1, 3, 1), np.array([-1])], {}, 1),
+    ("Unsqueeze", [(3,), np.array([0, -1])], {}, 1),
+    ("Concat", [(2, 3), (2, 5)], {"axis": -1}, 1),
+    ("Split", [(7, 2)], {"num_outputs": 3}, 3),
+    ("Split", [(7, 2), np.array([1, 6])], {}, 2),
+    ("Slice", [(9, 4), np.array([1]), np.array([8]), np.array([0]), np.array([3])], {}, 1),
+    ("Slice", [(9, 4), np.array([-1]), np.array([-100]), np.array([0]), np.array([-2])], {}, 1),
+    ("Slice", [(9, 4), np.array([2, -3]), np.array([2**62, -1])], {}, 1),
+    ("Slice", [(9, 4), np.array([5]), np.array([2])], {}, 1),
+    ("Gather", [(5, 4), np.array([[0, 1, 2]])], {"axis": 1}, 1),
+    ("GatherElements", [(5, 4), np.array([[0, 1]])], {"axis": 1}, 1),
+    ("GatherND", [(5, 4, 3), np.array([[0, 1], [2, 3]])], {}, 1),
+    ("ScatterND", [(5, 4), np.array([[0], [2]]), (2, 4)], {}, 1),
+    ("ScatterElements", [(5, 4), np.array([[0, 1]]), (1, 2)], {"axis": 1}, 1),
+    ("Pad", [(2, 3), np.array([1, 0, 0, 4])], {}, 1),
+    ("Pad", [(2, 3), np.array([-1, 4]), np.float32(0), np.array([0])], {}, 1),
+    ("Expand", [(3, 1), np.array([2, 1, 6])], {}, 1),
+    ("Tile", [(3, 1), np.array([2, 6])], {}, 1),
+    ("Shape", [(3, 1, 4)], {}, 1),
+    ("Shape", [(3, 1, 4)], {"start": 1, "end": -1}, 1),
+    ("Size", [(3, 1, 4)], {}, 1),
+    ("ConstantOfShape", [np.array([3, 0, 2])], {}, 1),
+    ("Range", [np.array(2), np.array(9), np.array(3)], {}, 1),
+    ("Range", [np.array(9), np.array(2), np.array(-2)], {}, 1),
+    ("OneHot", [np.array([1, 2]), np.array(5), np.array([0, 1], np.float32)], {"axis": 0}, 1),
+    ("EyeLike", [(3, 4)], {}, 1),
+    ("Trilu", [(3, 4)], {}, 1),
+    ("DepthToSpace", [(1, 8, 2, 3)], {"blocksize": 2}, 1),
+    ("SpaceToDepth", [(1, 2, 4, 6)], {"blocksize": 2}, 1),
+]
+
+
+def _single(operator: str, given: list[Any], attributes: dict[str, Any], outputs: int) -> onnx.ModelProto:
+    """One operator: shapes become inputs, arrays become constants."""
+    names = [f"i{i}" for i in range(len(given))]
+    inputs = [(name, list(shape)) for name, shape in zip(names, given, strict=True) if isinstance(shape, tuple)]
+    held = {name: array for name, array in zip(names, given, strict=True) if not isinstance(array, tuple)}
+    made = [f"o{i}" for i in range(outputs)]
+    built = model([helper.make_node(operator, names, made, **attributes)], inputs, [], held)
+    built.opset_import[0].version = 20
+    built.graph.output.extend(helper.make_empty_tensor_value_info(name) for name in made)
+    return built
+
+
+def _followed(built: onnx.ModelProto) -> dict[str, tuple[int, ...]]:
+    bare = onnx.ModelProto()
+    bare.CopyFrom(built)
+    del bare.graph.output[:]
+    read = read_model(bare.SerializeToString(), "It")
+    checked = CheckedModel(read, "It")
+    shapes = {tensor.name: tensor.array.shape for tensor in read.initialisers}
+    shapes |= {value.name: tuple(d for d in value.dims or () if isinstance(d, int)) for value in read.inputs}
+    checked.follow(shapes)
+    return shapes
+
+
+@pytest.mark.parametrize(
+    ("operator", "given", "attributes", "outputs"), CASES, ids=lambda v: v if isinstance(v, str) else ""
+)
+def test_a_shape_is_the_one_that_onnxruntime_makes(
+    operator: str, given: list[Any], attributes: dict[str, Any], outputs: int
+) -> None:
+    built = _single(operator, given, attributes, outputs)
+    session = ort.InferenceSession(onnx.shape_inference.infer_shapes(built).SerializeToString())
+    feeds = {f"i{i}": np.ones(shape, np.float32) for i, shape in enumerate(given) if isinstance(shape, tuple)}
+
+    made = session.run(None, feeds)
+
+    shapes = _followed(built)
+    assert [shapes[f"o{i}"] for i in range(outputs)] == [np.shape(array) for array in made]
+
+
+def test_every_allowed_operator_is_one_of_the_standard() -> None:
+    standard = {schema.name for schema in onnx.defs.get_all_schemas() if schema.domain == ""}
+    assert set(RULES) <= standard
+    assert not {"If", "Loop", "Scan", "RandomUniform", "RandomNormalLike", "NonZero", "StringConcat"} & set(RULES)
+
+
+def test_a_size_that_is_computed_from_shapes_is_followed() -> None:
+    """What exporters write for a reshape by a symbolic dimension."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Gather", ["shape", "zero"], ["rows"]),
+        helper.make_node("Unsqueeze", ["rows", "zero1"], ["rows1"]),
+        helper.make_node("Mul", ["rows1", "three"], ["many"]),
+        helper.make_node("Concat", ["rows1", "many", "rest"], ["wanted"], axis=0),
+        helper.make_node("Expand", ["y", "wanted"], ["z"]),
+    ]
+    held = {"zero": np.array(0), "zero1": np.array([0]), "three": np.array([3]), "rest": np.array([1])}
+
+    shapes = _followed(model(nodes, [("x", [4, 2]), ("y", [1])], [], held))
+
+    assert shapes["z"] == (4, 12, 1)
+
+
+def _constant_of_shape(*shape: int) -> list[onnx.NodeProto]:
+    return [
+        helper.make_node("Constant", [], ["big"], value_ints=shape),
+        helper.make_node("ConstantOfShape", ["big"], ["huge"]),
+    ]
+
+
+def _doubling(times: int) -> list[onnx.NodeProto]:
+    names = ["x", *(f"d{i}" for i in range(times))]
+    return [helper.make_node("Concat", [a, a], [b], axis=0) for a, b in itertools.pairwise(names)]
+
+
+LARGE: dict[str, list[onnx.NodeProto]] = {
+    "ConstantOfShape": _constant_of_shape(50_000, 50_000),
+    "ConstantOfShape of an axis that nothing fills": _constant_of_shape(0, 1 << 40),
+    "ConstantOfShape of a negative axis": _constant_of_shape(-5, -5),
+    "Expand": [
+        helper.make_node("Constant", [], ["big"], value_ints=[1 << 32, 64, 5, 3]),
+        helper.make_node("Expand", ["x", "big"], ["huge"]),
+    ],
+    "Tile": [
+        helper.make_node("Constant", [], ["big"], value_ints=[1 << 30, 1, 1]),
+        helper.make_node("Tile", ["x", "big"], ["huge"]),
+    ],
+    "Pad": [
+        helper.make_node("Constant", [], ["big"], value_ints=[0, 0, 0, 1 << 40, 0, 0]),
+        helper.make_node("Pad", ["x", "big"], ["huge"]),
+    ],
+    "Range": [
+        helper.make_node("Constant", [], ["a"], value_int=0),
+        helper.make_node("Constant", [], ["b"], value_int=1 << 60),
+        helper.make_node("Constant", [], ["c"], value_int=1),
+        helper.make_node("Range", ["a", "b", "c"], ["huge"]),
+    ],
+    "doubling": _doubling(40),
+    "an outer product": [
+        helper.make_node("Constant", [], ["a"], value_ints=[1 << 20, 1]),
+        helper.make_node("Constant", [], ["b"], value_ints=[1, 1 << 20]),
+        helper.make_node("ConstantOfShape", ["a"], ["column"]),
+        helper.make_node("ConstantOfShape", ["b"], ["row"]),
+        helper.make_node("MatMul", ["column", "row"], ["huge"]),
+    ],
+    "a broadcast": [
+        helper.make_node("Constant", [], ["a"], value_ints=[1 << 20, 1]),
+        helper.make_node("Constant", [], ["b"], value_ints=[1, 1 << 20]),
+        helper.make_node("ConstantOfShape", ["a"], ["column"]),
+        helper.make_node("ConstantOfShape", ["b"], ["row"]),
+        helper.make_node("Add", ["column", "row"], ["huge"]),
+    ],
+    "padding of a pool": [
+        helper.make_node("MaxPool", ["x"], ["huge"], kernel_shape=[1], pads=[1 << 40, 1 << 40]),
+    ],
+    "the columns of a convolution": [
+        helper.make_node("Constant", [], ["a"], value_ints=[1, 5, 1 << 16]),
+        helper.make_node("ConstantOfShape", ["a"], ["kernel"]),
+        helper.make_node("Conv", ["x", "kernel"], ["huge"], pads=[1 << 16, 1 << 16]),
+    ],
+    "OneHot": [
+        helper.make_node("Cast", ["x"], ["indices"], to=TensorProto.INT64),
+        helper.make_node("Constant", [], ["depth"], value_int=1 << 40),
+        helper.make_node("Constant", [], ["values"], value_floats=[0.0, 1.0]),
+        helper.make_node("OneHot", ["indices", "depth", "values"], ["huge"]),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", LARGE)
+def test_a_tensor_too_large_for_a_board_is_refused_wherever_it_arises(how: str) -> None:
+    with pytest.raises(PackError, match=rf"The graph {EVALUATE} of the pack tiny is refused: .*(numbers|dimension)"):
+        _check(_evaluation(lambda built: built.graph.node.extend(LARGE[how])))
+
+
+def test_many_large_tensors_are_refused_together() -> None:
+    nodes = [helper.make_node("Constant", [], ["shape"], value_ints=[1 << 26])]
+    nodes += [helper.make_node("ConstantOfShape", ["shape"], [f"large{i}"]) for i in range(40)]
+
+    with pytest.raises(PackError, match=f"more than {LARGEST_TOTAL} numbers together"):
+        _check(_evaluation(lambda built: built.graph.node.extend(nodes)))
+
+
+def _initialiser(**changes: Any) -> Callable[[onnx.ModelProto], Any]:
+    """Adds a float32 constant of two numbers, changed."""
+
+    def change(built: onnx.ModelProto) -> None:
+        tensor = numpy_helper.from_array(np.array([1, 2], np.float32), "extra")
+        for name, content in changes.items():
+            if isinstance(content, (list, tuple)):
+                tensor.ClearField(name)
+                getattr(tensor, name).extend(content)
+            else:
+                setattr(tensor, name, content)
+        built.graph.initializer.append(tensor)
+
+    return change
+
+
+def _numbers(*numbers: float) -> Callable[[onnx.ModelProto], Any]:
+    return _initialiser(raw_data=np.array(numbers, np.float32).tobytes(), dims=[len(numbers)])
+
+
+def _node(*arguments: Any, **attributes: Any) -> Callable[[onnx.ModelProto], Any]:
+    return lambda built: built.graph.node.append(helper.make_node(*arguments, **attributes))
+
+
+def _subgraph(built: onnx.ModelProto) -> None:
+    branch = helper.make_graph([], "branch", [], [value("logits", None)])
+    built.graph.node.append(helper.make_node("If", ["one"], ["either"], then_branch=branch, else_branch=branch))
+
+
+def _function(built: onnx.ModelProto) -> None:
+    built.functions.append(helper.make_function("mine", "f", ["a"], ["b"], [], [helper.make_opsetid("", 18)]))
+
+
+def _external(built: onnx.ModelProto) -> None:
+    tensor = numpy_helper.from_array(np.zeros(4, np.float32), "extra")
+    onnx.external_data_helper.set_external_data(tensor, "/etc/passwd")
+    built.graph.initializer.append(tensor)
+
+
+def _location(built: onnx.ModelProto) -> None:
+    _initialiser(data_location=TensorProto.EXTERNAL)(built)
+
+
+def _sparse(built: onnx.ModelProto) -> None:
+    values = numpy_helper.from_array(np.ones(1, np.float32), "extra")
+    indices = numpy_helper.from_array(np.zeros(1, np.int64), "where")
+    built.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [1 << 40]))
+
+
+def _claimed(built: onnx.ModelProto) -> None:
+    built.graph.value_info.append(value("mean", [1 << 40]))
+
+
+def _cycle(built: onnx.ModelProto) -> None:
+    built.graph.node.append(helper.make_node("Add", ["x", "b"], ["a"]))
+    built.graph.node.append(helper.make_node("Relu", ["a"], ["b"]))
+
+
+def _unsorted(built: onnx.ModelProto) -> None:
+    built.graph.node.append(built.graph.node[0])
+    del built.graph.node[0]
+
+
+def _attribute_type(built: onnx.ModelProto) -> None:
+    built.graph.node[0].attribute[0].type = onnx.AttributeProto.FLOAT
+
+
+def _set(name: str, content: Any) -> Callable[[onnx.ModelProto], Any]:
+    return lambda built: setattr(built, name, content)
+
+
+def _opset(version: int, domain: str = "") -> Callable[[onnx.ModelProto], Any]:
+    def change(built: onnx.ModelProto) -> None:
+        built.opset_import[0].version, built.opset_import[0].domain = version, domain
+
+    return change
+
+
+def _input_shape(index: int, *shape: Any, kind: int = TensorProto.FLOAT) -> Callable[[onnx.ModelProto], Any]:
+    return lambda built: built.graph.input[index].CopyFrom(value(built.graph.input[index].name, list(shape), kind))
+
+
+UNSOUND: dict[str, tuple[Callable[[onnx.ModelProto], Any], str]] = {
+    "custom domain": (_node("Evil", ["x"], ["y"], domain="com.example"), "'Evil' is of the domain 'com.example'"),
+    "contrib domain": (_node("Gelu", ["x"], ["y"], domain="com.microsoft"), "only operators of the ONNX standard"),
+    "not an operator": (_node("Evil", ["x"], ["y"]), "'Evil' is not one that a pack's graph may use"),
+    "random": (_node("RandomNormalLike", ["x"], ["y"]), "is not one that a pack's graph may use"),
+    "depends on the data": (_node("NonZero", ["x"], ["y"]), "is not one that a pack's graph may use"),
+    "size by data": (_node("Tile", ["x", "x"], ["y"]), "depends on input 1, which is no constant"),
+    "control characters in a name": (_node("Ev\x1b[31mil", ["x"], ["y"]), r"'Ev\\x1b\[31mil'"),
+    "function": (_function, "defines functions of its own"),
+    "overload": (lambda built: setattr(built.graph.node[0], "overload", "f"), "calls a function"),
+    "training": (lambda built: built.training_info.add(), "field 20 that a pack's graph may not have"),
+    "subgraph": (_subgraph, "holds a graph inside the graph"),
+    "external data": (_external, "keeps its numbers outside the file"),
+    "external location": (_location, "keeps its numbers outside the file"),
+    "sparse": (_sparse, "sparse initialisers"),
+    "NaN": (_numbers(1, np.nan), "'extra' holds NaN"),
+    "one NaN": (_numbers(np.nan), "'extra' holds NaN"),
+    "infinities": (_numbers(1, np.inf), "'extra' holds infinite numbers"),
+    "NaN in an attribute": (_node("Elu", ["x"], ["y"], alpha=float("nan")), "attribute 'alpha' of a node"),
+    "NaN in a Constant": (_node("Constant", [], ["y"], value_floats=[0.0, float("nan")]), "holds NaN"),
+    "10 GB tensor claimed": (_initialiser(dims=[50_000, 50_000]), "claims 2500000000 numbers; at most"),
+    "dims that overflow": (_initialiser(dims=[1 << 32, 1 << 32, 0]), "claims 0 numbers but holds 8"),
+    "dims and data": (_initialiser(dims=[3]), "claims 3 numbers but holds 8 bytes"),
+    "data twice": (_initialiser(float_data=[1.0, 2.0]), "holds its numbers twice"),
+    "negative dims": (_initialiser(dims=[-1, -2]), "negative one"),
+    "rank": (_initialiser(dims=[1] * 9), "more than 8 dimensions"),
+    "text": (_initialiser(data_type=TensorProto.STRING), "an element type that a pack's graph may not have"),
+    "complex": (_initialiser(data_type=TensorProto.COMPLEX64), "an element type that a pack's graph may not have"),
+    "no element type": (_initialiser(data_type=0), "an element type that a pack's graph may not have"),
+    "large shape of a value": (_claimed, "'mean' claims a shape of more than"),
+    "cycle": (_cycle, "it is cyclic: 'b' depends on itself"),
+    "self": (_node("Add", ["y", "x"], ["y"]), "it is cyclic: 'y'"),
+    "unsorted": (_unsorted, "takes 'mean' before it is made"),
+    "undefined": (_node("Add", ["nothing", "x"], ["y"]), "takes 'nothing', which nothing makes"),
+    "name twice": (_node("Relu", ["x"], ["logits"]), "defines 'logits' twice"),
+    "constant over input": (lambda built: setattr(built.graph.initializer[0], "name", "x"), "defines 'x' twice"),
+    "input twice": (lambda built: built.graph.input.append(built.graph.input[0]), "defines 'x' twice"),
+    "no outputs": (_node("Relu", ["x"], []), "gives nothing"),
+    "more outputs": (_node("MatMul", ["mean", "mix"], ["p", "q"]), "more outputs than such a one has"),
+    "attribute type": (_attribute_type, "has no type or two values"),
+    "attribute twice": (
+        lambda built: built.graph.node[0].attribute.append(built.graph.node[0].attribute[0]), "'keepdims' twice",
+    ),
+    "IR 11": (_set("ir_version", 11), "IR version 11"),
+    "IR 3": (_set("ir_version", 3), "IR version 3"),
+    "opset 22": (_opset(22), "opset 22"),
+    "opset 11": (_opset(11), "opset 11"),
+    "no opset": (_opset(18, "com.example"), "opset 0"),
+    "opset twice": (lambda built: built.opset_import.append(built.opset_import[0]), "operator set '' twice"),
+    "more inputs": (lambda built: built.graph.input.append(value("more", [1])), "'more' for one"),
+    "fewer inputs": (lambda built: built.graph.input.pop(), "which nothing makes"),
+    "fewer outputs": (lambda built: built.graph.output.pop(), "does not give the outputs"),
+    "other body": (_input_shape(1, 7), r"its input 'model/body' is \(7,\), which the pack's tables do not say"),
+    "10 GB input": (_input_shape(1, 2_500_000_000), "claims a shape of more than"),
+    "batch for labels": (_input_shape(2, "batch", 2), "'model/head.weight' is"),
+    "fixed batch": (_input_shape(0, 64, 5, 3), "fixed batch where the manifest says any"),
+    "integers": (_input_shape(0, "batch", 5, 3, kind=TensorProto.INT64), "not a float32 tensor of 3 dimensions"),
+    "other rank": (_input_shape(0, "batch", 15), "not a float32 tensor of 3 dimensions"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", UNSOUND)
+def test_an_unsound_graph_is_refused_by_name(what: str) -> None:
+    change, sentence = UNSOUND[what]
+    with pytest.raises(PackError, match=sentence) as caught:
+        _check(_evaluation(change))
+    assert str(caught.value).startswith(f"The graph {EVALUATE} of the pack tiny is refused: ")
+    assert str(caught.value).isprintable()
+
+
+def test_an_output_of_another_shape_is_refused() -> None:
+    built = tiny_pack.step()
+    next(node for node in built.graph.node if node.output[0] == "loss").attribute[0].i = 1
+
+    with pytest.raises(PackError, match=r"its output 'loss' is \(1,\) and not float32 of \(\)"):
+        _check(built, STEP)
+
+
+def test_one_infinity_is_a_limit_and_allowed() -> None:
+    _check(_evaluation(_numbers(-np.inf)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "numbers"),
+    [("int64", [-(2**63), 2**63 - 1]), ("int32", [-1, 5]), ("bool", [True, False]), ("float16", [0.5, -2]),
+     ("float64", [0.5, 1e300]), ("uint64", [0, 2**64 - 1]), ("uint8", [0, 255]), ("int8", [-128, 127]),
+     ("float32", [0.5, 1e38])],
+)  # fmt: skip
+@pytest.mark.parametrize("raw", [True, False])
+def test_constants_of_every_kind_are_read_as_onnx_reads_them(kind: str, numbers: list[Any], raw: bool) -> None:
+    array = np.array([numbers], kind)
+    element = helper.np_dtype_to_tensor_dtype(array.dtype)
+    tensor = helper.make_tensor("extra", element, array.shape, array.tobytes() if raw else numbers, raw=raw)
+    built = _evaluation(lambda built: built.graph.initializer.append(tensor))
+
+    read = read_model(built.SerializeToString(), "It").initialisers[-1]
+
+    assert read.array.dtype == array.dtype
+    np.testing.assert_array_equal(read.array, numpy_helper.to_array(tensor))
+
+
+@pytest.mark.parametrize("raw", [True, False])
+def test_an_empty_constant_is_read(raw: bool) -> None:
+    tensor = helper.make_tensor("extra", TensorProto.FLOAT, [2, 0], b"" if raw else [], raw=raw)
+    built = _evaluation(lambda built: built.graph.initializer.append(tensor))
+
+    assert read_model(built.SerializeToString(), "It").initialisers[-1].array.shape == (2, 0)
+
+
+def _field(number: int, payload: bytes) -> bytes:
+    return _varint(number << 3 | 2) + _varint(len(payload)) + payload
+
+
+def _varint(number: int) -> bytes:
+    parts = []
+    while number > 127:
+        parts.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*parts, number])
+
+
+def _model(*fields: bytes, graph: bytes = b"") -> bytes:
+    return b"\x08\x0a" + _field(8, b"\x10\x12") + b"".join(fields) + _field(7, graph)
+
+
+BYTES: dict[str, tuple[bytes, str]] = {
+    "nothing": (b"", "has no graph"),
+    "text": (b"hello, I am a model", "is refused"),
+    "cut short": (tiny_pack.evaluation().SerializeToString()[:-3], "cut short"),
+    "length of 2 GB": (b"\x08\x0a" + b"\x3a" + _varint(1 << 31), "cut short"),
+    "length of 2^63": (b"\x08\x0a" + b"\x3a" + _varint(1 << 63), "cut short"),
+    "varint without end": (b"\x08" + b"\xff" * 50, "longer than 64 bits"),
+    "varint of 65 bits": (b"\x08" + b"\xff" * 9 + b"\x03", "longer than 64 bits"),
+    "group": (b"\x0b\x0c", "field 1 of its model|wire type 3"),
+    "unknown group": (b"\x08\x0a\x1b\x1c", "wire type 3"),
+    "unknown field": (_model(b"\xf8\x07\x01"), "a field 127 that"),
+    "field 0": (_model(b"\x00\x01"), "a field 0 that"),
+    "graph twice": (_model(_field(7, b"")), "field 7 twice"),
+    "version as text": (_field(1, b"10"), "has the wrong type"),
+    "name not UTF-8": (_model(graph=_field(1, _field(4, b"\xff\xfe"))), "not UTF-8"),
+    "long name": (_model(graph=_field(1, _field(1, b"a" * 5000))), "longer than 1000 bytes"),
+    "nameless tensor": (_model(graph=_field(5, b"\x10\x01\x08\x00")), "without a name"),
+    "many nodes": (_model(graph=_field(1, b"") * 60_000), "more than 50000 nodes"),
+    "many numbers": (_model(graph=_field(5, _field(7, b"\x01" * 2_000_000))), f"more than {MOST_FIELDS} fields"),
+    "many fields": (_model(graph=_field(5, b"\x38\x01" * 1_500_000)), f"more than {MOST_FIELDS} fields"),
+    "graphs in graphs": (
+        _model(graph=_field(1, _field(5, _field(6, _field(1, _field(5, _field(6, b""))))))), "a graph inside",
+    ),
+    "deep nesting": (_model(graph=b"\x0a\x7f" * 5000), "is refused"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", BYTES)
+def test_bytes_that_are_no_model_are_refused(what: str) -> None:
+    data, sentence = BYTES[what]
+    with pytest.raises(PackError, match=sentence):
+        _check(data)
+
+
+def test_a_graph_of_another_runtime_may_use_its_operators_and_must_be_wired() -> None:
+    own = _evaluation(_node("GRUGrad", ["x"], ["y"], domain="com.microsoft"))
+    check_foreign_graph(own.SerializeToString(), "The file", ["com.microsoft"])
+
+    for change in (_cycle, _external, _numbers(1, np.nan), _node("Evil", ["x"], ["y"], domain="com.example")):
+        change(own)
+        with pytest.raises(PackError, match="The file is refused"):
+            check_foreign_graph(own.SerializeToString(), "The file", ["com.microsoft"])
+        own = _evaluation(lambda built: None)
+
+
+def test_the_unlabelled_batch_is_the_same_everywhere() -> None:
+    """A FixMatch graph chooses the size of its unlabelled batch, once."""
+    entry = Graph(
+        kind="fixmatch", model="lite", optimiser="sgd", batch=4, file="graphs/f.onnx", inputs=(), outputs=(),
+        noise={"mask": (4, 2)},
+    )  # fmt: skip
+    shapes = {name: list(shape) for name, shape in [*tiny_pack.MODEL, *tiny_pack.MOMENTUM]}
+    shapes |= {f"teacher/{part}": shape for part, shape in tiny_pack.SHAPES.items()}
+    shapes |= {"x": [4, 5, 3], "target": [4, "labels"], "weight": [4], "mask": [4, 2]}
+    shapes |= {"weak": [9, 5, 3], "strong": [9, 5, 3], "weight.unlabelled": [9]}
+
+    def check(**changed: Any) -> None:
+        inputs = [(name, {**shapes, **changed}.get(name, [])) for name in step_inputs(entry)]
+        nodes = [helper.make_node("ReduceSum", ["weight"], [n], keepdims=0) for n in step_outputs(entry)[:4]]
+        nodes += [helper.make_node("Identity", [n.removeprefix("new/")], [n]) for n in step_outputs(entry)[4:]]
+        data = model(nodes, inputs, [(n, None) for n in step_outputs(entry)]).SerializeToString()
+        graph = Graph(
+            kind="fixmatch", model="lite", optimiser="sgd", batch=4, file=entry.file, noise=entry.noise,
+            inputs=tuple(step_inputs(entry)), outputs=tuple(step_outputs(entry)),
+        )  # fmt: skip
+        pack = tiny_pack.pack({entry.file: data}, graphs=(*tiny_pack.graphs(), graph))
+        check_graph(pack, graph)
+
+    check()
+    with pytest.raises(PackError, match="'strong' is"):
+        check(strong=[8, 5, 3])
+    with pytest.raises(PackError, match="'mask' is"):
+        check(mask=[4, 3])
+
+
+WHOLE = tiny_pack.step().SerializeToString()
+
+
+@settings(max_examples=300, deadline=2000)
+@given(st.binary(max_size=300))
+def test_random_bytes_raise_nothing_but_a_refusal(data: bytes) -> None:
+    with pytest.raises(PackError):
+        read_model(data, "It")
+        _check(data, STEP)
+
+
+@settings(max_examples=600, deadline=2000)
+@given(place=st.integers(0, len(WHOLE) - 1), insert=st.binary(max_size=6), gone=st.integers(0, 6), cut=st.booleans())
+def test_a_mutated_graph_passes_or_is_refused(place: int, insert: bytes, gone: int, cut: bool) -> None:
+    data = WHOLE[:place] + insert + (b"" if cut else WHOLE[place + gone :])
+    try:
+        _check(data, STEP)
+    except PackError as error:
+        assert str(error).startswith("The graph ")
+        return
+    _refuse_other_reading(data)
+
+
+def _refuse_other_reading(data: bytes) -> None:
+    """What passes, a runtime must read as the check read it."""
+    read, parsed = read_model(data, "It"), onnx.load_from_string(data)
+    assert [(n.operator, n.domain, n.inputs, n.outputs) for n in read.nodes] == [
+        (n.op_type, n.domain, tuple(n.input), tuple(n.output)) for n in parsed.graph.node
+    ]
+    for node, other in zip(read.nodes, parsed.graph.node, strict=True):
+        expected = {a.name: helper.get_attribute_value(a) for a in other.attribute}
+        assert {k: list(v) if isinstance(v, tuple) else v for k, v in node.attributes.items()} == expected
+    for tensor, held in zip(read.initialisers, parsed.graph.initializer, strict=True):
+        np.testing.assert_array_equal(tensor.array, numpy_helper.to_array(held))
+    assert read.opsets == {opset.domain: opset.version for opset in parsed.opset_import}
+
+
+ATTRIBUTES = [
+    "allowzero", "auto_pad", "axes", "axis", "batch_dims", "blocksize", "ceil_mode", "dilations", "end", "equation",
+    "group", "hidden_size", "keepdims", "kernel_shape", "num_outputs", "pads", "perm", "start", "strides", "to",
+    "value_float", "value_floats", "value_int", "value_ints",
+]  # fmt: skip
+_SHAPE = st.lists(st.integers(0, 5), max_size=4).map(tuple)
+_ARRAY = st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-4, 9), max_size=5).map(
+    lambda v: np.array(v, np.int64)
+)
+
+
+@settings(max_examples=1000, deadline=2000)
+@given(
+    operator=st.sampled_from(sorted(RULES)), given_=st.lists(_SHAPE | _ARRAY, max_size=5), outputs=st.integers(1, 3),
+    attributes=st.dictionaries(
+        st.sampled_from(ATTRIBUTES),
+        st.integers(-9, 9) | st.integers(-(2**63), 2**63 - 1) | st.lists(st.integers(-3, 5), min_size=1, max_size=5)
+        | st.sampled_from(["ij,jk->ik", "ij->", "VALID", "SAME_UPPER", "é"]),
+        max_size=3,
+    ),
+)  # fmt: skip
+def test_no_operator_crashes_the_check(
+    operator: str, given_: list[Any], outputs: int, attributes: dict[str, Any]
+) -> None:
+    try:
+        _followed(_single(operator, given_, attributes, outputs))
+    except PackError as error:
+        assert str(error).startswith("It is refused: ")

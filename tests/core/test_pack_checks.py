@@ -1,0 +1,86 @@
+"""A pack judged as a whole, with the files of other runtimes."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import helper
+from tests.core import tiny_pack
+
+from auricle.errors import PackError
+from auricle.manifest import Buffer, OrtTraining, Tflite
+from auricle.pack import Pack
+from auricle.pack_checks import Check, checks_of, require_sound
+
+OFFSETS = {"mix.weight": 16, "head.weight": 48, "head.bias": 80}
+TFLITE = Tflite(
+    model="lite", precision="float32", file="lite.tflite",
+    buffers=tuple(Buffer(tensor=tensor, offset=offset) for tensor, offset in OFFSETS.items()),
+)  # fmt: skip
+TRAINING = OrtTraining(
+    training="ort/training.onnx", evaluation="ort/eval.onnx", optimisers={"sgd": "ort/sgd.onnx"},
+    checkpoint="ort/checkpoint", batch=16,
+)  # fmt: skip
+
+
+def _tflite(**changed: bytes) -> bytes:
+    content = bytearray(struct.pack("<I", 16) + b"TFL3" + bytes(8))
+    content += np.zeros(19, "<f4").tobytes()
+    for place, data in changed.items():
+        at = int(place.removeprefix("at"))
+        content[at : at + len(data)] = data
+    return bytes(content)
+
+
+def _gradient(domain: str = "com.microsoft") -> bytes:
+    built = tiny_pack.evaluation()
+    built.graph.node.append(helper.make_node("ReluGrad", ["x", "x"], ["g"], domain=domain))
+    return built.SerializeToString()
+
+
+def _pack(tflite: bytes = _tflite(), entry: Tflite = TFLITE, training: bytes = _gradient()) -> Pack:
+    files = {
+        "lite.tflite": tflite, "ort/training.onnx": training, "ort/eval.onnx": _gradient(), "ort/sgd.onnx": _gradient(),
+        "ort/checkpoint": b"anything",
+    }  # fmt: skip
+    return tiny_pack.pack(files, tflite=(entry,), ort_training={"lite": TRAINING})
+
+
+def test_every_file_but_the_checkpoint_is_judged() -> None:
+    assert list(checks_of(_pack())) == [
+        Check("graph", tiny_pack.EVALUATE, None),
+        Check("graph", tiny_pack.STEP, None),
+        Check("weights", tiny_pack.WEIGHTS, None),
+        Check("tflite", "lite.tflite", None),
+        Check("ort-training", "ort/training.onnx", None),
+        Check("ort-training", "ort/eval.onnx", None),
+        Check("ort-training", "ort/sgd.onnx", None),
+    ]
+    require_sound(_pack())
+
+
+def _entry(**changes: Any) -> Tflite:
+    return Tflite(**{**{f: getattr(TFLITE, f) for f in TFLITE.__struct_fields__}, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"tflite": b"no flatbuffer at all"}, "lite.tflite of the pack tiny is not a .tflite"),
+        ({"tflite": _tflite()[:-4]}, "head.bias over something else or outside the file"),
+        ({"tflite": _tflite(at20=np.float32(np.nan).tobytes())}, "holds weights that are not finite"),
+        ({"entry": _entry(buffers=TFLITE.buffers[:2])}, "does not name each tensor of lite once"),
+        ({"entry": _entry(buffers=(*TFLITE.buffers[:2], Buffer(tensor="head.bias", offset=70)))}, "over something"),
+        ({"training": _gradient("com.example")}, "ort/training.onnx of the pack tiny is refused: .*'com.example'"),
+        ({"training": _gradient()[:-1]}, "ort/training.onnx of the pack tiny is refused"),
+    ],
+)  # fmt: skip
+def test_what_is_not_sound_is_named(changes: dict[str, Any], sentence: str) -> None:
+    pack = _pack(**changes)
+
+    with pytest.raises(PackError, match=sentence):
+        require_sound(pack)
+    assert [check.file for check in checks_of(pack) if check.reason] in (["lite.tflite"], ["ort/training.onnx"])

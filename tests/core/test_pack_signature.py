@@ -1,0 +1,164 @@
+"""Signatures of packs: made once, verified whenever a pack is read, asked for by those who trust only some keys."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.core import tiny_pack
+
+from auricle.errors import PackError
+from auricle.identity import Identity
+from auricle.pack import SHIPPED, Pack, load_pack, pack_bytes
+from auricle.pack_signature import DOMAIN, PackSignature, decode_signature, encode_signature, public_key, sign_manifest
+
+ALICE, BOB = (Identity(bytes([i]) * 32) for i in (1, 2))
+
+
+def _signed(identity: Identity = ALICE) -> Pack:
+    pack = tiny_pack.pack()
+    return pack.signed(sign_manifest(identity, pack.manifest_bytes))
+
+
+def _write(tmp_path: Path, pack: Pack) -> Path:
+    path = tmp_path / "tiny.tar.zst"
+    path.write_bytes(pack_bytes(pack))
+    return path
+
+
+def _folder(tmp_path: Path, pack: Pack, signature: bytes | None) -> Path:
+    folder = tmp_path / "tiny"
+    for path, content in {"manifest.json": pack.manifest_bytes, **pack.files}.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(content)
+    if signature is not None:
+        (folder / "manifest.sig").write_bytes(signature)
+    return folder
+
+
+def test_a_signature_survives_both_forms_and_leaves_the_identity(tmp_path: Path) -> None:
+    pack = _signed()
+    assert pack.signature is not None
+
+    archive = load_pack(_write(tmp_path, pack))
+    folder = load_pack(_folder(tmp_path, pack, encode_signature(pack.signature)))
+
+    for loaded in (archive, folder):
+        assert loaded.signature == pack.signature
+        assert loaded.identity == tiny_pack.pack().identity == hashlib.sha256(pack.manifest_bytes).hexdigest()
+        assert pack_bytes(loaded) == pack_bytes(pack)
+    assert pack_bytes(pack) != pack_bytes(tiny_pack.pack())
+
+
+def test_the_file_is_a_small_json_object() -> None:
+    pack = _signed()
+    assert pack.signature is not None
+
+    content = json.loads(encode_signature(pack.signature))
+
+    assert content == {
+        "format": 1, "key": ALICE.public.hex(), "signature": ALICE.sign(DOMAIN + pack.manifest_bytes).hex(),
+    }  # fmt: skip
+
+
+def test_trusted_keys_decide_who_may_have_signed(tmp_path: Path) -> None:
+    signed = _write(tmp_path, _signed())
+
+    assert load_pack(signed).signature is not None
+    assert load_pack(signed, trusted=[BOB.public, ALICE.public]).signature is not None
+    with pytest.raises(PackError, match=f"signed by {ALICE.public.hex()[:16]}..., which is not a trusted key"):
+        load_pack(signed, trusted=[BOB.public])
+    with pytest.raises(PackError, match="not a trusted key"):
+        load_pack(signed, trusted=[])
+    signed.write_bytes(pack_bytes(tiny_pack.pack()))
+    assert load_pack(signed).signature is None
+    with pytest.raises(PackError, match="is not signed, and only packs by a trusted key are taken"):
+        load_pack(signed, trusted=[ALICE.public])
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_shipped_pack_comes_with_the_program_and_needs_no_signature(name: str) -> None:
+    assert load_pack(name, trusted=[ALICE.public]).signature is None
+
+
+def test_other_words_are_another_pack_that_nobody_signed() -> None:
+    assert _signed().with_labels(("on", "off")).signature is None
+    assert _signed().with_labels(tiny_pack.TASK.labels, "other").signature is None
+
+
+def _replaced(**changes: Any) -> bytes:
+    signature = _signed().signature
+    assert signature is not None
+    return encode_signature(msgspec.structs.replace(signature, **changes))
+
+
+FORGED = {
+    "another manifest": encode_signature(sign_manifest(ALICE, b"{}")),
+    "another domain": _replaced(signature=ALICE.sign(tiny_pack.pack().manifest_bytes).hex()),
+    "another key": _replaced(key=BOB.public.hex()),
+    "zeros": _replaced(signature="00" * 64),
+    "no point of the curve": _replaced(key="ff" * 32),
+}
+
+
+@pytest.mark.parametrize("how", FORGED)
+def test_a_signature_that_does_not_verify_is_refused_even_where_none_is_asked_for(tmp_path: Path, how: str) -> None:
+    folder = _folder(tmp_path, tiny_pack.pack(), FORGED[how])
+
+    with pytest.raises(PackError, match="The signature of the pack tiny is not one over its manifest"):
+        load_pack(folder)
+
+
+def test_a_changed_manifest_needs_a_new_signature(tmp_path: Path) -> None:
+    folder = _folder(tmp_path, tiny_pack.pack(), _replaced())
+    manifest = (folder / "manifest.json").read_bytes()
+    (folder / "manifest.json").write_bytes(manifest.replace(b'"yes"', b'"yep"'))
+
+    with pytest.raises(PackError, match="not one over its manifest"):
+        load_pack(folder)
+    (folder / "manifest.json").write_bytes(manifest + b"\n")
+    with pytest.raises(PackError, match="not one over its manifest"):
+        load_pack(folder)
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (b"", "is not valid"),
+        (b"{}", "is not valid"),
+        (b"\xff", "is not valid"),
+        (b"[" * 900, "is not valid"),
+        (b" " * 2000, "holds more than 1024 bytes"),
+        (_replaced(format=2), "has format 2; this version of Auricle reads 1"),
+        (_replaced(key="00" * 31), "is not valid"),
+        (_replaced(key="AA" * 32), "is not valid"),
+        (_replaced(signature="00" * 65), "is not valid"),
+        (_replaced().replace(b"{", b'{"more":1,'), "is not valid"),
+    ],
+)
+def test_a_file_that_is_no_signature_is_refused(tmp_path: Path, data: bytes, sentence: str) -> None:
+    with pytest.raises(PackError, match=sentence):
+        load_pack(_folder(tmp_path, tiny_pack.pack(), data))
+
+
+@given(st.binary(max_size=300))
+def test_no_bytes_crash_the_reader_of_signatures(data: bytes) -> None:
+    with pytest.raises(PackError):
+        decode_signature(data, "it")
+
+
+def test_a_public_key_is_64_hex_digits() -> None:
+    assert public_key(f" {ALICE.public.hex()}\n") == ALICE.public
+    for text in ("", "00" * 31, "zz" * 32, "/etc/passwd"):
+        with pytest.raises(PackError, match="is no public key: give the 64 hex digits"):
+            public_key(text)
+
+
+def test_a_signature_is_a_value() -> None:
+    assert PackSignature(key="00" * 32, signature="00" * 64) == PackSignature(key="00" * 32, signature="00" * 64)

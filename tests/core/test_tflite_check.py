@@ -1,0 +1,152 @@
+"""A `.tflite` is read and checked without trusting it."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.export.tflite_toy import needs_schema, operator_pack
+
+from auricle.errors import PackError
+from auricle.manifest import Buffer, FileEntry, Tflite
+from auricle.pack import Pack
+from auricle.tflite_check import LARGEST_TENSORS, OPERATORS, check_tflite
+from auricle.tflite_reader import read_tflite
+
+needs_schema()
+
+import tflite as schema  # noqa: E402
+
+from auricle_export.tflite import with_tflite  # noqa: E402
+from auricle_export.tflite.draft import Draft  # noqa: E402
+from auricle_export.tflite.flatbuffer import write  # noqa: E402
+
+FRAMES, MELS, LABELS = 5, 4, 20
+
+
+@cache
+def small(precision: str) -> Pack:
+    """One matrix over every frame."""
+    base = operator_pack("y = MatMul(x, w)", {"w": (MELS, 4)}, {}, FRAMES, MELS)
+    widened = operator_pack("m = MatMul(x, w)\n y = MatMul(m, v)", {"w": (4, 8), "v": (8, 4)}, {}, FRAMES, MELS)
+    return with_tflite(widened if precision == "int8" else base, ["net"], [precision])  # type: ignore[list-item]
+
+
+def with_file(pack: Pack, content: bytes, buffers: tuple[Buffer, ...] | None = None) -> tuple[Pack, Tflite]:
+    """The pack with other bytes for its `.tflite`, and a manifest that vouches for them."""
+    (old,) = pack.manifest.tflite
+    entry = msgspec.structs.replace(old, buffers=old.buffers if buffers is None else buffers)
+    file = FileEntry(path=entry.file, bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
+    files = tuple(file if known.path == entry.file else known for known in pack.manifest.files)
+    manifest = msgspec.structs.replace(pack.manifest, files=files, tflite=(entry,))
+    return Pack(manifest, {**pack.files, entry.file: content}), entry
+
+
+def refused(pack: Pack, draft: Draft, x: int, logits: int, message: str) -> None:
+    """What the draft makes of the pack's file is refused with that sentence."""
+    for spec in pack.table("net").specs:
+        draft.weight(spec, spec.shape)
+    changed, entry = with_file(pack, *write(draft, [x], [logits]))
+    with pytest.raises(PackError, match=message):
+        check_tflite(changed, entry)
+
+
+def drafted(pack: Pack, shape: tuple[int, ...] = (1, FRAMES, MELS)) -> tuple[Draft, int]:
+    """An empty draft with its input."""
+    draft = Draft(pack.table("net"), "float32")
+    return draft, draft.tensor(shape)
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_what_export_writes_is_sound(precision: str) -> None:
+    pack = small(precision)
+    (entry,) = pack.manifest.tflite
+    check_tflite(pack, entry)
+    assert any(buffer.scale is not None for buffer in entry.buffers) == (precision == "int8")
+
+
+def test_the_numbers_of_the_operators_are_the_schemas() -> None:
+    assert {name: getattr(schema.BuiltinOperator, name) for name in OPERATORS} == OPERATORS
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [("CUSTOM", "operator 32"), ("WHILE", "operator 119"), ("VAR_HANDLE", "operator 142"), ("DELEGATE", "operator 51")],
+)
+def test_other_operators_are_refused(code: str, message: str) -> None:
+    pack = small("float32")
+    draft, x = drafted(pack)
+    refused(pack, draft, x, draft.add(code, [x], (1, LABELS)), f"tflite/net.float32.tflite has the {message}: only")
+
+
+def test_a_tensor_of_ten_gigabytes_is_refused() -> None:
+    pack = small("float32")
+    draft, x = drafted(pack)
+    huge = draft.add("ABS", [x], (10, 1 << 28))
+    message = f"claims tensors of more than {LARGEST_TENSORS >> 20} MiB"
+    refused(pack, draft, x, draft.add("ABS", [huge], (1, LABELS)), message)
+
+
+@pytest.mark.parametrize("shape", [(1, FRAMES + 1, MELS), (FRAMES, MELS), (2, FRAMES, MELS)])
+def test_another_input_is_refused(shape: tuple[int, ...]) -> None:
+    pack = small("float32")
+    draft, x = drafted(pack, shape)
+    refused(pack, draft, x, draft.add("ABS", [x], (1, LABELS)), "does not take or give what the pack's manifest says")
+
+
+def test_a_tensor_of_an_unknown_size_or_type_is_refused() -> None:
+    pack = small("float32")
+    draft, x = drafted(pack)
+    refused(pack, draft, x, draft.add("ABS", [x], (1, -1)), "a tensor of a kind that is not used in packs")
+
+
+def test_a_map_that_points_into_the_files_tables_is_refused() -> None:
+    """In the file, over nothing else, but not where the tensor lies."""
+    pack = small("float32")
+    (entry,) = pack.manifest.tflite
+    first = msgspec.structs.replace(entry.buffers[0], offset=len(pack.files[entry.file]) - 64)
+    changed, moved = with_file(pack, pack.files[entry.file], (first, *entry.buffers[1:]))
+    with pytest.raises(PackError, match="puts w where the file has no such tensor"):
+        check_tflite(changed, moved)
+
+
+def test_scales_elsewhere_than_the_files_are_refused() -> None:
+    pack = small("int8")
+    (entry,) = pack.manifest.tflite
+    place = next(i for i, buffer in enumerate(entry.buffers) if buffer.scale is not None)
+    buffers = list(entry.buffers)
+    buffers[place] = msgspec.structs.replace(buffers[place], scale=(buffers[place].scale or 0) + 4)
+    changed, moved = with_file(pack, pack.files[entry.file], tuple(buffers))
+    with pytest.raises(PackError, match="where the file has no such tensor"):
+        check_tflite(changed, moved)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"TFL3", b"\0" * 4096, b"\x08\0\0\0TFL3", b"\xff\xff\xff\x7fTFL3" + b"\0" * 64]
+)
+def test_what_is_no_model_is_refused(content: bytes) -> None:
+    with pytest.raises(PackError, match=r"net is not a \.tflite model: "):
+        read_tflite(content, "net")
+
+
+@given(st.integers(min_value=0), st.integers(0, 255))
+def test_any_changed_byte_is_read_or_refused(place: int, value: int) -> None:
+    content = bytearray(small("float32").files["tflite/net.float32.tflite"])
+    content[place % len(content)] = value
+    try:
+        read_tflite(bytes(content), "net")
+    except PackError as error:
+        assert str(error).startswith("net is not a .tflite model: ")
+
+
+@given(st.integers(min_value=0))
+def test_any_file_cut_short_is_read_or_refused(length: int) -> None:
+    content = small("float32").files["tflite/net.float32.tflite"]
+    try:
+        read_tflite(content[: length % len(content)], "net")
+    except PackError as error:
+        assert str(error).startswith("net is not a .tflite model: ")

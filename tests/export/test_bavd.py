@@ -1,0 +1,139 @@
+"""MuPFL's biased activation dropout inside a step graph: the map is state that goes in and out (ALGORITHMS 4.1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+
+pytest.importorskip("torch", reason="step graphs are made with PyTorch")
+pytest.importorskip("onnxscript", reason="step graphs are made with onnxscript")
+
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from auricle_export.compiler.trace import find_parts
+from auricle_export.layers import Bavd
+from auricle_export.stepgraph import step_graph, trace
+
+Array = NDArray[np.float64]
+LABELS, BATCH = 3, 16
+
+
+class Listener(nn.Module):
+    """A convolution, BAVD, and a classifier on the mean over time."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        self.conv = nn.Conv1d(40, 6, 3, stride=4)
+        self.drop = Bavd(**options)
+        self.out = nn.Linear(6, LABELS)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.out(self.drop(torch.relu(self.conv(x.transpose(1, 2)))).mean(2))
+
+
+def reference(
+    batches: list[tuple[Array, Array]], module: nn.Module, rate: float, axes: tuple[int, ...], sign: int
+) -> Any:
+    """Maps, losses and weights step by step in float64, the map by eq. 6 as ALGORITHMS resolves it."""
+    conv, out = (layer.double() for layer in (module.conv, module.out))
+    heat, before, maps, losses = None, 0.0, [], []
+    for x, target in batches:
+        h = torch.relu(conv(torch.tensor(x).transpose(1, 2)))
+        mean = h.detach().numpy().mean(axis=axes)
+        mask = np.ones_like(mean)
+        if heat is not None and heat.max() > heat.min():
+            scaled = (heat - heat.min()) / (heat.max() - heat.min())
+            mask = (scaled >= scaled.mean()).astype(np.float64)
+        logits = out((h * torch.tensor(mask)).mean(2))
+        loss = -(torch.tensor(target) * logits.log_softmax(1)).sum(1).mean()
+        weights = [*conv.parameters(), *out.parameters()]
+        for weight, grad in zip(weights, torch.autograd.grad(loss, weights), strict=True):
+            weight.data -= rate * grad
+        heat = mean if heat is None else heat + sign * (before - loss.item()) * mean
+        before = loss.item()
+        maps.append(heat)
+        losses.append(before)
+    return maps, losses, [w.detach().numpy() for w in weights]
+
+
+@pytest.mark.parametrize(
+    ("options", "axes", "sign"),
+    [({}, (0, 1), 1), ({"sign": "formula"}, (0, 1), -1), ({"per_channel": True}, (0,), 1)],
+)
+def test_the_map_grows_with_the_loss_as_the_paper_says(
+    options: dict[str, Any], axes: tuple[int, ...], sign: int
+) -> None:
+    torch.manual_seed(1)
+    module, rng, rate = Listener(**options), np.random.default_rng(2), 0.5
+    graph, model = step_graph("supervised", trace(find_parts(module, LABELS)), None, "sgd")
+    batches = [
+        (rng.standard_normal((BATCH, 100, 40)), np.eye(LABELS)[rng.integers(0, LABELS, BATCH)]) for _ in range(6)
+    ]
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    named = dict(module.named_parameters())
+    body = np.concatenate([named[n].detach().numpy().ravel() for n in ("conv.bias", "conv.weight")])
+    feeds = {
+        "model/body": body, "model/head.weight": named["out.weight"].detach().numpy().copy(),
+        "model/head.bias": named["out.bias"].detach().numpy().copy(),
+        **{name: np.zeros(shape, np.float32) for name, shape in graph.state.items()},
+        "model.rate": np.float32(rate), "model.momentum": np.float32(0), "model.decay": np.float32(0),
+        "model.clip": np.float32(np.inf), "weight": np.ones(BATCH, np.float32),
+    }  # fmt: skip
+    feeds.update(
+        {f"model.momentum/{p}": np.zeros_like(feeds[f"model/{p}"]) for p in ("body", "head.weight", "head.bias")}
+    )
+    maps, losses = [], []
+    for x, target in batches:
+        feeds.update({"x": x.astype(np.float32), "target": target.astype(np.float32)})
+        given = {name: np.asarray(feeds[name], np.float32) for name in graph.inputs}
+        found = dict(zip(graph.outputs, session.run(list(graph.outputs), given), strict=True))
+        feeds.update({n.removeprefix("new/"): v for n, v in found.items() if n.startswith("new/")})
+        maps.append(found["new/model.bavd.drop"])
+        losses.append(float(found["loss"]))
+
+    expected_maps, expected_losses, weights = reference(batches, module, rate, axes, sign)
+
+    assert set(graph.state) == {"model.bavd.drop", "model.bavd.loss", "model.bavd.seen"}
+    np.testing.assert_allclose(losses, expected_losses, rtol=1e-5)
+    for got, expected in zip(maps, expected_maps, strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(feeds["model/head.weight"], weights[2], rtol=1e-4, atol=1e-6)
+
+
+def test_in_plain_pytorch_the_layer_does_the_same() -> None:
+    torch.manual_seed(1)
+    module, rng = Listener().double().train(), np.random.default_rng(2)
+    batches = [
+        (rng.standard_normal((BATCH, 100, 40)), np.eye(LABELS)[rng.integers(0, LABELS, BATCH)]) for _ in range(4)
+    ]
+    weights = list(module.parameters())
+    start = [w.detach().clone() for w in weights]
+    maps = []
+    for x, target in batches:
+        loss = -(torch.tensor(target) * module(torch.tensor(x)).log_softmax(1)).sum(1).mean()
+        for weight, grad in zip(weights, torch.autograd.grad(loss, weights), strict=True):
+            weight.data -= 0.5 * grad
+        module.drop.update(loss.item())
+        maps.append(module.drop.map.numpy())
+    for weight, value in zip(weights, start, strict=True):
+        weight.data = value
+
+    expected_maps, _, _ = reference(batches, module, 0.5, (0, 1), 1)
+
+    for got, expected in zip(maps, expected_maps, strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-9)
+    assert module.eval().drop(torch.ones(2, 3, 4)).sum() == 24
+
+
+def test_a_flat_or_broken_map_keeps_everything() -> None:
+    layer, h = Bavd(), torch.rand(2, 3, 5)
+
+    assert torch.equal(layer.masked(h, torch.full((5,), 2.0), torch.ones(1)), h)
+    assert torch.equal(layer.masked(h, torch.full((5,), float("nan")), torch.ones(1)), h)
+    assert torch.equal(layer.masked(h, torch.arange(5.0), torch.zeros(1)), h)
+    assert torch.equal(layer.masked(h, torch.arange(5.0), torch.ones(1)), h * torch.tensor([0.0, 0, 1, 1, 1]))

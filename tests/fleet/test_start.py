@@ -1,0 +1,178 @@
+"""Where a fleet's models start: at the pack's trained weights, moved to the run's words, or at noise."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import sqlite3
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from auricle.cli import main
+from auricle.errors import PackError
+from auricle.first_weights import first_weights
+from auricle.manifest import FileEntry, Start
+from auricle.pack import Pack, load_pack, pack_bytes
+from auricle.start import start_file, start_weights
+from auricle.tensors import Flat, decode
+from auricle_cloud.blobs import Blobs
+from auricle_edge.clips import Clips, DeviceData
+from auricle_edge.runtimes import StepRuntime
+from auricle_edge.train import Trainer
+from auricle_fleet.data import FleetData, load_data, started
+from auricle_fleet.live import View
+from auricle_fleet.run import FleetRun, prepare_folder
+from auricle_fleet.settings import FleetSettings
+
+MODELS = ("crnn-lite", "crnn-base")
+
+
+def with_start(pack: Pack, models: tuple[str, ...] = MODELS) -> Pack:
+    """The pack with weights of these models to start from, in place of those it has."""
+    files = {path: data for path, data in pack.files.items() if not path.startswith("weights/")}
+    starts = {}
+    for number, model in enumerate(models):
+        start = Start(
+            file=f"weights/{model}.safetensors", data="a draw", clips=1, speakers=1, accuracy=0.1, judged_clips=1
+        )
+        files[start.file] = start_file(pack.table(model), pack.table(model).initial(70 + number))
+        starts[model] = start
+    entries = tuple(FileEntry(p, len(d), hashlib.sha256(d).hexdigest()) for p, d in sorted(files.items()))
+    return Pack(msgspec.structs.replace(pack.manifest, start=starts, files=entries), files)
+
+
+@pytest.fixture(scope="module")
+def pack() -> Pack:
+    return with_start(load_pack("digits"))
+
+
+@pytest.fixture(scope="module")
+def path(pack: Pack, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("pack") / "mine.tar.zst"
+    path.write_bytes(pack_bytes(pack))
+    return path
+
+
+def settings(path: Path, **changes: object) -> FleetSettings:
+    values = {
+        "pack": str(path), "devices": 2, "unseen": 1, "takes": 3, "min_clips": 5, "rounds": 1, "start": "pack",
+        "words": "one,two,seven", "local": "crnn-base,crnn-lite", **changes,
+    }  # fmt: skip
+    return FleetSettings(**values)  # type: ignore[arg-type]
+
+
+def data_of(pack: Pack, origin: Pack | None = None) -> FleetData:
+    task = pack.manifest.task
+    clips = Clips(np.ones((2, task.frames, task.frontend.mels), np.float32), np.arange(2))
+    return FleetData(pack, (("ana", DeviceData(clips, clips, None)),), clips, 1, (), origin)
+
+
+def first_model(out: Path, pack: Pack) -> Flat:
+    """What the coordinator kept as version 0."""
+    state = out / "state" / "coordinator"
+    with sqlite3.connect(state / "coordinator.db") as database:
+        (blob,) = database.execute("select blob from models where version = 0").fetchone()
+    return decode(Blobs(state / "blobs").get(blob), pack.plugin_table.size)
+
+
+def test_scratch_is_the_default_and_starts_from_noise(pack: Pack, path: Path) -> None:
+    assert FleetSettings().start == "scratch"
+    assert started(data_of(pack), settings(path, start="scratch"), "crnn-lite", 0) is None
+
+
+def test_pack_starts_from_the_trained_weights(pack: Pack, path: Path) -> None:
+    for model in MODELS:
+        weights = started(data_of(pack), settings(path), model, 0)
+        assert weights is not None
+        assert np.array_equal(weights, start_weights(pack, model))
+
+
+def test_other_words_take_the_rows_that_the_pack_knows(pack: Pack, path: Path) -> None:
+    other = pack.with_labels(("two", "wow"))
+
+    weights = started(data_of(other, pack), settings(path), "crnn-lite", 3)
+
+    assert weights is not None
+    trained, table = start_weights(pack, "crnn-lite"), other.plugin_table
+    rows = table.tensor(weights, "head.weight")
+    assert np.array_equal(rows[0], pack.plugin_table.tensor(trained, "head.weight")[pack.labels.index("two")])
+    assert np.array_equal(rows[1], table.tensor(table.initial(3), "head.weight")[1])
+
+
+def test_a_pack_without_trained_weights_is_refused(pack: Pack, path: Path) -> None:
+    bare = with_start(pack, ())
+
+    with pytest.raises(PackError, match="no trained weights of crnn-lite"):
+        started(data_of(bare), settings(path), "crnn-lite", 0)
+
+
+def test_a_device_that_was_never_trained_starts_from_what_it_is_given(pack: Pack) -> None:
+    weights = start_weights(pack, "crnn-base")
+    device = data_of(pack).devices[0][1]
+
+    given = Trainer(StepRuntime(pack), "crnn-base", device, 5, weights).first_state()
+    drawn = Trainer(StepRuntime(pack), "crnn-base", device, 5).first_state()
+
+    assert np.array_equal(given.weights, weights)
+    assert np.array_equal(drawn.weights, pack.table("crnn-base").initial(5))
+
+
+@pytest.mark.parametrize("start", ["pack", "scratch"])
+def test_a_run_begins_with_what_start_says(pack: Pack, path: Path, tmp_path: Path, start: str) -> None:
+    pytest.importorskip("espeakng_loader")
+    chosen = settings(path, start=start, broker="amqtt")
+    prepare_folder(chosen, tmp_path, resume=False)
+
+    with View(as_json=True) as view:
+        summary = asyncio.run(FleetRun(chosen, tmp_path, view).run())
+
+    run_pack = load_pack(tmp_path / "pack.tar.zst")
+    first = first_model(tmp_path, run_pack)
+    assert run_pack.labels == ("one", "two", "seven")
+    assert summary["start"] == start
+    if start == "pack":
+        assert np.array_equal(first, first_weights(run_pack, "crnn-lite", 0, pack))
+        assert 0 <= summary["start_accuracy_unseen"] <= 1
+    else:
+        assert np.array_equal(first, run_pack.plugin_table.initial(0))
+        assert summary["start_accuracy_unseen"] is None
+
+
+def test_words_are_the_packs_when_none_are_named(pack: Pack, path: Path) -> None:
+    pytest.importorskip("espeakng_loader")
+
+    data = load_data(settings(path, words=None, takes=1, devices=1))
+
+    assert data.pack.identity == pack.identity
+
+
+def test_a_local_model_that_ones_own_pack_lacks_is_named(path: Path) -> None:
+    with pytest.raises(PackError, match='did you mean "crnn-base"'):
+        load_data(settings(path, local="crnn-bas"))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("cloud", "serve", "--broker", "mqtt://u:p@127.0.0.1:1", "--fleet", "home"),
+        ("edge", "run", "--device", "dev-000", "--broker", "mqtt://u:p@127.0.0.1:1", "--fleet", "home",
+         "--coordinator", "00" * 32, "--clips", "/no/such/folder", "--local", "crnn-lite"),
+    ],
+)  # fmt: skip
+def test_coordinator_and_agent_refuse_what_the_pack_does_not_have(
+    pack: Pack, tmp_path: Path, command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    bare = tmp_path / "bare.tar.zst"
+    bare.write_bytes(pack_bytes(with_start(pack, ())))
+    more = ("--pack", str(bare), "--state", str(tmp_path / "state"), "--json")
+
+    assert main([*command, *more, "--start", "pack"]) == 2
+    assert main([*command, *more, "--start", "pakc"]) == 2
+
+    first, second = [json.loads(line)["error"] for line in capsys.readouterr().out.splitlines()]
+    assert "no trained weights of crnn-lite" in first
+    assert 'did you mean "pack"' in second
