@@ -13,12 +13,14 @@ With --rows, finished rows are kept in FILE and a run that was interrupted goes 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +28,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 import torch
-from bench.parity_cases import Array, Case, batches, cases, job
+from bench.parity_cases import LOSSES, Case, batches, cases, job, roles
+from bench.parity_distances import Tensors, drift, farthest, gradients, tensors
 from bench.parity_page import page, text
-from bench.parity_reference import SHIPPED, Authors, Reference, distance
+from bench.parity_reference import SHIPPED, Authors
 from bench.step_environments import NoEnvironment, environment
 from bench.step_process import ROOT, say
 
 from auricle.errors import AuricleError
-from auricle.manifest import SLOTS
 from auricle.pack import Pack, load_pack, pack_bytes
-from auricle.tensors import Flat, TensorTable
 from auricle_edge.runtimes import StepRuntime
 
 Row = dict[str, Any]
@@ -43,49 +44,16 @@ PARTIAL = 1
 """Which batch gradients are taken on: one with samples of weight 0."""
 
 
-def tensors(table: TensorTable, flat: Flat) -> dict[str, Array]:
-    """A flat vector (P,) by tensor."""
-    return {spec.name: table.tensor(flat, spec.name) for spec in table.specs}
-
-
-def gradient_row(case: Case, runtime: StepRuntime, authors: Authors = SHIPPED) -> tuple[Row, dict[str, Any]]:
-    """Relative errors of the gradients that the step graph and PyTorch's float32 compute; and those of float64."""
+def row_of(case: Case, runtime: StepRuntime, steps: int, authors: Authors = SHIPPED) -> tuple[Row, Tensors, Tensors]:
+    """Distances of the step graph and of PyTorch's float32 in a case; and float64's gradients and weights."""
     pack = runtime.pack
-    given = job(case, pack, bare=True)
-    batch = batches(pack, given.kind, PARTIAL + 1)[PARTIAL]
-    references = {t: Reference(given, pack, t, authors) for t in (torch.float64, torch.float32)}
-    for reference in references.values():
-        reference.step(batch)
-    training = runtime.begin(given)
-    training.step(batch)
-    slot, slots = SLOTS[given.optimiser][0], training.slots()
-    due = references[torch.float64].gradients
-    found = {role: tensors(pack.table(model), slots[f"{role}.{slot}"]) for role, model in given.models.items()}
-    return {
-        "gradient": max(distance(found[role], due[role]) for role in due),
-        "gradient_float32": max(distance(references[torch.float32].gradients[role], due[role]) for role in due),
-    }, due  # fmt: skip
-
-
-def drift_row(case: Case, runtime: StepRuntime, steps: int, authors: Authors = SHIPPED) -> tuple[Row, dict[str, Any]]:
-    """Relative distances of the weights after so many steps, likewise; and those of float64."""
-    pack = runtime.pack
-    given = job(case, pack)
+    bare, given = job(case, pack, bare=True), job(case, pack)
     made = batches(pack, given.kind)
-    references = [Reference(given, pack, t, authors) for t in (torch.float64, torch.float32)]
-    training = runtime.begin(given)
-    for number in range(steps):
-        batch = made[number % len(made)]
-        for one in (training, *references):
-            one.step(batch)
-    exact, single = ({role: m.weights() for role, m in reference.models.items()} for reference in references)
-    ours = {role: tensors(pack.table(model), training.weights(role)) for role, model in given.models.items()}
-    start = {role: tensors(pack.table(model), given.weights[role]) for role, model in given.models.items()}
+    first, last = gradients(bare, made[PARTIAL], runtime, authors), drift(given, made, steps, runtime, authors)
     return {
-        "drift": max(distance(ours[role], exact[role]) for role in exact),
-        "drift_float32": max(distance(single[role], exact[role]) for role in exact),
-        "moved": max(distance(start[role], exact[role]) for role in exact),
-    }, exact  # fmt: skip
+        "gradient": first.ours, "gradient_float32": first.float32, "drift": last.ours, "drift_float32": last.float32,
+        "moved": last.moved,
+    }, first.exact, last.exact  # fmt: skip
 
 
 class OrtTraining:
@@ -126,44 +94,44 @@ class OrtTraining:
             self._found = dict(np.load(folder / "results.npz"))
             self._refused = json.loads((folder / "refused.json").read_text())
 
-    def row(self, case: Case, gradients: dict[str, Any], weights: dict[str, Any], models: dict[str, str]) -> Row:
+    def row(self, case: Case, gradients: Tensors, weights: Tensors) -> Row:
         """Its distances in a case, or why there are none."""
         if case.name in self._refused:
             return {"ort": self._refused[case.name]}
-        tables = {role: self._pack.table(model) for role, model in models.items()}
+        models = roles(case, self._pack)
 
-        def worst(kind: str, due: dict[str, Any]) -> float:
-            return max(
-                distance(tensors(table, self._found[f"{kind}:{case.name}:{role}"]), due[role])
-                for role, table in tables.items()
-            )
+        def worst(kind: str, due: Tensors) -> float:
+            found = {role: self._found[f"{kind}:{case.name}:{role}"] for role in models}
+            return farthest({r: tensors(self._pack.table(m), found[r]) for r, m in models.items()}, due)
 
         return {"ort_gradient": worst("gradient", gradients), "ort_drift": worst("weights", weights)}
 
 
 def rows(
-    pack: Pack, models: Sequence[str], steps: int, ort: OrtTraining, known: dict[str, Row], authors: Authors = SHIPPED
-) -> Iterator[Row]:
-    """Every row of the table, those that are known first."""
+    pack: Pack, models: Sequence[str], steps: int, ort: OrtTraining, known: Mapping[str, Row],
+    authors: Authors = SHIPPED, losses: Sequence[str] = tuple(LOSSES),
+) -> Iterator[Row]:  # fmt: skip
+    """Every row of the table; those that are known are not computed."""
     runtime = StepRuntime(pack)
     for model in models:
-        wanted = [case for case in cases(model) if _key(case, pack, steps) not in known]
-        ort.prepare(model, wanted, steps)
-        for number, case in enumerate(cases(model), 1):
+        every = [case for case in cases(model) if case.loss in losses]
+        ort.prepare(model, [case for case in every if _key(case, pack, steps) not in known], steps)
+        for number, case in enumerate(every, 1):
             key = _key(case, pack, steps)
             if key in known:
                 yield known[key]
                 continue
-            say(f"{model}: {case.loss}, {case.optimiser} ({number} of {len(cases(model))})")
-            gradient, due = gradient_row(case, runtime, authors)
-            drift, weights = drift_row(case, runtime, steps, authors)
-            models_of = dict(job(case, pack).models)
+            say(f"{model}: {case.loss}, {case.optimiser} ({number} of {len(every)})")
             facts = {"key": key, "model": model, "loss": case.loss, "optimiser": case.optimiser, "steps": steps}
-            yield {**facts, **gradient, **drift, **ort.row(case, due, weights, models_of)}
+            row, due, weights = row_of(case, runtime, steps, authors)
+            yield {**facts, **row, **ort.row(case, due, weights)}
 
 
 def _key(case: Case, pack: Pack, steps: int) -> str:
-    return f"{pack.identity[:16]}; {case.name}; {steps}"
+    """What a row hangs on: the case, and the graphs that are compared."""
+    files = {graph.file for graph in pack.manifest.graphs if graph.model == case.model}
+    mark = hashlib.sha256("".join(e.sha256 for e in pack.manifest.files if e.path in files).encode())
+    return f"{case.name}; {steps}; {len(pack.labels)}; {mark.hexdigest()[:16]}"
 
 
 def arguments() -> argparse.Namespace:
@@ -172,6 +140,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--models", help="only these, parted by commas")
     parser.add_argument("--module", action="append", default=[], help="FILE.py:NAME to compile and compare besides")
     parser.add_argument("--pack", default="gsc12")
+    parser.add_argument("--loss", action="append", choices=tuple(LOSSES), help="one of them only")
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--rows", type=Path, help="where finished rows are kept")
     parser.add_argument("--no-ort-training", action="store_true", help="leave onnxruntime-training out")
@@ -206,12 +175,24 @@ def run(given: argparse.Namespace) -> list[Row]:
         parts.append((own, [name for name in own.tables if name not in SHIPPED]))
     found = []
     for pack, models in parts:
-        for row in rows(pack, models, given.steps, OrtTraining(pack, python), known, authors):
+        for row in rows(
+            pack, models, given.steps, OrtTraining(pack, python), known, authors, given.loss or tuple(LOSSES)
+        ):
             found.append(row)
             if given.rows and row["key"] not in known:
                 with given.rows.open("a") as file:
                     print(json.dumps(row), file=file)
     return found
+
+
+def _command(given: argparse.Namespace) -> str:
+    """What makes the same page."""
+    words = ["python", "bench/parity.py"]
+    for name in ("models", "loss", "module", "pack", "steps"):
+        values = getattr(given, name)
+        if values not in (None, [], "gsc12", 200):
+            words += [f"--{name}={value}" for value in (values if isinstance(values, list) else [values])]
+    return shlex.join([*words, *(["--no-ort-training"] if given.no_ort_training else []), "--out=docs/parity.md"])
 
 
 def main() -> int:
@@ -225,9 +206,8 @@ def main() -> int:
     except KeyboardInterrupt:
         print("\nbench: interrupted.", file=sys.stderr)
         return 130
-    command = f"python bench/parity.py{f' --steps {given.steps}' if given.steps != 200 else ''} --out docs/parity.md"
     if given.out:
-        given.out.write_text(page(found, command))
+        given.out.write_text(page(found, _command(given)))
     print(json.dumps(found) if given.json else text(found))
     return 0
 

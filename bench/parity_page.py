@@ -29,12 +29,16 @@ def worst(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def reasons(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Why onnxruntime-training has no figures, each with the rows that it is said of."""
+    """Why onnxruntime-training has no figures, each with the losses and optimisers that it is said of."""
     found: dict[str, set[str]] = {}
     for row in rows:
         if "ort" in row:
             found.setdefault(row["ort"], set()).add(f"{row['loss']} with {row['optimiser']}")
-    return [f"{'; '.join(sorted(where))}: {reason}" for reason, where in found.items()]
+    every = {f"{row['loss']} with {row['optimiser']}" for row in rows}
+    return [
+        f"{f'all {len(rows)} rows' if where == every else '; '.join(sorted(where))}: {reason}"
+        for reason, where in found.items()
+    ]  # fmt: skip
 
 
 def text(rows: Sequence[dict[str, Any]]) -> str:

@@ -203,11 +203,3 @@ class Reference:
         if keep is not None:
             for parameter, old, k in zip(parameters, before, keep, strict=True):
                 parameter.data = torch.where(k > 0, parameter.data, old)
-
-
-def distance(found: Mapping[str, Array], due: Mapping[str, Array]) -> float:
-    """The largest ||a - b|| / ||b|| of any tensor."""
-    return max(
-        float(np.linalg.norm(found[name].astype(np.float64) - value) / max(np.linalg.norm(value), 1e-300))
-        for name, value in due.items()
-    )

@@ -5,6 +5,7 @@ What is installed for the measurement is what a user would install: nothing of t
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -63,22 +64,39 @@ def environment(name: str, say: Callable[[str], None] = lambda _: None) -> Path:
     NoEnvironment
         This machine cannot have it, or pip fails.
     """
-    recipe = ENVIRONMENTS[name]
-    folder = cache_folder() / name
+    recipe, folder = ENVIRONMENTS[name], cache_folder() / name
     base = _interpreter(name, recipe)
-    needs = [f"{ROOT}{need[1:]}" if need.startswith(".") else need for need in recipe.needs]
-    made_of = {"python": base, "needs": list(recipe.needs), "settings": _mark(ROOT / "pyproject.toml")}
-    sources = _mark(*(ROOT / part for part in PARTS)) if any(need.startswith(".") for need in recipe.needs) else ""
+    cache_folder().mkdir(parents=True, exist_ok=True)
+    with (cache_folder() / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _bring_up(name, recipe, folder, base, say)
+    return folder / "bin" / "python"
+
+
+def _bring_up(name: str, recipe: Recipe, folder: Path, base: str, say: Callable[[str], None]) -> None:
+    """Make the environment, or install the changed sources, or leave it as it is."""
+    ours = any(need.startswith(".") for need in recipe.needs)
+    made_of = {"python": base, "needs": list(recipe.needs), "project": _dependencies() if ours else ""}
+    sources = _mark(*(ROOT / part for part in PARTS)) if ours else ""
     stamp, inside = folder / READY, folder / "bin" / "python"
     found = json.loads(stamp.read_text()) if stamp.is_file() and inside.exists() else {}
     if found.get("of") != made_of:
         say(f"installing {', '.join(recipe.needs)} into {folder}")
-        _make(name, folder, base, needs)
+        _make(name, folder, base, [f"{ROOT}{need[1:]}" if need.startswith(".") else need for need in recipe.needs])
     elif found["sources"] != sources:
         say(f"installing the changed sources into {folder}")
         _install(name, inside, "--no-deps", "--force-reinstall", str(ROOT))
     stamp.write_text(json.dumps({"of": made_of, "sources": sources}))
-    return inside
+
+
+def _dependencies() -> str:
+    """What this checkout says that it needs."""
+    if sys.version_info < (3, 11):
+        import tomli as tomllib
+    else:
+        import tomllib
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return json.dumps([project["dependencies"], project["optional-dependencies"]])
 
 
 def _make(name: str, folder: Path, base: str, needs: list[str]) -> None:

@@ -159,7 +159,9 @@ class Buffer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     tensor: Name
     offset: Annotated[int, msgspec.Meta(ge=0, le=LARGEST_PACK)]
-    """Byte at which its numbers begin, in the order of the pack's tensor."""
+    """Byte at which its numbers begin."""
+    axes: tuple[Annotated[int, msgspec.Meta(ge=0, le=7)], ...] = ()
+    """Order in which the file holds the axes of the pack's tensor; empty: the pack's own."""
     scale: Annotated[int, msgspec.Meta(ge=0, le=LARGEST_PACK)] | None = None
     """Byte of its float32 scales, one for each first-dimension slice; None: the numbers are float32."""
 

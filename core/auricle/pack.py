@@ -29,7 +29,7 @@ from auricle.manifest import (
     step_inputs,
     step_outputs,
 )
-from auricle.pack_archive import LARGEST_MANIFEST, MANIFEST_FILE, read_file, read_inside, tar_bytes, untar
+from auricle.pack_archive import LARGEST_MANIFEST, MANIFEST_FILE, PackedFiles, read_file, read_inside, tar_bytes, untar
 from auricle.pack_signature import (
     LARGEST_SIGNATURE,
     SIGNATURE_FILE,
@@ -106,7 +106,8 @@ class Pack:
         if len(set(paths)) != len(paths) or {MANIFEST_FILE, SIGNATURE_FILE} & set(paths):
             raise PackError(f"The pack {manifest.name} lists a file twice, or its own manifest or signature.")
         self.manifest = manifest
-        self.files = {entry.path: files[entry.path] for entry in manifest.files}
+        packed = files if isinstance(files, PackedFiles) else PackedFiles((path, files[path]) for path in paths)
+        self.files = packed.only(paths)
         self.manifest_bytes = encode_manifest(manifest) if manifest_bytes is None else manifest_bytes
         self.identity = hashlib.sha256(self.manifest_bytes).hexdigest()
         if signature is not None and not signature.vouches(self.manifest_bytes):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import tarfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import zstandard
@@ -31,7 +31,39 @@ def tar_bytes(files: Iterable[tuple[str, bytes]]) -> bytes:
     return zstandard.ZstdCompressor(compression_params=settings).compress(raw.getvalue())
 
 
-def untar(data: bytes, where: str) -> dict[str, bytes]:
+class PackedFiles(Mapping[str, bytes]):
+    """Files by name, each compressed in memory and unpacked when it is asked for: a board needs few of a pack's graphs.
+
+    Parameters
+    ----------
+    files
+        Names and contents; taken one after the other.
+    """
+
+    def __init__(self, files: Iterable[tuple[str, bytes]] = ()) -> None:
+        pack = zstandard.ZstdCompressor(level=1).compress
+        self._packed = {name: pack(content) for name, content in files}
+
+    def __getitem__(self, name: str) -> bytes:
+        return zstandard.ZstdDecompressor().decompress(self._packed[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._packed)
+
+    def __len__(self) -> int:
+        return len(self._packed)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._packed
+
+    def only(self, names: Iterable[str]) -> PackedFiles:
+        """Those files of these names, in this order."""
+        kept = PackedFiles()
+        kept._packed = {name: self._packed[name] for name in names}
+        return kept
+
+
+def untar(data: bytes, where: str) -> PackedFiles:
     """The files of a `.tar.zst` by name.
 
     Raises
@@ -40,38 +72,42 @@ def untar(data: bytes, where: str) -> dict[str, bytes]:
         It is none, is cut short, unpacks to more than `LARGEST_PACK`, or holds anything but plain files, once each.
     """
     try:
-        raw = decompress(data, where)
-        files: dict[str, bytes] = {}
-        with tarfile.open(fileobj=io.BytesIO(raw), mode="r:", format=tarfile.USTAR_FORMAT) as archive:
-            for member in archive:
-                if member.type != tarfile.REGTYPE or member.issparse() or not 0 <= member.size <= len(raw):
-                    raise PackError(f"{where} holds {member.name!r}, which is not a plain file.")
-                file = archive.extractfile(member)
-                if file is None or member.name in files:
-                    raise PackError(f"{where} holds {member.name!r} twice.")
-                files[member.name] = file.read()
+        return PackedFiles(_members(data, where))
     except (zstandard.ZstdError, tarfile.TarError, ValueError, OverflowError, EOFError, RecursionError) as error:
         raise PackError(f"{where} is not a pack: {error}.") from error
-    return files
 
 
-def decompress(data: bytes, where: str) -> bytes:
-    """What was compressed, whatever size the archive claims for itself.
-
-    Raises
-    ------
-    PackError
-        It is more than `LARGEST_PACK`; no more than that is unpacked to find out.
-    """
+def _members(data: bytes, where: str) -> Iterator[tuple[str, bytes]]:
+    """Names and contents of a `.tar.zst`, one file in memory at a time."""
     decompressor = zstandard.ZstdDecompressor(max_window_size=LARGEST_PACK)
-    blocks, size = [], 0
-    with decompressor.stream_reader(data, read_across_frames=True) as reader:
-        while block := reader.read(BLOCK):
-            blocks.append(block)
-            size += len(block)
-            if size > LARGEST_PACK:
-                raise PackError(f"{where} unpacks to more than {LARGEST_PACK >> 20} MiB.")
-    return b"".join(blocks)
+    with decompressor.stream_reader(data, read_across_frames=True) as unpacked:
+        stream = _Bounded(unpacked, where)
+        with tarfile.open(fileobj=stream, mode="r|", format=tarfile.USTAR_FORMAT, bufsize=BLOCK) as archive:
+            seen: set[str] = set()
+            for member in archive:
+                if member.type != tarfile.REGTYPE or member.issparse() or not 0 <= member.size <= LARGEST_PACK:
+                    raise PackError(f"{where} holds {member.name!r}, which is not a plain file.")
+                file = archive.extractfile(member)
+                if file is None or member.name in seen:
+                    raise PackError(f"{where} holds {member.name!r} twice.")
+                seen.add(member.name)
+                yield member.name, b"".join(iter(lambda file=file: file.read(BLOCK), b""))  # type: ignore[misc]
+        while stream.read(BLOCK):
+            """Read what is left, so that a cut or an endless archive shows."""
+
+
+class _Bounded(io.RawIOBase):
+    """What is unpacked, whatever size the archive claims for itself; PackError after `LARGEST_PACK`."""
+
+    def __init__(self, unpacked: zstandard.ZstdDecompressionReader, where: str) -> None:
+        self._unpacked, self._where, self._left = unpacked, where, LARGEST_PACK
+
+    def read(self, size: int = -1) -> bytes:
+        block = self._unpacked.read(BLOCK if size < 0 else size)
+        self._left -= len(block)
+        if self._left < 0:
+            raise PackError(f"{self._where} unpacks to more than {LARGEST_PACK >> 20} MiB.")
+        return block
 
 
 def read_file(path: Path, largest: int = LARGEST_PACK) -> bytes:

@@ -17,6 +17,7 @@ from auricle.graph_check import check_foreign_graph, check_graph
 from auricle.manifest import Tflite
 from auricle.pack import Pack
 from auricle.start import start_weights
+from auricle.tflite_check import check_tflite
 from auricle.tflite_weights import check_buffers
 
 TRAINING_DOMAINS = ("com.microsoft",)
@@ -42,7 +43,7 @@ def checks_of(pack: Pack) -> Iterator[Check]:
     for model, start in manifest.start.items():
         yield _check("weights", start.file, partial(start_weights, pack, model))
     for entry in manifest.tflite:
-        yield _check("tflite", entry.file, partial(check_tflite, pack, entry))
+        yield _check("tflite", entry.file, partial(_check_inference, pack, entry))
     for artifacts in manifest.ort_training.values():
         for file in (artifacts.training, artifacts.evaluation, *artifacts.optimisers.values()):
             yield _check("ort-training", file, partial(_check_training, pack, file))
@@ -55,14 +56,8 @@ def require_sound(pack: Pack) -> None:
             raise PackError(check.reason)
 
 
-def check_tflite(pack: Pack, entry: Tflite) -> None:
-    """Judge a `.tflite` file: its mark, where its weights lie, and that they are finite.
-
-    Raises
-    ------
-    PackError
-        It is not sound. What else is in the file is LiteRT's to judge.
-    """
+def _check_inference(pack: Pack, entry: Tflite) -> None:
+    """Judge a `.tflite`: its mark, where its weights lie, that they are finite, and its graph."""
     content = pack.files[entry.file]
     if content[4:8] != b"TFL3":
         raise PackError(f"The file {entry.file} of the pack {pack.manifest.name} is not a .tflite.")
@@ -75,6 +70,7 @@ def check_tflite(pack: Pack, entry: Tflite) -> None:
             raise PackError(
                 f"The file {entry.file} of the pack {pack.manifest.name} holds weights that are not finite."
             )
+    check_tflite(pack, entry)
 
 
 def _check_training(pack: Pack, file: str) -> None:

@@ -1,7 +1,8 @@
 """Replacing the weights inside a `.tflite` of a pack: bytes are copied to where the manifest says, no converter.
 
-A float32 file holds every tensor as the pack orders it. An int8 file holds most of them as q with float32 scales s, one
-for each first-dimension slice: w = q s, s = max |w| / 127, q = round(w / s) (symmetric, per channel).
+A file holds every tensor as the pack orders it, or with its axes permuted as the map says. An int8 file holds most of
+them as q with float32 scales s, one for each first-dimension slice of the pack's tensor: w = q s, s = max |w| / 127,
+q = round(w / s) (symmetric, per channel).
 """
 
 from __future__ import annotations
@@ -73,10 +74,10 @@ def with_weights(pack: Pack, entry: Tflite, flat: Flat) -> bytes:
     for buffer in entry.buffers:
         tensor = np.ascontiguousarray(table.tensor(flat, specs[buffer.tensor].name), "<f4")
         if buffer.scale is None:
-            _put(content, buffer.offset, tensor.tobytes())
+            _put(content, buffer.offset, tensor.transpose(_axes(buffer, tensor.ndim)).tobytes())
             continue
         steps, scales = quantise(tensor)
-        _put(content, buffer.offset, steps.tobytes())
+        _put(content, buffer.offset, steps.transpose(_axes(buffer, tensor.ndim)).tobytes())
         _put(content, buffer.scale, scales.astype("<f4").tobytes())
     return bytes(content)
 
@@ -95,6 +96,10 @@ def check_buffers(pack: Pack, entry: Tflite) -> None:
     named = [buffer.tensor for buffer in entry.buffers]
     if sorted(named) != sorted(spec.name for spec in table.specs):
         raise PackError(f"The map of {entry.file} does not name each tensor of {entry.model} once: export it again.")
+    shapes = {spec.name: spec.shape for spec in table.specs}
+    for buffer in entry.buffers:
+        if sorted(_axes(buffer, len(shapes[buffer.tensor]))) != list(range(len(shapes[buffer.tensor]))):
+            raise PackError(f"The map of {entry.file} gives {buffer.tensor} axes that it does not have.")
     spans = sorted(span for buffer in entry.buffers for span in _spans(table, buffer))
     ends = [(0, 0, ""), *spans]
     for (_, end, _), (start, stop, tensor) in zip(ends, spans, strict=False):
@@ -102,6 +107,10 @@ def check_buffers(pack: Pack, entry: Tflite) -> None:
             raise PackError(f"The map of {entry.file} puts {tensor} over something else or outside the file.")
     if entry.precision == "float32" and any(buffer.scale is not None for buffer in entry.buffers):
         raise PackError(f"The map of {entry.file} gives a scale in a float32 file.")
+
+
+def _axes(buffer: Buffer, rank: int) -> tuple[int, ...]:
+    return buffer.axes or tuple(range(rank))
 
 
 def _spans(table: TensorTable, buffer: Buffer) -> list[tuple[int, int, str]]:

@@ -30,7 +30,7 @@ def _package(folder: Path, size: int) -> str:
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("toypeer_data.bin", b"0" * size)
         archive.writestr("toypeer-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: toypeer\nVersion: 1.0\n")
-        archive.writestr("toypeer-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr("toypeer-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
         archive.writestr("toypeer-1.0.dist-info/RECORD", "toypeer_data.bin,,\n")
     return str(wheel)
 

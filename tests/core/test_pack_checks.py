@@ -41,12 +41,14 @@ def _gradient(domain: str = "com.microsoft") -> bytes:
     return built.SerializeToString()
 
 
-def _pack(tflite: bytes = _tflite(), entry: Tflite = TFLITE, training: bytes = _gradient()) -> Pack:
+def _pack(tflite: bytes | None = None, entry: Tflite | None = None, training: bytes = _gradient()) -> Pack:
+    inference = {} if tflite is None and entry is None else {"lite.tflite": tflite or _tflite()}
     files = {
-        "lite.tflite": tflite, "ort/training.onnx": training, "ort/eval.onnx": _gradient(), "ort/sgd.onnx": _gradient(),
+        **inference, "ort/training.onnx": training, "ort/eval.onnx": _gradient(), "ort/sgd.onnx": _gradient(),
         "ort/checkpoint": b"anything",
     }  # fmt: skip
-    return tiny_pack.pack(files, tflite=(entry,), ort_training={"lite": TRAINING})
+    entries = (entry or TFLITE,) if inference else ()
+    return tiny_pack.pack(files, tflite=entries, ort_training={"lite": TRAINING})
 
 
 def test_every_file_but_the_checkpoint_is_judged() -> None:
@@ -54,7 +56,6 @@ def test_every_file_but_the_checkpoint_is_judged() -> None:
         Check("graph", tiny_pack.EVALUATE, None),
         Check("graph", tiny_pack.STEP, None),
         Check("weights", tiny_pack.WEIGHTS, None),
-        Check("tflite", "lite.tflite", None),
         Check("ort-training", "ort/training.onnx", None),
         Check("ort-training", "ort/eval.onnx", None),
         Check("ort-training", "ort/sgd.onnx", None),
@@ -71,6 +72,7 @@ def _entry(**changes: Any) -> Tflite:
     [
         ({"tflite": b"no flatbuffer at all"}, "lite.tflite of the pack tiny is not a .tflite"),
         ({"tflite": _tflite()[:-4]}, "head.bias over something else or outside the file"),
+        ({"tflite": _tflite()}, "lite.tflite"),
         ({"tflite": _tflite(at20=np.float32(np.nan).tobytes())}, "holds weights that are not finite"),
         ({"entry": _entry(buffers=TFLITE.buffers[:2])}, "does not name each tensor of lite once"),
         ({"entry": _entry(buffers=(*TFLITE.buffers[:2], Buffer(tensor="head.bias", offset=70)))}, "over something"),

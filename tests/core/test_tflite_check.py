@@ -14,6 +14,7 @@ from tests.export.tflite_toy import needs_schema, operator_pack
 from auricle.errors import PackError
 from auricle.manifest import Buffer, FileEntry, Tflite
 from auricle.pack import Pack
+from auricle.pack_checks import checks_of
 from auricle.tflite_check import LARGEST_TENSORS, OPERATORS, check_tflite
 from auricle.tflite_reader import read_tflite
 
@@ -66,6 +67,7 @@ def test_what_export_writes_is_sound(precision: str) -> None:
     pack = small(precision)
     (entry,) = pack.manifest.tflite
     check_tflite(pack, entry)
+    assert [check.reason for check in checks_of(pack) if check.kind == "tflite"] == [None]
     assert any(buffer.scale is not None for buffer in entry.buffers) == (precision == "int8")
 
 

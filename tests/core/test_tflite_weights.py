@@ -68,6 +68,16 @@ def test_int8_weights_and_their_scales_are_those_worked_out_by_hand() -> None:
     assert np.array_equal(np.frombuffer(content, "<f4", 4, 80), flat[16:20])
 
 
+@pytest.mark.parametrize(("precision", "kind"), [("float32", "<f4"), ("int8", np.int8)])
+def test_axes_are_permuted_as_the_map_says(precision: str, kind: str) -> None:
+    scale = 40 if precision == "int8" else None
+    pack, entry = pack_of((Buffer(tensor="mix.weight", offset=16, axes=(1, 0), scale=scale), *FLOATS[1:]), precision)
+    flat = np.arange(SIZE, dtype=np.float32)
+    flat[7], flat[15] = 127, 127
+    held = np.frombuffer(with_weights(pack, entry, flat), kind, 16, 16).reshape(8, 2)
+    assert np.array_equal(held, flat[:16].reshape(2, 8).T)
+
+
 @given(arrays.arrays(np.float32, (3, 9), elements=st.floats(-(2.0**99), 2.0**99, width=32)))
 def test_an_int8_weight_is_off_by_half_a_scale_at_most(tensor: np.ndarray) -> None:  # type: ignore[type-arg]
     steps, scales = quantise(tensor)
@@ -96,6 +106,7 @@ def test_biases_and_tiny_kernels_stay_float32() -> None:
         ((*FLOATS[:2], Buffer(tensor="head.bias", offset=105)), "puts head.bias over something else or outside"),
         ((*FLOATS[:2], Buffer(tensor="head.bias", offset=92)), "puts head.bias over something else or outside"),
         ((*FLOATS[1:], Buffer(tensor="mix.weight", offset=4)), "puts mix.weight over something else or outside"),
+        ((Buffer(tensor="mix.weight", offset=16, axes=(1, 1)), *FLOATS[1:]), "mix.weight axes that it does not have"),
         (BYTES, "a scale in a float32 file"),
     ],
 )

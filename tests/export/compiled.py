@@ -51,7 +51,13 @@ class Compiled:
         self.target = rng.integers(0, LABELS, batch)
         self.weight = np.linspace(1, 0, batch, dtype=np.float32)
         self.noise = {name: rng.random(shape).astype(np.float32) for name, shape in self.step.noise.items()}
-        self.state = {name: rng.random(shape).astype(np.float32) for name, shape in self.step.state.items()}
+        self.state = {
+            name: np.ones(shape, np.float32) if name.endswith(".seen") else rng.random(shape).astype(np.float32)
+            for name, shape in self.step.state.items()
+        }
+
+        self.found: dict[str, np.ndarray] = {}
+        self.maps: dict[str, np.ndarray] = {}
 
     def flat(self) -> np.ndarray:
         """The module's own weights in the pack's order."""
@@ -74,7 +80,7 @@ class Compiled:
 
     def gradients(self) -> tuple[dict[str, np.ndarray], float]:
         """Every tensor's gradient, by name, and the loss."""
-        found = self.run_step()
+        found = self.found = self.run_step()
         flat = joined_parts("new/model.momentum", self.table, found)
         return {s.name: self.table.tensor(flat, s.name) for s in self.table.specs}, float(found["loss"])
 
@@ -82,6 +88,9 @@ class Compiled:
         """The same from PyTorch in float64."""
         module = copy.deepcopy(self.module).double().train()
         freeze(module)
+        for name, layer in _biased(module):
+            layer.map = torch.from_numpy(self.state[f"model.bavd.{name}"]).double()
+            layer._loss = float(self.state["model.bavd.loss"][0])
         parameters = self._parameters(module)
         share = torch.from_numpy(self.weight / self.weight.sum()).double()
         with given_masks([torch.from_numpy(mask).double() for mask in self.noise.values()]):
@@ -92,12 +101,16 @@ class Compiled:
             name: np.zeros(tuple(p.shape)) if g is None else g.numpy()
             for (name, p), g in zip(parameters.items(), grads, strict=True)
         }
+        for name, layer in _biased(module):
+            layer.update(float(loss.detach()))
+            self.maps[f"new/model.bavd.{name}"] = layer.map.numpy()
         return shown, float(loss.detach())
 
     def gradient_errors(self) -> dict[str, float]:
         """Largest relative error of every tensor's gradient, and of the loss."""
         (got, loss), (want, due) = self.gradients(), self.reference()
         largest = max(float(np.abs(g).max()) for g in want.values())
+        got, want = {**got, **{name: self.found[name] for name in self.maps}}, {**want, **self.maps}
         errors = {
             name: float(np.abs(got[name] - g).max()) / max(float(np.abs(g).max()), SMALLEST * largest)
             for name, g in want.items()
@@ -116,6 +129,10 @@ class Compiled:
             assert logits.shape == due.shape and features.shape == (batch, self.net.features)
             errors[batch] = float(np.abs(logits - due).max() / np.abs(due).max())
         return errors
+
+
+def _biased(module: nn.Module) -> list[tuple[str, Any]]:
+    return [(name, part) for name, part in module.named_modules() if isinstance(part, Bavd)]
 
 
 def freeze(module: nn.Module) -> None:

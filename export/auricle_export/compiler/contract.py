@@ -15,6 +15,9 @@ BATCHES = (1, 5)
 """Batches that a module has to take in eval mode."""
 
 
+_ANY = "; evaluation takes any number of clips: use x.shape[0] in place of a number"
+
+
 class Halt(Exception):  # noqa: N818 - ends the forward pass, no error
     """The classifier was called: all before it is the body."""
 
@@ -36,11 +39,12 @@ def run_module(module: nn.Module, x: Tensor, mode: Intercept) -> Any:
         raise _failed(module, x, error) from error
 
 
-def refuse_other_than_logits(module: nn.Module, output: Any, due: tuple[int, int]) -> None:
+def refuse_other_than_logits(module: nn.Module, output: Any, due: tuple[int, int], hint: str = "") -> None:
     """CompileError for anything but logits (batch, labels)."""
     got = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
     if got != due:
-        raise CompileError(f"{named(module)} gives {got} where logits {due} are due: end it in nn.Linear(..., {due[1]}).")
+        hint = hint or f": end it in nn.Linear(..., {due[1]})"
+        raise CompileError(f"{named(module)} gives {got} where logits {due} are due{hint}.")
 
 
 def refuse_fixed_batch(module: nn.Module, labels: int, frames: int, mels: int) -> None:
@@ -52,9 +56,8 @@ def refuse_fixed_batch(module: nn.Module, labels: int, frames: int, mels: int) -
             with torch.no_grad():
                 output = evaluated(x)
         except Exception as error:  # noqa: BLE001 - a stranger's module may raise anything
-            hint = ". A step takes 16 clips, evaluation any number: use x.shape[0] in place of a number of clips"
-            raise _failed(module, x, error, hint) from error
-        refuse_other_than_logits(module, output, (batch, labels))
+            raise _failed(module, x, error, _ANY) from error
+        refuse_other_than_logits(module, output, (batch, labels), _ANY)
 
 
 def named(module: nn.Module) -> str:
@@ -93,11 +96,11 @@ def classifier_of(module: nn.Module, calls: list[tuple[Tensor, Tensor]], output:
     name, part = linear[0]
     if part.bias is None:
         raise CompileError(f"The classifier {name} has no bias: {named(module)} {last}; use nn.Linear(..., bias=True).")
-    if sum(called is weight for called, _ in calls) > 1:
-        raise CompileError(f"{named(module)} calls its classifier {name} twice: use another nn.Linear before it.")
     shared = [n for n, p in module.named_parameters(remove_duplicate=False) if p is weight or p is part.bias]
     if len(shared) > 2:
         raise CompileError(f"The classifier {name} shares its weights ({', '.join(shared)}): give it its own.")
+    if sum(called is weight for called, _ in calls) > 1:
+        raise CompileError(f"{named(module)} calls its classifier {name} twice: use another nn.Linear before it.")
     if not (part.weight.requires_grad and part.bias.requires_grad):
         raise CompileError(f"The classifier {name} is frozen: leave requires_grad=True on it.")
     return name

@@ -14,6 +14,8 @@ from torch import nn
 
 _OURS = str(Path(__file__).parents[1]) + os.sep
 _ENTRIES = tuple(str(Path(__file__).with_name(name)) for name in ("trace.py", "contract.py"))
+_CALLERS = ("run_module", "refuse_fixed_batch", "forward")
+"""What in these files calls the user's module."""
 _TORCH = str(Path(torch.__file__).parent) + os.sep
 _STANDARD = str(Path(os.__file__).parent) + os.sep
 
@@ -29,8 +31,7 @@ def raised_line(error: BaseException) -> str:
     while cause is not None:
         frames, trace = [], cause.__traceback__
         while trace is not None:
-            begins = trace.tb_frame.f_code.co_filename in _ENTRIES
-            frames = [] if begins else [(trace.tb_frame, trace.tb_lineno), *frames]
+            frames = [] if _calls_module(trace.tb_frame) else [(trace.tb_frame, trace.tb_lineno), *frames]
             trace = trace.tb_next
         place = _place(frames)
         if place:
@@ -42,9 +43,13 @@ def raised_line(error: BaseException) -> str:
 def _running() -> Iterator[tuple[FrameType, int]]:
     """Frames from the innermost one outwards, up to where compiling began."""
     frame: FrameType | None = sys._getframe(2)
-    while frame is not None and frame.f_code.co_filename not in _ENTRIES:
+    while frame is not None and not _calls_module(frame):
         yield frame, frame.f_lineno
         frame = frame.f_back
+
+
+def _calls_module(frame: FrameType) -> bool:
+    return frame.f_code.co_filename in _ENTRIES and frame.f_code.co_name in _CALLERS
 
 
 def _place(frames: list[tuple[FrameType, int]]) -> str:

@@ -330,7 +330,7 @@ def _layers(
     """Stacked layers and directions; `run` walks one direction and returns its states and its last ones."""
     directions, each = 2 if bidirectional else 1, 4 if bias else 2
     if len(weights) != layers * directions * each:
-        raise NotImplementedError("a projection inside an LSTM (proj_size)")
+        raise NotImplementedError("a projection inside an LSTM (proj_size)", "nn.LSTM and nn.Linear")
     h, lasts = x.transpose(0, 1) if batch_first else x, []
     for layer in range(layers):
         if layer and dropout:

@@ -15,7 +15,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import onnx
+import onnx.numpy_helper
 import torch
 from torch import Tensor, nn
 from torch._decomp import core_aten_decompositions
@@ -335,6 +337,17 @@ def _reason(error: BaseException) -> str:
     return str(error).strip().splitlines()[0]
 
 
+def _make_finite(model: onnx.ModelProto) -> None:
+    """Masks of -infinity become the lowest number: a device refuses constants that are not finite."""
+    attributes = [a.t for node in model.graph.node if node.op_type == "Constant" for a in node.attribute if a.HasField("t")]
+    for tensor in [*model.graph.initializer, *attributes]:
+        if tensor.data_type == onnx.TensorProto.FLOAT:
+            values = onnx.numpy_helper.to_array(tensor)
+            if np.isinf(values).any():
+                largest = np.finfo(np.float32).max
+                tensor.CopyFrom(onnx.numpy_helper.from_array(np.clip(values, -largest, largest), tensor.name))
+
+
 def anonymous(model: onnx.ModelProto, name: str = "fragment") -> onnx.ModelProto:
     """Keep operators, constants and the interface."""
     foreign = sorted({node.domain for node in model.graph.node} - STANDARD)
@@ -346,6 +359,7 @@ def anonymous(model: onnx.ModelProto, name: str = "fragment") -> onnx.ModelProto
         entry.ClearField("metadata_props")
         entry.ClearField("doc_string")
     model.graph.ClearField("metadata_props")
+    _make_finite(model)
     model.graph.name = name
     model.ir_version = IR_VERSION
     model.producer_name, model.producer_version = "auricle", ""

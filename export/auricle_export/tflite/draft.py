@@ -27,7 +27,9 @@ class DraftTensor:
     buffer: int = 0
     name: str = ""
     channels: int = 0
-    """int8 weights: number of scales, one a first-dimension slice."""
+    """int8 weights: number of scales, one for each first-dimension slice of the pack's tensor."""
+    channel_axis: int = 0
+    """int8 weights: the axis that the scales belong to."""
 
 
 @dataclass
@@ -59,6 +61,8 @@ class Draft:
     constants: list[bytes] = field(default_factory=lambda: [b""])
     stored: dict[str, int] = field(default_factory=dict)
     """Buffer of each pack tensor."""
+    axes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """Order in which it holds the tensor's axes, where that is not the pack's."""
 
     def __post_init__(self) -> None:
         self._known: dict[tuple[str, Shape, bytes], int] = {}
@@ -133,26 +137,47 @@ class Draft:
         """A pack tensor in its own order, seen as that shape; int8 ones are made float32 again first."""
         key = (spec.name, shape)
         if key not in self._weights:
-            self._weights[key] = self._quantised(spec, shape) if self._as_int8(spec) else self._stored(spec, shape)
+            axes = self.axes.get(spec.name)
+            if axes is not None:
+                held = self._weights[spec.name, ()]
+                plain = self.reshape(held, tuple(spec.shape[axis] for axis in axes))
+                back = self.transpose(plain, [axes.index(axis) for axis in range(len(axes))])
+                self._weights[key] = self.reshape(back, shape)
+            else:
+                self._weights[key] = self._held(spec, shape, 0)
         return self._weights[key]
 
-    def _as_int8(self, spec: TensorSpec) -> bool:
-        return self.precision == "int8" and is_quantised(spec)
+    def permuted(self, spec: TensorSpec, axes: tuple[int, ...], shape: Shape, channel_axis: int) -> int | None:
+        """A pack tensor with its axes in that order, seen as that shape, at no cost; None if it lies otherwise already.
 
-    def _stored(self, spec: TensorSpec, shape: Shape, dtype: str = "float32", channels: int = 0) -> int:
+        `channel_axis` is the axis of `shape` that is the tensor's first.
+        """
         if spec.name not in self.stored:
-            self.constants.append(bytes(spec.size * (1 if dtype == "int8" else 4)))
-            self.stored[spec.name] = len(self.constants) - 1
-        self.tensors.append(DraftTensor(shape, dtype, self.stored[spec.name], spec.name, channels))
-        return len(self.tensors) - 1
+            self.axes[spec.name] = axes
+            self._weights[spec.name, ()] = self._held(spec, shape, channel_axis)
+        elif self.axes.get(spec.name) != axes:
+            return None
+        return self.reshape(self._weights[spec.name, ()], shape)
 
-    def _quantised(self, spec: TensorSpec, shape: Shape) -> int:
+    def _held(self, spec: TensorSpec, shape: Shape, channel_axis: int) -> int:
+        """The tensor in the order in which the file holds it."""
+        if not (self.precision == "int8" and is_quantised(spec)):
+            return self._stored(spec, shape)
         first = next((t for (name, _), t in self._weights.items() if name == spec.name), None)
         if first is not None:
             return self.reshape(first, shape)
-        fits = shape[0] == spec.shape[0]
-        packed = self._stored(spec, shape if fits else spec.shape, "int8", spec.shape[0])
+        fits = shape[channel_axis] == spec.shape[0]
+        packed = self._stored(spec, shape if fits else spec.shape, "int8", spec.shape[0], channel_axis)
         return self.reshape(self.add("DEQUANTIZE", [packed], self.shape(packed)), shape)
+
+    def _stored(
+        self, spec: TensorSpec, shape: Shape, dtype: str = "float32", channels: int = 0, channel_axis: int = 0
+    ) -> int:
+        if spec.name not in self.stored:
+            self.constants.append(bytes(spec.size * (1 if dtype == "int8" else 4)))
+            self.stored[spec.name] = len(self.constants) - 1
+        self.tensors.append(DraftTensor(shape, dtype, self.stored[spec.name], spec.name, channels, channel_axis))
+        return len(self.tensors) - 1
 
     def pruned(self, outputs: Sequence[int]) -> list[DraftOperator]:
         """The operators that the outputs need, in order."""

@@ -74,7 +74,9 @@ class _Writer:
         if tensor.channels:
             scale = self.builder.CreateNumpyVector(np.ones(tensor.channels, np.float32))
             zero = self.builder.CreateNumpyVector(np.zeros(tensor.channels, np.int64))
-            fields["Quantization"] = self._table("QuantizationParameters", Scale=scale, ZeroPoint=zero)
+            fields["Quantization"] = self._table(
+                "QuantizationParameters", Scale=scale, ZeroPoint=zero, QuantizedDimension=tensor.channel_axis
+            )
         kind = getattr(tflite.TensorType, _TYPES[tensor.dtype])
         return self._table("Tensor", Type=kind, Buffer=self.buffer_index[tensor.buffer], **fields)
 
@@ -148,7 +150,12 @@ def _locate(content: bytes, draft: Draft, kept: list[int]) -> tuple[Buffer, ...]
         if spec.name in draft.stored:
             place = kept.index(draft.stored[spec.name])
             found.append(
-                Buffer(tensor=spec.name, offset=_vector(model.Buffers(place), field=4), scale=scales.get(place))
+                Buffer(
+                    tensor=spec.name,
+                    offset=_vector(model.Buffers(place), field=4),
+                    scale=scales.get(place),
+                    axes=draft.axes.get(spec.name, ()),
+                )
             )
     return tuple(found)
 

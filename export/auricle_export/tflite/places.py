@@ -16,14 +16,17 @@ MOST_PIECES = 64
 def weights(draft: Draft, index: Index) -> int:
     """A tensor (`index.shape`) of weights by their places in the flat vector, -1 for a zero.
 
-    A whole tensor of the pack costs nothing and one with its axes permuted a transpose at each inference; anything
-    else is cut, joined or gathered from whole tensors.
+    A whole tensor of the pack costs nothing, nor does one with its axes permuted, if it is always used so: the file
+    then holds it so. Anything else is cut, joined or gathered from whole tensors at each inference.
     """
     whole = _whole(draft, index)
     if whole is not None:
         return whole
     order = _descending(index)
     sorted_axes = index.transpose(order)
+    permuted = _permuted(draft, index, order)
+    if permuted is not None:
+        return permuted
     moved = _whole(draft, sorted_axes)
     if moved is not None:
         return draft.transpose(moved, [order.index(axis) for axis in range(index.ndim)])
@@ -39,6 +42,23 @@ def _whole(draft: Draft, index: Index) -> int | None:
     if spec is None or spec.size != index.size or index.flat[0] != draft.table.offsets[spec.name].start:
         return None
     return draft.weight(spec, tuple(index.shape)) if _consecutive(index.ravel()) else None
+
+
+def _permuted(draft: Draft, index: Index, order: list[int]) -> int | None:
+    """One tensor with its axes permuted; None when it is something else, or lies otherwise in the file."""
+    flat = index.transpose(order).ravel()
+    spec = _spec_at(draft, int(flat[0]))
+    if spec is None or spec.size != len(flat) or not _consecutive(flat):
+        return None
+    real = [axis for axis in order if index.shape[axis] != 1]
+    own = [axis for axis, size in enumerate(spec.shape) if size != 1]
+    if [index.shape[axis] for axis in real] != [spec.shape[axis] for axis in own]:
+        return None
+    place = dict(zip(real, own, strict=True))
+    ones = [axis for axis, size in enumerate(spec.shape) if size == 1]
+    axes = (*ones, *(place[axis] for axis in range(index.ndim) if axis in place))
+    channel = next((axis for axis, spec_axis in place.items() if spec_axis == 0), 0)
+    return draft.permuted(spec, axes, tuple(index.shape), channel)
 
 
 def _spec_at(draft: Draft, place: int) -> TensorSpec | None:
