@@ -6,7 +6,7 @@ TEST_STAMP := $(TEST_ENV)/.ready
 FLEET_STAMP := $(FLEET_ENV)/.ready
 ARGS ?=
 
-.PHONY: help fleet test slow arm64 bench clean
+.PHONY: help fleet test slow arm64 bench bench-step clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -40,6 +40,9 @@ arm64: $(TEST_STAMP) ## The edge part on an emulated arm64 board (needs root; se
 
 bench: $(TEST_STAMP) ## Measure the overhead of a round
 	$(TEST_ENV)/bin/python bench/round_overhead.py $(ARGS)
+
+bench-step: $(TEST_STAMP) ## Time a training step beside PyTorch and onnxruntime-training
+	$(TEST_ENV)/bin/python bench/step.py $(ARGS)
 
 clean: ## Remove environments and caches
 	rm -rf $(FLEET_ENV) $(TEST_ENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -61,11 +61,12 @@ def _trained(given: Job, runtime: StepRuntime, authors: Authors, made: Sequence[
     """The runtime's training and PyTorch's in float64 and float32, after so many steps; and the last losses."""
     both = [Reference(given, runtime.pack, dtype, authors) for dtype in (torch.float64, torch.float32)]
     training = runtime.begin(given)
+    trained: list[Any] = [training, *both]
     losses: list[dict[str, float]] = []
     for number in range(steps):
         batch = made[number % len(made)]
-        losses = [one.step(batch) for one in (training, *both)]
-    return [training, *both, (losses[0], losses[1])]
+        losses = [one.step(batch) for one in trained]
+    return [*trained, (losses[0], losses[1])]
 
 
 def gradients(given: Job, batch: Batch, runtime: StepRuntime, authors: Authors = SHIPPED) -> Distances:

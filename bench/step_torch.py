@@ -76,7 +76,7 @@ def _losses(torch: Any, modules: dict[str, Any], spec: Facts) -> Callable[[Any, 
 def _step(torch: Any, modules: dict[str, Any], batches: list[Any], spec: Facts, how: str, wrap: Any = None) -> Step:
     losses = _losses(torch, modules, spec)
     losses = wrap(losses) if wrap else losses
-    makers = {
+    makers: dict[str, Any] = {
         "sgd": lambda p, rate: torch.optim.SGD(p, rate, **HOW[how]),
         "adamw": lambda p, rate: torch.optim.AdamW(p, rate, weight_decay=0.0, **HOW[how]),
     }
@@ -88,7 +88,7 @@ def _step(torch: Any, modules: dict[str, Any], batches: list[Any], spec: Facts, 
         x, y = next(turn)
         for optimiser in optimisers:
             optimiser.zero_grad(set_to_none=True)
-        loss = losses(x, y)
+        loss: Any = losses(x, y)
         loss.backward()
         for optimiser in optimisers:
             optimiser.step()

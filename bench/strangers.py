@@ -151,7 +151,9 @@ def train_graph(module: nn.Module, speech: Speech, rate: float, epochs: int, see
     for number, (factor, x, y) in enumerate(batches(speech, epochs, seed), 1):
         began = time.perf_counter()
         feeds |= {name: rng.random(shape, np.float32) for name, shape in graph.noise.items()}
-        feeds |= {"model.rate": np.float32(rate * factor), "model.step": np.float32(number), "x": x, "target": rows[y]}
+        scalars = {"model.rate": rate * factor, "model.step": number}
+        feeds |= {name: np.asarray(value, np.float32) for name, value in scalars.items()}
+        feeds |= {"x": x, "target": rows[y]}
         found = dict(zip(names, step.run(names, feeds), strict=True))
         feeds |= {name.removeprefix("new/"): value for name, value in found.items() if name.startswith("new/")}
         times.append(time.perf_counter() - began)

@@ -44,7 +44,7 @@ def load_module(source: str) -> Maker:
     sys.path.insert(0, str(file.parent.resolve()))
     try:
         spec.loader.exec_module(program)
-    except Exception as error:  # noqa: BLE001 - a stranger's file may raise anything
+    except Exception as error:
         raise CompileError(f"{file} fails: {type(error).__name__}: {error}") from error
     finally:
         sys.path.pop(0)
@@ -62,7 +62,7 @@ def _make(made: Callable[..., object], labels: int, source: str) -> nn.Module:
     ]
     try:
         module = made(labels) if any(p.kind is not p.VAR_POSITIONAL for p in takes) or _names_labels(made) else made()
-    except Exception as error:  # noqa: BLE001 - a stranger's class may raise anything
+    except Exception as error:
         raise CompileError(f"{source} cannot be made for {labels} labels: {type(error).__name__}: {error}") from error
     if not isinstance(module, nn.Module):
         raise CompileError(f"{source} makes {type(module).__name__}, not an nn.Module.")

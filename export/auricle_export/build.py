@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal, NamedTuple, get_args
 
 import torch
@@ -25,6 +26,7 @@ from auricle.tensors import TensorSpec
 from auricle_export.author import Maker, load_module, tensor_specs
 from auricle_export.compiler.trace import Net, find_parts
 from auricle_export.models import ARCHITECTURES, PLUGIN, Crnn
+from auricle_export.pretrain_pack import with_start_of, without_start
 from auricle_export.stepgraph import Traced, evaluate_graph, step_graph, trace
 
 Optimiser = Literal["sgd", "adamw"]
@@ -171,9 +173,15 @@ def refuse_unknown(names: Sequence[str]) -> None:
 
 
 def build_packs(
-    names: Sequence[str], out: Path, progress: Progress = lambda *_: None, workers: int | None = None
-) -> dict[str, Path]:
+    names: Sequence[str], out: Path, progress: Progress = lambda *_: None, workers: int | None = None,
+    trained: Mapping[str, Pack] = MappingProxyType({}),
+) -> dict[str, Path]:  # fmt: skip
     """Build named packs into a folder as `NAME.tar.zst`; returns their paths.
+
+    Parameters
+    ----------
+    trained
+        Packs by name whose trained weights to carry over, where their models are the same.
 
     Raises
     ------
@@ -185,7 +193,8 @@ def build_packs(
     written = {}
     for name in names:
         path = out / f"{name}.tar.zst"
-        write_durably(path, pack_bytes(assemble(name, LABELS[name], models)))
+        pack = assemble(name, LABELS[name], models)
+        write_durably(path, pack_bytes(with_start_of(pack, trained[name]) if name in trained else pack))
         written[name] = path
     return written
 
@@ -234,7 +243,7 @@ def differences(built: Pack, known: Pack) -> str | None:
 
     Trained weights to start from are left out: they are not the same bits on every processor.
     """
-    ours, theirs = (compiled(pack) for pack in (built, known))
+    ours, theirs = (without_start(pack) for pack in (built, known))
     if ours.identity == theirs.identity:
         return None
     name = built.manifest.name
@@ -248,11 +257,3 @@ def differences(built: Pack, known: Pack) -> str | None:
     if other:
         return f"The pack {name} differs in {len(other)} of {len(ours.files)} files, the first of them {other[0]}."
     return f"The pack {name} has the same files but another manifest: its words, models or front-end differ."
-
-
-def compiled(pack: Pack) -> Pack:
-    """A pack without its trained weights: what compiling alone gives."""
-    trained = {start.file for start in pack.manifest.start.values()}
-    files = tuple(entry for entry in pack.manifest.files if entry.path not in trained)
-    manifest = structs.replace(pack.manifest, start={}, files=files)
-    return Pack(manifest, {entry.path: pack.files[entry.path] for entry in files})

@@ -50,12 +50,15 @@ def build(
     check: str | None = typer.Option(
         None, help="Compare with what is there, and fail where it differs: shipped, or a folder of NAME.tar.zst."
     ),
+    weights: str | None = typer.Option(
+        None, help="Carry trained weights over from shipped, or from a folder of NAME.tar.zst [none]."
+    ),
     workers: int | None = typer.Option(None, min=1, help="Processes to compile in [one a core, at most four]."),
     as_json: bool = typer.Option(False, "--json", help="Print a JSON object, nothing else."),
 ) -> None:
     """Compile training graphs and write packs of them: the same bytes each time.
 
-    Without --model the packs in the wheel (a minute or two); with --model FILE.py:NAME --labels a,b,c a pack of your own.
+    Without --model the packs in the wheel (two minutes); with --model FILE.py:NAME --labels a,b,c a pack of your own.
     """
     if out is None and check is None:
         raise SettingsError("Say where the packs go with --out DIR, or what to compare them with by --check shipped.")
@@ -68,8 +71,9 @@ def build(
     wanted = list(names or builder.LABELS)
     builder.refuse_unknown(wanted)
     known = {pack: _known(check, pack) for pack in wanted} if check is not None else {}
+    trained = {pack: _known(weights, pack) for pack in wanted} if weights is not None else {}
     with tempfile.TemporaryDirectory() as scratch, _bar(as_json) as bar:
-        written: dict[str, Path] = builder.build_packs(wanted, out or Path(scratch), _shown(bar), workers)
+        written: dict[str, Path] = builder.build_packs(wanted, out or Path(scratch), _shown(bar), workers, trained)
         built = {pack: load_pack(path) for pack, path in written.items()}
     reasons = [reason for pack in known if (reason := builder.differences(built[pack], known[pack])) is not None]
     if reasons:
@@ -123,7 +127,7 @@ def _known(check: str, name: str) -> Pack:
         return load_pack(name)
     path = Path(check) / f"{name}.tar.zst"
     if not path.is_file():
-        raise PackError(f"There is no {path} to compare with: --check takes shipped, or a folder of NAME.tar.zst.")
+        raise PackError(f"There is no {path}: give shipped, or a folder of NAME.tar.zst.")
     return load_pack(path)
 
 

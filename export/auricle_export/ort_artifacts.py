@@ -9,7 +9,6 @@ optional input, and one direction each, since onnxruntime-training's gradient ke
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import io
 import os
 import re
@@ -245,7 +244,7 @@ def with_artifacts(
             optimisers={"sgd": paths["sgd"], "adamw": paths["adamw"]},
         )  # fmt: skip
         progress(model, done, len(names))
-    listed = [FileEntry(path, len(data), hashlib.sha256(data).hexdigest()) for path, data in sorted(files.items())]
+    listed = [FileEntry.of(path, data) for path, data in sorted(files.items())]
     producers = {**pack.manifest.producers, "onnxruntime-training": _version()}
     manifest = msgspec.structs.replace(
         pack.manifest, files=tuple(listed), ort_training=entries, producers=dict(sorted(producers.items()))

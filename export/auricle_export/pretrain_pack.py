@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Mapping
 
 import msgspec
@@ -74,5 +73,5 @@ def _without_tflite(pack: Pack, models: Collection[str]) -> Pack:
 
 
 def _with_starts(pack: Pack, starts: Mapping[str, Start], files: Mapping[str, bytes]) -> Pack:
-    entries = [FileEntry(path, len(data), hashlib.sha256(data).hexdigest()) for path, data in sorted(files.items())]
+    entries = [FileEntry.of(path, data) for path, data in sorted(files.items())]
     return Pack(msgspec.structs.replace(pack.manifest, start=dict(starts), files=tuple(entries)), files)

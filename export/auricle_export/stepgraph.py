@@ -56,7 +56,7 @@ def trace(net: Net) -> Traced:
         options.log_severity_level = 4
         try:
             ort.InferenceSession(fragment.SerializeToString(), options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # noqa: BLE001 - onnxruntime raises a dozen kinds
+        except Exception as error:
             reason = str(error).strip().splitlines()[0]
             raise CompileError(
                 f"onnxruntime does not run what {type(net.module).__name__} compiles to: {reason}"

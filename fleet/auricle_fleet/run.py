@@ -142,7 +142,11 @@ class FleetRun:
             heard = (data.origin or data.pack).manifest.start[data.pack.manifest.plugin].data
             self.view.say(
                 f"models start from weights trained on {heard}"
-                + (": these voices were heard before, read the figures so" if Path(self.settings.data).resolve().name in heard else "")
+                + (
+                    ": these voices were heard before, read the figures so"
+                    if Path(self.settings.data).resolve().name in heard
+                    else ""
+                )
             )
             self.view.say(
                 f"before the first round the pack's plug-in recognises {percent(self.first_accuracy)} of them"

@@ -43,7 +43,7 @@ def test_inspect_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
         (["inspect", "gcs12"], 'did you mean "gsc12"?'),
         (["build", "gcs12", "--out", "x"], 'There is no pack "gcs12" to build: did you mean "gsc12"?'),
         (["build", "gsc12"], "--out DIR, or what to compare them with by --check shipped"),
-        (["build", "gsc12", "--check", "/no/where"], "There is no /no/where/gsc12.tar.zst to compare with"),
+        (["build", "gsc12", "--check", "/no/where"], "There is no /no/where/gsc12.tar.zst: give shipped, or a folder"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_exit_code_2(

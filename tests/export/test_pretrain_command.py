@@ -183,7 +183,8 @@ def test_the_real_command_learns_from_synthetic_speech(tmp_path: Path) -> None:
 
     done = subprocess.run(
         [sys.executable, "-m", "auricle", "export", "pretrain", "--data", "synthetic", "--pack", "digits", "--models",
-         "crnn-lite,crnn-base", "--speakers", "30", "--takes", "4", "--epochs", "12", "--out", str(out), "--json"],
+         "crnn-lite,crnn-base", "--speakers", "30", "--takes", "4", "--epochs", "12", "--batch", "16", "--out",
+         str(out), "--json"],
         capture_output=True, text=True, timeout=500, check=False,
     )  # fmt: skip
 

@@ -171,6 +171,14 @@ class Intercept(TorchFunctionMode):
         }  # fmt: skip
 
 
+class OwnRecurrent(TorchFunctionMode):
+    """Lets GRU and LSTM layers be exported by this package in eval mode."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        own = {torch.gru: recurrent.gru, torch.lstm: recurrent.lstm}.get(func)
+        return func(*args, **(kwargs or {})) if own is None else own(*_recurrent(args), lambda x, p: x)
+
+
 def _recurrent(given: tuple[Any, ...]) -> tuple[Any, ...]:
     """The arguments of `torch.gru` and `torch.lstm` for padded, not packed, sequences."""
     if not isinstance(given[3], bool):

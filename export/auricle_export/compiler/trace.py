@@ -11,7 +11,7 @@ import copy
 import logging
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,7 +33,7 @@ from auricle_export.compiler.contract import (
     refuse_other_than_logits,
     run_module,
 )
-from auricle_export.compiler.intercept import CompileError, Intercept
+from auricle_export.compiler.intercept import CompileError, Intercept, OwnRecurrent
 from auricle_export.compiler.place import raised_line
 from auricle_export.compiler.recurrent import translations
 from auricle_export.layers import Bavd
@@ -255,9 +255,9 @@ def unpack(net: Net, body: Tensor) -> dict[str, Tensor]:
 class _Evaluation(nn.Module):
     """A module with its weights as inputs."""
 
-    def __init__(self, net: Net) -> None:
+    def __init__(self, net: Net, around: AbstractContextManager[Any] | None = None) -> None:
         super().__init__()
-        self.net = net
+        self.net, self.around = net, around or nullcontext()
         self.inner = copy.deepcopy(net.module).eval()
 
     def forward(self, x: Tensor, body: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
@@ -268,7 +268,8 @@ class _Evaluation(nn.Module):
         head = self.inner.get_submodule(self.net.head)
         hook = head.register_forward_pre_hook(lambda _, given: found.append(given[0]))
         try:
-            logits = functional_call(self.inner, named, (x,))
+            with self.around:
+                logits = functional_call(self.inner, named, (x,))
         finally:
             hook.remove()
         return logits, found[-1]
@@ -276,6 +277,14 @@ class _Evaluation(nn.Module):
 
 TRACED_LABELS = 37
 """Labels while an evaluation graph is made; the dimension becomes symbolic."""
+
+
+LABELLED = {"model/head.weight": 0, "model/head.bias": 0, "logits": 1}
+"""The axis of each input and output of an evaluation graph that is as long as the word list."""
+
+
+def _any_batch(model: onnx.ModelProto) -> bool:
+    return bool(model.graph.input[0].type.tensor_type.shape.dim[0].dim_param)
 
 
 def trace_evaluation(net: Net) -> onnx.ModelProto:
@@ -292,13 +301,15 @@ def trace_evaluation(net: Net) -> onnx.ModelProto:
         torch.rand(TRACED_LABELS, net.features), torch.rand(TRACED_LABELS),
     )  # fmt: skip
     names = ["x", *(f"model/{part}" for part in ("body", "head.weight", "head.bias"))]
-    model = to_onnx(
-        _Evaluation(net), example, names, ["logits", "features"], dynamic_shapes=({0: batch}, None, None, None)
-    )
+    how = {"dynamic_shapes": ({0: batch}, None, None, None)}
+    model = to_onnx(_Evaluation(net), example, names, ["logits", "features"], **how)
+    if not _any_batch(model):  # PyTorch's exporter fixes the batch of a two-way GRU or LSTM without bias
+        model = to_onnx(_Evaluation(net, OwnRecurrent()), example, names, ["logits", "features"], **how)
+    if not _any_batch(model):
+        raise CompileError(f"{named(net.module)} can be exported for one number of clips only: use x.shape[0] for it.")
     for value in [*model.graph.input, *model.graph.output]:
-        for dim in value.type.tensor_type.shape.dim:
-            if dim.dim_value == TRACED_LABELS:
-                dim.dim_param = "labels"
+        if value.name in LABELLED:
+            value.type.tensor_type.shape.dim[LABELLED[value.name]].dim_param = "labels"
     if len(model.graph.output[0].type.tensor_type.shape.dim) != 2:
         raise CompileError(f"{named(net.module)} does not give logits (batch, labels) in eval mode.")
     return model
