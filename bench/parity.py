@@ -20,7 +20,8 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,18 +65,22 @@ class OrtTraining:
     pack
         Whose models it trains.
     python
-        Of its environment, or the reason why there is none.
+        Gives the Python of its environment, or the reason why there is none; asked when it is needed.
     """
 
-    def __init__(self, pack: Pack, python: Path | str) -> None:
-        self._pack, self._python = pack, python
+    def __init__(self, pack: Pack, python: Callable[[], Path | str]) -> None:
+        self._pack, self._find = pack, python
         self._found: dict[str, Any] = {}
         self._refused: dict[str, str] = {}
 
     def prepare(self, model: str, wanted: Sequence[Case], steps: int) -> None:
         """Run the cases of a model there."""
-        if isinstance(self._python, str) or not wanted:
-            self._refused = {case.name: str(self._python) for case in wanted}
+        self._found, self._refused = {}, {}
+        if not wanted:
+            return
+        python = self._find()
+        if isinstance(python, str):
+            self._refused = {case.name: python for case in wanted}
             return
         say(f"{model}: onnxruntime-training")
         with tempfile.TemporaryDirectory(prefix="auricle-parity-") as name:
@@ -84,7 +89,7 @@ class OrtTraining:
             asked = {"pack": str(folder / "pack.tar.zst"), "model": model, "steps": steps}
             (folder / "asked.json").write_text(json.dumps({**asked, "cases": [case.name for case in wanted]}))
             done = subprocess.run(
-                [self._python, "-m", "bench.parity_ort", folder / "asked.json", folder], cwd=ROOT, text=True,
+                [python, "-m", "bench.parity_ort", folder / "asked.json", folder], cwd=ROOT, text=True,
                 capture_output=True, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)},
             )  # fmt: skip
             if done.returncode != 0:
@@ -165,7 +170,6 @@ def run(given: argparse.Namespace) -> list[Row]:
     known: dict[str, Row] = {}
     if given.rows and given.rows.exists():
         known = {row["key"]: row for row in map(json.loads, given.rows.read_text().splitlines())}
-    python = _ort_python(given)
     parts = [(shipped, given.models.split(",") if given.models else list(SHIPPED))]
     authors: Authors = SHIPPED
     if given.module:
@@ -175,9 +179,8 @@ def run(given: argparse.Namespace) -> list[Row]:
         parts.append((own, [name for name in own.tables if name not in SHIPPED]))
     found = []
     for pack, models in parts:
-        for row in rows(
-            pack, models, given.steps, OrtTraining(pack, python), known, authors, given.loss or tuple(LOSSES)
-        ):
+        ort = OrtTraining(pack, partial(_ort_python, given))
+        for row in rows(pack, models, given.steps, ort, known, authors, given.loss or tuple(LOSSES)):
             found.append(row)
             if given.rows and row["key"] not in known:
                 with given.rows.open("a") as file:

@@ -1,9 +1,10 @@
 """Three networks that know nothing of this project, trained by PyTorch and by their compiled step graphs.
 
-Same recordings, split by speaker; same initial weights, batches, AdamW settings and learning-rate schedule. Dropout masks differ:
-PyTorch draws its own, the graph is given uniform numbers. Batch normalisation is frozen in both: its modules are in eval mode,
-with statistics taken from one pass over the training clips before the first step. Prints the accuracy on speakers that
-were not trained on, for every seed (weights, order, masks), the mean and spread of both, and milliseconds a step on one thread.
+Same recordings, split by speaker; same initial weights, batches, AdamW settings and learning-rate schedule. Dropout
+masks differ: PyTorch draws its own, the graph is given uniform numbers. Batch normalisation is frozen in both: its
+modules are in eval mode, with statistics taken from one pass over the training clips before the first step. Prints the
+accuracy on speakers that were not trained on, for every seed (weights, order, masks), the mean and the spread (largest
+less smallest) of both, and milliseconds a step on one thread.
 
     python bench/strangers.py --data DIR [--epochs 10] [--seeds 3] [--nets ds-cnn,bc-resnet,transformer] [--json]
 """
@@ -130,7 +131,10 @@ def compiled(module: nn.Module, labels: tuple[str, ...]) -> tuple[Pack, str]:
 def weights_of(pack: Pack, module: nn.Module, head: str) -> np.ndarray:
     """A module's weights in the pack's order."""
     named = dict(module.named_parameters())
-    own = [s.name.replace("head.", f"{head}.", 1) if s.name.startswith("head.") else s.name for s in pack.table("net").specs]
+    own = [
+        s.name.replace("head.", f"{head}.", 1) if s.name.startswith("head.") else s.name
+        for s in pack.table("net").specs
+    ]
     return np.concatenate([named[name].detach().numpy().reshape(-1) for name in own])
 
 
@@ -141,18 +145,15 @@ def train_graph(module: nn.Module, speech: Speech, rate: float, epochs: int, see
     step, evaluate = (session(pack.files[g.file]) for g in (graph, pack.graph("evaluate", "net")))
     flat, rng, names = weights_of(pack, module, head), np.random.default_rng(seed), list(graph.outputs)
     zeros = np.zeros_like(flat)
-    feeds: dict[str, Any] = {
-        **named_parts("model", table, flat), **named_parts("model.first", table, zeros), **named_parts("model.second", table, zeros),
-        **{f"model.{k}": v for k, v in {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "decay": DECAY, "l2": 0, "clip": np.inf}.items()},
-        "weight": np.ones(BATCH),
-    }  # fmt: skip
-    feeds = {name: np.asarray(value, np.float32) for name, value in feeds.items()}
+    scalars = {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "decay": DECAY, "l2": 0.0, "clip": np.inf}
+    feeds: dict[str, Any] = {f"model.{key}": np.asarray(value, np.float32) for key, value in scalars.items()}
+    feeds |= {"weight": np.ones(BATCH, np.float32), **named_parts("model", table, flat)}
+    feeds |= {**named_parts("model.first", table, zeros), **named_parts("model.second", table, zeros)}
     rows, times = np.eye(len(speech.labels), dtype=np.float32), []
     for number, (factor, x, y) in enumerate(batches(speech, epochs, seed), 1):
         began = time.perf_counter()
         feeds |= {name: rng.random(shape, np.float32) for name, shape in graph.noise.items()}
-        scalars = {"model.rate": rate * factor, "model.step": number}
-        feeds |= {name: np.asarray(value, np.float32) for name, value in scalars.items()}
+        feeds |= {"model.rate": np.array(rate * factor, np.float32), "model.step": np.array(number, np.float32)}
         feeds |= {"x": x, "target": rows[y]}
         found = dict(zip(names, step.run(names, feeds), strict=True))
         feeds |= {name.removeprefix("new/"): value for name, value in found.items() if name.startswith("new/")}
@@ -176,10 +177,11 @@ def compare(name: str, speech: Speech, epochs: int, seeds: int) -> dict[str, Any
     for seed in range(seeds):
         theirs.append(train_pytorch(initial(make, speech, seed), speech, rate, epochs, seed))
         ours.append(train_graph(initial(make, speech, seed), speech, rate, epochs, seed))
-        print(f"  {name} seed {seed}: PyTorch {theirs[-1][0]:.4f}, graph {ours[-1][0]:.4f}", file=sys.stderr, flush=True)
+        found = f"PyTorch {theirs[-1][0]:.4f}, graph {ours[-1][0]:.4f}"
+        print(f"  {name} seed {seed}: {found}", file=sys.stderr, flush=True)
     return {
         "net": name, "weights": sum(p.numel() for p in make(len(speech.labels)).parameters()),
-        **{f"{who}.accuracy": [accuracy for accuracy, _ in runs] for who, runs in (("pytorch", theirs), ("graph", ours))},
+        **{f"{who}.accuracy": [value for value, _ in runs] for who, runs in (("pytorch", theirs), ("graph", ours))},
         **{f"{who}.ms": 1e3 * min(s for _, s in runs) for who, runs in (("pytorch", theirs), ("graph", ours))},
     }  # fmt: skip
 
@@ -188,12 +190,18 @@ def shown(row: dict[str, Any]) -> str:
     """One line of the table."""
     theirs, ours = row["pytorch.accuracy"], row["graph.accuracy"]
     spread = [max(values) - min(values) for values in (theirs, ours)]
-    listed = [" ".join(f"{value:.3f}" for value in values) for values in (theirs, ours)]
-    means = [statistics.mean(values) for values in (theirs, ours)]
-    return (
-        f"| {row['net']} | {row['weights']} | {listed[0]} | {means[0]:.3f} ({spread[0]:.3f}) | {listed[1]} | {means[1]:.3f} ({spread[1]:.3f}) "
-        f"| {means[1] - means[0]:+.3f} | {row['pytorch.ms']:.2f} | {row['graph.ms']:.2f} | {row['pytorch.ms'] / row['graph.ms']:.2f} |"
-    )
+    cells = [row["net"], str(row["weights"])]
+    for values, width in zip((theirs, ours), spread, strict=True):
+        cells += [" ".join(f"{value:.3f}" for value in values), f"{statistics.mean(values):.3f} ({width:.3f})"]
+    times = row["pytorch.ms"], row["graph.ms"]
+    cells += [f"{statistics.mean(ours) - statistics.mean(theirs):+.3f}", *(f"{ms:.2f}" for ms in times)]
+    return f"| {' | '.join(cells)} | {times[0] / times[1]:.2f} |"
+
+
+HEADER = (
+    "net", "weights", "PyTorch, by seed", "mean (spread)", "graph, by seed", "mean (spread)", "difference",
+    "PyTorch ms", "graph ms", "ratio",
+)  # fmt: skip
 
 
 def main() -> None:
@@ -212,9 +220,10 @@ def main() -> None:
     if options.json:
         print(json.dumps(rows))
         return
-    print(f"{len(speech.labels)} words, {len(speech.y)} clips to train on, {len(speech.unseen_y)} of unseen speakers, {options.epochs} epochs")
-    print("| net | weights | PyTorch, by seed | mean (spread) | graph, by seed | mean (spread) | difference | PyTorch ms | graph ms | ratio |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
+    clips = f"{len(speech.y)} clips to train on, {len(speech.unseen_y)} of unseen speakers"
+    print(f"{len(speech.labels)} words, {clips}, {options.epochs} epochs")
+    print(f"| {' | '.join(HEADER)} |")
+    print("|" + "---|" * len(HEADER))
     for row in rows:
         print(shown(row))
 

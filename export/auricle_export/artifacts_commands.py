@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import ModuleType
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from auricle.errors import AuricleError, PackError
+from auricle.errors import PackError
 from auricle.files import write_durably
 from auricle.pack import Pack, load_pack, pack_bytes
+from auricle_export.late_import import import_for
+
+INSTALL = 'in an environment of its own with Python 3.10 or 3.11 on x86_64, pip install "auricle[ort-training]".'
 
 
 def artifacts(
@@ -23,7 +25,7 @@ def artifacts(
     as_json: bool = typer.Option(False, "--json", help="Print a JSON object, nothing else."),
 ) -> None:
     """Add what the runtime ort-training needs (run it where onnxruntime-training is installed; no PyTorch)."""
-    maker = _maker()
+    maker = import_for("artifacts", "ort_artifacts", INSTALL)
     loaded = load_pack(pack)
     if words is not None:
         loaded = loaded.with_labels([word.strip() for word in words.split(",")], loaded.manifest.name)
@@ -40,20 +42,6 @@ def artifacts(
         return
     unsigned = "" if loaded.signature is None else ", not signed: auricle export sign"
     typer.echo(f"{made.manifest.name} {made.identity[:12]} -> {out}, now with {', '.join(names)}{unsigned}")
-
-
-def _maker() -> ModuleType:
-    """The module that needs onnx and onnxruntime-training, loaded only by who makes artifacts."""
-    try:
-        from auricle_export import ort_artifacts
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.split(".")[0].startswith("auricle"):
-            raise
-        raise AuricleError(
-            f'"auricle export artifacts" needs {error.name}, which is not installed: in an environment of its own '
-            'with Python 3.10 or 3.11 on x86_64, pip install "auricle[ort-training]".'
-        ) from error
-    return ort_artifacts
 
 
 def _names(pack: Pack, models: str) -> list[str]:

@@ -78,7 +78,7 @@ def tensor_specs(net: Net, labels: int) -> tuple[TensorSpec, ...]:
     """Tensor table of a module: the body's tensors by name, then the classifier."""
     parameters = dict(net.module.named_parameters())
     own = [
-        TensorSpec(name, shape, layer_of(name), *_start(net.module, name, parameters[name]))
+        TensorSpec(name, shape or (1,), layer_of(name), *_start(net.module, name, parameters[name]))
         for name, shape in net.tensors
     ]
     bound = round(net.features**-0.5, 9)
@@ -94,21 +94,33 @@ def layer_of(tensor: str) -> str:
 def _start(module: nn.Module, name: str, tensor: nn.Parameter) -> tuple[float, float]:
     """Half width and centre of the uniform distribution that a tensor starts from.
 
-    Linear and convolution layers: 1/sqrt(fan-in), recurrent ones 1/sqrt(hidden), as PyTorch draws them. Others: what this
-    instance of the module holds, a constant, or numbers of the same mean and spread.
+    Linear and convolution layers: 1/sqrt(fan-in), recurrent ones 1/sqrt(hidden), as PyTorch draws them. Others, and
+    those that their author starts otherwise: a constant, or numbers of this instance's mean and spread.
     """
-    owner = module.get_submodule(name.rpartition(".")[0])
-    if isinstance(owner, nn.Linear):
-        return round(owner.in_features**-0.5, 9), 0.0
-    if isinstance(owner, nn.Conv1d | nn.Conv2d):
-        return round((owner.weight.numel() // owner.out_channels) ** -0.5, 9), 0.0
-    if isinstance(owner, nn.GRU | nn.LSTM):
-        return round(owner.hidden_size**-0.5, 9), 0.0
     values = tensor.detach().double()
     centre, spread = float(values.mean()), float(values.std(unbiased=False)) * sqrt(3)
-    constant = spread < 1e-9
-    return (
-        (0.0, round(centre, 9))
-        if constant
-        else (round(spread, 6), round(centre, 6) if abs(centre) > spread / 2 else 0.0)
-    )
+    if spread < 1e-9:
+        return 0.0, round(centre, 9)
+    usual = _usual(module.get_submodule(name.rpartition(".")[0]))
+    if usual is not None:
+        many = values.numel() >= MANY and abs(spread / usual - 1) > UNUSUAL
+        if not many and float(values.abs().max()) <= usual * 1.0001:
+            return usual, 0.0
+    return round(spread, 6), round(centre, 6) if abs(centre) > spread / 2 else 0.0
+
+
+MANY, UNUSUAL = 64, 0.25
+"""Of so many numbers the spread says how they were drawn: this far from PyTorch's, by the module's author."""
+
+
+def _usual(layer: nn.Module) -> float | None:
+    """Half width of the distribution that PyTorch draws a layer's tensors from; None for other layers."""
+    if isinstance(layer, nn.Linear):
+        drawn: int = layer.in_features
+    elif isinstance(layer, nn.Conv1d | nn.Conv2d):
+        drawn = layer.weight.numel() // layer.out_channels
+    elif isinstance(layer, nn.GRU | nn.LSTM):
+        drawn = layer.hidden_size
+    else:
+        return None
+    return float(round(drawn**-0.5, 9))

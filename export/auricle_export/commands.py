@@ -6,16 +6,16 @@ import json
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from auricle.errors import AuricleError, PackError, SettingsError
+from auricle.errors import PackError, SettingsError
 from auricle.files import write_durably
 from auricle.pack import Pack, load_pack, pack_bytes
 from auricle_export.artifacts_commands import artifacts
+from auricle_export.late_import import import_for
 from auricle_export.pack_commands import diff, inspect, sign, verify
 from auricle_export.pretrain_commands import pretrain
 from auricle_export.tflite_commands import tflite
@@ -67,7 +67,7 @@ def build(
             raise SettingsError("Your own model needs --labels a,b,c and --out DIR, and no names of shipped packs.")
         _build_own(model, labels, plugin, name, mels, out, as_json)
         return
-    builder = _builder()
+    builder = import_for("build", "build")
     wanted = list(names or builder.LABELS)
     builder.refuse_unknown(wanted)
     known = {pack: _known(check, pack) for pack in wanted} if check is not None else {}
@@ -89,7 +89,7 @@ def build(
 
 
 def _build_own(model: str, labels: str, plugin: str, name: str | None, mels: int, out: Path, as_json: bool) -> None:
-    builder = _builder()
+    builder = import_for("build", "build")
     words = builder.LABELS.get(labels) or [word.strip() for word in labels.split(",") if word.strip()]
     key = name or builder.model_name(model)
     with _bar(as_json) as bar:
@@ -107,19 +107,6 @@ def _shown(bar: Progress) -> Callable[[str, int, int], None]:
     """Shows which model was compiled last."""
     task = bar.add_task("compiling", total=None)
     return lambda what, done, total: bar.update(task, description=what, completed=done, total=total)
-
-
-def _builder() -> ModuleType:
-    """The module that needs PyTorch, loaded only by who builds."""
-    try:
-        from auricle_export import build as builder
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.split(".")[0].startswith("auricle"):
-            raise
-        raise AuricleError(
-            f'"auricle export build" needs {error.name}, which is not installed: pip install "auricle[export]"'
-        ) from error
-    return builder
 
 
 def _known(check: str, name: str) -> Pack:

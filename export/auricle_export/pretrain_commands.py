@@ -10,7 +10,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -20,6 +19,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from auricle.errors import AuricleError, SettingsError, StorageError
 from auricle.files import describe, write_durably
 from auricle.pack import load_pack, pack_bytes
+from auricle_export.late_import import import_for
 
 if TYPE_CHECKING:
     from auricle_export.pretrain_settings import Epoch, Trained
@@ -50,7 +50,7 @@ def pretrain(
     as_json: bool = typer.Option(False, "--json", help="Print a JSON object an epoch and the result, nothing else."),
 ) -> int:
     """Train a pack's models centrally, on recordings or synthetic speech, and put their weights into a pack."""
-    work = _work()
+    work = import_for("pretrain", "pretrain_task")
     folder = state if state is not None else out.with_name(f"{out.name}.state")
     names = None if models == "all" else tuple(name.strip() for name in models.split(","))
     settings = work.PretrainSettings(epochs, patience, batch, rate, seed, device, **_given(threads=threads))
@@ -72,19 +72,6 @@ def pretrain(
 
 def _given(**options: int | None) -> dict[str, int]:
     return {name: value for name, value in options.items() if value is not None}
-
-
-def _work() -> ModuleType:
-    """The module that needs PyTorch, loaded only by who trains."""
-    try:
-        from auricle_export import pretrain_task
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.split(".")[0].startswith("auricle"):
-            raise
-        raise AuricleError(
-            f'"auricle export pretrain" needs {error.name}, which is not installed: pip install "auricle[export]"'
-        ) from error
-    return pretrain_task
 
 
 def _refuse_unwritable(out: Path, folder: Path) -> None:

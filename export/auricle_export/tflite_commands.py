@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import typer
 
-from auricle.errors import AuricleError, DataError, SettingsError, nearest
+from auricle.errors import DataError, SettingsError, nearest
 from auricle.files import write_durably
 from auricle.pack import Pack, load_pack, pack_bytes
 from auricle.start import read_start
 from auricle.tensors import Flat
+from auricle_export.late_import import import_for
 
 
 def tflite(
@@ -28,7 +28,7 @@ def tflite(
     as_json: bool = typer.Option(False, "--json", help="Print a JSON object, nothing else."),
 ) -> None:
     """Add .tflite models to a pack, made of its evaluation graphs; a device replaces their weights in place."""
-    builder = _builder()
+    builder = import_for("tflite", "tflite.pack")
     base = load_pack(pack)
     if words is not None:
         base = base.with_labels(_parted(words), base.manifest.name)
@@ -74,16 +74,3 @@ def _facts(pack: Pack, names: list[str], precisions: list[str]) -> list[dict[str
 
 def _unsigned(base: Pack) -> str:
     return "" if base.signature is None else ", not signed: auricle export sign"
-
-
-def _builder() -> ModuleType:
-    """The module that writes flatbuffers, loaded only by who builds."""
-    try:
-        from auricle_export.tflite import pack as builder
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.split(".")[0].startswith("auricle"):
-            raise
-        raise AuricleError(
-            f'"auricle export tflite" needs {error.name}, which is not installed: pip install "auricle[export]"'
-        ) from error
-    return builder

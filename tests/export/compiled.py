@@ -33,9 +33,7 @@ bias of its keys, and normalisation a bias before it, a gradient that is zero bu
 class Compiled:
     """A module's supervised step (SGD, rate 1) and evaluation graph, checked as a device checks them."""
 
-    def __init__(
-        self, module: nn.Module, frames: int = FRAMES, mels: int = MELS, batch: int = BATCH
-    ) -> None:
+    def __init__(self, module: nn.Module, frames: int = FRAMES, mels: int = MELS, batch: int = BATCH) -> None:
         task = Task(tuple(f"w{i}" for i in range(LABELS)), frames=frames, frontend=Frontend(mels=mels))
         self.net = find_parts(module, LABELS, frames, mels, batch)
         self.module = module
@@ -76,7 +74,9 @@ class Compiled:
         feeds |= named_parts("model.momentum", self.table, np.zeros(self.table.size, np.float32))
         feeds |= {"model.rate": 1.0, "model.momentum": 0.0, "model.decay": 0.0, "model.clip": np.inf}
         feeds = {name: np.asarray(value, np.float32) for name, value in feeds.items()}
-        return dict(zip(self.step.outputs, self._sessions[self.step.file].run(list(self.step.outputs), feeds), strict=True))
+        return dict(
+            zip(self.step.outputs, self._sessions[self.step.file].run(list(self.step.outputs), feeds), strict=True)
+        )
 
     def gradients(self) -> tuple[dict[str, np.ndarray], float]:
         """Every tensor's gradient, by name, and the loss."""
@@ -161,13 +161,17 @@ def given_masks(uniform: Iterable[Tensor]) -> Iterator[None]:
     def drop(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
         return x * (next(masks) >= p) / (1 - p) if training and p else x
 
-    def attend_dropped(q: Tensor, k: Tensor, v: Tensor, attn_mask: Any = None, dropout_p: float = 0.0, *how: Any, **more: Any) -> Tensor:
+    def attend_dropped(
+        q: Tensor, k: Tensor, v: Tensor, attn_mask: Any = None, dropout_p: float = 0.0, *how: Any, **more: Any
+    ) -> Tensor:
         same = torch.eye(k.shape[-2], dtype=q.dtype).expand(*k.shape[:-1], -1)
         shares = attend(q, k, same, attn_mask, 0.0, *how, **more)
         return (drop(shares, dropout_p) if dropout_p else shares) @ v
 
     def recurrent(run: Callable[..., Any]) -> Callable[..., Any]:
-        def layered(x: Tensor, start: Any, weights: Any, bias: bool, layers: int, p: float, train: bool, *how: bool) -> Any:
+        def layered(
+            x: Tensor, start: Any, weights: Any, bias: bool, layers: int, p: float, train: bool, *how: bool
+        ) -> Any:
             if not (p and train):
                 return run(x, start, weights, bias, layers, p, train, *how)
             ways, each, ends = 2 if how[0] else 1, len(weights) // layers, []

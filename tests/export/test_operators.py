@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 
 # ruff: noqa: E402 - PyTorch may be missing
 torch = pytest.importorskip("torch", reason="the reference is PyTorch in float64")
 pytest.importorskip("onnxscript", reason="compiling needs onnxscript")
 
+from tests.export.compiled import FRAMES, LABELS, MELS, Compiled
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from auricle_export.author import tensor_specs
+from auricle_export.compiler.trace import find_parts
 from auricle_export.layers import Bavd
-from tests.export.compiled import BATCH, FRAMES, LABELS, MELS, Compiled
 
 TOLERANCE = 1e-5
 WIDTH = 6
@@ -48,8 +49,10 @@ def chain(*parts: nn.Module, width: int, image: bool = False, mixed: bool = True
     first = nn.Conv2d(1, WIDTH, 1) if image else nn.Conv1d(MELS, WIDTH, 1)
     return Net(
         lambda m, x: pooled(m.whole(m.first(x.unsqueeze(1) if image else x.transpose(1, 2)))),
-        width, first=first if mixed else nn.Identity(), whole=whole,
-    )  # fmt: skip
+        width,
+        first=first if mixed else nn.Identity(),
+        whole=whole,
+    )
 
 
 def branches(*parts: nn.Module, image: bool = False) -> Net:
@@ -113,91 +116,188 @@ def linear_layers() -> Net:
         return torch.tanh(m.two(pooled(h.transpose(1, 2))))
 
     net = Net(
-        run, 4, three=nn.Linear(MELS, WIDTH), two=nn.Linear(WIDTH, 4, bias=False), shared=nn.Linear(WIDTH, WIDTH),
+        run,
+        4,
+        three=nn.Linear(MELS, WIDTH),
+        two=nn.Linear(WIDTH, 4, bias=False),
+        shared=nn.Linear(WIDTH, WIDTH),
         frozen=nn.Linear(WIDTH, WIDTH),
-    )  # fmt: skip
+    )
     net.frozen.requires_grad_(False)
     return net
 
 
 def convolutions_1d() -> Net:
     return branches(
-        nn.Conv1d(6, 3, 3), nn.Conv1d(6, 3, 5, stride=2, padding=2), nn.Conv1d(6, 3, 3, dilation=2, padding="same"),
-        nn.Conv1d(6, 3, 4, padding="same", bias=False), nn.Conv1d(6, 4, 3, groups=2, padding=1),
-        nn.Conv1d(6, 6, 5, groups=6, padding=2), nn.Conv1d(6, 6, 4, groups=6, stride=3, bias=False),
-        nn.Conv1d(6, 12, 3, groups=6, padding=3), nn.Conv1d(6, 3, 1, stride=5), nn.Conv1d(6, 2, 12),
-        nn.Conv1d(6, 3, 3, padding=1, padding_mode="circular"), nn.Conv1d(6, 3, 3, padding=2, padding_mode="reflect"),
+        nn.Conv1d(6, 3, 3),
+        nn.Conv1d(6, 3, 5, stride=2, padding=2),
+        nn.Conv1d(6, 3, 3, dilation=2, padding="same"),
+        nn.Conv1d(6, 3, 4, padding="same", bias=False),
+        nn.Conv1d(6, 4, 3, groups=2, padding=1),
+        nn.Conv1d(6, 6, 5, groups=6, padding=2),
+        nn.Conv1d(6, 6, 4, groups=6, stride=3, bias=False),
+        nn.Conv1d(6, 12, 3, groups=6, padding=3),
+        nn.Conv1d(6, 3, 1, stride=5),
+        nn.Conv1d(6, 2, 12),
+        nn.Conv1d(6, 3, 3, padding=1, padding_mode="circular"),
+        nn.Conv1d(6, 3, 3, padding=2, padding_mode="reflect"),
         nn.Conv1d(6, 3, 3, padding=5),
-    )  # fmt: skip
+    )
 
 
 def convolutions_2d() -> Net:
     return branches(
-        nn.Conv2d(6, 3, 3), nn.Conv2d(6, 3, (5, 1), stride=(2, 1), padding=(2, 0)),
-        nn.Conv2d(6, 3, 3, dilation=(2, 1), padding="same"), nn.Conv2d(6, 3, (2, 4), padding="same", bias=False),
-        nn.Conv2d(6, 4, 3, groups=2, padding=1, stride=2), nn.Conv2d(6, 6, 3, groups=6, padding=1),
-        nn.Conv2d(6, 6, (4, 3), groups=6, stride=(3, 2), bias=False), nn.Conv2d(6, 12, 3, groups=6, padding=(0, 2)),
-        nn.Conv2d(6, 3, 1, stride=(5, 3)), nn.Conv2d(6, 2, (12, 10)), image=True,
-    )  # fmt: skip
+        nn.Conv2d(6, 3, 3),
+        nn.Conv2d(6, 3, (5, 1), stride=(2, 1), padding=(2, 0)),
+        nn.Conv2d(6, 3, 3, dilation=(2, 1), padding="same"),
+        nn.Conv2d(6, 3, (2, 4), padding="same", bias=False),
+        nn.Conv2d(6, 4, 3, groups=2, padding=1, stride=2),
+        nn.Conv2d(6, 6, 3, groups=6, padding=1),
+        nn.Conv2d(6, 6, (4, 3), groups=6, stride=(3, 2), bias=False),
+        nn.Conv2d(6, 12, 3, groups=6, padding=(0, 2)),
+        nn.Conv2d(6, 3, 1, stride=(5, 3)),
+        nn.Conv2d(6, 2, (12, 10)),
+        image=True,
+    )
 
 
 def pooling_1d() -> Net:
     return branches(
-        nn.MaxPool1d(2), nn.MaxPool1d(3, stride=1), nn.MaxPool1d(3, stride=2, padding=1), nn.MaxPool1d(5),
-        nn.MaxPool1d(2, dilation=3, stride=1), nn.AvgPool1d(2), nn.AvgPool1d(3, stride=1, padding=1), nn.AvgPool1d(5, 2),
-        nn.AdaptiveAvgPool1d(1), nn.AdaptiveAvgPool1d(4), nn.AdaptiveAvgPool1d(5), nn.AdaptiveMaxPool1d(1),
-        nn.AdaptiveMaxPool1d(3), nn.AvgPool1d(4, 3, padding=2, count_include_pad=False), nn.MaxPool1d(5, ceil_mode=True),
+        nn.MaxPool1d(2),
+        nn.MaxPool1d(3, stride=1),
+        nn.MaxPool1d(3, stride=2, padding=1),
+        nn.MaxPool1d(5),
+        nn.MaxPool1d(2, dilation=3, stride=1),
+        nn.AvgPool1d(2),
+        nn.AvgPool1d(3, stride=1, padding=1),
+        nn.AvgPool1d(5, 2),
+        nn.AdaptiveAvgPool1d(1),
+        nn.AdaptiveAvgPool1d(4),
+        nn.AdaptiveAvgPool1d(5),
+        nn.AdaptiveMaxPool1d(1),
+        nn.AdaptiveMaxPool1d(3),
+        nn.AvgPool1d(4, 3, padding=2, count_include_pad=False),
+        nn.MaxPool1d(5, ceil_mode=True),
         nn.AvgPool1d(5, ceil_mode=True),
-    )  # fmt: skip
+    )
 
 
 def pooling_2d() -> Net:
     return branches(
-        nn.MaxPool2d(2), nn.MaxPool2d((2, 1)), nn.MaxPool2d(3, stride=(1, 2), padding=1), nn.MaxPool2d((5, 4)),
-        nn.AvgPool2d(2), nn.AvgPool2d(3, stride=2, padding=1), nn.AvgPool2d((1, 3)), nn.AdaptiveAvgPool2d(1),
-        nn.AdaptiveAvgPool2d((3, 1)), nn.AdaptiveAvgPool2d((None, 5)), nn.AdaptiveAvgPool2d((5, 4)),
-        nn.AdaptiveMaxPool2d((1, 2)), nn.MaxPool2d(3, ceil_mode=True), image=True,
-    )  # fmt: skip
+        nn.MaxPool2d(2),
+        nn.MaxPool2d((2, 1)),
+        nn.MaxPool2d(3, stride=(1, 2), padding=1),
+        nn.MaxPool2d((5, 4)),
+        nn.AvgPool2d(2),
+        nn.AvgPool2d(3, stride=2, padding=1),
+        nn.AvgPool2d((1, 3)),
+        nn.AdaptiveAvgPool2d(1),
+        nn.AdaptiveAvgPool2d((3, 1)),
+        nn.AdaptiveAvgPool2d((None, 5)),
+        nn.AdaptiveAvgPool2d((5, 4)),
+        nn.AdaptiveMaxPool2d((1, 2)),
+        nn.MaxPool2d(3, ceil_mode=True),
+        image=True,
+    )
 
 
 def activations() -> Net:
     return branches(
-        nn.ReLU(), nn.ReLU(inplace=False), nn.GELU(), nn.GELU(approximate="tanh"), nn.SiLU(), nn.Tanh(), nn.Sigmoid(),
-        nn.LeakyReLU(0.2), nn.ELU(0.7), nn.Hardswish(), nn.ReLU6(), nn.GLU(1), nn.Softplus(), nn.Mish(), nn.Hardsigmoid(),
-        nn.Hardtanh(-0.3, 0.4), nn.SELU(), nn.CELU(0.8), nn.Softsign(), nn.LogSigmoid(), nn.Softmax(1), nn.LogSoftmax(1),
-        nn.PReLU(), nn.PReLU(6), nn.Tanhshrink(), nn.Hardshrink(0.3), nn.Softshrink(0.2), nn.Softmin(1), nn.Threshold(0.1, 0.2),
-        nn.Softplus(beta=2, threshold=3), nn.Identity(),
-    )  # fmt: skip
+        nn.ReLU(),
+        nn.ReLU(inplace=False),
+        nn.GELU(),
+        nn.GELU(approximate="tanh"),
+        nn.SiLU(),
+        nn.Tanh(),
+        nn.Sigmoid(),
+        nn.LeakyReLU(0.2),
+        nn.ELU(0.7),
+        nn.Hardswish(),
+        nn.ReLU6(),
+        nn.GLU(1),
+        nn.Softplus(),
+        nn.Mish(),
+        nn.Hardsigmoid(),
+        nn.Hardtanh(-0.3, 0.4),
+        nn.SELU(),
+        nn.CELU(0.8),
+        nn.Softsign(),
+        nn.LogSigmoid(),
+        nn.Softmax(1),
+        nn.LogSoftmax(1),
+        nn.PReLU(),
+        nn.PReLU(6),
+        nn.Tanhshrink(),
+        nn.Hardshrink(0.3),
+        nn.Softshrink(0.2),
+        nn.Softmin(1),
+        nn.Threshold(0.1, 0.2),
+        nn.Softplus(beta=2, threshold=3),
+        nn.Identity(),
+    )
 
 
 def activations_in_place() -> Net:
     layers = [
-        nn.ReLU(inplace=True), nn.SiLU(inplace=True), nn.LeakyReLU(0.1, inplace=True), nn.ELU(inplace=True),
-        nn.Hardswish(inplace=True), nn.ReLU6(inplace=True), nn.Hardtanh(inplace=True), nn.Mish(inplace=True),
-        nn.Hardsigmoid(inplace=True), nn.SELU(inplace=True), nn.CELU(inplace=True), nn.Threshold(0.1, 0.2, inplace=True),
-    ]  # fmt: skip
+        nn.ReLU(inplace=True),
+        nn.SiLU(inplace=True),
+        nn.LeakyReLU(0.1, inplace=True),
+        nn.ELU(inplace=True),
+        nn.Hardswish(inplace=True),
+        nn.ReLU6(inplace=True),
+        nn.Hardtanh(inplace=True),
+        nn.Mish(inplace=True),
+        nn.Hardsigmoid(inplace=True),
+        nn.SELU(inplace=True),
+        nn.CELU(inplace=True),
+        nn.Threshold(0.1, 0.2, inplace=True),
+    ]
     return branches(*(nn.Sequential(nn.Conv1d(6, 3, 1), layer) for layer in layers))
 
 
 def activations_as_functions() -> Net:
     return branches(
-        Call(F.relu), Call(lambda x: x.relu()), Call(lambda x: torch.relu(x)), Call(F.gelu), Call(F.silu),
-        Call(lambda x: F.leaky_relu(x, 0.3)), Call(lambda x: F.leaky_relu(x, negative_slope=0.3)), Call(F.elu),
-        Call(lambda x: F.elu(x, alpha=0.5)), Call(lambda x: x.tanh() * x.sigmoid()), Call(lambda x: F.glu(x, dim=1)),
-        Call(F.hardswish), Call(F.relu6), Call(lambda x: x.clamp(min=-0.2, max=0.3)), Call(F.softplus),
-        Call(lambda x: x.clamp_min(0.1)), Call(lambda x: torch.where(x > 0, x, 0.1 * x)), Call(torch.sin), Call(torch.cos),
-        Call(lambda x: F.softmax(x, dim=-1)), Call(lambda x: x.exp().log1p()), Call(lambda x: (x * x + 1).sqrt().reciprocal()),
-        Call(lambda x: x.abs() ** 1.5), Call(lambda x: x**2 - x**3), Call(lambda x: 1 / (1 + x.square())), Call(torch.atan),
-    )  # fmt: skip
+        Call(F.relu),
+        Call(lambda x: x.relu()),
+        Call(lambda x: torch.relu(x)),
+        Call(F.gelu),
+        Call(F.silu),
+        Call(lambda x: F.leaky_relu(x, 0.3)),
+        Call(lambda x: F.leaky_relu(x, negative_slope=0.3)),
+        Call(F.elu),
+        Call(lambda x: F.elu(x, alpha=0.5)),
+        Call(lambda x: x.tanh() * x.sigmoid()),
+        Call(lambda x: F.glu(x, dim=1)),
+        Call(F.hardswish),
+        Call(F.relu6),
+        Call(lambda x: x.clamp(min=-0.2, max=0.3)),
+        Call(F.softplus),
+        Call(lambda x: x.clamp_min(0.1)),
+        Call(lambda x: torch.where(x > 0, x, 0.1 * x)),
+        Call(torch.sin),
+        Call(torch.cos),
+        Call(lambda x: F.softmax(x, dim=-1)),
+        Call(lambda x: x.exp().log1p()),
+        Call(lambda x: (x * x + 1).sqrt().reciprocal()),
+        Call(lambda x: x.abs() ** 1.5),
+        Call(lambda x: x**2 - x**3),
+        Call(lambda x: 1 / (1 + x.square())),
+        Call(torch.atan),
+    )
 
 
 def normalisation() -> Net:
     image = [
-        trained(nn.GroupNorm(1, 6)), trained(nn.GroupNorm(3, 6)), trained(nn.LayerNorm([12, 10])),
-        nn.LayerNorm(10, elementwise_affine=False), trained(nn.RMSNorm(10)), trained(nn.BatchNorm2d(6)),
-        nn.BatchNorm2d(6, affine=False), Call(lambda x: F.normalize(x, dim=1)),
+        trained(nn.GroupNorm(1, 6)),
+        trained(nn.GroupNorm(3, 6)),
+        trained(nn.LayerNorm([12, 10])),
+        nn.LayerNorm(10, elementwise_affine=False),
+        trained(nn.RMSNorm(10)),
+        trained(nn.BatchNorm2d(6)),
+        nn.BatchNorm2d(6, affine=False),
+        Call(lambda x: F.normalize(x, dim=1)),
         nn.InstanceNorm2d(6, affine=True),
-    ]  # fmt: skip
+    ]
     return branches(*image, image=True)
 
 
@@ -208,9 +308,15 @@ def normalisation_1d() -> Net:
         return m.flat(pooled(h))  # type: ignore[no-any-return]
 
     net = Net(
-        run, WIDTH, first=nn.Conv1d(MELS, WIDTH, 1), images=trained(nn.BatchNorm1d(WIDTH)), flat=trained(nn.BatchNorm1d(6)),
-        groups=trained(nn.GroupNorm(2, WIDTH)), last=trained(nn.LayerNorm(WIDTH)), frozen=trained(nn.BatchNorm1d(WIDTH)),
-    )  # fmt: skip
+        run,
+        WIDTH,
+        first=nn.Conv1d(MELS, WIDTH, 1),
+        images=trained(nn.BatchNorm1d(WIDTH)),
+        flat=trained(nn.BatchNorm1d(6)),
+        groups=trained(nn.GroupNorm(2, WIDTH)),
+        last=trained(nn.LayerNorm(WIDTH)),
+        frozen=trained(nn.BatchNorm1d(WIDTH)),
+    )
     net.frozen.weight.requires_grad_(False)
     net.frozen.bias.requires_grad_(False)
     return net
@@ -225,9 +331,14 @@ def embeddings() -> Net:
         return torch.tanh(h)[:, 0] + torch.tanh(h).mean(1)
 
     net = Net(
-        run, WIDTH, first=nn.Linear(MELS, WIDTH), place=nn.Embedding(FRAMES, WIDTH), kind=nn.Embedding(3, WIDTH),
-        token=Own(lambda own, x: x, 1, 1, WIDTH), whole=Own(lambda own, x: x, 1, FRAMES + 1, WIDTH),
-    )  # fmt: skip
+        run,
+        WIDTH,
+        first=nn.Linear(MELS, WIDTH),
+        place=nn.Embedding(FRAMES, WIDTH),
+        kind=nn.Embedding(3, WIDTH),
+        token=Own(lambda own, x: x, 1, 1, WIDTH),
+        whole=Own(lambda own, x: x, 1, FRAMES + 1, WIDTH),
+    )
     net.register_buffer("order", torch.arange(FRAMES) % 3)
     return net
 
@@ -269,9 +380,14 @@ def attention() -> Net:
         return pooled((a + torch.tanh(b) + c.transpose(0, 1) + d * d).transpose(1, 2))
 
     return Net(
-        run, 6, first=nn.Linear(MELS, 6), other=nn.Linear(MELS, 4), own=nn.MultiheadAttention(6, 2, batch_first=True),
-        cross=nn.MultiheadAttention(6, 3, kdim=4, vdim=4, bias=False), dropped=nn.MultiheadAttention(6, 1, 0.3, batch_first=True),
-    )  # fmt: skip
+        run,
+        6,
+        first=nn.Linear(MELS, 6),
+        other=nn.Linear(MELS, 4),
+        own=nn.MultiheadAttention(6, 2, batch_first=True),
+        cross=nn.MultiheadAttention(6, 3, kdim=4, vdim=4, bias=False),
+        dropped=nn.MultiheadAttention(6, 1, 0.3, batch_first=True),
+    )
 
 
 def products() -> Net:
@@ -296,19 +412,30 @@ def encoder(**settings: Any) -> Net:
 
     def run(m: Any, x: Tensor) -> Tensor:
         h = m.first(x)
-        return pooled((m.layers(h) if m.layers.layers[0].self_attn.batch_first else m.layers(h.transpose(0, 1)).transpose(0, 1)).transpose(1, 2))
+        return pooled(
+            (
+                m.layers(h) if m.layers.layers[0].self_attn.batch_first else m.layers(h.transpose(0, 1)).transpose(0, 1)
+            ).transpose(1, 2)
+        )
 
     layer = nn.TransformerEncoderLayer(6, 2, 8, **settings)
-    return Net(run, 6, first=nn.Linear(MELS, 6), layers=nn.TransformerEncoder(layer, 2, norm=nn.LayerNorm(6), enable_nested_tensor=False))
+    return Net(
+        run,
+        6,
+        first=nn.Linear(MELS, 6),
+        layers=nn.TransformerEncoder(layer, 2, norm=nn.LayerNorm(6), enable_nested_tensor=False),
+    )
 
 
 def dropouts() -> Net:
     """Dropout of numbers, of channels, in place, as a function, of probability 0."""
-    lines = branches(
-        nn.Dropout(0.3), nn.Dropout1d(0.4), nn.Dropout(0.0), Dropped(),
+    return branches(
+        nn.Dropout(0.3),
+        nn.Dropout1d(0.4),
+        nn.Dropout(0.0),
+        Dropped(),
         nn.Sequential(nn.Conv1d(6, 3, 1), nn.Dropout(0.5, inplace=True)),
-    )  # fmt: skip
-    return lines
+    )
 
 
 def arithmetic() -> Net:
@@ -326,11 +453,19 @@ def arithmetic() -> Net:
         a, b, c = torch.split(y, [1, 2, 3], dim=2)
         parts = torch.cat([left * right, a, b, c[..., ::2], y[:, :, -1:], y[:, :, [0, 2]]], dim=-1)
         times = torch.stack([y[:, 0], y[:, -1], y[:, 3:9:2].mean(1), y.flip(1)[:, 2], y.amax(1), y.std(1)], dim=1)
-        rolled = torch.roll(y, 2, 1) * y.narrow(1, 0, 1) + y.select(1, 4).unsqueeze(1) + y.transpose(1, 2).mean((1, 2))[:, None, None]
+        rolled = (
+            torch.roll(y, 2, 1) * y.narrow(1, 0, 1)
+            + y.select(1, 4).unsqueeze(1)
+            + y.transpose(1, 2).mean((1, 2))[:, None, None]
+        )
         even, odd = y[:, 0::2], y[:, 1::2]
         means = (even - odd).var(1, unbiased=False) + F.pad(y, (0, 0, 2, 0))[:, :-2].sum(1)
         pieces = [piece.mean(1) for piece in y.unbind(-1)]
-        tail = torch.stack(pieces, -1) + torch.maximum(y[:, 1], y[:, 2]) + y.reshape(-1, 3, 4, 6).permute(0, 3, 1, 2).flatten(2).norm(dim=2)
+        tail = (
+            torch.stack(pieces, -1)
+            + torch.maximum(y[:, 1], y[:, 2])
+            + y.reshape(-1, 3, 4, 6).permute(0, 3, 1, 2).flatten(2).norm(dim=2)
+        )
         x = y[:, None].repeat(1, 2, 1, 1).view(x.size(0), -1, 6)[..., :-1].mean(dim=1)
         return torch.cat([parts.mean(1), times.flatten(1), rolled.mean(1), means, tail, x], 1)
 
@@ -352,9 +487,34 @@ def structure() -> Net:
         return pooled(torch.cat([h * gate, *seen], dim=1))
 
     return Net(
-        run, 18, first=nn.Conv1d(MELS, 6, 1), again=block, heads=nn.ModuleDict({"squeeze": nn.Linear(6, 6)}),
-        blocks=nn.ModuleList(nn.Sequential(nn.Conv1d(6, 6, 3, padding=2**i, dilation=2**i), nn.ReLU()) for i in range(2)),
-    )  # fmt: skip
+        run,
+        18,
+        first=nn.Conv1d(MELS, 6, 1),
+        again=block,
+        heads=nn.ModuleDict({"squeeze": nn.Linear(6, 6)}),
+        blocks=nn.ModuleList(
+            nn.Sequential(nn.Conv1d(6, 6, 3, padding=2**i, dilation=2**i), nn.ReLU()) for i in range(2)
+        ),
+    )
+
+
+def separable() -> Net:
+    """Strided, depthwise and pointwise convolutions, pooled, with a residual in place."""
+
+    def run(m: Any, x: Tensor) -> Tensor:
+        h = m.stem(x.unsqueeze(1))
+        y = m.block(h)
+        y += h
+        return pooled(m.pool(y))
+
+    stem = nn.Sequential(nn.Conv2d(1, 6, (3, 4), stride=(2, 1), padding=(1, 2), bias=False), nn.ReLU(inplace=True))
+    block = nn.Sequential(
+        nn.Conv2d(6, 6, 3, padding="same", groups=6, dilation=(1, 2), bias=False),
+        trained(nn.BatchNorm2d(6)),
+        nn.SiLU(inplace=True),
+        nn.Conv2d(6, 6, 1),
+    )
+    return Net(run, 6, stem=stem, block=block, pool=nn.Sequential(nn.MaxPool2d(2), nn.AvgPool2d((1, 3), 2)))
 
 
 def biased_dropout() -> Net:
@@ -363,36 +523,37 @@ def biased_dropout() -> Net:
 
 MODULES: dict[str, Callable[[], Net]] = {
     "linear layers": linear_layers,
+    "separable convolutions": separable,
+    "activations": activations,
+    "1-D normalisation": normalisation_1d,
+    "embeddings": embeddings,
+    "products": products,
+    "dropouts": dropouts,
+    "arithmetic": arithmetic,
+    "biased dropout": biased_dropout,
+    "encoder": lambda: encoder(dropout=0.1, batch_first=True),
+    "GRU": lambda: recurrent(nn.GRU, "states", batch_first=True),
+    "LSTM": lambda: recurrent(nn.LSTM, "last step", batch_first=True),
+}
+MORE: dict[str, Callable[[], Net]] = {
     "1-D convolutions": convolutions_1d,
     "2-D convolutions": convolutions_2d,
     "1-D pooling": pooling_1d,
     "2-D pooling": pooling_2d,
-    "activations": activations,
     "activations in place": activations_in_place,
     "activations as functions": activations_as_functions,
     "normalisation": normalisation,
-    "1-D normalisation": normalisation_1d,
-    "embeddings": embeddings,
     "attention": attention,
-    "products": products,
-    "dropouts": dropouts,
-    "arithmetic": arithmetic,
     "structure": structure,
-    "biased dropout": biased_dropout,
-    "encoder": lambda: encoder(dropout=0.1, batch_first=True),
-    "GRU": lambda: recurrent(nn.GRU, "states", batch_first=True),
     "GRU, two ways, two layers, dropout": lambda: recurrent(
         nn.GRU, "states", batch_first=True, bidirectional=True, num_layers=2, dropout=0.3
     ),
-    "LSTM, two ways": lambda: recurrent(nn.LSTM, "states", bidirectional=True),
-}
-MORE: dict[str, Callable[[], Net]] = {
     "GRU, time first, begun": lambda: recurrent(nn.GRU, "begun"),
     "GRU, last step": lambda: recurrent(nn.GRU, "last step", batch_first=True),
     "GRU, last state": lambda: recurrent(nn.GRU, "last state", bidirectional=True, bias=False),
     "GRU, begun, two layers": lambda: recurrent(nn.GRU, "begun", num_layers=2, bidirectional=True, batch_first=True),
-    "LSTM": lambda: recurrent(nn.LSTM, "last step", batch_first=True),
-    "LSTM, begun, two layers, dropout": lambda: recurrent(nn.LSTM, "begun", num_layers=2, dropout=0.4, batch_first=True),
+    "LSTM, two ways": lambda: recurrent(nn.LSTM, "states", bidirectional=True),
+    "LSTM, begun, two layers, dropout": lambda: recurrent(nn.LSTM, "begun", num_layers=2, dropout=0.4),
     "LSTM, last state and cell": lambda: recurrent(nn.LSTM, "last state", bidirectional=True, bias=False),
     "encoder, norm first": lambda: encoder(dropout=0.0, activation="gelu", norm_first=True, batch_first=True),
     "encoder, time first": lambda: encoder(dropout=0.2, activation=F.silu),
@@ -418,3 +579,18 @@ def _check(make: Callable[[], Net]) -> None:
     wrong = {name: error for name, error in compiled.gradient_errors().items() if not error <= TOLERANCE}
     assert not wrong
     assert max(compiled.evaluation_errors((1, 5, 16)).values()) <= TOLERANCE
+
+
+def test_a_number_of_its_own_and_an_authors_own_start_are_kept() -> None:
+    net = Net(lambda m, x: pooled(m.first(x).transpose(1, 2)) * m.size.own, 8, first=nn.Linear(MELS, 8), size=Own(max))
+    with torch.no_grad():
+        net.first.weight.mul_(0.01)
+        net.first.bias.zero_()
+
+    specs = {spec.name: spec for spec in tensor_specs(find_parts(net, LABELS, FRAMES, MELS, 4), LABELS)}
+
+    assert specs["size.own"].shape == (1,)
+    assert specs["size.own"].bound == 0
+    assert specs["size.own"].centre == pytest.approx(float(net.size.own.detach()))
+    assert specs["first.bias"].bound == specs["first.bias"].centre == 0
+    assert specs["first.weight"].bound == pytest.approx(0.01 * MELS**-0.5, rel=0.3)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-pytest.importorskip("torch", reason="the reference is PyTorch in float64")
+# ruff: noqa: E402 - PyTorch may be missing
+torch = pytest.importorskip("torch", reason="the reference is PyTorch in float64")
 
 from bench.parity import row_of, rows
 from bench.parity_cases import Case, cases
@@ -24,6 +26,15 @@ ROOT = Path(__file__).parents[2]
 RUNTIME = StepRuntime(load_pack("gsc12"))
 GRADIENT = 1e-5
 """DESIGN, section 3."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread() -> Iterator[None]:
+    """The models are too small for more: threads would only wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def _check(case: Case, steps: int, drift: float) -> None:

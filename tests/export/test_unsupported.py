@@ -56,7 +56,11 @@ REFUSED: dict[str, tuple[str, str, str]] = {
     "math on a tensor": ("return h * math.sqrt(h.mean())", "__float__", "tensor operation"),
     "a spectrum": ("return torch.fft.rfft(h, dim=1).abs()[:, :12]", "rfft", "log-mels"),
     "scatter": ("return h.scatter(1, torch.zeros_like(h).long(), h)", "scatter", "torch.cat"),
-    "scatter in place": ("return torch.zeros_like(h).scatter_(1, torch.zeros_like(h).long(), h)", "scatter_", "torch.cat"),
+    "scatter in place": (
+        "return torch.zeros_like(h).scatter_(1, torch.zeros_like(h).long(), h)",
+        "scatter_",
+        "torch.cat",
+    ),
     "gather": ("return h.gather(1, torch.zeros(h.shape).long())", "gather", "index_select"),
     "a slice in place": ("h[:, 0] = 0.0; return h", "__setitem__", "torch.cat or torch.where"),
     "a slice grown in place": ("h[:, :3] += 1.0; return h", "__setitem__", "torch.cat or torch.where"),
@@ -69,16 +73,28 @@ REFUSED: dict[str, tuple[str, str, str]] = {
     "random numbers in place": ("return h + torch.empty(8).normal_()", "normal_", "nn.Dropout"),
     "Bernoulli": ("return h * torch.bernoulli(torch.full((8,), 0.5))", "bernoulli", "nn.Dropout"),
     "alpha dropout": ("return F.alpha_dropout(h, 0.2, self.training)", "alpha_dropout", "nn.Dropout"),
-    "interpolation": ("return F.interpolate(h.transpose(1, 2), scale_factor=2).transpose(1, 2)", "interpolate", "repeat"),
-    "a loss inside": ("return h * F.cross_entropy(h[:, 0], torch.zeros(h.shape[0]).long())", "cross_entropy", "without a loss"),
+    "interpolation": (
+        "return F.interpolate(h.transpose(1, 2), scale_factor=2).transpose(1, 2)",
+        "interpolate",
+        "repeat",
+    ),
+    "a loss inside": (
+        "return h * F.cross_entropy(h[:, 0], torch.zeros(h.shape[0]).long())",
+        "cross_entropy",
+        "without a loss",
+    ),
     "pooling with indices": (
-        "return F.max_pool1d(h, 2, return_indices=True)[0]", "max_pool1d_with_indices", "without return_indices",
+        "return F.max_pool1d(h, 2, return_indices=True)[0]",
+        "max_pool1d_with_indices",
+        "without return_indices",
     ),
     "a padding mask": (
         "return F.multi_head_attention_forward(h, h, h, 8, 2, torch.zeros(24, 8), None, None, None, False, 0.0, "
-        "torch.zeros(8, 8), None, key_padding_mask=torch.zeros(12, h.shape[0]).bool())[0]", "key_padding_mask", "one length",
+        "torch.zeros(8, 8), None, key_padding_mask=torch.zeros(12, h.shape[0]).bool())[0]",
+        "key_padding_mask",
+        "one length",
     ),
-}  # fmt: skip
+}
 """A line of a module's forward pass, what of it is named, and what to use instead."""
 
 LAYERS: dict[str, tuple[str, str, str]] = {
@@ -140,7 +156,8 @@ class Second(nn.Module):
 @pytest.mark.parametrize("case", LAYERS)
 def test_a_layer_that_cannot_be_compiled_is_named_by_the_line_that_calls_it(case: str, tmp_path: Path) -> None:
     made, named, instead = LAYERS[case]
-    text = f"    def begin(self, labels):\n        self.layer = {made}\n\n    def middle(self, h):\n        return self.layer(h)\n"
+    begin = f"    def begin(self, labels):\n        self.layer = {made}\n\n"
+    text = f"{begin}    def middle(self, h):\n        return self.layer(h)\n"
     file = _write(tmp_path, text + SECOND)
 
     sentence = _refusal(file)
@@ -197,9 +214,7 @@ def test_the_line_of_the_innermost_of_nested_modules_is_named(tmp_path: Path) ->
 
 
 def test_a_module_of_library_layers_only_is_named_by_its_layer() -> None:
-    module = nn.Sequential(
-        nn.Flatten(), nn.Sequential(nn.Linear(120, 8), nn.RReLU()), nn.Linear(8, LABELS)
-    )  # fmt: skip
+    module = nn.Sequential(nn.Flatten(), nn.Sequential(nn.Linear(120, 8), nn.RReLU()), nn.Linear(8, LABELS))
 
     with pytest.raises(CompileError) as refused:
         find_parts(module, LABELS, FRAMES, MELS, 4)
@@ -269,7 +284,8 @@ CONTRACT: dict[str, tuple[nn.Module, str]] = {
     "softmax at the end": (_net(run=lambda m, h: m.out(h.mean(1)).softmax(1)), "leave softmax to the loss"),
     "a mean at the end": (_net(run=lambda m, h: m.out(h).mean(1)), "a mean followed by nn.Linear"),
     "a convolution at the end": (
-        _net(out=nn.Conv1d(MELS, LABELS, 12), run=lambda m, h: m.out(h.transpose(1, 2))[:, :, 0]), "has to end in an nn.Linear",
+        _net(out=nn.Conv1d(MELS, LABELS, 12), run=lambda m, h: m.out(h.transpose(1, 2))[:, :, 0]),
+        "has to end in an nn.Linear",
     ),
     "something added to the logits": (_net(run=lambda m, h: m.out(h.mean(1)).add_(1)), "nothing after it"),
     "no linear layer": (_net(run=lambda m, h: h[:, 0, :3]), "has to end in an nn.Linear"),
@@ -283,7 +299,7 @@ CONTRACT: dict[str, tuple[nn.Module, str]] = {
     "a classifier with another's weights": (_tied(), "shares its weights"),
     "another part called head": (_net(head=nn.Linear(MELS, MELS)), '"head"'),
     "weights of 64 bits": (_net().double(), "fails on log-mels"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", CONTRACT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isqrt
 from typing import Any
 
 import torch
@@ -12,6 +13,19 @@ def apply(function: type[torch.autograd.Function], *inputs: Any) -> tuple[Any, .
     """Call an autograd function; PyTorch types this call as nothing at all."""
     outputs: tuple[Any, ...] = function.apply(*inputs)  # type: ignore[no-untyped-call]
     return outputs
+
+
+LONG = 4096
+"""Rows above which a sum is taken in two stages."""
+
+
+def sum_rows(x: Tensor) -> Tensor:
+    """The sum of the rows of x (N, C); onnxruntime adds long columns one by one, which loses digits that this keeps."""
+    rows = x.shape[0]
+    if rows < LONG:
+        return x.sum(0)
+    parts = next(size for size in range(isqrt(rows), 0, -1) if rows % size == 0)
+    return x.reshape(parts, rows // parts, -1).sum(0).sum(0)
 
 
 class Relu(torch.autograd.Function):
@@ -28,7 +42,7 @@ class Relu(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Tensor:
         (y,) = ctx.saved_tensors
-        return grads[0] * (y > 0).to(y.dtype)
+        return grads[0] * (y > 0).to(y.dtype)  # type: ignore[no-any-return]
 
 
 def relu(x: Tensor, inplace: bool = False) -> Tensor:

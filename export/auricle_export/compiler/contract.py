@@ -35,7 +35,7 @@ def run_module(module: nn.Module, x: Tensor, mode: Intercept) -> Any:
             return mode.current(module(x))
     except (CompileError, Halt):
         raise
-    except Exception as error:  # noqa: BLE001 - a stranger's module may raise anything
+    except Exception as error:
         raise _failed(module, x, error) from error
 
 
@@ -55,7 +55,7 @@ def refuse_fixed_batch(module: nn.Module, labels: int, frames: int, mels: int) -
         try:
             with torch.no_grad():
                 output = evaluated(x)
-        except Exception as error:  # noqa: BLE001 - a stranger's module may raise anything
+        except Exception as error:
             raise _failed(module, x, error, _ANY) from error
         refuse_other_than_logits(module, output, (batch, labels), _ANY)
 
@@ -67,7 +67,8 @@ def named(module: nn.Module) -> str:
 
 def _failed(module: nn.Module, x: Tensor, error: BaseException, hint: str = "") -> CompileError:
     what = f"{type(error).__name__}: {str(error).strip().rstrip('.')}"
-    return CompileError(f"{raised_line(error)}{type(module).__name__} fails on log-mels {tuple(x.shape)}: {what}{hint}.")
+    where = raised_line(error)
+    return CompileError(f"{where}{type(module).__name__} fails on log-mels {tuple(x.shape)}: {what}{hint}.")
 
 
 def classifier_of(module: nn.Module, calls: list[tuple[Tensor, Tensor]], output: Tensor) -> str:
@@ -103,4 +104,4 @@ def classifier_of(module: nn.Module, calls: list[tuple[Tensor, Tensor]], output:
         raise CompileError(f"{named(module)} calls its classifier {name} twice: use another nn.Linear before it.")
     if not (part.weight.requires_grad and part.bias.requires_grad):
         raise CompileError(f"The classifier {name} is frozen: leave requires_grad=True on it.")
-    return name
+    return str(name)

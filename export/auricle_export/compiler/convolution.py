@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from auricle_export.compiler.activation import apply, before_relu, relu
+from auricle_export.compiler.activation import apply, before_relu, relu, sum_rows
 from auricle_export.compiler.spatial import Window, batch_first, spatial_first
 
 
@@ -85,7 +85,7 @@ class Convolve(torch.autograd.Function):
         d_kernel = torch.mm(dy.t(), columns).reshape(out, *weight.shape[2:], width)
         d_weight = d_kernel.permute(0, -1, *range(1, weight.dim() - 1))
         d_columns = torch.mm(dy, _kernel(weight)).reshape(*ctx.window.out, ctx.batch, -1)
-        return ctx.window.gather(torch.split(d_columns, width, -1)), d_weight, dy.sum(0), None
+        return ctx.window.gather(torch.split(d_columns, width, -1)), d_weight, sum_rows(dy), None
 
 
 def _kernel(weight: Tensor) -> Tensor:
@@ -113,7 +113,7 @@ class Depthwise(torch.autograd.Function):
     def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
         dy, channels = grads[0], weight.shape[0]
-        sums = [(tap * dy).reshape(-1, channels).sum(0) for tap in ctx.window.taps(x)]
+        sums = [sum_rows((tap * dy).reshape(-1, channels)) for tap in ctx.window.taps(x)]
         d_weight = torch.stack(sums, 1).reshape(weight.shape)
         return ctx.window.gather([dy * row for row in _rows(weight)]), d_weight, None
 
@@ -136,7 +136,7 @@ class AddBias(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Tensor, Tensor]:
-        return grads[0], grads[0].reshape(-1, ctx.width).sum(0)
+        return grads[0], sum_rows(grads[0].reshape(-1, ctx.width))
 
 
 def max_pool(
@@ -153,7 +153,8 @@ def max_pool(
     kernel, widths, dilations = each(kernel_size, axes), each(padding, axes), each(dilation, axes)
     strides = kernel if stride is None or stride == [] else each(stride, axes)
     xs = spatial_first(x)
-    if all(k in (1, 2) for k in kernel) and kernel == strides and not any(widths) and set(dilations) == {1} and not ceil_mode:
+    whole = kernel == strides and not any(widths) and set(dilations) == {1} and not ceil_mode
+    if whole and all(k in (1, 2) for k in kernel):
         for dim in reversed(range(axes)):
             if kernel[dim] == 2:
                 xs = apply(Halve, xs.narrow(dim, 0, xs.shape[dim] // 2 * 2) if xs.shape[dim] % 2 else xs, dim)[0]
@@ -182,7 +183,7 @@ class Halve(torch.autograd.Function):
 
     @staticmethod
     def forward(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-        pairs = x.unflatten(dim, (x.shape[dim] // 2, 2))
+        pairs = x.unflatten(dim, (x.shape[dim] // 2, 2))  # type: ignore[no-untyped-call]
         even, odd = pairs.select(dim + 1, 0), pairs.select(dim + 1, 1)
         return torch.maximum(even, odd), (even >= odd).to(x.dtype)
 

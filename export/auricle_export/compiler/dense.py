@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from auricle_export.compiler.activation import apply
+from auricle_export.compiler.activation import apply, sum_rows
 
 Drop = Callable[[Tensor, float], Tensor]
 
@@ -27,7 +27,7 @@ class Linear(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Tensor, Tensor, Tensor]:
         x, weight = ctx.saved_tensors
-        return torch.mm(grads[0], weight), torch.mm(grads[0].t(), x), grads[0].sum(0)
+        return torch.mm(grads[0], weight), torch.mm(grads[0].t(), x), sum_rows(grads[0])
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -57,13 +57,13 @@ class Embedding(torch.autograd.Function):
 
 
 def embedding(
-    index: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0,
-    scale_grad_by_freq: bool = False, sparse: bool = False,
+    index: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,
+    norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
 ) -> Tensor:  # fmt: skip
     """`torch.nn.functional.embedding` without renormalisation."""
     if max_norm is not None or scale_grad_by_freq or (padding_idx is not None and padding_idx >= 0):
         raise NotImplementedError("an embedding with max_norm, scale_grad_by_freq or padding_idx", "plain nn.Embedding")
-    return apply(Embedding, weight, index)[0].reshape(*index.shape, weight.shape[1])
+    return apply(Embedding, weight, index)[0].reshape(*index.shape, weight.shape[1])  # type: ignore[no-any-return]
 
 
 def attend(
@@ -101,7 +101,7 @@ def multi_head_attention(
 ) -> tuple[Tensor, None]:  # fmt: skip
     """`torch.nn.functional.multi_head_attention_forward` over (T, B, E); attention weights are not returned."""
     if bias_k is not None or bias_v is not None or add_zero_attn or static_k is not None or static_v is not None:
-        raise NotImplementedError("attention with bias_k, bias_v, add_zero_attn or static keys", "nn.MultiheadAttention without")
+        raise NotImplementedError("attention with bias_k, bias_v, add_zero_attn or static keys", "attention without")
     if key_padding_mask is not None:
         raise NotImplementedError("attention with a key_padding_mask", "the clips as they are: all have one length")
     if query.dim() == 2:

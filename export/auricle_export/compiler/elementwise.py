@@ -30,9 +30,9 @@ def hardswish(x: Tensor) -> Tensor:
     return x * hardsigmoid(x)
 
 
-def hardtanh(x: Tensor, min_val: float = -1.0, max_val: float = 1.0, min_value: Any = None, max_value: Any = None) -> Tensor:
+def hardtanh(x: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """x between two bounds."""
-    return torch.clamp(x, min_val if min_value is None else min_value, max_val if max_value is None else max_value)
+    return torch.clamp(x, min_val, max_val)
 
 
 def relu6(x: Tensor) -> Tensor:

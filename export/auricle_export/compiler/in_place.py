@@ -14,7 +14,7 @@ SHARING = frozenset(
     __getitem__ __get__ __iter__ view view_as reshape reshape_as flatten unflatten squeeze unsqueeze permute transpose t
     swapaxes movedim expand expand_as broadcast_to contiguous detach to float type type_as chunk split tensor_split
     split_with_sizes unbind narrow select identity
-    """.split()
+    """.split()  # noqa: SIM905 - as a list it fills a page
 )
 """Calls whose result may be the memory of their argument."""
 
@@ -22,7 +22,7 @@ WHOLE: dict[str, Callable[..., Tensor]] = {
     "zero_": lambda x: torch.zeros_like(x),
     "fill_": lambda x, value: torch.full_like(x, float(value)),
     "copy_": lambda x, other, non_blocking=False: other.expand_as(x).to(x.dtype),
-    "__ipow__": torch.pow, "__iadd__": torch.add, "__isub__": torch.sub, "__imul__": torch.mul, "__itruediv__": torch.div,
+    "__ipow__": torch.pow,
 }  # fmt: skip
 """Calls that change their first argument and whose name without `_` does not say what to."""
 

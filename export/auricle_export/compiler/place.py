@@ -29,7 +29,8 @@ def raised_line(error: BaseException) -> str:
     """The same, for where an exception of the module was raised, or the first of its causes that says it."""
     cause: BaseException | None = error
     while cause is not None:
-        frames, trace = [], cause.__traceback__
+        frames: list[tuple[FrameType, int]] = []
+        trace = cause.__traceback__
         while trace is not None:
             frames = [] if _calls_module(trace.tb_frame) else [(trace.tb_frame, trace.tb_lineno), *frames]
             trace = trace.tb_next

@@ -85,7 +85,8 @@ def item(x: Tensor, index: Any) -> Tensor:
     chosen = torch.as_tensor(parts[spots[0]])
     plain = all(part is None or part is Ellipsis or isinstance(part, slice | list | Tensor) for part in parts)
     if len(spots) > 1 or chosen.dim() != 1 or chosen.dtype != torch.int64 or not plain:
-        raise NotImplementedError("an index of several lists, of truth values or with more axes", "index_select or a mask")
+        what = "an index of several lists, of truth values or with more axes"
+        raise NotImplementedError(what, "index_select or a mask")
     whole = [i for i, part in enumerate(parts) if part is Ellipsis]
     if whole and whole[0] < spots[0]:
         dim = x.dim() + sum(part is None for part in parts) - len(parts[spots[0] :])

@@ -11,7 +11,7 @@ import copy
 import logging
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,7 +33,7 @@ from auricle_export.compiler.contract import (
     refuse_other_than_logits,
     run_module,
 )
-from auricle_export.compiler.intercept import CompileError, Intercept, OwnRecurrent
+from auricle_export.compiler.intercept import CompileError, Intercept
 from auricle_export.compiler.place import raised_line
 from auricle_export.compiler.recurrent import translations
 from auricle_export.layers import Bavd
@@ -230,7 +230,7 @@ def trace_training(net: Net) -> onnx.ModelProto:
         graph = make_fx(run, decomposition_table=table)(*example)
     except CompileError:
         raise
-    except Exception as error:  # noqa: BLE001 - a stranger's module may raise anything
+    except Exception as error:
         raise CompileError(f"{raised_line(error)}{type(net.module).__name__} cannot be traced: {error}") from error
     graph.graph.eliminate_dead_code()
     graph.recompile()
@@ -255,9 +255,9 @@ def unpack(net: Net, body: Tensor) -> dict[str, Tensor]:
 class _Evaluation(nn.Module):
     """A module with its weights as inputs."""
 
-    def __init__(self, net: Net, around: AbstractContextManager[Any] | None = None) -> None:
+    def __init__(self, net: Net) -> None:
         super().__init__()
-        self.net, self.around = net, around or nullcontext()
+        self.net = net
         self.inner = copy.deepcopy(net.module).eval()
 
     def forward(self, x: Tensor, body: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
@@ -268,8 +268,7 @@ class _Evaluation(nn.Module):
         head = self.inner.get_submodule(self.net.head)
         hook = head.register_forward_pre_hook(lambda _, given: found.append(given[0]))
         try:
-            with self.around:
-                logits = functional_call(self.inner, named, (x,))
+            logits = functional_call(self.inner, named, (x,))
         finally:
             hook.remove()
         return logits, found[-1]
@@ -279,12 +278,10 @@ TRACED_LABELS = 37
 """Labels while an evaluation graph is made; the dimension becomes symbolic."""
 
 
+TRACED_CLIPS = (3, 23)
+"""Clips while it is made, tried in turn: the exporter may take a batch for a constant that is as large."""
 LABELLED = {"model/head.weight": 0, "model/head.bias": 0, "logits": 1}
 """The axis of each input and output of an evaluation graph that is as long as the word list."""
-
-
-def _any_batch(model: onnx.ModelProto) -> bool:
-    return bool(model.graph.input[0].type.tensor_type.shape.dim[0].dim_param)
 
 
 def trace_evaluation(net: Net) -> onnx.ModelProto:
@@ -296,16 +293,18 @@ def trace_evaluation(net: Net) -> onnx.ModelProto:
         It cannot be exported for any batch.
     """
     batch = torch.export.Dim("batch", min=1, max=4096)
-    example = (
-        torch.rand(3, net.frames, net.mels), torch.rand(net.body) * 0.1,
-        torch.rand(TRACED_LABELS, net.features), torch.rand(TRACED_LABELS),
-    )  # fmt: skip
     names = ["x", *(f"model/{part}" for part in ("body", "head.weight", "head.bias"))]
-    how = {"dynamic_shapes": ({0: batch}, None, None, None)}
-    model = to_onnx(_Evaluation(net), example, names, ["logits", "features"], **how)
-    if not _any_batch(model):  # PyTorch's exporter fixes the batch of a two-way GRU or LSTM without bias
-        model = to_onnx(_Evaluation(net, OwnRecurrent()), example, names, ["logits", "features"], **how)
-    if not _any_batch(model):
+    for clips in TRACED_CLIPS:
+        example = (
+            torch.rand(clips, net.frames, net.mels), torch.rand(net.body) * 0.1,
+            torch.rand(TRACED_LABELS, net.features), torch.rand(TRACED_LABELS),
+        )  # fmt: skip
+        model = to_onnx(
+            _Evaluation(net), example, names, ["logits", "features"], dynamic_shapes=({0: batch}, None, None, None)
+        )
+        if model.graph.input[0].type.tensor_type.shape.dim[0].dim_param:
+            break
+    else:
         raise CompileError(f"{named(net.module)} can be exported for one number of clips only: use x.shape[0] for it.")
     for value in [*model.graph.input, *model.graph.output]:
         if value.name in LABELLED:
@@ -350,8 +349,8 @@ def _reason(error: BaseException) -> str:
 
 def _make_finite(model: onnx.ModelProto) -> None:
     """Masks of -infinity become the lowest number: a device refuses constants that are not finite."""
-    attributes = [a.t for node in model.graph.node if node.op_type == "Constant" for a in node.attribute if a.HasField("t")]
-    for tensor in [*model.graph.initializer, *attributes]:
+    constants = [a.t for node in model.graph.node for a in node.attribute if a.HasField("t")]
+    for tensor in [*model.graph.initializer, *constants]:
         if tensor.data_type == onnx.TensorProto.FLOAT:
             values = onnx.numpy_helper.to_array(tensor)
             if np.isinf(values).any():
