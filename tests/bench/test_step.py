@@ -29,7 +29,7 @@ def _worker(folder: Path, peer: str, spec: dict[str, Any]) -> Worker:
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-@pytest.mark.parametrize("optimiser", ["sgd", "adamw"])
+@pytest.mark.parametrize("optimiser", ["sgd", pytest.param("adamw", marks=pytest.mark.slow)])
 def test_ours_and_pytorch_do_the_same_work(tmp_path: Path, scenario: str, optimiser: str) -> None:
     pytest.importorskip("torch")
     (tmp_path / "pack.tar.zst").write_bytes(pack_bytes(PACK))

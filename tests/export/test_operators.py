@@ -529,13 +529,13 @@ MODULES: dict[str, Callable[[], Net]] = {
     "embeddings": embeddings,
     "products": products,
     "dropouts": dropouts,
-    "arithmetic": arithmetic,
     "biased dropout": biased_dropout,
     "encoder": lambda: encoder(dropout=0.1, batch_first=True),
     "GRU": lambda: recurrent(nn.GRU, "states", batch_first=True),
     "LSTM": lambda: recurrent(nn.LSTM, "last step", batch_first=True),
 }
 MORE: dict[str, Callable[[], Net]] = {
+    "arithmetic": arithmetic,
     "1-D convolutions": convolutions_1d,
     "2-D convolutions": convolutions_2d,
     "1-D pooling": pooling_1d,

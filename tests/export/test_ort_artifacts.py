@@ -138,3 +138,14 @@ def test_a_model_that_trains_otherwise_than_it_is_evaluated_is_refused() -> None
 
     with pytest.raises(AuricleError, match="lite has dropout or a layer with state"):
         artifacts_of(tiny_pack.pack(graphs=(evaluate, step)), "lite")
+
+
+def test_frozen_batch_normalisation_is_refused() -> None:
+    model = tiny_pack.evaluation()
+    names = ("scale", "shift", "mean", "var")
+    model.graph.initializer.extend(numpy_helper.from_array(np.ones(2, np.float32), name) for name in names)
+    model.graph.node.append(helper.make_node("BatchNormalization", ["features", *names], ["unused"]))
+    pack = tiny_pack.pack({tiny_pack.EVALUATE: model.SerializeToString()})
+
+    with pytest.raises(AuricleError, match="The model lite has batch normalisation, which is frozen"):
+        forward_model(pack, pack.graph("evaluate", "lite"), 4)

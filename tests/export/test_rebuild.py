@@ -28,6 +28,7 @@ same_tools = pytest.mark.skipif(bool(OTHER_TOOLS), reason=f"the shipped packs we
 
 
 @same_tools
+@pytest.mark.slow
 def test_the_plug_in_compiles_to_the_shipped_bytes() -> None:
     models = trace_models({"crnn-lite": None}, 0)
 

@@ -133,11 +133,37 @@ def batch_norm(
     """`torch.nn.functional.batch_norm` with its running statistics, whatever the mode: frozen."""
     if running_mean is None or running_var is None:
         raise NotImplementedError("batch normalisation without running statistics", "nn.GroupNorm")
-    shape = [1, -1] + [1] * (x.dim() - 2)
     size = torch.rsqrt(running_var + eps)
     scale = size if weight is None else size * weight
     shift = -running_mean * scale if bias is None else bias - running_mean * scale
-    return x * scale.reshape(shape) + shift.reshape(shape)
+    return apply(ScaleShift, x, scale, shift)[0]  # type: ignore[no-any-return]
+
+
+class ScaleShift(torch.autograd.Function):
+    """x (B, C, *S) times scale (C,) plus shift (C,); its sums are taken axis by axis, which keeps digits."""
+
+    @staticmethod
+    def forward(x: Tensor, scale: Tensor, shift: Tensor) -> tuple[Tensor]:
+        shape = [1, -1] + [1] * (x.dim() - 2)
+        return (x * scale.reshape(shape) + shift.reshape(shape),)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+        ctx.save_for_backward(*inputs[:2])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> tuple[Tensor, Tensor, Tensor]:
+        x, scale = ctx.saved_tensors
+        (dy,) = grads
+        dx = dy * scale.reshape([1, -1] + [1] * (x.dim() - 2))
+        return dx, _by_channel(dy * x), _by_channel(dy)
+
+
+def _by_channel(x: Tensor) -> Tensor:
+    """(B, C, *S) summed to (C,)."""
+    while x.dim() > 2:
+        x = x.sum(-1)
+    return x.sum(0)
 
 
 def instance_norm(
