@@ -69,8 +69,8 @@ def forward_model(pack: Pack, graph: Graph, batch: int = BATCH) -> onnx.ModelPro
     model = onnx.load_from_string(pack.files[graph.file])
     if any(node.op_type == "BatchNormalization" for node in model.graph.node):
         raise PackError(
-            f"The model {graph.model} has batch normalisation, which is frozen in a pack and which "
-            f"onnxruntime-training would train with statistics of its own: choose other --models, and the runtime step for this one."
+            f"The model {graph.model} has batch normalisation, which a pack freezes and which onnxruntime-training "
+            "would train with statistics of its own: choose other --models, and the runtime step for this one."
         )
     table, labels = pack.table(graph.model), len(pack.labels)
     body, weight, bias = table.parts(np.zeros(table.size, np.float32))

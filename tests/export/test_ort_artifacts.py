@@ -147,5 +147,5 @@ def test_frozen_batch_normalisation_is_refused() -> None:
     model.graph.node.append(helper.make_node("BatchNormalization", ["features", *names], ["unused"]))
     pack = tiny_pack.pack({tiny_pack.EVALUATE: model.SerializeToString()})
 
-    with pytest.raises(AuricleError, match="The model lite has batch normalisation, which is frozen"):
+    with pytest.raises(AuricleError, match="The model lite has batch normalisation, which a pack freezes"):
         forward_model(pack, pack.graph("evaluate", "lite"), 4)
