@@ -13,6 +13,8 @@ import typer
 from auricle.first_weights import chosen_weights
 from auricle.messages import Count, FleetName, Seconds
 from auricle.pack import Pack, load_pack
+from auricle.pack_checks import require_sound
+from auricle.pack_signature import trusted_key
 from auricle.settings import from_mapping
 from auricle.until_signal import broker_of, until_signal
 from auricle_cloud.coordinator import NAME, Coordinator
@@ -45,6 +47,7 @@ def serve(
     fleet: str = typer.Option(..., help="Name of the fleet."),
     state: Path = typer.Option(..., help="Folder for database, models and key."),
     pack: str = typer.Option("gsc12", help="gsc12, gsc35, digits, a folder or a .tar.zst."),
+    pack_key: str | None = typer.Option(None, help="Public key in hex: refuse a pack that it has not signed."),
     rounds: int = typer.Option(10, help="Rounds to run in all; a restart goes on where it stopped."),
     devices: int = typer.Option(1, help="Registered devices to wait for before the first round."),
     gather: float = typer.Option(120.0, help="Seconds to wait for them."),
@@ -67,7 +70,8 @@ def serve(
     if rule is not None:
         get_rule(rule)
         chosen = replace(chosen, rule=rule, rule_options={})
-    loaded = load_pack(pack)
+    loaded = load_pack(pack, trusted_key(pack_key))
+    require_sound(loaded)
     settings = RunSettings(
         fleet=fleet, broker=broker_of(broker, NAME), folder=state, rounds=rounds, preset=chosen,
         participation=participation,

@@ -83,3 +83,8 @@ def public_key(text: str) -> bytes:
     if len(key) != PUBLIC_BYTES:
         raise PackError(f'"{text[:80]}" is no public key: give the {2 * PUBLIC_BYTES} hex digits that "sign" prints.')
     return key
+
+
+def trusted_key(text: str | None) -> list[bytes] | None:
+    """What `load_pack` takes as `trusted`: the one key that a setting names, or None where it names none."""
+    return None if text is None else [public_key(text)]

@@ -25,6 +25,7 @@ import typer
 from auricle.first_weights import chosen_weights
 from auricle.messages import Count, DeviceId, FleetName
 from auricle.pack import load_pack
+from auricle.pack_signature import trusted_key
 from auricle.settings import from_mapping, read_toml
 from auricle.until_signal import broker_of, until_signal
 from auricle_edge.agent import Agent, AgentSettings
@@ -46,6 +47,8 @@ class EdgeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     clips: str
     state: str
     pack: str = "gsc12"
+    pack_key: str | None = None
+    """Public key in hex that must have signed the pack."""
     local: str = "crnn-base"
     runtime: str = "auto"
     speaker: str | None = None
@@ -72,6 +75,7 @@ def run(
     clips: str | None = typer.Option(None, help="Folder of labelled clips, <word>/<speaker>_nohash_<n>.(wav|flac)."),
     state: str | None = typer.Option(None, help="Folder for key, local model and outbox."),
     pack: str | None = typer.Option(None, help="gsc12, gsc35, digits, a folder or a .tar.zst [gsc12]."),
+    pack_key: str | None = typer.Option(None, help="Public key in hex: refuse a pack that it has not signed."),
     local: str | None = typer.Option(None, help="Architecture of the local model [crnn-base]."),
     runtime: str | None = typer.Option(None, help="auto, step or ort-training [auto]."),
     speaker: str | None = typer.Option(None, help="Use this speaker's clips only."),
@@ -85,11 +89,11 @@ def run(
     """Take part in a fleet until interrupted."""
     given = {
         "device": device, "fleet": fleet, "broker": broker, "coordinator": coordinator, "clips": clips,
-        "state": state, "pack": pack, "local": local, "runtime": runtime, "speaker": speaker, "threads": threads,
-        "start": start, "seed": seed,
+        "state": state, "pack": pack, "pack_key": pack_key, "local": local, "runtime": runtime, "speaker": speaker,
+        "threads": threads, "start": start, "seed": seed,
     }  # fmt: skip
     settings = _settings(config, {name: value for name, value in given.items() if value is not None})
-    loaded = load_pack(settings.pack)
+    loaded = load_pack(settings.pack, trusted_key(settings.pack_key))
     if settings.local not in loaded.tables:
         raise SettingsError(f'There is no local model "{settings.local}": {nearest(settings.local, loaded.tables)}')
     first = chosen_weights(settings.start, loaded, settings.local, settings.seed)

@@ -13,10 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.core import tiny_pack
 
+from auricle.cli import main
 from auricle.errors import PackError
 from auricle.identity import Identity
 from auricle.pack import SHIPPED, Pack, load_pack, pack_bytes
-from auricle.pack_signature import DOMAIN, PackSignature, decode_signature, encode_signature, public_key, sign_manifest
+from auricle.pack_signature import (
+    DOMAIN,
+    PackSignature,
+    decode_signature,
+    encode_signature,
+    public_key,
+    sign_manifest,
+    trusted_key,
+)
 
 ALICE, BOB = (Identity(bytes([i]) * 32) for i in (1, 2))
 
@@ -158,6 +167,22 @@ def test_a_public_key_is_64_hex_digits() -> None:
     for text in ("", "00" * 31, "zz" * 32, "/etc/passwd"):
         with pytest.raises(PackError, match="is no public key: give the 64 hex digits"):
             public_key(text)
+
+
+@pytest.mark.parametrize("command", [
+    ["edge", "run", "--device", "kitchen-1", "--clips", "/no/where", "--coordinator", "00" * 32], ["cloud", "serve"],
+])  # fmt: skip
+def test_a_device_and_a_coordinator_refuse_a_pack_that_their_key_has_not_signed(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pack.tar.zst").write_bytes(pack_bytes(load_pack("digits")))
+    given = ["--fleet", "home", "--broker", "mqtt://a:b@127.0.0.1:1", "--state", str(tmp_path / "state")]
+
+    code = main([*command, *given, "--pack", str(tmp_path / "pack.tar.zst"), "--pack-key", "ab" * 32])
+
+    assert code == 2
+    assert "is not signed, and only packs by a trusted key are taken" in capsys.readouterr().err
+    assert trusted_key(None) is None
 
 
 def test_a_signature_is_a_value() -> None:
