@@ -156,8 +156,9 @@ def test_an_external_broker_out_of_reach_is_named() -> None:
 
 
 CHILD = """
-import asyncio, pathlib, sys
+import asyncio, pathlib, signal, sys
 from auricle_fleet.broker import start_broker
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background inherits that it is ignored
 async def main():
     broker = await start_broker(pathlib.Path(sys.argv[1]), {"coordinator": "c"}, fleet="f", kind=sys.argv[2])
     print(broker.pid, flush=True)
