@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from auricle_export.compiler.trace import IR_VERSION, OPSET
+from auricle_export.compiler.onnx_export import IR_VERSION, OPSET
 
 Shape = Sequence[int | str]
 
