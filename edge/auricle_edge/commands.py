@@ -2,17 +2,6 @@
 
 from __future__ import annotations
 
-import platform
-import sys
-
-from auricle.errors import AuricleError, SettingsError, nearest
-
-if sys.maxsize <= 1 << 32:  # before anything is missed that pip could not install there
-    raise AuricleError(
-        f"This Python is 32-bit ({platform.machine()}), for which there is no onnxruntime: use a 64-bit system, "
-        f"on a Raspberry Pi the 64-bit image, with a 64-bit Python."
-    )
-
 import asyncio
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +11,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from auricle.errors import SettingsError, nearest
 from auricle.first_weights import chosen_weights
 from auricle.messages import Count, DeviceId, FleetName
 from auricle.pack import load_pack

@@ -71,19 +71,3 @@ class Crnn(nn.Module):
         _, last = self.gru(h.permute(2, 0, 1))
         directions = 2 if self.shape.bidirectional else 1
         return self.head(torch.cat(list(last[-directions:]), dim=1))  # type: ignore[no-any-return]
-
-
-def layer_of(tensor: str) -> str:
-    """Name the layer group of a tensor: its module, so that a layer comes from one set of clients (A11)."""
-    return tensor.rsplit(".", 1)[0]
-
-
-def init_bound(shape: CrnnShape, tensor: str, dims: tuple[int, ...], mels: int = MELS) -> float:
-    """Bound of the uniform initialisation PyTorch uses for this tensor: 1/sqrt(fan-in), 1/sqrt(hidden) in a GRU."""
-    module, *_ = tensor.split(".")
-    if module == "gru":
-        return float(shape.hidden**-0.5)
-    if module == "head":
-        return float((shape.hidden * (2 if shape.bidirectional else 1)) ** -0.5)
-    widths = (mels, *shape.channels)
-    return float((widths[int(tensor.split(".")[1])] * 3) ** -0.5)

@@ -247,19 +247,24 @@ def test_a_device_that_never_answers_costs_patience_and_no_round(runtime: StepRu
     run(case, runtime, tmp_path)
 
 
+async def fails_in_round_one(device: str, key: Identity, link: MqttLink) -> None:
+    """Answer every invitation by saying that round 1 failed."""
+    topic = TOPICS.up(device, "st")
+
+    async def fail(_: Arrived) -> None:
+        status = Status(fleet=FLEET, device=device, boot="b", task=TASK, round=1, state="failed", reason="x")
+        await link.publish(topic, seal(key, topic, status))
+
+    await link.subscribe(TOPICS.down(device, "inv"), fail)
+
+
 def test_a_device_that_says_it_failed_is_not_waited_for(runtime: StepRuntime, tmp_path: Path) -> None:
     async def case(site: Site) -> None:
         key = Identity.create()
         coordinator = site.coordinator(1, FEDAVG, devices=4, quorum=0.7, least_wait=50.0)
         site.start_agents(coordinator)
         async with site.scripted("dev-d", key) as link:
-            topic = TOPICS.up("dev-d", "st")
-
-            async def fail(_: Arrived) -> None:
-                status = Status(fleet=FLEET, device="dev-d", boot="b", task=TASK, round=1, state="failed", reason="x")
-                await link.publish(topic, seal(key, topic, status))
-
-            await link.subscribe(TOPICS.down("dev-d", "inv"), fail)
+            await fails_in_round_one("dev-d", key, link)
             await coordinator.run()
 
         (done,) = site.done
@@ -475,13 +480,7 @@ def test_a_failure_in_an_earlier_round_says_nothing_about_this_one(runtime: Step
         coordinator = site.coordinator(2, FEDAVG, devices=4, quorum=0.7)
         site.start_agents(coordinator)
         async with site.scripted("dev-d", key) as link:
-            topic = TOPICS.up("dev-d", "st")
-
-            async def fail(_: Arrived) -> None:
-                status = Status(fleet=FLEET, device="dev-d", boot="b", task=TASK, round=1, state="failed", reason="x")
-                await link.publish(topic, seal(key, topic, status))
-
-            await link.subscribe(TOPICS.down("dev-d", "inv"), fail)
+            await fails_in_round_one("dev-d", key, link)
             await coordinator.run()
 
         assert [d.report["failed"] for d in site.done] == [{"dev-d": "x"}, {}]

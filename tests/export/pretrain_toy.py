@@ -12,7 +12,9 @@ from torch import Tensor, nn
 from auricle.manifest import FORMAT, Manifest, Task
 from auricle.pack import Pack, pack_bytes
 from auricle.tensors import TensorSpec
-from auricle_export.models import ARCHITECTURES, Crnn, init_bound, layer_of
+from auricle_export.author import tensor_specs
+from auricle_export.compiler.trace import find_parts
+from auricle_export.models import ARCHITECTURES, Crnn
 
 WORDS = ("high", "low", "middle")
 HZ = {"high": 2400, "low": 300, "middle": 900}
@@ -81,14 +83,10 @@ def write_tones(
 
 def crnn_pack(labels: tuple[str, ...] = WORDS, models: tuple[str, ...] = ("crnn-lite",), name: str = "toy") -> Pack:
     """A pack of built-in models without graphs."""
-    architectures = {}
-    for model in models:
-        shape = ARCHITECTURES[model]
-        named = {tensor: tuple(p.shape) for tensor, p in Crnn(shape, len(labels)).named_parameters()}
-        order = [*sorted(tensor for tensor in named if not tensor.startswith("head.")), "head.weight", "head.bias"]
-        architectures[model] = tuple(
-            TensorSpec(t, named[t], layer_of(t), round(init_bound(shape, t, named[t]), 9)) for t in order
-        )
+    architectures = {
+        model: tensor_specs(find_parts(Crnn(ARCHITECTURES[model], len(labels)), len(labels)), len(labels))
+        for model in models
+    }
     manifest = Manifest(
         format=FORMAT, name=name, task=Task(labels), plugin=models[0], architectures=architectures, graphs=(),
         files=(), producers={},

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from auricle_export.author import tensor_specs
+from auricle_export.compiler.intercept import Intercept
 from auricle_export.compiler.trace import find_parts
 from auricle_export.layers import Bavd
 
@@ -558,6 +559,20 @@ MORE: dict[str, Callable[[], Net]] = {
     "encoder, norm first": lambda: encoder(dropout=0.0, activation="gelu", norm_first=True, batch_first=True),
     "encoder, time first": lambda: encoder(dropout=0.2, activation=F.silu),
 }
+
+
+def test_pooling_of_one_sample_pools_the_axes_that_pytorch_pools() -> None:
+    h, image = torch.rand(6, 12), torch.rand(6, 12, 10)
+    calls: list[tuple[Callable[..., Tensor], Tensor, Any]] = [
+        (F.max_pool1d, h, 2), (F.avg_pool1d, h, 3), (F.adaptive_avg_pool1d, h, 4), (F.adaptive_max_pool1d, h, 4),
+        (F.max_pool2d, image, 2), (F.avg_pool2d, image, (3, 2)), (F.adaptive_avg_pool2d, image, (4, 5)),
+        (F.adaptive_max_pool2d, image, (4, 5)),
+    ]  # fmt: skip
+
+    for pool, x, size in calls:
+        with Intercept(lambda x, p, shape: x):
+            found = pool(x, size)
+        torch.testing.assert_close(found, pool(x, size))
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import platform
-import sys
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
@@ -72,8 +70,6 @@ def _missing(name: str, pack: Pack, training: bool) -> str | None:
     if name == TFLITE:
         return _missing_tflite(pack, training)
     if importlib.util.find_spec("onnxruntime") is None:
-        if sys.maxsize <= 1 << 32:
-            return f"onnxruntime has no wheel for 32-bit {platform.machine()}: use a 64-bit system and a 64-bit Python."
         return 'The runtime step needs onnxruntime, which is not installed: pip install "auricle[edge]".'
     if name == STEP:
         kinds = {graph.kind for graph in pack.manifest.graphs}

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import platform
-import sys
 import threading
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import onnxruntime as ort
 from numpy.typing import NDArray
 
-from auricle.errors import AuricleError, PackError
+from auricle.errors import PackError
 from auricle.graph_check import check_graph
 from auricle.manifest import LOSSES, SCALARS, SLOTS, TERMS, carried
 from auricle.pack import Graph, Pack
 from auricle.tensors import Flat
 from auricle_edge.runtimes.interface import EVALUATION_BATCH, Job, joined_parts, named_parts
-
-try:
-    import onnxruntime as ort
-except ModuleNotFoundError as missing:
-    if sys.maxsize > 1 << 32:
-        raise
-    raise AuricleError(
-        f"onnxruntime has no wheel for 32-bit {platform.machine()}: use a 64-bit system and a 64-bit Python."
-    ) from missing
 
 Array = NDArray[Any]
 

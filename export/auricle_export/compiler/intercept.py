@@ -90,17 +90,18 @@ class Intercept(TorchFunctionMode):
             torch.feature_dropout: self._drop_channels,
             F.conv1d: convolution.convolve, F.conv2d: convolution.convolve,
             torch.conv1d: convolution.convolve, torch.conv2d: convolution.convolve,
-            F.max_pool1d: convolution.max_pool, F.max_pool2d: convolution.max_pool,
-            torch.max_pool1d: convolution.max_pool, torch.max_pool2d: convolution.max_pool,
-            F.avg_pool1d: convolution.mean_pool, F.avg_pool2d: convolution.mean_pool,
-            torch.avg_pool1d: convolution.mean_pool,
-            F.adaptive_avg_pool1d: convolution.adaptive_mean_pool,
-            F.adaptive_avg_pool2d: convolution.adaptive_mean_pool,
-            torch.adaptive_avg_pool1d: convolution.adaptive_mean_pool,
+            F.max_pool1d: _pooled(convolution.max_pool, 1), F.max_pool2d: _pooled(convolution.max_pool, 2),
+            torch.max_pool1d: _pooled(convolution.max_pool, 1), torch.max_pool2d: _pooled(convolution.max_pool, 2),
+            F.avg_pool1d: _pooled(convolution.mean_pool, 1), F.avg_pool2d: _pooled(convolution.mean_pool, 2),
+            torch.avg_pool1d: _pooled(convolution.mean_pool, 1),
+            F.adaptive_avg_pool1d: _pooled(convolution.adaptive_mean_pool, 1),
+            F.adaptive_avg_pool2d: _pooled(convolution.adaptive_mean_pool, 2),
+            torch.adaptive_avg_pool1d: _pooled(convolution.adaptive_mean_pool, 1),
             F.pad: spatial.pad_around,
             torch.constant_pad_nd: lambda x, widths, value=0.0: spatial.pad_around(x, widths, value=value),
             F.relu: activation.relu, torch.relu: activation.relu, Tensor.relu: activation.relu,
-            F.adaptive_max_pool1d: convolution.adaptive_max_pool, F.adaptive_max_pool2d: convolution.adaptive_max_pool,
+            F.adaptive_max_pool1d: _pooled(convolution.adaptive_max_pool, 1),
+            F.adaptive_max_pool2d: _pooled(convolution.adaptive_max_pool, 2),
             F.instance_norm: dense.instance_norm, torch._weight_norm: dense.weight_norm,
             F.embedding: dense.embedding, torch.embedding: lambda weight, index, *rest: dense.embedding(index, weight),
             F.batch_norm: dense.batch_norm,
@@ -112,6 +113,17 @@ class Intercept(TorchFunctionMode):
             torch.roll: spatial.rolled, Tensor.roll: spatial.rolled,
             **elementwise.rules(),
         }  # fmt: skip
+
+
+def _pooled(pool: Callable[..., Tensor], axes: int) -> Callable[..., Tensor]:
+    """A pooling over so many axes, of (B, C, *S) or of one sample (C, *S)."""
+
+    def run(x: Tensor, *rest: Any, **how: Any) -> Tensor:
+        if x.dim() == axes + 1:
+            return pool(x.unsqueeze(0), *rest, **how).squeeze(0)
+        return pool(x, *rest, **how)
+
+    return run
 
 
 def _recurrent(given: tuple[Any, ...], drop: Callable[..., Tensor]) -> tuple[Any, ...]:

@@ -254,9 +254,7 @@ class _Evaluation(nn.Module):
         self.inner = copy.deepcopy(net.module).eval()
 
     def forward(self, x: Tensor, body: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-        named = {f"inner.{k}": v for k, v in unpack(self.net, body).items()}
-        named = {k.removeprefix("inner."): v for k, v in named.items()}
-        named.update({f"{self.net.head}.weight": weight, f"{self.net.head}.bias": bias})
+        named = {**unpack(self.net, body), f"{self.net.head}.weight": weight, f"{self.net.head}.bias": bias}
         found: list[Tensor] = []
         head = self.inner.get_submodule(self.net.head)
         hook = head.register_forward_pre_hook(lambda _, given: found.append(given[0]))
