@@ -3,8 +3,8 @@
     python bench/inference.py [--pack gsc12] [--rounds 15] [--calls 100] [--json]
 
 Ours is the `step` runtime on the pack's evaluation graphs; the others run the `.tflite` that `auricle export tflite`
-makes of the same graphs. Rounds are interleaved, the process is pinned to one core; prints the median, the ratio to ours
-and its range over the rounds, the size of each file (graph and weights) and the largest difference of a logit.
+makes of the same graphs. Rounds are interleaved, the process is pinned to one core; prints the median, the ratio to
+ours and its range over the rounds, the size of each file (graph and weights) and the largest difference of a logit.
 """
 
 from __future__ import annotations
