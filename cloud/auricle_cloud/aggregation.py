@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from auricle.tensors import Flat, TensorTable, decode
-from auricle_cloud.blobs import Blobs
+from auricle_cloud.blobs import BlobStore
 from auricle_cloud.cohort import Aggregate, Cohort, layers_of
+from auricle_cloud.matrix import NumpyMatrix, Opener
 from auricle_cloud.rules import Rule
 from auricle_cloud.server_optimizer import OptimizerSettings, OptimizerState, first_state, step
+from auricle_cloud.update_records import staleness_weight
 
 DIVERGED = "the server optimizer's step is not finite: the model is unchanged; lower its learning rate"
 
@@ -26,41 +29,72 @@ class NextModel:
     aggregate: Aggregate
 
 
-def next_model(
-    table: TensorTable, start: Flat, counted: Sequence[Mapping[str, Any]], blobs: Blobs, rule: Rule,
-    server: OptimizerSettings, state: OptimizerState | None,
-) -> NextModel:  # fmt: skip
-    """Aggregate a round's updates in device order.
+def cohort_of(
+    table: TensorTable, start: Flat, counted: Sequence[Mapping[str, Any]], blobs: BlobStore,
+    base_of: Callable[[int], Flat] | None = None, opener: Opener = NumpyMatrix,
+) -> Cohort:  # fmt: skip
+    """Read a round's updates as arrays.
 
     Parameters
     ----------
     table
         Tensor table of the plug-in; its layer groups are those of the rule.
     start
-        (P,) the model the round began with.
+        (P,) the model that the round's model follows.
     counted
-        Rows of the counted updates: device, body, codec, samples, loss.
+        Rows of the counted updates: device, round, body, codec, samples, loss, staleness.
     blobs
         Where their bodies lie.
+    base_of
+        Of asynchronous rounds: the model (P,) that the devices invited to a round started from. An update then stands
+        for w^t + (w_k - base_k) / sqrt(1 + staleness), FedBuff's weighted difference.
+    opener
+        What rules compute with, see `auricle_cloud.accelerator`.
+    """
+
+    def weights(row: Mapping[str, Any]) -> Flat:
+        sent = decode(blobs.get(row["body"]), table.size, row["codec"])
+        if base_of is None:
+            return sent
+        moved = (sent.astype(np.float64) - base_of(row["round"])) * staleness_weight(row["staleness"])
+        return np.asarray(start + moved, np.float32)
+
+    return Cohort.build(
+        ids=_clients(counted),
+        weights=[weights(row) for row in counted],
+        samples=[row["samples"] for row in counted],
+        losses=[np.nan if row["loss"] is None else row["loss"] for row in counted],
+        start=start,
+        layers=layers_of((s.name, s.size, s.layer) for s in table.specs),
+        opener=opener,
+    )
+
+
+def _clients(counted: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Names of the updates: the devices', with the round where an asynchronous buffer holds several of one."""
+    often = Counter(row["device"] for row in counted)
+    return [f"{row['device']}@{row['round']}" if often[row["device"]] > 1 else row["device"] for row in counted]
+
+
+def next_model(cohort: Cohort, rule: Rule, server: OptimizerSettings, state: OptimizerState | None) -> NextModel:
+    """Aggregate a cohort and let the model follow.
+
+    Parameters
+    ----------
+    cohort
+        The round's updates, in device order.
     rule, server
         How to average, and how the model follows the average.
     state
         The server optimiser's state; None before its first step.
     """
-    cohort = Cohort.build(
-        ids=[row["device"] for row in counted],
-        weights=[decode(blobs.get(row["body"]), table.size, row["codec"]) for row in counted],
-        samples=[row["samples"] for row in counted],
-        losses=[np.nan if row["loss"] is None else row["loss"] for row in counted],
-        start=start,
-        layers=layers_of((s.name, s.size, s.layer) for s in table.specs),
-    )
+    start = np.asarray(cohort.start, np.float32)
     aggregate = rule(cohort)
     weights = np.asarray(aggregate.weights, np.float32)
     if server.kind == "none" or not aggregate.kept.any():
         return NextModel(weights, state, aggregate)
     with np.errstate(over="ignore"):
-        moved, new = step(state or first_state(table.size, server), start, weights, server)
+        moved, new = step(state or first_state(start.size, server), start, weights, server)
     if not np.isfinite(new).all():
         return NextModel(start, state, replace(aggregate, flag=DIVERGED))
     return NextModel(np.asarray(new, np.float32), moved, aggregate)

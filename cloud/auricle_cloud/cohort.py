@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from auricle.errors import DataError
+from auricle_cloud.distances import Float64Array as Float64Array
+from auricle_cloud.distances import FloatArray as FloatArray
+from auricle_cloud.matrix import Matrix, NumpyMatrix, Opener
 
-FloatArray = NDArray[np.floating[Any]]
-Float64Array = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
 NO_UPDATE = "no usable update: the model is unchanged"
@@ -86,6 +89,23 @@ class Cohort:
     """L groups that cover the flat vector exactly once."""
     dropped: tuple[str, ...] = ()
     """Clients left out because some weight is not finite, in ascending order."""
+    opener: Opener = NumpyMatrix
+    """What computes on the weights, see `auricle_cloud.accelerator`."""
+
+    @cached_property
+    def matrix(self) -> Matrix:
+        """The primitives over `weights`, of which every rule is made; not for a cohort that is empty."""
+        return self.opener(self.weights)
+
+    @property
+    def spans(self) -> list[tuple[slice, ...]]:
+        """(L,) the spans of each layer."""
+        return [layer.slices for layer in self.layers]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """(L,) the names of the layers."""
+        return tuple(layer.name for layer in self.layers)
 
     @classmethod
     def build(
@@ -97,6 +117,7 @@ class Cohort:
         start: FloatArray,
         layers: Sequence[Layer],
         losses: ArrayLike | None = None,
+        opener: Opener = NumpyMatrix,
     ) -> Cohort:
         """Check the uploads, put them in the order of their ids and drop those that are not finite.
 
@@ -114,6 +135,8 @@ class Cohort:
             Groups that cover 0..P-1 exactly once, see `layers_of`.
         losses
             (K,) inference losses, NaN where unknown; None where nobody gave one.
+        opener
+            What the rules shall compute with: `auricle_cloud.accelerator.choose(...).opener`.
 
         Raises
         ------
@@ -131,6 +154,7 @@ class Cohort:
         known = _per_client("losses", [np.nan] * len(ids) if losses is None else losses, len(ids))
         order = sorted(range(len(ids)), key=lambda k: ids[k])
         finite = [k for k in order if _is_finite(weights[k], start.dtype)]
+        left = set(finite)
         return cls(
             ids=tuple(ids[k] for k in finite),
             weights=np.stack([weights[k] for k in finite]) if finite else np.empty((0, start.size), start.dtype),
@@ -138,7 +162,8 @@ class Cohort:
             losses=known[finite],
             start=start,
             layers=tuple(layers),
-            dropped=tuple(ids[k] for k in order if k not in set(finite)),
+            dropped=tuple(ids[k] for k in order if k not in left),
+            opener=opener,
         )
 
 
@@ -155,8 +180,8 @@ class Aggregate:
     kept: BoolArray
     """(K, L) who counted in which layer."""
     share: Float64Array
-    """(K, L) final weight of each client in each layer; 0 for who is left out. A column sums to 1, or to 0 where the
-    layer keeps w^t."""
+    """(K, L) final weight of each client in each layer; 0 for who is left out. A column sums to 1, or to less where the
+    rest, or the whole layer, is w^t. Where a rule decides value by value, the mean over the layer's values."""
     deviation: Float64Array | None = None
     """(K, L) distance from the mean model, where the rule measures one."""
     pruned: NDArray[np.int8] | None = None
@@ -167,6 +192,10 @@ class Aggregate:
     """Why the model, or a layer of it, is w^t."""
     warnings: tuple[str, ...] = ()
     """Sentences for the log; a caller shows each once."""
+    score: Float64Array | None = None
+    """(K,) the number by which a client as a whole was judged, where the rule has one."""
+    score_of: str | None = None
+    """What the score is."""
 
     def explain(self) -> list[dict[str, Any]]:
         """Tell layer by layer who counted, as plain lists, strings and floats that go straight into JSON.
@@ -174,23 +203,29 @@ class Aggregate:
         Returns
         -------
         list of dict
-            One a layer: `layer`, the ids `kept`, `pruned_low`, `pruned_high`, and `share` and `deviation` by id;
-            `deviation` is None where the rule measures none.
+            One a layer: `layer`, the ids `kept`, `pruned_low`, `pruned_high`, `share` and `deviation` by id, and the
+            client's `score` by id with what it is in `score_of`, the same in every layer. `deviation` and `score` are
+            None where the rule measures none, and for a client whose number is past the largest float.
         """
         return [self._explain_layer(column) for column in range(len(self.layers))]
 
     def _explain_layer(self, column: int) -> dict[str, Any]:
         none = np.zeros(len(self.ids), np.int8)
         pruned = none if self.pruned is None else self.pruned[:, column]
-        deviation = self.deviation
         return {
             "layer": self.layers[column],
             "kept": self._named(self.kept[:, column]),
             "pruned_low": self._named(pruned < 0),
             "pruned_high": self._named(pruned > 0),
-            "share": dict(zip(self.ids, self.share[:, column].tolist(), strict=True)),
-            "deviation": None if deviation is None else dict(zip(self.ids, deviation[:, column].tolist(), strict=True)),
+            "share": self._by_id(self.share[:, column]),
+            "deviation": None if self.deviation is None else self._by_id(self.deviation[:, column]),
+            "score": None if self.score is None else self._by_id(self.score),
+            "score_of": self.score_of,
         }
+
+    def _by_id(self, values: Float64Array) -> dict[str, float | None]:
+        known = (value if math.isfinite(value) else None for value in values.tolist())
+        return dict(zip(self.ids, known, strict=True))
 
     def _named(self, chosen: BoolArray) -> list[str]:
         return [client for client, is_chosen in zip(self.ids, chosen, strict=True) if is_chosen]

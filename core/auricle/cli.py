@@ -6,6 +6,8 @@ import importlib
 import importlib.util
 import json
 import logging
+import os
+import shlex
 import sys
 from collections.abc import Sequence
 from typing import cast
@@ -24,6 +26,9 @@ PARTS = {
 
 NEEDS = {"edge": ("onnxruntime", "soundfile"), "fleet": ("onnxruntime", "soundfile")}
 """Libraries that a part imports only when it uses them, and cannot do without."""
+
+COMPLETE = "_AURICLE_COMPLETE"
+"""Environment variable by which a shell's completion asks."""
 
 CommandLineError = cast("type[typer.BadParameter]", typer.BadParameter.__mro__[2])
 """What typer raises for a wrong command line: click's `ClickException`, since typer 0.26 that of its own copy."""
@@ -76,6 +81,16 @@ def build_app(wanted: str | None) -> typer.Typer:
     return app
 
 
+def _completed_part() -> str | None:
+    """The part of the command line that a shell asks to complete; None when none does, or it is not there yet."""
+    line = os.environ.get("_TYPER_COMPLETE_ARGS") or os.environ.get("COMP_WORDS", "")
+    try:
+        words = shlex.split(line)
+    except ValueError:
+        words = line.split()
+    return words[1] if len(words) > 1 and words[1] in PARTS else None
+
+
 def _fail(message: str, code: int, as_json: bool) -> int:
     if as_json:
         print(json.dumps({"error": message}), flush=True)
@@ -83,9 +98,22 @@ def _fail(message: str, code: int, as_json: bool) -> int:
     return code
 
 
+def _complete() -> int:
+    """Answer a shell's question what may come next; nothing where a part is not installed."""
+    try:
+        typer.main.get_command(build_app(_completed_part())).main([], prog_name="auricle")
+    except AuricleError:
+        return 1
+    except SystemExit as done:
+        return done.code if isinstance(done.code, int) else 0
+    return 0
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code: 0, 2 for a user's mistake, 130 when interrupted."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if COMPLETE in os.environ:
+        return _complete()
     as_json = "--json" in given
     logging.basicConfig(
         level=logging.ERROR if as_json else logging.WARNING, format="%(levelname)s %(name)s: %(message)s"

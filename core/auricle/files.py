@@ -10,8 +10,13 @@ from pathlib import Path
 from auricle.errors import StorageError
 
 
-def write_durably(path: Path, data: bytes, *, mode: int = 0o644) -> None:
+def write_durably(path: Path, data: bytes, *, mode: int = 0o644, settle: bool = True) -> None:
     """Write a file so that after any crash it holds the old content or the new, never a part.
+
+    Parameters
+    ----------
+    settle
+        Also sync the folder, so that the new content survives; who writes many files may do so once at the end.
 
     Raises
     ------
@@ -27,7 +32,8 @@ def write_durably(path: Path, data: bytes, *, mode: int = 0o644) -> None:
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
-        sync_folder(path.parent)
+        if settle:
+            sync_folder(path.parent)
     except OSError as error:
         with contextlib.suppress(OSError):
             beside.unlink(missing_ok=True)

@@ -202,7 +202,7 @@ def step_inputs(graph: Graph) -> list[str]:
             names += [f"{role}.{scalar}" for term in graph.terms for scalar in TERMS[term][0]]
         names += [f"{vector}/{part}" for vector in carried(graph, role) for part in PARTS]
         names += [f"{role}.{vector}/{part}" for term in graph.terms for vector in TERMS[term][1] for part in PARTS]
-    return [*names, *graph.noise, *graph.state]
+    return [*names, *sorted(graph.noise), *sorted(graph.state)]
 
 
 def step_outputs(graph: Graph) -> list[str]:
@@ -210,7 +210,7 @@ def step_outputs(graph: Graph) -> list[str]:
     names = list(LOSSES[graph.kind])
     if graph.kind != "evaluate":
         names += [f"new/{v}/{part}" for role in ROLES[graph.kind] for v in carried(graph, role) for part in PARTS]
-    return [*names, *(f"new/{name}" for name in graph.state)]
+    return [*names, *(f"new/{name}" for name in sorted(graph.state))]
 
 
 def carried(graph: Graph, role: str) -> list[str]:

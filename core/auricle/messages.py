@@ -17,7 +17,8 @@ Token = Annotated[str, Meta(pattern=r"^[ -~]*\Z", max_length=64)]
 """A name of printable ASCII: it ends up in logs and on terminals."""
 Short = Annotated[str, Meta(max_length=200)]
 Count = Annotated[int, Meta(ge=0, le=1 << 40)]
-Round = Annotated[int, Meta(ge=0, le=1 << 31)]
+Round = Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]
+"""Fits a database's integer."""
 Seconds = Annotated[float, Meta(ge=0, le=1e9)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 
@@ -60,6 +61,17 @@ class Status(Message, frozen=True, tag="status", kw_only=True):
     round: Round
     state: Literal["training", "declined", "failed"]
     reason: Short = ""
+
+
+class Loss(Message, frozen=True, tag="loss", kw_only=True):
+    """Answer to `Measure`: the inference loss of a model on the device's training clips (FedVSA 6.1)."""
+
+    task: Token
+    round: Round
+    epoch: Count
+    base: Sha256
+    loss: float
+    samples: Count
 
 
 class Update(Message, frozen=True, tag="update", kw_only=True):
@@ -139,6 +151,18 @@ class Invite(Message, frozen=True, tag="invite", kw_only=True):
     chunks: Annotated[int, Meta(ge=1, le=4096)]
 
 
+class Measure(Message, frozen=True, tag="measure", kw_only=True):
+    """Say how large the loss of this model is on your clips: the first phase of a two-phase FedVSA round."""
+
+    task: Token
+    round: Round
+    epoch: Count
+    base: Sha256
+    length: Count
+    codec: Token
+    chunks: Annotated[int, Meta(ge=1, le=4096)]
+
+
 class Ack(Message, frozen=True, tag="ack", kw_only=True):
     """The fate of an update, sent after it was committed."""
 
@@ -148,7 +172,9 @@ class Ack(Message, frozen=True, tag="ack", kw_only=True):
     epoch: Count
     body: Sha256
     verdict: Short
-    """accepted, duplicate, late, closed, conflict, or rejected:<reason>."""
+    """accepted, duplicate, late, stale, closed, conflict, or rejected:<reason>."""
+    weight: Share = 1.0
+    """With `stale`: the factor by which the update counts less; 0: it was too old to count."""
 
 
 class Nothing(Message, frozen=True, tag="nothing", kw_only=True):
@@ -181,6 +207,9 @@ class DeviceState(Message, frozen=True, tag="device", kw_only=True):
     agent: Token = ""
     pack: Sha256 = "0" * 64
     architecture: Token = ""
+    gate: Literal["train", "wait", "decline"] = "train"
+    """What the device's own gate says: may it be invited now?"""
+    gate_reason: Short = ""
 
 
 class Model(Message, frozen=True, tag="model", kw_only=True):
@@ -197,7 +226,7 @@ class Model(Message, frozen=True, tag="model", kw_only=True):
     ttl: Seconds
 
 
-Uplink = Register | Get | Status | Update
-Downlink = Invite | Ack | Nothing | Abort
+Uplink = Register | Get | Status | Loss | Update
+Downlink = Invite | Measure | Ack | Nothing | Abort
 Retained = CoordinatorState | DeviceState | Model
 Any = Uplink | Downlink | Retained

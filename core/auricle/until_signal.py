@@ -17,11 +17,22 @@ PASSWORD = "AURICLE_PASSWORD"
 
 
 async def until_signal(work: Coroutine[Any, Any, T]) -> T | None:
-    """Await `work`; the first SIGINT or SIGTERM cancels it. Returns None when it was cancelled."""
+    """Await `work`; the first SIGINT or SIGTERM cancels it, a second one ends the process at once.
+
+    Returns None when it was cancelled.
+    """
     task = asyncio.ensure_future(work)
     loop = asyncio.get_running_loop()
+
+    def stop(number: int) -> None:
+        if asked:
+            os._exit(128 + number)
+        asked.append(number)
+        task.cancel()
+
+    asked: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, task.cancel)
+        loop.add_signal_handler(number, stop, number)
     try:
         return await task
     except asyncio.CancelledError:

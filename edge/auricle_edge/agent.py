@@ -9,16 +9,30 @@ import asyncio
 import logging
 import os
 import random
+import shutil
 from collections.abc import Coroutine
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 
 from auricle import __version__
-from auricle.errors import AuricleError, WireError
+from auricle.errors import AuricleError, StorageError, WireError
 from auricle.frames import open_frame, seal
 from auricle.identity import Identity
-from auricle.messages import Abort, Ack, CoordinatorState, DeviceState, Get, Invite, Nothing, Register, Status, Update
+from auricle.messages import (
+    Abort,
+    Ack,
+    CoordinatorState,
+    DeviceState,
+    Get,
+    Invite,
+    Loss,
+    Measure,
+    Nothing,
+    Register,
+    Status,
+    Update,
+)
 from auricle.messages import Message as Header
 from auricle.mqtt import BrokerAddress, LinkSettings, Message, MqttLink, Will
 from auricle.mqtt_deadline import within
@@ -30,6 +44,9 @@ from auricle_edge.outbox import Outbox, Pending
 from auricle_edge.train import LocalState, RoundResult, Trainer, TrainingStopped
 
 log = logging.getLogger("auricle.edge")
+
+ROOM = 1 << 16
+"""Bytes on disk beside a round's models: headers, folders, and what a file system rounds up."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +96,8 @@ class Agent:
         self._work: asyncio.Task[None] | None = None
         self._stop_training = False
         self._answered = False
+        self._settled: tuple[int, str, int] | None = None
+        """Epoch, task and round of the newest acknowledgement: an invitation to it was on its way and is void."""
         self._wake = asyncio.Event()
         self._disk = asyncio.Lock()
         """Held while the outbox changes: an acknowledgement must not clear what a newer round just put there."""
@@ -156,7 +175,7 @@ class Agent:
             return
         if message.device != self.settings.device or message.fleet != self.settings.fleet:
             return
-        if isinstance(message, Invite | Ack | Nothing | Abort):
+        if isinstance(message, Invite | Measure | Ack | Nothing | Abort):
             if message.epoch < self._epoch:
                 log.warning("%s: ignored a message of an older coordinator", self.settings.device)
                 return
@@ -164,6 +183,8 @@ class Agent:
         match message:
             case Invite():
                 await self._invited(message)
+            case Measure() if self._work is None or self._work.done():
+                self._begin(self._say_loss(message))
             case Ack():
                 await self._acknowledged(message)
             case Abort() if message.round == self._round:
@@ -188,6 +209,8 @@ class Agent:
             await self._born(self.link)
 
     async def _invited(self, invite: Invite) -> None:
+        if (invite.epoch, invite.task, invite.round) == self._settled:
+            return
         pending = await asyncio.to_thread(self._outbox.read)
         if pending is not None and (pending.update.task, pending.update.round) == (invite.task, invite.round):
             self._hand_over(pending)
@@ -205,6 +228,11 @@ class Agent:
             if pending is None or _named(pending.update) != _named(ack):
                 return
             await asyncio.to_thread(self._outbox.clear)
+        self._settled = (ack.epoch, ack.task, ack.round)
+        log.info(
+            "%s: round %d attempt %d body %s epoch %d: %s", self.settings.device, ack.round, ack.attempt, ack.body,
+            ack.epoch, ack.verdict,
+        )  # fmt: skip
         if ack.verdict.startswith("rejected"):
             log.warning("%s: the update of round %d was %s", self.settings.device, ack.round, ack.verdict)
         self.state = "idle"
@@ -234,6 +262,7 @@ class Agent:
 
     async def _take_part(self, invite: Invite) -> None:
         try:
+            await asyncio.to_thread(self._require_room, invite)
             plugin = await self._model(invite)
             self.state = "training"
             result = await self._train(invite, plugin)
@@ -245,9 +274,17 @@ class Agent:
         except AuricleError as error:
             await self._report(invite, str(error))
             raise
+        log.info("%s: round %d intends body %s", self.settings.device, invite.round, pending.update.body)
         self._local = result.local
         self.state = "outbox"
         await self._deliver(pending)
+
+    def _require_room(self, invite: Invite) -> None:
+        """Refuse to train what could not be kept: old and new lie side by side until the new is whole."""
+        local = self._local.weights.nbytes + sum(slot.nbytes for slot in self._local.slots.values())
+        needed, folder = local + invite.length + ROOM, self.settings.folder
+        if shutil.disk_usage(folder).free < needed:
+            raise StorageError(f"The disk that holds {folder} is full: a round needs {needed} bytes.")
 
     async def _report(self, invite: Invite, reason: str) -> None:
         status = Status(
@@ -256,7 +293,18 @@ class Agent:
         )  # fmt: skip
         await self._send(self.topics.up(self.settings.device, "st"), status)
 
-    async def _model(self, invite: Invite) -> Flat:
+    async def _say_loss(self, asked: Measure) -> None:
+        """Answer the first phase of a two-phase round; a lost answer is asked for again."""
+        plugin = await self._model(asked)
+        loop = asyncio.get_running_loop()
+        value = await loop.run_in_executor(self._executor, self.trainer.inference_loss, plugin)
+        loss = Loss(
+            fleet=self.settings.fleet, device=self.settings.device, boot=self.boot, task=asked.task,
+            round=asked.round, epoch=asked.epoch, base=asked.base, loss=value, samples=len(self.trainer.data.train),
+        )  # fmt: skip
+        await self._send(self.topics.up(self.settings.device, "loss"), loss)
+
+    async def _model(self, invite: Invite | Measure) -> Flat:
         """The round's model, fetched unless it is the one we have."""
         if self._blob is None or self._blob[0] != invite.base:
             block = await fetch_blob(

@@ -11,7 +11,7 @@ from auricle.files import write_durably
 from auricle.first_weights import check_start
 from auricle.tensors import CODECS
 from auricle_cloud.presets import get_preset
-from auricle_cloud.rules import RULES
+from auricle_cloud.rules import rule_names
 
 BROKERS = ("mosquitto", "amqtt")
 """Brokers that a run can start itself."""
@@ -53,8 +53,8 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     def __post_init__(self) -> None:
         """Refuse what cannot be run."""
         get_preset(self.preset)
-        if self.rule is not None and self.rule not in RULES:
-            raise SettingsError(f'There is no rule "{self.rule}"; {nearest(self.rule, RULES)}')
+        if self.rule is not None and self.rule not in rule_names():
+            raise SettingsError(f'There is no rule "{self.rule}"; {nearest(self.rule, rule_names())}')
         if self.mode not in (None, "mutual", "supervised"):
             raise SettingsError(f'There is no mode "{self.mode}"; {nearest(str(self.mode), ("mutual", "supervised"))}')
         for name in self.architectures():

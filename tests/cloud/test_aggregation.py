@@ -11,9 +11,10 @@ import pytest
 
 from auricle.errors import StorageError
 from auricle.tensors import Flat, TensorSpec, TensorTable, encode
-from auricle_cloud.aggregation import DIVERGED, next_model
+from auricle_cloud.aggregation import DIVERGED, NextModel, cohort_of
+from auricle_cloud.aggregation import next_model as follow
 from auricle_cloud.blobs import Blobs
-from auricle_cloud.rules import get_rule
+from auricle_cloud.rules import Rule, get_rule
 from auricle_cloud.server_optimizer import OptimizerSettings, OptimizerState
 
 TABLE = TensorTable(
@@ -41,7 +42,16 @@ def row(
     blobs: Blobs, device: str, weights: Flat, samples: int = 1, codec: str = "float32", **more: Any
 ) -> dict[str, Any]:
     body = blobs.put(encode(weights, codec))
-    return {"device": device, "body": body, "codec": codec, "samples": samples, "loss": 1.0, **more}
+    fields = {"device": device, "round": 1, "body": body, "codec": codec, "samples": samples, "loss": 1.0}
+    return {**fields, "staleness": 0, **more}
+
+
+def next_model(
+    start: Flat, counted: list[dict[str, Any]], blobs: Blobs, rule: Rule, server: OptimizerSettings,
+    state: OptimizerState | None = None,
+) -> NextModel:  # fmt: skip
+    """From rows and files to the next model of a synchronous round."""
+    return follow(cohort_of(TABLE, start, counted, blobs), rule, server, state)
 
 
 def test_an_average_by_samples(blobs: Blobs) -> None:
@@ -50,7 +60,7 @@ def test_an_average_by_samples(blobs: Blobs) -> None:
         row(blobs, "dev-b", flat(5, 6, 7, 8, 9, 10), samples=3),
     ]
 
-    made = next_model(TABLE, START, counted, blobs, get_rule("fedavg"), NONE, None)
+    made = next_model(START, counted, blobs, get_rule("fedavg"), NONE)
 
     assert made.weights.tolist() == [4, 5, 6, 7, 8, 9]
     assert made.weights.dtype == np.float32
@@ -64,7 +74,7 @@ def test_half_precision_updates_are_read_as_such(blobs: Blobs) -> None:
         row(blobs, "dev-b", flat(2, 2, 2, 2, 2, 2)),
     ]
 
-    made = next_model(TABLE, START, counted, blobs, get_rule("fedavg"), NONE, None)
+    made = next_model(START, counted, blobs, get_rule("fedavg"), NONE)
 
     assert made.weights.tolist() == [1.5] * 6
 
@@ -72,10 +82,10 @@ def test_half_precision_updates_are_read_as_such(blobs: Blobs) -> None:
 def test_the_servers_optimiser_follows_the_average_and_remembers(blobs: Blobs) -> None:
     counted = [row(blobs, "dev-a", flat(4, 4, 4, 4, 4, 4))]
 
-    first = next_model(TABLE, START, counted, blobs, get_rule("fedavg"), MOMENTUM, None)
+    first = next_model(START, counted, blobs, get_rule("fedavg"), MOMENTUM)
     assert first.optimizer is not None
     stored = OptimizerState.from_bytes(first.optimizer.to_bytes(), TABLE.size)
-    second = next_model(TABLE, first.weights, counted, blobs, get_rule("fedavg"), MOMENTUM, stored)
+    second = next_model(first.weights, counted, blobs, get_rule("fedavg"), MOMENTUM, stored)
 
     # m1 = 4, w1 = 0 + 0.5 * 4 = 2;  m2 = 0.5 * 4 + (4 - 2) = 4, w2 = 2 + 0.5 * 4 = 4.
     assert first.weights.tolist() == [2.0] * 6
@@ -89,9 +99,7 @@ def test_the_order_of_arrival_does_not_change_a_byte(blobs: Blobs) -> None:
     counted = [row(blobs, f"dev-{i:02}", rng.normal(size=6).astype(np.float32), samples=i + 1) for i in range(12)]
     shuffled = random.Random(0).sample(counted, len(counted))
 
-    made = [
-        next_model(TABLE, START, rows, blobs, get_rule("lpa+fedvsa"), MOMENTUM, None) for rows in (counted, shuffled)
-    ]
+    made = [next_model(START, rows, blobs, get_rule("lpa+fedvsa"), MOMENTUM) for rows in (counted, shuffled)]
 
     assert encode(made[0].weights) == encode(made[1].weights)
     assert made[0].aggregate.explain() == made[1].aggregate.explain()
@@ -102,7 +110,7 @@ def test_nobody_usable_keeps_model_and_state(blobs: Blobs) -> None:
     start = flat(1, 2, 3, 4, 5, 6)
     counted = [row(blobs, "dev-a", flat(9, 9, 9, 9, 9, 9), loss=None)]
 
-    made = next_model(TABLE, start, counted, blobs, get_rule("fedvsa"), MOMENTUM, state)
+    made = next_model(start, counted, blobs, get_rule("fedvsa"), MOMENTUM, state)
 
     assert made.weights.tolist() == start.tolist()
     assert made.optimizer is state
@@ -114,7 +122,7 @@ def test_a_step_that_leaves_the_numbers_keeps_model_and_state(blobs: Blobs) -> N
     state = OptimizerState(np.full(6, 1e6), np.zeros(6), 1)
     counted = [row(blobs, "dev-a", flat(1e6, 1, 1, 1, 1, 1))]
 
-    made = next_model(TABLE, START, counted, blobs, get_rule("fedavg"), wild, state)
+    made = next_model(START, counted, blobs, get_rule("fedavg"), wild, state)
 
     assert made.weights.tolist() == START.tolist()
     assert made.optimizer is state
@@ -127,4 +135,57 @@ def test_a_missing_or_damaged_update_is_named(blobs: Blobs) -> None:
     blobs.path(counted[1]["body"]).write_bytes(b"\0" * 24)
 
     with pytest.raises(StorageError, match=counted[1]["body"][:12]):
-        next_model(TABLE, START, counted, blobs, get_rule("lpa"), NONE, None)
+        next_model(START, counted, blobs, get_rule("lpa"), NONE)
+
+
+# -- asynchronous rounds
+
+
+def test_a_stale_update_moves_the_model_by_its_weighted_difference(blobs: Blobs) -> None:
+    bases = {1: flat(1, 1, 1, 1, 1, 1), 4: flat(2, 2, 2, 2, 2, 2)}
+    start = flat(2, 3, 4, 5, 6, 7)
+    counted = [
+        row(blobs, "dev-a", flat(5, 5, 5, 5, 5, 5), round=1, staleness=3),
+        row(blobs, "dev-b", flat(3, 3, 3, 3, 3, 3), round=4, staleness=0, samples=3),
+    ]
+
+    cohort = cohort_of(TABLE, start, counted, blobs, bases.__getitem__)
+    made = follow(cohort, get_rule("fedavg"), NONE, None)
+
+    # dev-a: (5 - 1) / sqrt(1 + 3) = 2 on top of the model; dev-b: (3 - 2) / sqrt(1 + 0) = 1; (2 + 3 * 1) / 4 = 1.25.
+    assert cohort.ids == ("dev-a", "dev-b")
+    assert np.asarray(cohort.weights).tolist() == [(start + 2).tolist(), (start + 1).tolist()]
+    assert made.weights.tolist() == (start + 1.25).tolist()
+    assert made.weights.dtype == np.float32
+
+
+def test_a_fresh_update_is_the_same_in_either_mode(blobs: Blobs) -> None:
+    start = flat(0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
+    counted = [row(blobs, "dev-a", flat(0.7, 0.1, 0.9, 0.3, 0.2, 0.4))]
+
+    together = cohort_of(TABLE, start, counted, blobs)
+    alone = cohort_of(TABLE, start, counted, blobs, lambda _: start)
+
+    assert np.asarray(alone.weights).tolist() == np.asarray(together.weights).tolist()
+
+
+def test_a_device_may_be_in_a_buffer_twice(blobs: Blobs) -> None:
+    counted = [
+        row(blobs, "dev-a", flat(2, 2, 2, 2, 2, 2), round=1, staleness=0),
+        row(blobs, "dev-a", flat(4, 4, 4, 4, 4, 4), round=2, staleness=0),
+    ]
+
+    cohort = cohort_of(TABLE, START, counted, blobs, lambda _: START)
+
+    assert cohort.ids == ("dev-a@1", "dev-a@2")
+    assert follow(cohort, get_rule("fedavg"), NONE, None).weights.tolist() == [3.0] * 6
+
+
+def test_a_base_that_is_gone_is_named(blobs: Blobs) -> None:
+    counted = [row(blobs, "dev-a", flat(2, 2, 2, 2, 2, 2))]
+
+    def gone(number: int) -> Flat:
+        raise StorageError(f"There is no round {number} of t.")
+
+    with pytest.raises(StorageError, match="There is no round 1"):
+        cohort_of(TABLE, START, counted, blobs, gone)

@@ -1,48 +1,126 @@
-"""Content-addressed files."""
+"""Content-addressed files: in a folder, and behind the URLs of object stores."""
 
 from __future__ import annotations
 
 import hashlib
+import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from auricle.errors import StorageError
-from auricle_cloud.blobs import Blobs
+from auricle.errors import SettingsError, StorageError
+from auricle_cloud.blobs import Blobs, BlobStore, RemoteBlobs, open_blobs
 
 
-def test_bytes_are_found_under_their_hash(tmp_path: Path) -> None:
-    blobs = Blobs(tmp_path / "blobs")
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
+
+@pytest.fixture(params=["folder", "file", "memory"])
+def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BlobStore]:
+    if request.param == "folder":
+        yield open_blobs(tmp_path / "blobs")
+        return
+    fsspec = pytest.importorskip("fsspec")
+    if request.param == "file":
+        yield open_blobs((tmp_path / "blobs").as_uri())
+        return
+    yield open_blobs(f"memory://{tmp_path.name}")
+    fsspec.filesystem("memory").store.clear()
+
+
+def damage(blobs: BlobStore, name: str, data: bytes) -> None:
+    """Write other bytes under a blob's name."""
+    if isinstance(blobs, RemoteBlobs):
+        blobs._files.pipe_file(blobs._path(name), data)
+    else:
+        assert isinstance(blobs, Blobs)
+        blobs.path(name).write_bytes(data)
+
+
+# -- wherever they lie
+
+
+def test_bytes_are_found_under_their_hash(blobs: BlobStore) -> None:
     names = [blobs.put(b"abc"), blobs.put(b""), blobs.put(b"abc")]
 
-    assert names[0] == hashlib.sha256(b"abc").hexdigest() == names[2]
-    assert blobs.get(names[0]) == b"abc"
-    assert blobs.get(names[1]) == b""
-    assert blobs.path(names[0]) == tmp_path / "blobs" / names[0][:2] / names[0]
-    assert len([p for p in tmp_path.rglob("*") if p.is_file()]) == 2
+    assert names == [sha256(b"abc"), sha256(b""), sha256(b"abc")]
+    assert (blobs.get(names[0]), blobs.get(names[1])) == (b"abc", b"")
+    assert list(blobs.names()) == sorted({*names})
 
 
-def test_a_missing_or_damaged_blob_is_never_handed_out(tmp_path: Path) -> None:
-    blobs = Blobs(tmp_path)
+def test_several_are_kept_at_once(blobs: BlobStore) -> None:
+    data = [bytes([i]) * 10 for i in range(40)] + [b"", bytes([3]) * 10]
+
+    names = blobs.put_all(data)
+
+    assert names == [sha256(one) for one in data]
+    assert [blobs.get(name) for name in names] == data
+    assert list(blobs.names()) == sorted({*names})
+    assert blobs.put_all([]) == []
+
+
+def test_an_empty_store_has_no_names(blobs: BlobStore) -> None:
+    assert list(blobs.names()) == []
+
+
+@pytest.mark.parametrize("content", [b"abd", b"ab", b"", b"abcd"])
+def test_a_missing_or_damaged_blob_is_never_handed_out(blobs: BlobStore, content: bytes) -> None:
     name = blobs.put(b"abc")
-    blobs.path(name).write_bytes(b"abd")
+    damage(blobs, name, content)
 
-    with pytest.raises(StorageError, match="damaged"):
+    with pytest.raises(StorageError, match=f"The blob {name} is damaged"):
         blobs.get(name)
-    with pytest.raises(StorageError, match="cannot be read"):
+    with pytest.raises(StorageError, match=r"cannot be read|failed"):
         blobs.get("0" * 64)
 
 
-def test_putting_it_again_mends_a_damaged_blob(tmp_path: Path) -> None:
-    blobs = Blobs(tmp_path)
+def test_putting_it_again_mends_a_damaged_blob(blobs: BlobStore) -> None:
     name = blobs.put(b"abc")
-    blobs.path(name).write_bytes(b"ab")
+    damage(blobs, name, b"ab")
 
     again = blobs.put(b"abc")
 
     assert again == name
     assert blobs.get(name) == b"abc"
+
+
+def test_removing_twice_is_harmless(blobs: BlobStore) -> None:
+    name, other = blobs.put_all([b"abc", b"other"])
+
+    blobs.remove(name)
+    blobs.remove(name)
+
+    assert list(blobs.names()) == [other]
+    with pytest.raises(StorageError):
+        blobs.get(name)
+
+
+def test_what_is_no_blob_is_not_listed(blobs: BlobStore) -> None:
+    name = blobs.put(b"abc")
+    if isinstance(blobs, RemoteBlobs):
+        blobs._files.pipe_file(f"{blobs._root}/notes.txt", b"x")
+        blobs._files.pipe_file(f"{blobs._root}/{name[:2]}/.{name}.tmp", b"x")
+    else:
+        assert isinstance(blobs, Blobs)
+        (blobs._folder / "notes.txt").write_bytes(b"x")
+        blobs.path(name).with_name(f".{name}.tmp").write_bytes(b"x")
+
+    assert list(blobs.names()) == [name]
+
+
+# -- a folder
+
+
+def test_a_blob_lies_below_the_first_two_digits_of_its_name(tmp_path: Path) -> None:
+    blobs = Blobs(tmp_path / "blobs")
+
+    names = [blobs.put(b"abc"), blobs.put(b""), blobs.put(b"abc")]
+
+    assert blobs.path(names[0]) == tmp_path / "blobs" / names[0][:2] / names[0]
+    assert len([p for p in tmp_path.rglob("*") if p.is_file()]) == 2
 
 
 def test_what_is_there_is_not_written_again(tmp_path: Path) -> None:
@@ -56,18 +134,85 @@ def test_what_is_there_is_not_written_again(tmp_path: Path) -> None:
     assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
 
 
-def test_removing_twice_is_harmless(tmp_path: Path) -> None:
-    blobs = Blobs(tmp_path)
-    name = blobs.put(b"abc")
-
-    blobs.remove(name)
-    blobs.remove(name)
-
-    assert not blobs.path(name).exists()
-
-
 def test_a_folder_that_cannot_be_made_is_a_storage_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
     with pytest.raises(StorageError, match="cannot be written"):
         Blobs(tmp_path / "file").put(b"abc")
+
+
+def test_all_are_durable_when_it_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every file is synchronised before it gets its name, then every folder that got one, and the folder of those."""
+    blobs = Blobs(tmp_path / "blobs")
+    there = blobs.put(b"was there")
+    synced: list[tuple[Path, bool]] = []
+    real = os.fsync
+
+    def spy(handle: int) -> None:
+        path = Path(f"/proc/self/fd/{handle}").readlink()
+        synced.append((path, path.is_dir()))
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", spy)
+    names = blobs.put_all([b"one", b"two", b"was there"])
+
+    paths = {blobs.path(name) for name in names}
+    folders = {path for path, folder in synced if folder}
+    files = [path for path, folder in synced if not folder]
+    assert len(files) == 2
+    assert {path.name.split(".")[1] for path in files} == set(names) - {there}
+    assert folders == {path.parent for path in paths} | {tmp_path / "blobs"}
+    last_file = max(i for i, (_, folder) in enumerate(synced) if not folder)
+    assert {path for path, folder in synced[last_file:] if folder} == folders
+
+
+def test_a_full_disk_is_named_and_leaves_no_half_of_a_file(small_disk: Path) -> None:
+    blobs = Blobs(small_disk / "blobs")
+    kept = blobs.put(b"k" * 1000)
+    with pytest.raises(StorageError, match=r"The disk that holds .* is full: free some space"):
+        blobs.put_all([bytes([i]) * 30_000 for i in range(20)])
+
+    for name in blobs.names():
+        blobs.get(name)
+    assert list(small_disk.rglob(".*")) == []
+    assert blobs.get(kept) == b"k" * 1000
+    for name in [name for name in blobs.names() if name != kept]:
+        blobs.remove(name)
+    assert blobs.get(blobs.put(b"again" * 1000)) == b"again" * 1000
+
+
+# -- behind a URL
+
+
+@pytest.mark.parametrize("url", ["nosuch://bucket/x", "gopher://x"])
+def test_a_url_of_an_unknown_kind_is_refused(url: str) -> None:
+    pytest.importorskip("fsspec")
+    with pytest.raises(SettingsError, match=f"Blobs cannot be kept at {url}"):
+        open_blobs(url)
+
+
+def test_without_fsspec_a_url_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+
+    with pytest.raises(SettingsError, match=r'pip install "auricle\[s3\]"'):
+        open_blobs("memory://x")
+
+
+def test_an_object_store_that_fails_is_a_storage_error(tmp_path: Path) -> None:
+    pytest.importorskip("fsspec")
+    (tmp_path / "file").write_text("")
+    blobs = RemoteBlobs((tmp_path / "file").as_uri())
+
+    for attempt in (lambda: blobs.put(b"abc"), lambda: blobs.get("0" * 64), lambda: blobs.put_all([b"abc"])):
+        with pytest.raises(StorageError, match=r"The object store at .* failed"):
+            attempt()
+
+
+def test_two_prefixes_of_one_store_do_not_mix(tmp_path: Path) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    one, other = (open_blobs(f"memory://{tmp_path.name}/{name}/") for name in ("one", "other"))
+
+    name = one.put(b"abc")
+
+    assert (list(one.names()), list(other.names())) == ([name], [])
+    fsspec.filesystem("memory").store.clear()

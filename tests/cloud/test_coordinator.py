@@ -3,154 +3,44 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
+import sqlalchemy as sa
+from tests.cloud.coordinator_site import (
+    DEVICES,
+    FEDAVG,
+    FLEET,
+    LPA,
+    PLAN,
+    TASK,
+    TOPICS,
+    Site,
+    keep_updates,
+    recomputed,
+    run,
+)
 
 from auricle.errors import AuricleError, SettingsError
 from auricle.frames import open_frame, seal
 from auricle.identity import Identity
-from auricle.messages import CoordinatorState, Model, Plan, Register, Status
+from auricle.messages import CoordinatorState, Model, Status
 from auricle.mqtt import LinkSettings, MqttLink
 from auricle.mqtt import Message as Arrived
 from auricle.pack import Pack, load_pack
 from auricle.tensors import digest, encode
-from auricle.topics import Topics
-from auricle_cloud.aggregation import next_model
+from auricle_cloud import schema
 from auricle_cloud.coordinator import NAME, Coordinator
 from auricle_cloud.presets import Preset
-from auricle_cloud.rules import get_rule
-from auricle_cloud.run_settings import RoundDone, RunSettings
-from auricle_cloud.server_optimizer import OptimizerSettings, OptimizerState
-from auricle_cloud.store import Store
-from auricle_edge.agent import Agent, AgentSettings
-from auricle_edge.clips import Clips, DeviceData
+from auricle_cloud.run_settings import RunSettings
+from auricle_cloud.server_optimizer import OptimizerState
 from auricle_edge.runtimes import StepRuntime
-from auricle_edge.train import Trainer
-from auricle_fleet.broker import Broker, start_broker
-
-FLEET, TASK = "f", "keywords"
-TOPICS = Topics(FLEET)
-DEVICES = ("dev-a", "dev-b", "dev-c", "dev-d")
-USERS = {name: f"secret-of-{name}" for name in (NAME, "observer", *DEVICES)}
-PLAN = Plan(rate=0.1, local_rate=0.1)
-LPA = Preset(
-    PLAN, "lpa", {"prune_low": 0.0, "prune_high": 0.34}, OptimizerSettings(kind="momentum", lr=0.5, beta1=0.5)
-)  # fmt: skip
-FEDAVG = Preset(PLAN, "fedavg")
 
 
 @pytest.fixture(scope="module")
 def runtime() -> StepRuntime:
     return StepRuntime(load_pack("digits"))
-
-
-def trainer(runtime: StepRuntime, seed: int) -> Trainer:
-    rng = np.random.default_rng(seed)
-    task = runtime.pack.manifest.task
-    energies = rng.random((3, task.frames, task.frontend.mels), dtype=np.float32)
-    train = Clips(energies, rng.integers(0, len(runtime.pack.labels), 3))
-    return Trainer(runtime, "crnn-lite", DeviceData(train, train.chosen(np.arange(1)), None), seed)
-
-
-class Site:
-    """A broker, agents that live as long as it does, and coordinators one after the other."""
-
-    def __init__(self, broker: Broker, runtime: StepRuntime, folder: Path, workers: ThreadPoolExecutor) -> None:
-        self.broker, self.runtime, self.pack, self.folder = broker, runtime, runtime.pack, folder
-        self.state = folder / "coordinator"
-        self.done: list[RoundDone] = []
-        self.told = asyncio.Condition()
-        self.agents: dict[str, Agent] = {}
-        self._workers, self._tasks = workers, []  # type: ignore[var-annotated]
-
-    def coordinator(self, rounds: int, preset: Preset = FEDAVG, **changes: Any) -> Coordinator:
-        values = {
-            "devices": 3, "quorum": 0.6, "least_wait": 0.2, "patience": 0.0, "deadline": 60.0, "gather": 60.0,
-            **changes,
-        }  # fmt: skip
-        settings = RunSettings(FLEET, self.broker.address(NAME), self.state, rounds, preset=preset, **values)
-        return Coordinator(settings, self.pack, self._watch)
-
-    async def _watch(self, done: RoundDone) -> None:
-        async with self.told:
-            self.done.append(done)
-            self.told.notify_all()
-
-    def start_agents(self, coordinator: Coordinator, names: Sequence[str] = DEVICES[:3]) -> None:
-        for i, name in enumerate(names):
-            told = AgentSettings(
-                name, FLEET, self.broker.address(name), self.folder / name, coordinator.identity.public, 5.0, 1.0
-            )
-            self.agents[name] = Agent(told, trainer(self.runtime, i + 1), self._workers)
-            self._tasks.append(asyncio.create_task(self.agents[name].run()))
-
-    async def stop_agents(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    @asynccontextmanager
-    async def scripted(self, name: str, key: Identity) -> AsyncIterator[MqttLink]:
-        """A device that registers and says nothing more of its own."""
-        topic = TOPICS.up(name, "reg")
-        register = Register(
-            fleet=FLEET, device=name, boot="b", public_key=key.public, agent="1", pack=self.pack.identity,
-            architecture="crnn-lite", codecs=("float32",), samples=1,
-        )  # fmt: skip
-
-        async def say(_: Arrived) -> None:
-            await link.publish(topic, seal(key, topic, register))
-
-        settings = LinkSettings(self.broker.address(name), name)
-        async with MqttLink(settings, handlers={TOPICS.coordinator_state: say}) as link:
-            yield link
-
-    async def rounds(self, count: int) -> None:
-        """Wait until so many rounds were told."""
-        async with self.told:
-            await asyncio.wait_for(self.told.wait_for(lambda: len(self.done) >= count), 60)
-
-    def store(self) -> Store:
-        return Store(self.state / "coordinator.db", must_exist=True)
-
-
-def run(case: Callable[[Site], Awaitable[None]], runtime: StepRuntime, folder: Path) -> None:
-    async def whole() -> None:
-        with ThreadPoolExecutor(2) as workers:
-            async with await start_broker(folder, USERS, fleet=FLEET) as broker:
-                site = Site(broker, runtime, folder, workers)
-                try:
-                    await asyncio.wait_for(case(site), 100)
-                finally:
-                    await site.stop_agents()
-
-    asyncio.run(whole())
-
-
-def keep_updates(coordinator: Coordinator) -> None:
-    """Leave the bodies of counted updates where they are, so that a test can aggregate them again."""
-    coordinator.blobs.remove = lambda _sha256: None  # type: ignore[method-assign]
-
-
-def recomputed(coordinator: Coordinator, rows: list[dict[str, Any]], number: int) -> list[bytes]:
-    """Every model from the first on, computed anew from what was counted."""
-    table, preset = coordinator.pack.plugin_table, coordinator.settings.preset
-    weights, state = table.initial(coordinator.settings.seed), None
-    models = [encode(weights)]
-    for at in range(1, number + 1):
-        counted = [row for row in rows if row["round"] == at]
-        server = preset.server_for(at, coordinator.settings.rounds)
-        rule = get_rule(preset.rule, **preset.rule_options)
-        made = next_model(table, weights, counted, coordinator.blobs, rule, server, state)
-        weights, state = made.weights, made.optimizer
-        models.append(encode(weights))
-    return models
 
 
 def test_rounds_count_everybody_and_the_same_updates_give_the_same_bytes(runtime: StepRuntime, tmp_path: Path) -> None:
@@ -168,10 +58,10 @@ def test_rounds_count_everybody_and_the_same_updates_give_the_same_bytes(runtime
             await coordinator.run()
 
         store = site.store()
-        rows = [row for number in (1, 2) for row in store.counted(TASK, number)]
+        rows = [row for number in (1, 2) for row in store.updates.counted(TASK, number)]
         models = recomputed(coordinator, rows[::-1], 2)
-        reports = [store.report(TASK, number) for number in (1, 2)]
-        last, current = store.last_round(TASK), store.current_model(TASK)
+        reports = [store.rounds.report(TASK, number) for number in (1, 2)]
+        last, current = store.rounds.newest(TASK), store.models.current(TASK)
         store.close()
 
         assert [(d.number, d.state, d.invited, d.counted) for d in site.done] == [
@@ -209,11 +99,13 @@ def test_counted_bodies_are_removed_and_models_stay(runtime: StepRuntime, tmp_pa
 
         files = {p.name for p in (site.state / "blobs").rglob("*") if p.is_file()}
         store = site.store()
-        bodies = {row["body"] for number in (1, 2) for row in store.counted(TASK, number)}
+        bodies = {row["body"] for number in (1, 2) for row in store.updates.counted(TASK, number)}
+        last = {row["body"] for row in store.updates.counted(TASK, 2)}
         assert len(bodies) == 6
-        assert not files & bodies
+        assert not files & (bodies - last), "detection asks for the newest round's bodies alone"
+        files -= last
         assert {digest(encode(d.model)) for d in site.done} < files
-        assert files == store.kept_blobs(TASK)
+        assert files == store.models.in_use(TASK) - last
         assert len(files) == 3 + 2
         store.close()
 
@@ -282,13 +174,13 @@ def test_without_a_quorum_the_round_is_aborted_and_the_model_stays(runtime: Step
             await coordinator.run()
 
         store = site.store()
-        current = store.current_model(TASK)
+        current = store.models.current(TASK)
         first = encode(site.pack.plugin_table.initial(0))
         assert [(d.number, d.state, d.invited) for d in site.done] == [(1, "aborted", 2), (2, "aborted", 2)]
         assert all(d.counted <= 1 and encode(d.model) == first for d in site.done)
         assert current is not None
         assert (current["version"], current["blob"]) == (0, digest(first))
-        assert "quorum" in store.report(TASK, 1)["reason"]
+        assert "quorum" in store.rounds.report(TASK, 1)["reason"]
         assert {p.name for p in (site.state / "blobs").rglob("*") if p.is_file()} == {digest(first)}
         store.close()
 
@@ -307,17 +199,18 @@ def test_a_coordinator_that_starts_again_goes_on_with_the_open_round_and_its_coh
     runtime: StepRuntime, tmp_path: Path
 ) -> None:
     async def case(site: Site) -> None:
-        half = {"participation": 0.5, "seed": 1}
+        half = {"participation": 0.5, "seed": 6}
         first = site.coordinator(2, LPA, devices=4, quorum=1.0, **half)
         site.start_agents(first, DEVICES[:2])
         async with site.scripted("dev-c", Identity(b"c" * 32)), site.scripted("dev-d", Identity(b"d" * 32)):
             running = asyncio.create_task(first.run())
-            while not (first.store.last_round(TASK) and first.store.counted(TASK, 1)):
-                await first._wait_change(0.1)
+            while not first.store.updates.counted(TASK, 1):
+                await first.site.wait_change(0.1)
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
         store = site.store()
-        opened, before = store.last_round(TASK), store.counted(TASK, 1)
+        opened, before = store.rounds.newest(TASK), store.updates.counted(TASK, 1)
+        invited = list(store.rounds.invited(TASK, 1))
         store.close()
 
         second = site.coordinator(2, LPA, devices=2, quorum=0.5, **half)
@@ -325,16 +218,16 @@ def test_a_coordinator_that_starts_again_goes_on_with_the_open_round_and_its_coh
         await second.run()
 
         store = site.store()
-        rows = [row for number in (1, 2) for row in store.counted(TASK, number)]
-        report = store.report(TASK, 1)
+        rows = [row for number in (1, 2) for row in store.updates.counted(TASK, number)]
+        report = store.rounds.report(TASK, 1)
         store.close()
-        # This seed draws dev-a and the silent dev-d for the first round, dev-a and dev-b for the second.
+        # This seed draws dev-a and the silent dev-d for the first round; the second is the others' turn.
         assert second.epoch == first.epoch + 1
         assert opened is not None
-        assert (opened["state"], opened["cohort"]) == ("collecting", ["dev-a", "dev-d"])
+        assert (opened["state"], invited) == ("collecting", ["dev-a", "dev-d"])
         assert report["invited"] == ["dev-a", "dev-d"]
         assert [(d.number, d.state, d.invited, d.counted) for d in site.done] == [
-            (1, "published", 2, 1), (2, "published", 2, 2),
+            (1, "published", 2, 1), (2, "published", 2, 1),
         ]  # fmt: skip
         assert rows[:1] == before
         assert [encode(d.model) for d in site.done] == recomputed(second, rows, 2)[1:]
@@ -352,10 +245,11 @@ def test_a_coordinator_killed_while_it_made_the_model_makes_no_other(
         site.start_agents(first)
         await first.run()
         store = site.store()
-        store.set_state(TASK, 1, state)
-        if state == "closing":
-            with store._transaction() as tx:
-                tx.exec_driver_sql("DELETE FROM models WHERE version = 1")
+        with store.database.writing() as tx:
+            tx.execute(sa.update(schema.rounds).values(state=state))
+            if state == "closing":
+                tx.execute(sa.delete(schema.models).where(schema.models.c.version == 1))
+                tx.execute(sa.update(schema.tasks).values(current=0))
         store.close()
 
         second = site.coordinator(2, LPA)
@@ -363,10 +257,10 @@ def test_a_coordinator_killed_while_it_made_the_model_makes_no_other(
         await second.run()
 
         store = site.store()
-        rows = [row for number in (1, 2) for row in store.counted(TASK, number)]
+        rows = [row for number in (1, 2) for row in store.updates.counted(TASK, number)]
         models = recomputed(second, rows, 2)
-        current = store.current_model(TASK)
-        last = store.last_round(TASK)
+        current = store.models.current(TASK)
+        last = store.rounds.newest(TASK)
         store.close()
         assert [(d.number, d.state, d.counted) for d in site.done[-2:]] == [(1, "published", 3), (2, "published", 3)]
         assert [encode(d.model) for d in site.done[-2:]] == models[1:]
@@ -420,25 +314,6 @@ def test_settings_that_no_round_could_be_run_with(tmp_path: Path, changes: dict[
 
     with pytest.raises((AuricleError, SettingsError), match=says):
         RunSettings(**{"fleet": FLEET, "broker": BrokerAddress("h"), "folder": tmp_path, **changes})
-
-
-def test_a_quorum_is_rounded_up_and_never_by_a_rounding_error(tmp_path: Path, runtime: StepRuntime) -> None:
-    from auricle.mqtt import BrokerAddress
-
-    async def needed(quorum: float, size: int) -> int:
-        settings = RunSettings(FLEET, BrokerAddress("h"), tmp_path / f"{quorum}-{size}", quorum=quorum, deadline=0.001)
-        coordinator = Coordinator(settings, runtime.pack)
-        names = [f"dev-{i:03}" for i in range(size)]
-        coordinator._cohort = set(names)
-        for count in range(size + 1):
-            coordinator._said = set(names[:count])
-            if await coordinator._collect():
-                return count
-        raise AssertionError("no quorum")
-
-    found = [asyncio.run(needed(q, n)) for q, n in ((0.7, 10), (0.7, 4), (0.55, 20), (0.14, 50), (0.01, 3), (1.0, 5))]
-
-    assert found == [7, 3, 11, 7, 1, 5]
 
 
 def test_a_pack_is_what_is_trained(runtime: StepRuntime, tmp_path: Path) -> None:

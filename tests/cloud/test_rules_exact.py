@@ -248,7 +248,7 @@ def test_lpa_fedvsa_keeps_a_layer_in_which_no_kept_client_has_a_loss() -> None:
     ("name", "options", "sentence"),
     [
         ("lpaa", {}, 'no rule "lpaa"; did you mean "lpa"'),
-        ("xyz", {}, "there is: fedavg, fedvsa, lpa, lpa\\+fedvsa"),
+        ("xyz", {}, "there is: fedavg, fedvsa, geometric-median, krum, lpa, lpa\\+fedvsa"),
         ("lpa", {"prune_hi": 0.1}, 'no option "prune_hi"; did you mean "prune_high"'),
         ("fedvsa", {"prune_high": 0.1}, 'the rule "fedvsa" has no option "prune_high"'),
         ("fedavg", {"weighting": "sample"}, 'weighting is "sample"; did you mean "samples"'),

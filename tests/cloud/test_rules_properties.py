@@ -17,6 +17,13 @@ from auricle_cloud.rules import RULES, get_rule
 LAYERS = (Layer("front", (slice(0, 2), slice(3, 4))), Layer("head", (slice(2, 3), slice(4, 6))))
 START = np.arange(6, dtype=np.float32)
 EVERY_RULE = pytest.mark.parametrize("rule", [get_rule(name) for name in RULES], ids=list(RULES))
+
+
+def every_rule_but(exception: str) -> pytest.MarkDecorator:
+    names = [name for name in RULES if name != exception]
+    return pytest.mark.parametrize("rule", [get_rule(name) for name in names], ids=names)
+
+
 PRUNING_RULES = pytest.mark.parametrize("name", ["lpa", "lpa+fedvsa"])
 FEW = settings(max_examples=40, deadline=None)
 
@@ -72,7 +79,7 @@ def test_equal_clients_are_the_next_model(rule: Any, values: Parts) -> None:
     assert result.weights.tolist() == values["weights"][0].tolist()
 
 
-@EVERY_RULE
+@every_rule_but("norm-clip")  # what it cuts off is w^t's part
 @FEW
 @given(values=parts())
 def test_the_result_lies_between_the_clients_and_shares_sum_to_one(rule: Any, values: Parts) -> None:
@@ -102,7 +109,7 @@ def test_a_client_with_nan_is_as_if_it_had_not_come(rule: Any, values: Parts, da
     assert result.ids == without.ids
 
 
-@EVERY_RULE
+@every_rule_but("geometric-median")  # its ν is a length
 @FEW
 @given(values=parts(), power=st.integers(-20, 20))
 def test_scaling_every_model_scales_the_result(rule: Any, values: Parts, power: int) -> None:

@@ -1,193 +1,110 @@
-"""The coordinator's database: what it remembers over restarts, and which update counts."""
+"""The coordinator's records together: a task's life over restarts, its journal and its outbox; on both databases."""
 
 from __future__ import annotations
 
-import math
-import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
+from tests.cloud.arrivals import BASE, PACK, TASK, begin, end_round, open_round, update
 
 from auricle.errors import StorageError
-from auricle.messages import Register, Update
+from auricle_cloud.round_states import FINISHED
 from auricle_cloud.store import Store
 
-BASE, BODY = "a" * 64, "b" * 64
 
+def test_a_tasks_life_with_a_restart_after_every_step(place: Path | str) -> None:
+    """Every step is done by a coordinator that knows nothing but the database."""
+    seen = []
 
-def register(device: str = "dev-a", **changes: Any) -> Register:
-    message = Register(
-        fleet="f", device=device, boot="boot-1", public_key=b"k" * 32, agent="1", pack="c" * 64,
-        architecture="crnn-lite", codecs=("float32",), samples=5,
-    )  # fmt: skip
-    return msgspec.structs.replace(message, **changes)
+    def restarted() -> Store:
+        store = Store(place, must_exist=isinstance(place, Path))
+        store.database.take_over()
+        return store
 
-
-def update(device: str = "dev-a", **changes: Any) -> Update:
-    message = Update(
-        fleet="f", device=device, boot="boot-1", task="t", round=1, attempt=1, epoch=1, base=BASE, body=BODY, length=8,
-        codec="float32", samples=5, loss=1.5,
-    )  # fmt: skip
-    return msgspec.structs.replace(message, **changes)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    store = Store(tmp_path / "c.db")
-    yield store
-    store.close()
-
-
-def test_each_start_has_a_higher_epoch(tmp_path: Path) -> None:
-    epochs = []
-    for _ in range(3):
-        store = Store(tmp_path / "c.db")
-        epochs.append(store.next_epoch())
+    steps: list[Callable[[Store], Any]] = [
+        lambda s: begin(s, ["dev-a", "dev-b"]),
+        lambda s: s.rounds.plan(TASK, 2),
+        lambda s: open_round(s, ["dev-a", "dev-b"]),
+        lambda s: s.updates.count([update()]),
+        lambda s: s.updates.count([update(), update("dev-b", loss=0.5)]),
+        lambda s: end_round(s, 1, "1" * 64),
+        lambda s: s.journal.sent(s.journal.outgoing()[0]["id"]),
+        lambda s: open_round(s, ["dev-b"], 2, base="1" * 64, version=1),
+        lambda s: s.updates.count([update("dev-b", round=2, base="1" * 64), update(round=1)]),
+        lambda s: end_round(s, 2, "2" * 64),
+        lambda s: s.models.promote(TASK, 1, who="ana"),
+    ]
+    for step in steps:
+        store = restarted()
+        step(store)
+        due = store.rounds.due(TASK)
+        seen.append("done" if due is None else f"{due['round']} {due['state']}")
         store.close()
 
-    assert epochs == [1, 2, 3]
-
-
-def test_a_name_belongs_to_the_key_that_came_first(store: Store) -> None:
-    first = store.register(register())
-    again = store.register(register(boot="boot-2", samples=9))
-    thief = store.register(register(public_key=b"x" * 32, samples=1000))
-
-    (row,) = store.devices()
-    assert (first, again, thief) == (True, True, False)
-    assert (row["public_key"], row["boot"], row["samples"]) == (b"k" * 32, "boot-2", 9)
-    assert row["first_seen"] <= row["last_seen"]
-
-
-def test_a_will_counts_only_for_the_last_birth(store: Store) -> None:
-    store.register(register(boot="new"))
-
-    store.presence("dev-a", "old", online=False)
-    still = store.devices()[0]["online"]
-    store.presence("dev-a", "new", online=False)
-    gone = store.devices()[0]["online"]
-    store.presence("dev-a", "newer", online=True)
-    store.presence("dev-zz", "newer", online=True)
-
-    assert (still, gone) == (True, False)
-    assert [(d["device"], d["boot"], d["online"]) for d in store.devices()] == [("dev-a", "newer", True)]
-
-
-def test_the_verdicts(store: Store) -> None:
-    store.open_round("t", 1, BASE, ["dev-a", "dev-b"], b"plan")
-
-    said = [
-        store.count_update(update()),
-        store.count_update(update()),
-        store.count_update(update(attempt=2)),
-        store.count_update(update(body="d" * 64)),
-        store.count_update(update("dev-x")),
-        store.count_update(update("dev-b", base="e" * 64)),
-        store.count_update(update("dev-b", round=2)),
-        store.count_update(update("dev-b", task="other")),
-    ]
-    store.set_state("t", 1, "closing")
-    said += [store.count_update(update("dev-b")), store.count_update(update())]
-
-    assert said == [
-        "accepted", "duplicate", "duplicate", "conflict", "rejected:not invited", "rejected:base", "rejected:round",
-        "rejected:round", "late", "duplicate",
+    store = restarted()
+    assert seen == [
+        "done", "1 planned", "1 collecting", "1 collecting", "1 collecting", "2 planned", "2 planned", "2 collecting",
+        "2 collecting", "done", "done",
     ]  # fmt: skip
-    (row,) = store.counted("t", 1)
-    assert (row["device"], row["body"], row["attempt"], row["loss"]) == ("dev-a", BODY, 1, 1.5)
-
-
-def test_asking_for_a_verdict_changes_nothing(store: Store) -> None:
-    store.open_round("t", 1, BASE, ["dev-a"], b"plan")
-
-    verdicts = [store.verdict(update()), store.verdict(update()), store.verdict(update(round=7))]
-
-    assert verdicts == ["accepted", "accepted", "rejected:round"]
-    assert store.counted("t", 1) == []
-
-
-def test_counted_updates_come_in_the_order_of_devices_and_nan_is_unknown(store: Store) -> None:
-    names = ["dev-c", "dev-a", "dev-b"]
-    store.open_round("t", 1, BASE, names, b"plan")
-
-    for name in names:
-        store.count_update(update(name, loss=math.nan))
-
-    assert [(r["device"], r["loss"]) for r in store.counted("t", 1)] == [(n, None) for n in sorted(names)]
-
-
-def test_a_round_and_its_report_survive_a_restart(tmp_path: Path) -> None:
-    first = Store(tmp_path / "c.db")
-    first.open_round("t", 1, BASE, ["dev-b", "dev-a"], b"plan")
-    first.set_state("t", 1, "aborted", {"reason": "no quorum"})
-    first.open_round("t", 2, BASE, ["dev-a"], b"plan2")
-    first.close()
-
-    second = Store(tmp_path / "c.db", must_exist=True)
-    last = second.last_round("t")
-
-    assert last is not None
-    assert (last["round"], last["state"], last["cohort"], last["plan"]) == (2, "collecting", ["dev-a"], b"plan2")
-    assert second.report("t", 1) == {"reason": "no quorum"}
-    assert second.last_round("other") is None
-    with pytest.raises(StorageError, match="Round 2 of t has no report"):
-        second.report("t", 2)
-    second.close()
-
-
-def test_a_model_and_the_report_of_its_round_come_together_and_once(store: Store) -> None:
-    store.add_model("t", 0, "0" * 64, None, None)
-    store.open_round("t", 1, "0" * 64, ["dev-a"], b"")
-
-    store.add_model("t", 1, "1" * 64, "2" * 64, {"made": True})
-    store.add_model("t", 1, "9" * 64, None, None)
-
-    current, last = store.current_model("t"), store.last_round("t")
-    assert current is not None
-    assert last is not None
-    assert (current["version"], current["blob"], current["optimizer"]) == (1, "1" * 64, "2" * 64)
-    assert (last["state"], store.report("t", 1)) == ("aggregated", {"made": True})
-    assert store.current_model("other") is None
-    assert store.kept_blobs("t") == {"0" * 64, "1" * 64, "2" * 64}
-
-
-@pytest.mark.parametrize("name", ["a?b", "a%20b", "a#b", "a b", "ä"])
-def test_any_folder_name_will_do(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name / "c.db"
-
-    store = Store(path)
-    store.next_epoch()
+    assert store.database.epoch == len(steps) + 1
+    assert [row["state"] for row in store.rounds.listed(TASK)] == ["published", "published"]
+    assert {row["state"] for row in store.rounds.listed(TASK)} <= set(FINISHED)
+    assert [(row["device"], row["loss"]) for row in store.updates.counted(TASK, 1)] == [("dev-a", 1.5), ("dev-b", 0.5)]
+    assert store.updates.counted_devices(TASK, 2) == {"dev-b"}
+    assert [(row["version"], row["parent"]) for row in store.models.all(TASK)] == [(2, 1), (1, 0), (0, None)]
+    assert store.models.current(TASK)["version"] == 1
+    assert [entry["content"] for entry in store.journal.outgoing()] == [{"version": 2}, {"version": 1}]
+    assert [row["selected"] for row in store.devices.all()] == [1, 2]
     store.close()
 
-    assert path.is_file()
+
+def test_the_journal_gives_the_newest_first_by_device_kind_and_page(store: Store) -> None:
+    for number in range(1, 8):
+        store.journal.note("a" if number % 2 else "b", device=f"dev-{number % 3}", number=number, detail="x" * 600)
+
+    everything = store.journal.events()
+    assert [event["round"] for event in everything] == [7, 6, 5, 4, 3, 2, 1]
+    assert [event["round"] for event in store.journal.events(kind="b")] == [6, 4, 2]
+    assert [event["round"] for event in store.journal.events(device="dev-1")] == [7, 4, 1]
+    assert [event["round"] for event in store.journal.events(device="dev-1", kind="a")] == [7, 1]
+    page = store.journal.events(limit=3)
+    assert [event["round"] for event in store.journal.events(limit=2, before=page[-1]["id"])] == [4, 3]
+    assert store.journal.events(kind="c") == []
+    assert {len(event["detail"]) for event in everything} == {500}
 
 
-def test_what_is_no_database_is_said_in_one_sentence(tmp_path: Path) -> None:
-    broken, folder = tmp_path / "broken.db", tmp_path / "folder.db"
-    broken.write_bytes(b"this is not a database, whatever its name says" * 100)
-    folder.mkdir()
+def test_the_journal_keeps_the_newest(store: Store) -> None:
+    for number in range(10):
+        store.journal.note("x", number=number)
 
-    for path, must_exist, says in (
-        (broken, False, "cannot"),
-        (folder, False, "cannot"),
-        (tmp_path / "missing.db", True, "no coordinator's database"),
-        (broken / "below" / "c.db", False, "cannot be made"),
-    ):
-        with pytest.raises(StorageError, match=says):
-            Store(path, must_exist=must_exist)
+    store.journal.trim(4)
+    kept = [event["round"] for event in store.journal.events()]
+    store.journal.trim(100)
+    store.journal.note("x", number=10)
+
+    assert kept == [9, 8, 7, 6]
+    assert [event["round"] for event in store.journal.events()] == [10, 9, 8, 7, 6]
+    store.journal.trim(0)
+    assert store.journal.events() == []
 
 
-def test_a_full_database_is_a_storage_error_and_counts_nothing(tmp_path: Path) -> None:
-    store = Store(tmp_path / "c.db")
-    store.open_round("t", 1, BASE, ["dev-a"], b"plan")
-    with sqlite3.connect(tmp_path / "c.db") as other:
-        other.execute("CREATE TRIGGER full BEFORE INSERT ON updates BEGIN SELECT RAISE(ABORT, 'disk is full'); END")
+def test_what_was_sent_leaves_the_outbox_and_the_rest_stays_in_order(store: Store) -> None:
+    store.models.begin(TASK, PACK, BASE)
+    for _ in range(3):
+        store.models.promote(TASK, 0, who="ana")
+    first, second, third = (entry["id"] for entry in store.journal.outgoing())
 
-    with pytest.raises(StorageError, match="disk is full"):
-        store.count_update(update())
+    store.journal.sent(second)
+    store.journal.sent(second)
 
-    assert store.counted("t", 1) == []
-    store.close()
+    assert [entry["id"] for entry in store.journal.outgoing()] == [first, third]
+    assert first < third
+
+
+def test_a_store_that_must_be_there_is_not_made(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="no coordinator's database"):
+        Store(tmp_path / "missing.db", must_exist=True)
+
+    assert list(tmp_path.iterdir()) == []

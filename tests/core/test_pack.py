@@ -382,3 +382,16 @@ def test_no_tar_header_crashes_the_reader(header: bytes, kind: int, size: int) -
 def test_no_manifest_crashes_the_reader(data: bytes) -> None:
     with pytest.raises(PackError):
         pack_module._from_files({"manifest.json": data}, "it")
+
+
+def test_state_and_noise_of_a_graph_keep_their_places_over_the_manifest() -> None:
+    graph = Graph(
+        kind="supervised", model="lite", optimiser="sgd", batch=16, file="graphs/s.onnx", inputs=(), outputs=(),
+        noise={"model.noise.b": (2,), "model.noise.a": (3,)}, state={"model.bavd.b": (2,), "model.bavd.a": (3,)},
+    )  # fmt: skip
+
+    read = msgspec.json.decode(msgspec.json.encode(graph, order="sorted"), type=Graph)
+
+    assert step_inputs(read) == step_inputs(graph)
+    assert step_outputs(read) == step_outputs(graph)
+    assert step_inputs(graph)[-4:] == ["model.noise.a", "model.noise.b", "model.bavd.a", "model.bavd.b"]

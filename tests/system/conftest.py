@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -10,10 +11,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.system.full_disk import small_disk as small_disk
 
 DEADLINE = 60.0
 
@@ -103,3 +107,62 @@ def speech_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         name = speech.speaker_names[speaker]
         soundfile.write(folder / f"{name}_nohash_{i}.wav", speech.audio[i], 16000)
     return root
+
+
+@dataclass
+class LiveFleet:
+    """A coordinator with API and page, and four agents, for tests in another thread."""
+
+    url: str = ""
+    token: str = ""
+    """An operator's."""
+
+
+@pytest.fixture
+def live_fleet(tmp_path: Path) -> Iterator[LiveFleet]:
+    """A real coordinator with real agents, all approved; LPA leaves one of four out of every layer."""
+    from auricle.pack import load_pack
+    from auricle_cloud.api_server import listening
+    from auricle_cloud.api_settings import ApiSettings
+    from auricle_cloud.run_settings import Detection
+    from auricle_cloud.service import application
+    from auricle_edge.runtimes import StepRuntime
+    from tests.cloud.coordinator_site import DEVICES, LPA, Site, run
+
+    found, ready = LiveFleet(), threading.Event()
+    stop: list[Callable[[], object]] = []
+    failed: list[BaseException] = []
+
+    async def case(site: Site) -> None:
+        coordinator = site.coordinator(None, LPA, devices=4, detection=Detection(wait=10.0))
+        site.start_agents(coordinator, DEVICES)
+        api, over = ApiSettings(port=0), asyncio.Event()
+        async with listening(application(coordinator, api), api) as found.url:
+            found.token = coordinator.store.tokens.create("op", "operator")
+            running = asyncio.ensure_future(coordinator.run())
+            loop = asyncio.get_running_loop()
+            stop.append(lambda: loop.call_soon_threadsafe(over.set))
+            while len(coordinator.store.devices.all()) < len(DEVICES):
+                await coordinator.site.wait_change(0.2)
+            ready.set()
+            await over.wait()
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    def work() -> None:
+        try:
+            run(case, StepRuntime(load_pack("digits")), tmp_path)
+        except BaseException as error:  # noqa: BLE001 - raised in the thread of the test
+            failed.append(error)
+        ready.set()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    assert ready.wait(DEADLINE)
+    if failed:
+        raise failed[0]
+    yield found
+    stop[0]()
+    thread.join(DEADLINE)
+    if failed:
+        raise failed[0]

@@ -28,7 +28,7 @@ class Site:
         command = self._start(
             "cloud", "serve", "--broker", self.broker.address("coordinator").url, "--fleet", FLEET, "--devices", "3",
             "--state", str(self._folder / "coordinator"), "--rounds", str(rounds), "--quorum", "0.6", "--json",
-            *options,
+            "--approval", "auto", "--listen", "none", *options,
         )  # fmt: skip
         self.key = command.wait_line(lambda line: "coordinator" in line)["coordinator"]
         return command
@@ -117,5 +117,24 @@ def test_a_coordinator_killed_in_a_round_goes_on_where_it_was(
             assert code == 0, second.errors
             told = [line["round"] for line in (*first.lines, *second.lines) if "round" in line]
             assert sorted(set(told)) == [1, 2, 3, 4, 5, 6]
+
+    asyncio.run(scenario())
+
+
+def test_a_coordinator_that_another_took_over_from_ends_with_one_sentence(
+    start: Callable[..., Command], speech_folder: Path, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        async with site(start, speech_folder, tmp_path) as here:
+            first = here.coordinator(2)
+            second = here.coordinator(2)
+            code = await asyncio.to_thread(first.end)
+            second.signal(signal.SIGTERM)
+
+            assert second.lines[0]["epoch"] == first.lines[0]["epoch"] + 1
+            assert code == 2
+            assert "A newer coordinator has taken over this database: this one stops." in first.errors
+            assert "Traceback" not in first.errors
+            assert await asyncio.to_thread(second.end) == 0
 
     asyncio.run(scenario())

@@ -2,42 +2,23 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from auricle.errors import SettingsError, nearest
-from auricle_cloud.cohort import Aggregate, Cohort
+from auricle_cloud.rules import plugins
 from auricle_cloud.rules.fedavg import check_fedavg, fedavg
 from auricle_cloud.rules.fedvsa import check_limit, fedvsa
+from auricle_cloud.rules.geometric_median import check_geometric_median, geometric_median
+from auricle_cloud.rules.krum import check_krum, krum
 from auricle_cloud.rules.lpa import check_pruning, lpa
 from auricle_cloud.rules.lpa_fedvsa import check_lpa_fedvsa, lpa_fedvsa
+from auricle_cloud.rules.median import check_median, median
+from auricle_cloud.rules.multi_krum import multi_krum
+from auricle_cloud.rules.norm_clip import check_norm_clip, norm_clip
+from auricle_cloud.rules.rule import Rule
+from auricle_cloud.rules.trimmed_mean import check_trimmed_mean, trimmed_mean
 
-__all__ = ["RULES", "Rule", "get_rule"]
-
-
-@dataclass(frozen=True)
-class Rule:
-    """A rule with its options: call it with a cohort."""
-
-    name: str
-    function: Callable[..., Aggregate]
-    """(cohort, *, options) -> Aggregate, a pure function."""
-    check: Callable[..., None]
-    """(*, options) -> None, raises SettingsError for a value that is not allowed."""
-    options: Mapping[str, object] = field(default_factory=dict)
-    """What differs from the defaults."""
-
-    def __call__(self, cohort: Cohort) -> Aggregate:
-        """Aggregate one round."""
-        return self.function(cohort, **self.options)
-
-    @property
-    def defaults(self) -> dict[str, object]:
-        """Every option the rule knows, with its default."""
-        parameters = inspect.signature(self.function).parameters.values()
-        return {option.name: option.default for option in parameters if option.kind is option.KEYWORD_ONLY}
-
+__all__ = ["RULES", "Rule", "get_rule", "rule_names"]
 
 RULES: dict[str, Rule] = {
     rule.name: rule
@@ -46,8 +27,20 @@ RULES: dict[str, Rule] = {
         Rule("lpa", lpa, check_pruning),
         Rule("fedvsa", fedvsa, check_limit),
         Rule("lpa+fedvsa", lpa_fedvsa, check_lpa_fedvsa),
+        Rule("median", median, check_median),
+        Rule("trimmed-mean", trimmed_mean, check_trimmed_mean),
+        Rule("krum", krum, check_krum),
+        Rule("multi-krum", multi_krum, check_krum),
+        Rule("geometric-median", geometric_median, check_geometric_median),
+        Rule("norm-clip", norm_clip, check_norm_clip),
     )
 }
+"""Those that come with auricle."""
+
+
+def rule_names() -> list[str]:
+    """Names of all rules, those of other packages included; nothing of theirs is imported."""
+    return sorted({*RULES, *plugins.offered()})
 
 
 def get_rule(name: str, /, **options: object) -> Rule:
@@ -56,21 +49,31 @@ def get_rule(name: str, /, **options: object) -> Rule:
     Parameters
     ----------
     name
-        One of `RULES`.
+        One of `RULES`, or a rule of another package (entry point group `auricle.rules`), which cannot take the name of
+        one of ours.
     options
         Keyword options of that rule; those not given keep their defaults.
 
     Raises
     ------
     SettingsError
-        The rule or an option does not exist, or a value is not allowed.
+        The rule or an option does not exist, a value is not allowed, or another package's rule cannot be loaded.
     """
-    if name not in RULES:
-        raise SettingsError(f'there is no rule "{name}"; {nearest(name, RULES)}')
-    rule = RULES[name]
+    rule = RULES.get(name) or _of_another_package(name)
     defaults = rule.defaults
     for option in options:
         if option not in defaults:
-            raise SettingsError(f'the rule "{name}" has no option "{option}"; {nearest(option, defaults)}')
+            raise SettingsError(f'the rule "{name}" has no option "{option}"; {_known(option, defaults)}')
     rule.check(**{**defaults, **options})
     return replace(rule, options=dict(options))
+
+
+def _of_another_package(name: str) -> Rule:
+    offered = plugins.offered()
+    if name not in offered:
+        raise SettingsError(f'there is no rule "{name}"; {nearest(name, rule_names())}')
+    return plugins.load(name, offered[name])
+
+
+def _known(option: str, defaults: dict[str, object]) -> str:
+    return nearest(option, defaults) if defaults else "it has none."

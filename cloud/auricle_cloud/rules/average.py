@@ -1,10 +1,15 @@
-"""The step that all rules share: from who counts how much in which layer to the next model."""
+"""What rules share: from who counts how much in which layer to the next model, and what makes decisions exact."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
 from auricle_cloud.cohort import NO_UPDATE, Aggregate, BoolArray, Cohort, Float64Array, FloatArray
+
+FLOOR_SLACK = 1e-9
+"""Added before a floor, because 0.29 * 100 is 28.999… in binary (A12)."""
 
 
 def average(cohort: Cohort, share: Float64Array) -> FloatArray:
@@ -26,15 +31,11 @@ def average(cohort: Cohort, share: Float64Array) -> FloatArray:
         In the dtype of w^t.
     """
     result: FloatArray = cohort.start.copy()
-    for column, layer in enumerate(cohort.layers):
-        counting = np.flatnonzero(share[:, column])
-        if not counting.size:
-            continue
-        for span in layer.slices:
-            total = np.zeros(span.stop - span.start)
-            for k in counting:
-                total += share[k, column] * cohort.weights[k, span].astype(np.float64)
-            result[span] = total
+    total = cohort.matrix.weighted_sum(share, cohort.spans)
+    for layer, counts in zip(cohort.layers, (share != 0).any(axis=0).tolist(), strict=True):
+        if counts:
+            for span in layer.slices:
+                result[span] = total[span]
     return result
 
 
@@ -68,9 +69,19 @@ def unchanged(cohort: Cohort, flag: str = NO_UPDATE) -> Aggregate:
     return Aggregate(
         weights=cohort.start.copy(),
         ids=cohort.ids,
-        layers=tuple(layer.name for layer in cohort.layers),
+        layers=cohort.names,
         kept=np.zeros(shape, np.bool_),
         share=np.zeros(shape),
         dropped=cohort.dropped,
         flag=flag,
     )
+
+
+def fraction_of(fraction: float, count: int) -> int:
+    """Return ⌊fraction · count⌋, forgiving what is not exact in binary (A12)."""
+    return math.floor(fraction * count + FLOOR_SLACK)
+
+
+def ten_digits(values: Float64Array) -> Float64Array:
+    """Round to ten significant digits, so that the order of a sum cannot decide who is kept."""
+    return np.array([float(f"{value:.9e}") for value in values.tolist()])

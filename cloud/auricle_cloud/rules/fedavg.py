@@ -48,7 +48,7 @@ def fedavg(cohort: Cohort, *, weighting: str = "samples") -> Aggregate:
     return Aggregate(
         weights=average(cohort, share),
         ids=cohort.ids,
-        layers=tuple(layer.name for layer in cohort.layers),
+        layers=cohort.names,
         kept=kept,
         share=share,
         dropped=cohort.dropped,

@@ -66,7 +66,7 @@ def fedvsa(cohort: Cohort, *, clip: float = 5.0, limit: str = "clamp") -> Aggreg
     return Aggregate(
         weights=average(cohort, share),
         ids=cohort.ids,
-        layers=tuple(layer.name for layer in cohort.layers),
+        layers=cohort.names,
         kept=np.repeat(usable[:, None], columns, axis=1),
         share=share,
         dropped=cohort.dropped,

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import SettingsError
-from auricle_cloud.cohort import Aggregate, BoolArray, Cohort, Float64Array, Layer
-from auricle_cloud.rules.average import average, sample_share, unchanged
+from auricle_cloud.cohort import Aggregate, BoolArray, Cohort, Float64Array
+from auricle_cloud.rules.average import FLOOR_SLACK, average, fraction_of, sample_share, ten_digits, unchanged
 from auricle_cloud.rules.options import check_number
-
-FLOOR_SLACK = 1e-9
-"""Added before a floor, because 0.29 * 100 is 28.999… in binary (A12)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +79,7 @@ def lpa(cohort: Cohort, *, prune_low: float = 0.1, prune_high: float = 0.1) -> A
     return Aggregate(
         weights=average(cohort, share),
         ids=cohort.ids,
-        layers=tuple(layer.name for layer in cohort.layers),
+        layers=cohort.names,
         kept=pruning.kept,
         share=share,
         deviation=pruning.deviation,
@@ -100,11 +96,11 @@ def prune(cohort: Cohort, *, prune_low: float, prune_high: float) -> Pruning:
     (A10): the smaller id counts as the nearer one.
     """
     count = len(cohort.ids)
-    low, high = (math.floor(fraction * count + FLOOR_SLACK) for fraction in (prune_low, prune_high))
-    deviation = np.stack([_deviation(cohort, layer) for layer in cohort.layers], axis=1)
+    low, high = fraction_of(prune_low, count), fraction_of(prune_high, count)
+    deviation = cohort.matrix.layer_norms(cohort.spans)
     pruned = np.zeros(deviation.shape, np.int8)
     for column in range(deviation.shape[1]):
-        order = np.argsort(_ten_digits(deviation[:, column]), kind="stable")
+        order = np.argsort(ten_digits(deviation[:, column]), kind="stable")
         pruned[order[:low], column] = -1
         pruned[order[count - high :], column] = 1
     removed = (("prune_low", prune_low, low), ("prune_high", prune_high, high))
@@ -117,32 +113,3 @@ def prune(cohort: Cohort, *, prune_low: float, prune_high: float) -> Pruning:
             if fraction > 0 and size == 0
         ),
     )
-
-
-def _deviation(cohort: Cohort, layer: Layer) -> Float64Array:
-    """Return (K,) distances from the unweighted mean over one layer's values."""
-    by_span = [_distances_from_mean(cohort.weights[:, span].astype(np.float64)) for span in layer.slices]
-    return np.array([math.hypot(*parts) for parts in zip(*by_span, strict=True)])
-
-
-def _distances_from_mean(block: Float64Array) -> Float64Array:
-    with np.errstate(over="ignore"):  # two float64 clients near the largest float; float32 cannot get there
-        mean = sum(block) / len(block)
-        if not np.isfinite(mean).all():
-            mean = sum(row / len(block) for row in block)
-        return np.array([_norm(row - mean) for row in block])
-
-
-def _norm(vector: Float64Array) -> float:
-    squares = float(np.square(vector).sum())
-    if 1e-200 < squares < math.inf:
-        return math.sqrt(squares)
-    largest = float(np.abs(vector).max(initial=0.0))
-    if largest == 0.0 or math.isinf(largest):
-        return largest
-    return largest * math.sqrt(float(np.square(vector / largest).sum()))
-
-
-def _ten_digits(values: Float64Array) -> Float64Array:
-    """Round to ten significant digits, so that the order of a sum cannot decide who is kept."""
-    return np.array([float(f"{value:.9e}") for value in values.tolist()])

@@ -68,9 +68,8 @@ def lpa_fedvsa(
         nobody = unchanged(cohort, NO_LOSS)
         return replace(nobody, deviation=pruning.deviation, pruned=pruning.pruned, warnings=pruning.warnings)
     share = np.zeros(counting.shape)
-    names = tuple(layer.name for layer in cohort.layers)
     idle: list[str] = []
-    for column, name in enumerate(names):
+    for column, name in enumerate(cohort.names):
         if counting[:, column].any():
             share[:, column] = softmax_share(limited, counting[:, column])
         else:
@@ -78,7 +77,7 @@ def lpa_fedvsa(
     return Aggregate(
         weights=average(cohort, share),
         ids=cohort.ids,
-        layers=names,
+        layers=cohort.names,
         kept=pruning.kept,
         share=share,
         deviation=pruning.deviation,

@@ -25,6 +25,19 @@ def check_number(name: str, value: object, *, least: float = 0.0, above: bool = 
     raise SettingsError(f"{name} is {value!r}; it must be a number {lower}{upper}.")
 
 
+def check_count(name: str, value: object, *, least: int = 0, optional: bool = True) -> None:
+    """Refuse what is not a whole number of at least `least`, or None with `optional`.
+
+    Raises
+    ------
+    SettingsError
+        The value is not such a number.
+    """
+    if (optional and value is None) or (isinstance(value, int) and not isinstance(value, bool) and value >= least):
+        return
+    raise SettingsError(f"{name} is {value!r}; it must be a whole number of at least {least}.")
+
+
 def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
     """Refuse what is none of the words in `choices`.
 

@@ -154,7 +154,7 @@ class StepTraining:
         self.steps += 1
         for name in self._counters:
             feeds[name] = np.array(self.steps, np.float32)
-        for name, shape in self._graph.noise.items():
+        for name, shape in sorted(self._graph.noise.items()):
             feeds[name] = self._rng.random(shape, np.float32)
         values = self._session.run(self._outputs, feeds)
         losses = self._losses

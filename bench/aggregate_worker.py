@@ -1,0 +1,182 @@
+"""What one measured process of `bench/aggregate.py` does: it holds the uploads in the form one library wants them, and
+is asked over a pipe to aggregate them by one rule or another.
+
+Needs the library and NumPy. The first line in names the library, the shape and the seed; every further line is an
+object with `rule` and `memory`, and the line that answers it has `seconds`, a `sum` of the result and, if asked for,
+`extra`: the bytes that became resident at most.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import itertools
+import json
+import os
+import platform
+import signal
+import sys
+import threading
+import time
+import types
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+
+Facts = dict[str, Any]
+Rules = dict[str, Callable[[], Any]]
+"""By name: aggregates, and returns an array or a list of arrays."""
+FORGET = Path("/proc/self/clear_refs")
+STREAM = 1 << 28
+"""Bytes that are read to measure the memory."""
+
+
+def uploads(clients: int, size: int, seed: int) -> Any:
+    """(K, P) float32, the same in every process."""
+    return np.random.default_rng(seed).standard_normal((clients, size), np.float32)
+
+
+def cuts(size: int) -> list[int]:
+    """Where the layers begin and end: ten of unequal size, as in a small CRNN."""
+    return [0, *(int(size * part) for part in (0.001, 0.01, 0.03, 0.04, 0.1, 0.25, 0.26, 0.6, 0.99)), size]
+
+
+def samples(clients: int, seed: int) -> Any:
+    """(K,) sample counts."""
+    return np.random.default_rng(seed + 1).integers(20, 200, clients)
+
+
+def ours(told: Facts) -> Rules:
+    """Rules of this project."""
+    from auricle_cloud.cohort import Cohort, layers_of
+    from auricle_cloud.rules import get_rule
+
+    clients, size, lying = told["clients"], told["size"], told["attackers"]
+    places = cuts(size)
+    cohort = Cohort.build(
+        ids=[f"{k:06}" for k in range(clients)], weights=uploads(clients, size, told["seed"]),
+        samples=samples(clients, told["seed"]), losses=np.linspace(0.5, 2.5, clients), start=np.zeros(size, np.float32),
+        layers=layers_of((f"t{a}", b - a, None) for a, b in itertools.pairwise(places)),
+    )  # fmt: skip
+    options: dict[str, Facts] = {
+        "trimmed-mean": {"cut": lying}, "krum": {"attackers": lying}, "multi-krum": {"attackers": lying},
+        "geometric-median": {"nu": 0.1, "ftol": 0.0, "iterations": 3, "weighting": "uniform"},
+        "norm-clip": {"bound": told["bound"]},
+    }  # fmt: skip
+    options["mean"] = {"weighting": "uniform"}
+    rules = {name: get_rule("fedavg" if name == "mean" else name, **options.get(name, {})) for name in told["rules"]}
+    return {name: lambda rule=rule: rule(cohort).weights for name, rule in rules.items()}
+
+
+def byzfl(told: Facts) -> Rules:
+    """Rules of byzfl on an array, or with `torch` on a tensor."""
+    _only_the_aggregators()
+    import torch
+    from byzfl.aggregators import aggregators as made
+    from byzfl.aggregators.preaggregators import Clipping
+
+    torch.set_num_threads(told["cores"])
+    vectors = uploads(told["clients"], told["size"], told["seed"])
+    given = torch.from_numpy(vectors) if told["torch"] else vectors
+    lying, mean, clip = told["attackers"], made.Average(), Clipping(told["bound"])
+    rules = {
+        "mean": mean, "lpa": mean, "fedvsa": mean, "median": made.Median(), "trimmed-mean": made.TrMean(lying),
+        "krum": made.Krum(lying), "multi-krum": made.MultiKrum(lying), "geometric-median": made.GeometricMedian(0.1, 3),
+        "norm-clip": lambda vectors: mean(clip(vectors)),
+    }  # fmt: skip
+    return {name: lambda rule=rule: rule(given) for name, rule in rules.items()}
+
+
+def flwr(told: Facts) -> Rules:
+    """Functions of flwr on lists of layers."""
+    from flwr.server.strategy import aggregate as made
+
+    clients, lying, places = told["clients"], told["attackers"], cuts(told["size"])
+    counts = samples(clients, told["seed"]).tolist()
+    rows = uploads(clients, told["size"], told["seed"])
+    given = [
+        ([row[a:b].copy() for a, b in itertools.pairwise(places)], count)
+        for row, count in zip(rows, counts, strict=True)
+    ]
+    share = (lying + 0.5) / clients  # it takes the floor
+    return {
+        **dict.fromkeys(("fedavg", "mean", "lpa", "fedvsa"), lambda: made.aggregate(given)),
+        "median": lambda: made.aggregate_median(given),
+        "trimmed-mean": lambda: made.aggregate_trimmed_avg(given, share),
+        "krum": lambda: made.aggregate_krum(given, lying, 0),
+        "multi-krum": lambda: made.aggregate_krum(given, lying, clients - lying - 2),
+    }
+
+
+def _only_the_aggregators() -> None:
+    """Let byzfl's aggregators be imported without what its package draws in for training and plotting."""
+    found = importlib.util.find_spec("byzfl")
+    package = types.ModuleType("byzfl")
+    package.__path__ = list(found.submodule_search_locations or []) if found else []
+    sys.modules["byzfl"] = package
+
+
+def stream(told: Facts) -> Callable[[], float]:
+    """Read memory with all cores; gives bytes a second."""
+    parts = np.array_split(np.ones(STREAM // 4, np.float32), told["cores"])
+
+    def read() -> float:
+        began = time.perf_counter()
+        threads = [threading.Thread(target=part.sum) for part in parts]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return STREAM / (time.perf_counter() - began)
+
+    return read
+
+
+def resident(what: str) -> int:
+    """Bytes of VmRSS (now) or VmHWM (most)."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith(what))
+
+
+def measure(rule: Callable[[], Any], *, memory: bool) -> Facts:
+    """Aggregate once; with `memory`, from a heap that keeps nothing, which takes time."""
+    facts: Facts = {}
+    if memory:
+        ctypes.CDLL(None).malloc_trim(0)
+        FORGET.write_text("5")  # the most that was resident
+        before = resident("VmRSS")
+    began = time.perf_counter()
+    made = rule()
+    facts["seconds"] = time.perf_counter() - began
+    if memory:
+        facts["extra"] = max(0, resident("VmHWM") - before)
+    arrays = made if isinstance(made, list) else [made]
+    return {**facts, "sum": float(sum(float(part.sum()) for part in arrays))}
+
+
+def main() -> None:
+    """Prepare, then answer until standard input ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that asked ends this one
+    out: TextIO = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    told = json.loads(sys.stdin.readline())
+    library = told["library"]
+    rules = {"ours": ours, "byzfl": byzfl, "flwr": flwr}[library](told)
+    reading = stream(told) if library == "ours" else None
+    packages = {"ours": ["numpy"], "byzfl": ["byzfl", "torch", "numpy", "scipy"], "flwr": ["flwr", "numpy"]}[library]
+    versions = {"python": platform.python_version(), **{name: version(name) for name in packages}}
+    print(json.dumps({"versions": versions, "rules": list(rules)}), file=out, flush=True)
+    for line in sys.stdin:
+        asked = json.loads(line)
+        if asked["rule"] == "stream" and reading:
+            answer = {"stream": reading()}
+        else:
+            answer = measure(rules[asked["rule"]], memory=asked["memory"])
+        print(json.dumps(answer), file=out, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""How the API is served: where it listens, with which certificate, and how much it takes."""
+
+from __future__ import annotations
+
+import ipaddress
+import ssl
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from auricle.errors import SettingsError
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Requests a second, and how many may come at once."""
+
+    address: tuple[float, float] = (50.0, 200.0)
+    token: tuple[float, float] = (20.0, 100.0)
+    failures: tuple[float, float] = (0.5, 10.0)
+    """Of one address with a token that is missing or wrong."""
+    names: int = 10_000
+    """Addresses and tokens that are remembered."""
+
+
+@dataclass(frozen=True)
+class ApiSettings:
+    """How the API is served."""
+
+    host: str = "127.0.0.1"
+    port: int = 8080
+    """0: any free one."""
+    certificate: Path | None = None
+    """PEM file with the chain; needed on anything but loopback."""
+    key: Path | None = None
+    """PEM file with its private key; without, it stands in the certificate's file."""
+    metrics_open: bool = False
+    """Serve `/metrics` without a token."""
+    largest_request: int = 128 << 10
+    """Bytes."""
+    rates: Rates = field(default_factory=Rates)
+    heartbeat: float = 15.0
+    """Seconds between comments in a silent stream of events."""
+
+    def __post_init__(self) -> None:
+        """Refuse to send tokens in the clear."""
+        if self.certificate is None and not is_loopback(self.host):
+            raise SettingsError(
+                f"The API listens on {self.host} only with TLS: give a certificate and key, or listen on 127.0.0.1."
+            )
+
+    def tls(self) -> ssl.SSLContext | None:
+        """Read the certificate; SettingsError when it cannot be used."""
+        if self.certificate is None:
+            return None
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        try:
+            context.load_cert_chain(self.certificate, self.key)
+        except (OSError, ssl.SSLError) as error:
+            raise SettingsError(f"The certificate {self.certificate} or its key cannot be used: {error}.") from error
+        return context
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach this host."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,76 @@
+"""The coordinator's figures for Prometheus."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+REASONS = frozenset(
+    (
+        "frame", "schema", "signature", "upgrade_required", "identity", "unregistered", "standing", "pack", "codec",
+        "shape", "samples", "loss", "part", "memory", "hash", "values", "norm", "rate", "type", "round", "base",
+        "not invited", "pending", "quarantined", "revoked",
+    )
+)  # fmt: skip
+"""Codes of refusals that have a label of their own: no device can make up more."""
+
+
+class Metrics:
+    """Counters and gauges of one coordinator, in a registry of their own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        own: Any = {"registry": self.registry}
+        self._updates = Counter("auricle_updates", "Updates by verdict.", ["verdict"], **own)
+        self._refused = Counter("auricle_refused_frames", "Frames refused, by reason.", ["reason"], **own)
+        self._handled = Histogram(
+            "auricle_update_seconds", "Seconds from the last part of an update to its acknowledgement.", **own
+        )
+        self._rounds = Counter("auricle_rounds", "Finished rounds by state.", ["state"], **own)
+        self._round_seconds = Histogram(
+            "auricle_round_seconds", "Seconds a round took.", buckets=(1, 3, 10, 30, 60, 180, 600, 1800, 7200), **own
+        )
+        self._devices = Gauge("auricle_devices", "Devices by standing and presence.", ["standing", "online"], **own)
+        self._alarms = Counter("auricle_alarms", "Alarms of two-phase rounds.", **own)
+        self._version = Gauge("auricle_model_version", "Version of the current model.", **own)
+        self._accuracy = Gauge("auricle_model_accuracy", "Its accuracy on the validation set.", **own)
+        self._connected = Gauge("auricle_broker_connected", "1 while the broker is connected.", **own)
+        self._waiting = Gauge("auricle_messages_in_hand", "Messages taken in and not yet answered.", **own)
+        self._assembled = Gauge("auricle_unfinished_bytes", "Bytes of updates that are not whole yet.", **own)
+
+    def update(self, verdict: str, seconds: float) -> None:
+        """An update was answered."""
+        self._updates.labels(verdict.split(":")[0]).inc()
+        self._handled.observe(seconds)
+
+    def refusal(self, code: str) -> None:
+        """A frame was refused."""
+        self._refused.labels(code if code in REASONS else "other").inc()
+
+    def round(self, state: str, seconds: float) -> None:
+        """A round has ended."""
+        self._rounds.labels(state).inc()
+        self._round_seconds.observe(seconds)
+
+    def alarm(self) -> None:
+        """The alarm fired."""
+        self._alarms.inc()
+
+    def look(
+        self, devices: Iterable[Mapping[str, Any]], model: Mapping[str, Any], *, connected: bool, waiting: int,
+        unfinished: int,
+    ) -> None:  # fmt: skip
+        """Set what is looked at every second."""
+        tally = Tally((row["standing"], "yes" if row["online"] else "no") for row in devices)
+        self._devices.clear()
+        for labels, count in tally.items():
+            self._devices.labels(*labels).set(count)
+        self._version.set(model["version"])
+        if model["accuracy"] is not None:
+            self._accuracy.set(model["accuracy"])
+        self._connected.set(connected)
+        self._waiting.set(waiting)
+        self._assembled.set(unfinished)

@@ -1,0 +1,134 @@
+/** Devices: their list, and the history of one. */
+
+import { get } from "./api.js";
+import { curves } from "./charts.js";
+import { deviceActions } from "./dialogs.js";
+import { address, badge, count, deviceLink, facts, fixed, h, link, percent, roundLink, seconds, table, time } from "./dom.js";
+import { EVENTS } from "./fleet.js";
+import { panel } from "./panel.js";
+import { whyOf } from "./rounds.js";
+
+const STANDINGS = ["pending", "approved", "quarantined", "revoked"];
+const presence = (online) => badge(online ? "online" : "offline");
+
+const COLUMNS = [
+  { head: "Device", cell: ({ device, label }) => [deviceLink(device), label && h("span", { class: "muted" }, ` ${label}`)] },
+  { head: "Standing", cell: ({ standing }) => badge(standing) },
+  { head: "Presence", cell: ({ online }) => presence(online) },
+  { head: "Would train", minor: true, cell: ({ gate, gate_reason: why }) => (why ? `${gate}: ${why}` : gate) },
+  { head: "Rounds", number: true, minor: true, cell: ({ selected }) => count(selected) },
+  { head: "Named harmful", number: true, minor: true, cell: ({ verdicts }) => count(verdicts) },
+  { head: "Samples", number: true, minor: true, cell: ({ samples }) => count(samples) },
+  { head: "Last seen", minor: true, cell: ({ last_seen: at }) => time(at) },
+];
+
+export function devicesPage(query) {
+  const wanted = { standing: query.get("standing") ?? "", online: query.get("online") ?? "" };
+  return {
+    title: "Devices",
+    content: [h("div", { class: "filters" }, filters(wanted), opening()), panel("Devices by name", async (after, signal) => {
+      const { devices, next } = await get(["devices"], { limit: 50, after, ...wanted }, signal);
+      return { nodes: table("Devices", COLUMNS, devices, "No device is like that."), next };
+    }, { on: ["device", "state"], wide: true })],
+  };
+}
+
+function filters(wanted) {
+  const choice = (name, label, options) => {
+    const id = `filter-${name}`;
+    const select = h("select", { id, name, onchange: () => {
+      location.hash = address(["devices"], { ...wanted, [name]: select.value });
+    } }, options.map(([value, words]) => h("option", { value, selected: value === wanted[name] }, words)));
+    return h("p", { class: "field" }, h("label", { for: id }, label), select);
+  };
+  return [choice("standing", "Standing", [["", "any"], ...STANDINGS.map((standing) => [standing, standing])]),
+    choice("online", "Presence", [["", "any"], ["true", "online"], ["false", "offline"]])];
+}
+
+function opening() {
+  const name = h("input", {
+    id: "device-name", type: "search", required: true, pattern: "[a-z0-9\\-]{4,64}", autocapitalize: "none", spellcheck: "false",
+    title: "4 to 64 small letters, digits and hyphens",
+  });
+  const form = h("form", { class: "filters", role: "search" },
+    h("p", { class: "field" }, h("label", { for: "device-name" }, "Find a device by its name"), name),
+    h("button", { type: "submit" }, "Open"));
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    location.hash = address(["devices", name.value.trim()]);
+  });
+  return form;
+}
+
+const HISTORY = (device) => [
+  { head: "Round", cell: ({ round }) => roundLink(round) },
+  { head: "State", cell: ({ state }) => badge(state) },
+  { head: "Why", cell: ({ round, reason }) => [reason && `${reason} `, link("why", ["rounds", round, device])] },
+  { head: "Samples", number: true, cell: ({ samples }) => count(samples) },
+  { head: "Loss (nats)", number: true, cell: ({ loss }) => fixed(loss) },
+  { head: "Shared model", number: true, minor: true, cell: ({ plugin_accuracy: accuracy }) => percent(accuracy) },
+  { head: "Own model", number: true, minor: true, cell: ({ personal_accuracy: accuracy }) => percent(accuracy) },
+  { head: "Behind", number: true, minor: true, cell: ({ staleness }) => count(staleness) },
+  { head: "Trained", number: true, minor: true, cell: (row) => seconds(row.seconds) },
+  { head: "Invited", minor: true, cell: ({ invited }) => time(invited) },
+];
+
+const REFUSALS = [
+  { head: "Reason", cell: ({ code }) => h("code", {}, code) },
+  { head: "Times", number: true, cell: (row) => count(row.count) },
+  { head: "Last", cell: ({ last }) => time(last) },
+  { head: "Detail", cell: ({ detail }) => detail || "–" },
+];
+
+export function devicePage(device) {
+  const when = (content) => content.device === device || content.device === undefined;
+  const show = (values, signal) => get(["devices", device], values, signal);
+  const live = { on: ["device", "update", "state", "refusal"], when, wide: true };
+  return {
+    title: device,
+    content: [
+      panel("Standing", async (_, signal) => head((await show({ limit: 1 }, signal)).row), live),
+      panel("Its last finished round", async (_, signal) => {
+        const { last } = await get(["overview"], {}, signal);
+        if (last === null) return h("p", { class: "muted" }, "No round is finished yet.");
+        return [h("h3", {}, roundLink(last.round)), ...await whyOf(last.round, device, signal)];
+      }, { on: ["state"], wide: true }),
+      panel("Participation", async (before, signal) => {
+        const { history, next } = await show({ limit: 50, before }, signal);
+        return { nodes: [table("Participation", HISTORY(device), history, "It was never invited."), over(history)].filter(Boolean), next };
+      }, live),
+      panel("Refused frames", async (_, signal) =>
+        table("Refused frames", REFUSALS, (await show({ limit: 1 }, signal)).refusals, "Nothing of it was ever refused."), live),
+      panel("Events", async (before, signal) => {
+        const { events, next } = await get(["journal"], { limit: 25, before, device }, signal);
+        return { nodes: table("Events", EVENTS.filter(({ head: name }) => name !== "Device"), events), next };
+      }, live),
+    ],
+  };
+}
+
+function head(row) {
+  return [
+    h("p", {}, badge(row.standing), " ", presence(row.online), row.reason && ` ${row.reason}`),
+    facts([
+      ["Label", row.label], ["Would train now", row.gate_reason ? `${row.gate}: ${row.gate_reason}` : row.gate],
+      ["Invited to", `${count(row.selected)} round${row.selected === 1 ? "" : "s"}`],
+      ["Named harmful", row.verdicts ? `${count(row.verdicts)} times` : "never"], ["Training samples", count(row.samples)],
+      ["Architecture", row.architecture], ["Agent", row.agent], ["Pack", row.pack && h("code", {}, row.pack.slice(0, 12))],
+      ["First seen", time(row.first_seen)], ["Last seen", time(row.last_seen)],
+      ["Public key", h("code", { class: "long" }, row.public_key)],
+    ]),
+    h("p", { class: "buttons" }, deviceActions(row)),
+  ];
+}
+
+function over(history) {
+  if (!history.length) return null;
+  const of = (name) => history.map((row) => [row.round, row[name]]);
+  return h("div", { class: "pair" },
+    curves({ title: "Loss", unit: "nats", low: 0, write: (value) => fixed(value), series: [{ name: "received model, its clips", points: of("loss") }] }),
+    curves({
+      title: "Accuracy", unit: "%", low: 0, high: 1, write: percent, tick: (value) => String(Math.round(100 * value)),
+      series: [{ name: "shared model, its held-out clips", points: of("plugin_accuracy") }, { name: "its own model", points: of("personal_accuracy") }],
+    }));
+}

@@ -1,0 +1,155 @@
+/** Rounds: their list, one of them, and why a device counted in it as it did. */
+
+import { get } from "./api.js";
+import { dots } from "./charts.js";
+import { FINISHED, roundActions, startRounds } from "./dialogs.js";
+import {
+  badge, count, deviceLink, facts, fixed, h, link, percent, plural, progress, roundLink, seconds, sentences, signed, table, time,
+} from "./dom.js";
+import { advance } from "./fleet.js";
+import { map } from "./map.js";
+import { panel } from "./panel.js";
+
+const COLUMNS = [
+  { head: "Round", cell: ({ round }) => link(`Round ${round}`, ["rounds", round]) },
+  { head: "State", cell: ({ state, wish }) => [badge(state), wish && ` ${wish} was asked`] },
+  { head: "Counted", number: true, cell: ({ counted, invited }) => `${count(counted)} of ${count(invited)}` },
+  { head: "Failed", number: true, minor: true, cell: ({ failed }) => count(failed) },
+  { head: "Samples", number: true, minor: true, cell: ({ samples }) => count(samples) },
+  { head: "Loss (nats)", number: true, cell: ({ loss }) => fixed(loss) },
+  { head: "Accuracy", number: true, minor: true, cell: ({ plugin_accuracy: accuracy }) => percent(accuracy) },
+  { head: "Mode", minor: true, cell: ({ mode }) => mode },
+  { head: "Opened", minor: true, cell: ({ opened }) => time(opened) },
+  { head: "Closed", minor: true, cell: ({ closed }) => time(closed) },
+];
+
+export function roundsPage() {
+  return {
+    title: "Rounds",
+    content: [
+      h("p", { class: "buttons" }, startRounds()),
+      panel("All rounds, the newest first", async (before, signal) => {
+        const { rounds, next } = await get(["rounds"], { limit: 50, before }, signal);
+        return { nodes: table("Rounds", COLUMNS, rounds, "No round was planned yet."), next };
+      }, { on: ["state", "update", "plan"], wide: true }),
+    ],
+  };
+}
+
+const COHORT = (number, isOver) => [
+  { head: "Device", cell: ({ device }) => link(device, ["rounds", number, device]) },
+  { head: "State", cell: ({ state }) => badge(state === "invited" && isOver ? "silent" : state) },
+  { head: "Why", cell: ({ reason, state, counted_in: where }) =>
+    reason || (state === "counted" && where !== null && where !== number ? ["in ", roundLink(where)] : "–") },
+  { head: "Samples", number: true, minor: true, cell: ({ samples }) => count(samples) },
+  { head: "Loss (nats)", number: true, cell: ({ loss }) => fixed(loss) },
+  { head: "Behind", number: true, minor: true, cell: ({ staleness }) => count(staleness) },
+  { head: "Trained", number: true, minor: true, cell: (row) => seconds(row.seconds) },
+  { head: "Received", minor: true, cell: ({ received }) => time(received) },
+];
+
+export function roundPage(text) {
+  const number = Number(text);
+  const when = ({ round }) => round === number;
+  const live = { on: ["state", "update", "alarm"], when };
+  const done = { on: ["state"], when, wide: true };
+  const steps = h("div", { class: "steps" });
+  const judging = ({ done: judged, total }) => steps.replaceChildren(
+    progress(judged, total, `Judging devices: ${count(judged)} of at most ${plural(total, "coalition")}`));
+  return {
+    title: `Round ${number}`,
+    content: [
+      panel("Progress", async (_, signal) => {
+        const { row, model } = await get(["rounds", number], { limit: 1 }, signal);
+        if (row.state !== "alarm") steps.replaceChildren();
+        return head(row, model);
+      }, { ...live, on: [...live.on, "progress"], when: (content) => {
+        if (when(content) && "total" in content) judging(content);
+        return when(content);
+      }, wide: true }),
+      steps,
+      panel("What happened", async (_, signal) =>
+        sentences((await get(["rounds", number, "why"], { limit: 1 }, signal)).sentences), done),
+      panel("Kept and pruned by layer", async (after, signal) => {
+        const { devices, next } = await get(["rounds", number, "why"], { limit: 25, after }, signal);
+        return { nodes: map(number, devices), next };
+      }, { ...done, about: "Open a device to read why.", optional: true }),
+      panel("Detection", async (_, signal) => detection((await get(["rounds", number], { limit: 1 }, signal)).detection),
+        { ...done, on: ["state", "alarm"] }),
+      panel("Cohort", async (after, signal) => {
+        const { row, cohort, next } = await get(["rounds", number], { limit: 50, after }, signal);
+        return { nodes: table("Cohort", COHORT(number, FINISHED.includes(row.state)), cohort, "Nobody is invited yet."), next };
+      }, { ...live, wide: true }),
+    ],
+  };
+}
+
+function head(row, model) {
+  return [
+    h("p", {}, badge(row.state), row.wish === "abort" && " An abort was asked: the coordinator acts on it as soon as it can."),
+    advance(row),
+    facts([
+      ["Mode", row.mode === "async" ? "asynchronous" : "synchronous"], ["Asked by", row.asked_by],
+      ["Planned", time(row.planned)], ["Opened", row.opened && time(row.opened)], ["Closed", row.closed && time(row.closed)],
+      ["Training samples", row.samples ? count(row.samples) : null],
+      ["Made", model === null ? null : link(`model version ${model}`, ["models"])],
+      ["Began with", row.base_version === null ? null : `model version ${row.base_version}`],
+      ["Its mean loss on devices", row.loss === null ? null : `${fixed(row.loss)} nats`],
+      ["Its accuracy on held-out clips", row.plugin_accuracy === null ? null : percent(row.plugin_accuracy)],
+      ["Accuracy of devices' own models", row.personal_accuracy === null ? null : percent(row.personal_accuracy)],
+    ]),
+    h("p", { class: "buttons" }, roundActions(row), link("All rounds", ["rounds"])),
+  ];
+}
+
+function detection(found) {
+  if (!found) return h("p", { class: "muted" }, "No detection has run in this round.");
+  const votes = new Set(found.votes ?? []);
+  const bad = new Set(found.bad ?? []);
+  const value = (row) => row.value ?? Infinity;
+  const losses = Object.entries(found.losses ?? {})
+    .map(([name, loss]) => ({ name, value: loss, mark: votes.has(name) ? "voted for the alarm" : null }))
+    .sort((a, b) => (value(b) === value(a) ? 0 : value(b) - value(a)));
+  const shapley = Object.entries(found.shapley ?? {})
+    .map(([name, { value: phi, error }]) => ({ name, value: phi, error, mark: bad.has(name) ? "harmful" : null }))
+    .sort((a, b) => a.value - b.value);
+  const judged = found.judged_round === undefined || found.judged_round === null ? "" : ` in round ${found.judged_round}`;
+  return [
+    h("p", {}, badge(found.fires ? "alarm" : "approved").firstChild.cloneNode(true), h("strong", {}, found.fires ? "Alarm. " : "No alarm. "),
+      found.sentence ?? ""),
+    bad.size > 0 && h("p", {}, "Named harmful: ", [...bad].map((name, i) => [i ? ", " : "", deviceLink(name)]), "."),
+    h("div", { class: "pair" },
+      dots({
+        title: "Loss of the received model", unit: "nats", write: (loss) => fixed(loss), rows: losses,
+        line: { at: found.reference, name: "reference" },
+      }),
+      dots({
+        title: `Shapley value${judged}`, unit: "validation accuracy", write: (phi) => signed(phi), rows: shapley,
+        line: { at: 0, name: "no effect" },
+        columns: [{ head: "Standard error", number: true, cell: ({ error }) => (error === null ? "–" : error ? fixed(error, 4) : "exact") }],
+      })),
+  ];
+}
+
+/** What `why` says about one device, for this page and the device's own. */
+export async function whyOf(number, device, signal) {
+  const { devices: [why], rule } = await get(["rounds", number, "why"], { device }, signal);
+  const pruned = why.layers.filter(({ verdict }) => verdict.startsWith("pruned")).length;
+  return [
+    h("p", {}, badge(why.fate), why.harmful && [" ", badge("harmful")], rule && ` by the rule ${rule}`,
+      pruned > 0 && `, pruned in ${pruned} of ${plural(why.layers.length, "layer")}`),
+    sentences(why.sentences), why.layers.length > 0 && map(number, [why]),
+  ];
+}
+
+export function whyPage(text, device) {
+  const number = Number(text);
+  return {
+    title: `${device} in round ${number}`,
+    content: [
+      panel("Why", (_, signal) => whyOf(number, device, signal),
+        { on: ["state"], when: ({ round }) => round === number, wide: true }),
+      h("p", { class: "buttons" }, link(`Back to round ${number}`, ["rounds", number]), link(`History of ${device}`, ["devices", device])),
+    ],
+  };
+}

@@ -1,0 +1,116 @@
+"""A coordinator with its API and page, run together until they are asked to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from auricle.errors import SettingsError
+from auricle.pack import Pack
+from auricle.tensors import TensorTable
+from auricle.until_signal import until_signal
+from auricle_cloud.api import make_app
+from auricle_cloud.api_server import listening
+from auricle_cloud.api_settings import ApiSettings
+from auricle_cloud.coordinator import Coordinator
+from auricle_cloud.evaluator import Evaluator, choose_evaluator
+from auricle_cloud.health import Check, database_answers, folder_takes
+from auricle_cloud.operations import Operations
+from auricle_cloud.run_settings import RoundDone, RunSettings
+from auricle_cloud.validation_set import load_validation
+
+log = logging.getLogger("auricle.cloud")
+
+
+@dataclass(frozen=True)
+class Started:
+    """What a coordinator says of itself when it starts."""
+
+    key: str
+    """Its public key in hex: agents obey it and nobody else."""
+    epoch: int
+    page: str | None
+    """URL of page and API; None where there is none."""
+
+
+def listen_address(text: str) -> tuple[str, int] | None:
+    """Read `HOST:PORT`, `[HOST]:PORT` or `none`.
+
+    Raises
+    ------
+    SettingsError
+        It is neither.
+    """
+    if text == "none":
+        return None
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise SettingsError(f'The API cannot listen on "{text}": write HOST:PORT, e.g. 127.0.0.1:8080, or none.')
+    return host.strip("[]"), int(port)
+
+
+async def run_service(
+    settings: RunSettings, pack: Pack, api: ApiSettings | None, started: Callable[[Started], None],
+    watcher: Callable[[RoundDone], Awaitable[None]],
+) -> None:  # fmt: skip
+    """Run a coordinator until all its rounds are done, or SIGINT or SIGTERM.
+
+    Parameters
+    ----------
+    settings, pack
+        The run.
+    api
+        How to serve API and page; None: not at all.
+    started
+        Called once with what it says of itself.
+    watcher
+        Awaited after every round.
+    """
+    evaluator = await asyncio.to_thread(_evaluator, settings, pack)
+    coordinator = Coordinator(settings, pack, watcher, evaluator)
+    key = coordinator.identity.public.hex()
+    if api is None:
+        started(Started(key, coordinator.epoch, None))
+        await until_signal(coordinator.run())
+        return
+    async with listening(application(coordinator, api), api) as url:
+        started(Started(key, coordinator.epoch, url))
+        await until_signal(coordinator.run())
+
+
+def _evaluator(settings: RunSettings, pack: Pack) -> Evaluator | None:
+    if settings.validation is None:
+        return None
+    evaluator, sentence = choose_evaluator(
+        pack, load_validation(settings.validation, pack, cache=settings.folder), settings.compute
+    )
+    log.warning("%s", sentence)
+    return evaluator
+
+
+def application(coordinator: Coordinator, api: ApiSettings) -> web.Application:
+    """API and page of a coordinator of this event loop."""
+    loop = asyncio.get_running_loop()
+    settings, store = coordinator.settings, coordinator.store
+
+    def wake() -> None:
+        loop.call_soon_threadsafe(coordinator.look_again)
+
+    def operations(who: str) -> Operations:
+        return Operations(store, coordinator.blobs, settings.task, wake, who, table)
+
+    def table(identity: str) -> TensorTable | None:
+        return coordinator.pack.plugin_table if identity == coordinator.pack.identity else None
+
+    def connected() -> str | None:
+        return None if coordinator.link.connected else "The broker is not connected."
+
+    healthy: dict[str, Check] = {"database": database_answers(store), "disk": folder_takes(settings.folder)}
+    return make_app(
+        operations, store.tokens, coordinator.announcements, coordinator.metrics.registry, healthy,
+        {"broker": connected}, api,
+    )  # fmt: skip

@@ -1,0 +1,149 @@
+"""A broker, real agents with toy clips, and coordinators one after the other, in the process of a test."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from auricle.frames import seal
+from auricle.identity import Identity
+from auricle.messages import Plan, Register
+from auricle.mqtt import LinkSettings, MqttLink
+from auricle.mqtt import Message as Arrived
+from auricle.tensors import encode
+from auricle.topics import Topics
+from auricle_cloud.aggregation import cohort_of, next_model
+from auricle_cloud.coordinator import NAME, Coordinator
+from auricle_cloud.presets import Preset
+from auricle_cloud.rules import get_rule
+from auricle_cloud.run_settings import RoundDone, RunSettings
+from auricle_cloud.server_optimizer import OptimizerSettings
+from auricle_cloud.store import Store
+from auricle_edge.agent import Agent, AgentSettings
+from auricle_edge.clips import Clips, DeviceData
+from auricle_edge.runtimes import StepRuntime
+from auricle_edge.train import Trainer
+from auricle_fleet.broker import Broker, start_broker
+
+FLEET, TASK = "f", "keywords"
+TOPICS = Topics(FLEET)
+DEVICES = ("dev-a", "dev-b", "dev-c", "dev-d")
+USERS = {name: f"secret-of-{name}" for name in (NAME, "observer", *DEVICES)}
+PLAN = Plan(rate=0.1, local_rate=0.1)
+LPA = Preset(
+    PLAN, "lpa", {"prune_low": 0.0, "prune_high": 0.34}, OptimizerSettings(kind="momentum", lr=0.5, beta1=0.5)
+)  # fmt: skip
+FEDAVG = Preset(PLAN, "fedavg")
+
+
+def trainer(runtime: StepRuntime, seed: int) -> Trainer:
+    rng = np.random.default_rng(seed)
+    task = runtime.pack.manifest.task
+    energies = rng.random((3, task.frames, task.frontend.mels), dtype=np.float32)
+    train = Clips(energies, rng.integers(0, len(runtime.pack.labels), 3))
+    return Trainer(runtime, "crnn-lite", DeviceData(train, train.chosen(np.arange(1)), None), seed)
+
+
+class Site:
+    """A broker, agents that live as long as it does, and coordinators one after the other."""
+
+    def __init__(self, broker: Broker, runtime: StepRuntime, folder: Path, workers: ThreadPoolExecutor) -> None:
+        self.broker, self.runtime, self.pack, self.folder = broker, runtime, runtime.pack, folder
+        self.state = folder / "coordinator"
+        self.done: list[RoundDone] = []
+        self.told = asyncio.Condition()
+        self.agents: dict[str, Agent] = {}
+        self._workers, self._tasks = workers, []  # type: ignore[var-annotated]
+
+    def coordinator(self, rounds: int | None, preset: Preset = FEDAVG, **changes: Any) -> Coordinator:
+        values = {
+            "devices": 3, "quorum": 0.6, "least_wait": 0.2, "patience": 0.0, "deadline": 60.0, "gather": 60.0,
+            **changes,
+        }  # fmt: skip
+        settings = RunSettings(FLEET, self.broker.address(NAME), self.state, rounds, preset=preset, **values)
+        return Coordinator(settings, self.pack, self._watch)
+
+    async def _watch(self, done: RoundDone) -> None:
+        async with self.told:
+            self.done.append(done)
+            self.told.notify_all()
+
+    def start_agents(self, coordinator: Coordinator, names: Sequence[str] = DEVICES[:3]) -> None:
+        for i, name in enumerate(names):
+            told = AgentSettings(
+                name, FLEET, self.broker.address(name), self.folder / name, coordinator.identity.public, 5.0, 1.0
+            )
+            self.agents[name] = Agent(told, trainer(self.runtime, i + 1), self._workers)
+            self._tasks.append(asyncio.create_task(self.agents[name].run()))
+
+    async def stop_agents(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    @asynccontextmanager
+    async def scripted(self, name: str, key: Identity) -> AsyncIterator[MqttLink]:
+        """A device that registers and says nothing more of its own."""
+        topic = TOPICS.up(name, "reg")
+        register = Register(
+            fleet=FLEET, device=name, boot="b", public_key=key.public, agent="1", pack=self.pack.identity,
+            architecture="crnn-lite", codecs=("float32",), samples=1,
+        )  # fmt: skip
+
+        async def say(_: Arrived) -> None:
+            await link.publish(topic, seal(key, topic, register))
+
+        settings = LinkSettings(self.broker.address(name), name)
+        async with MqttLink(settings, handlers={TOPICS.coordinator_state: say}) as link:
+            yield link
+
+    async def rounds(self, count: int) -> None:
+        """Wait until so many rounds were told."""
+        async with self.told:
+            await asyncio.wait_for(self.told.wait_for(lambda: len(self.done) >= count), 60)
+
+    def store_when_there(self) -> Store:
+        """The database, which a coordinator has made already."""
+        return Store(self.state / "coordinator.db")
+
+    def store(self) -> Store:
+        return Store(self.state / "coordinator.db", must_exist=True)
+
+
+def run(case: Callable[[Site], Awaitable[None]], runtime: StepRuntime, folder: Path) -> None:
+    async def whole() -> None:
+        with ThreadPoolExecutor(2) as workers:
+            async with await start_broker(folder, USERS, fleet=FLEET) as broker:
+                site = Site(broker, runtime, folder, workers)
+                try:
+                    await asyncio.wait_for(case(site), 100)
+                finally:
+                    await site.stop_agents()
+
+    asyncio.run(whole())
+
+
+def keep_updates(coordinator: Coordinator) -> None:
+    """Leave the bodies of counted updates where they are, so that a test can aggregate them again."""
+    coordinator.blobs.remove = lambda _sha256: None  # type: ignore[method-assign]
+
+
+def recomputed(coordinator: Coordinator, rows: list[dict[str, Any]], number: int) -> list[bytes]:
+    """Every model from the first on, computed anew from what was counted."""
+    table, preset = coordinator.pack.plugin_table, coordinator.settings.preset
+    weights, state = table.initial(coordinator.settings.seed), None
+    models = [encode(weights)]
+    for at in range(1, number + 1):
+        counted = [row for row in rows if row["round"] == at]
+        server = preset.server_for(at, coordinator.settings.rounds)
+        rule = get_rule(preset.rule, **preset.rule_options)
+        made = next_model(cohort_of(table, weights, counted, coordinator.blobs), rule, server, state)
+        weights, state = made.weights, made.optimizer
+        models.append(encode(weights))
+    return models

@@ -1,0 +1,38 @@
+"""The attack that detection is tested with: one client makes the average whatever it likes (FedVSA, eq. 10-11)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from auricle_cloud.cohort import Float64Array, FloatArray
+
+
+def replacement(
+    start: FloatArray, wanted: FloatArray, share: float,
+    benign: FloatArray | None = None, benign_share: Float64Array | None = None,
+) -> FloatArray:  # fmt: skip
+    """Return the upload w^t + u_m with u_m = (1/p_m) [(w_p - w^t) - Σ_benign p_k (w_k - w^t)] (eq. 10, A52).
+
+    Parameters
+    ----------
+    start
+        (P,) w^t.
+    wanted
+        (P,) w_p: the aggregate is this model exactly, if the others' uploads are known.
+    share
+        p_m in (0, 1], the weight the server gives the attacker.
+    benign, benign_share
+        (K-1, P) the others' uploads and (K-1,) their weights; without, their sum stays in the aggregate.
+    """
+    assert 0 < share <= 1
+    base = start.astype(np.float64)
+    update = wanted - base
+    if benign is not None and benign_share is not None:
+        update = update - benign_share @ (benign.astype(np.float64) - base)
+    return (base + update / share).astype(start.dtype)
+
+
+def flipped(targets: np.ndarray, labels: int) -> np.ndarray:
+    """Labels y -> C-1-y; with odd C the middle one, which would stay, goes to y+1."""
+    wrong = labels - 1 - targets
+    return np.where(wrong == targets, targets + 1, wrong)

@@ -1,0 +1,340 @@
+"""The HTTP API on real sockets: roles, refusals, rates, the stream of events, health and the page."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import json
+import sqlite3
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from tests.cloud.api_server import GENEROUS, Server, serving
+from tests.cloud.filled_store import fill
+from tests.core.test_mqtt_tls import self_signed
+
+from auricle.errors import AuricleError, SettingsError
+from auricle_cloud.access_records import ROLES
+from auricle_cloud.api_settings import ApiSettings, Rates
+from auricle_cloud.operating import ConflictError, NotFoundError
+from auricle_cloud.operations import Operations
+from auricle_cloud.remote import Remote, RemoteError, connect
+from auricle_cloud.routes import ROUTES, Route, allows
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    filled = fill(tmp_path)
+    with serving(filled) as running:
+        yield running
+    filled.store.close()
+
+
+@pytest.fixture(scope="module")
+def same(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One server for requests that change nothing that the others ask for."""
+    filled = fill(tmp_path_factory.mktemp("state"))
+    with serving(filled) as running:
+        yield running
+    filled.store.close()
+
+
+def remote(server: Server, role: str = "admin") -> Operations:
+    return connect(server.url, server.tokens[role])
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.operation)
+def test_a_role_may_do_what_the_table_says_and_no_more(same: Server, route: Route) -> None:
+    path = route.path.format(number=99, device="dev-zz", version=99, name="nobody")
+    for role in ROLES:
+        status, body, _ = same.ask(route.method, path, {} if not route.in_query else None, role)
+
+        assert (status == 403) != allows(role, route.role)
+        if status == 403:
+            assert body["detail"].startswith(f"This needs the role {route.role}")
+
+
+def test_without_a_token_nothing_is_told(same: Server) -> None:
+    for path in ("/v1/overview", "/v1/me", "/v1/events", "/metrics", "/v1/rounds/1/why"):
+        for given in (None, "wrong", "auricle_" + "x" * 43, "y" * 5000):
+            status, body, answer = same.ask("GET", path, role=given)
+
+            assert (status, body["status"], answer.getheader("WWW-Authenticate")) == (401, 401, "Bearer")
+            assert answer.getheader("Content-Type") == "application/problem+json"
+
+
+def test_a_revoked_token_is_worth_nothing_at_once(server: Server) -> None:
+    assert server.ask("GET", "/v1/me", role="viewer")[1] == {"name": "the-viewer", "role": "viewer"}
+
+    assert server.ask("DELETE", "/v1/tokens/the-viewer")[0] == 200
+
+    assert server.ask("GET", "/v1/me", role="viewer")[0] == 401
+
+
+def test_the_remote_client_does_what_the_local_operations_do(server: Server) -> None:
+    here, there = server.filled.operations(), remote(server)
+
+    assert there.overview() == here.overview()
+    assert there.list_rounds(limit=2) == here.list_rounds(limit=2)
+    assert there.show_round(1) == here.show_round(1)
+    assert there.why_round(1) == here.why_round(1)
+    assert there.list_devices(standing="approved", online=True) == here.list_devices(standing="approved", online=True)
+    assert there.show_device("dev-b") == here.show_device("dev-b")
+    assert there.device_logs("dev-b", 5) == here.device_logs("dev-b", 5)
+    assert there.list_models() == here.list_models()
+    assert there.download_model(1) == here.download_model(1)
+    assert there.list_tokens() == here.list_tokens()
+
+
+def test_changes_made_through_the_api_are_in_the_database_with_their_author(server: Server) -> None:
+    there = remote(server, "operator")
+
+    assert there.start_rounds(2).rounds == [4, 5]
+    assert there.abort_round(2, reason="power cut").wish == "abort"
+    assert there.approve_devices(["dev-e"]).devices == ["dev-e"]
+    assert there.label_device("dev-e", "Küche").label == "Küche"
+    assert there.set_schedule("nightly", "02:30", idle=2).at == "02:30"
+    assert there.rollback_model().version == 0
+
+    events = server.filled.store.journal.events(limit=6)
+    assert {event["who"] for event in events} == {"the-operator"}
+    assert [event["kind"] for event in reversed(events)] == [
+        "planned", "abort", "approved", "labelled", "scheduled", "rolled back",
+    ]  # fmt: skip
+    assert server.woken == ["the-operator"] * 6
+
+
+def test_the_remote_client_raises_the_same_kinds_of_errors(server: Server) -> None:
+    there = remote(server, "viewer")
+
+    with pytest.raises(NotFoundError, match="no round 77"):
+        there.show_round(77)
+    with pytest.raises(ConflictError, match="no report yet"):
+        there.why_round(2)
+    with pytest.raises(SettingsError, match="limit"):
+        there.list_rounds(limit=0)
+    with pytest.raises(RemoteError, match="needs the role operator"):
+        there.start_rounds()
+
+
+def test_a_token_is_never_sent_in_the_clear_over_a_network() -> None:
+    with pytest.raises(SettingsError, match="in the clear"):
+        Remote("http://example.org:8080", "t")
+    with pytest.raises(SettingsError, match="only with TLS"):
+        ApiSettings(host="0.0.0.0")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "says"),
+    [
+        ("GET", "/v1/nothing", None, 404, "openapi.json"),
+        ("POST", "/v1/overview", {}, 405, "GET"),
+        ("GET", "/v1/rounds/1000", None, 404, "no round 1000"),
+        ("GET", "/v1/rounds/one", None, 422, "int"),
+        ("GET", "/v1/rounds/99999999999", None, 422, "number"),
+        ("GET", "/v1/rounds?limit=0", None, 422, "limit"),
+        ("GET", "/v1/rounds?limit=1&limit=2", None, 422, "given twice"),
+        ("GET", "/v1/rounds?colour=red", None, 422, "colour"),
+        ("GET", "/v1/rounds/2/why", None, 409, "no report yet"),
+        ("GET", "/v1/rounds/1/why?device=nobody", None, 404, "nobody"),
+        ("GET", "/v1/devices/DEV%20A", None, 422, "device"),
+        ("GET", "/v1/devices/%ff", None, 422, "device"),
+        ("GET", "/v1/journal?kind=%00", None, 422, "kind"),
+        ("POST", "/v1/rounds", {"count": 0}, 422, "count"),
+        ("POST", "/v1/rounds", {"count": "1"}, 422, "count"),
+        ("POST", "/v1/rounds", [1], 422, "object"),
+        ("POST", "/v1/rounds", b"{", 400, "not JSON"),
+        ("POST", "/v1/rounds", b"[" * 90_000, 400, "not JSON"),
+        ("POST", "/v1/rounds", b'{"mode": "\xff"}', 400, "not JSON"),
+        ("POST", "/v1/rounds?count=3", {}, 422, "count"),
+        ("POST", "/v1/rounds/1/abort", {}, 409, "already published"),
+        ("POST", "/v1/rounds/2/abort", {"number": 2}, 422, "stands in the path"),
+        ("POST", "/v1/rounds/2/resume", {}, 409, "Nothing was asked"),
+        ("POST", "/v1/approvals", {"devices": []}, 422, "devices"),
+        ("POST", "/v1/approvals", {"devices": ["dev-e", "dev-q"]}, 404, "dev-q"),
+        ("POST", "/v1/releases", {"devices": ["dev-e"]}, 409, "not in quarantine"),
+        ("PUT", "/v1/devices/dev-a/label", {"label": "a\x00b"}, 422, "label"),
+        ("PUT", "/v1/devices/dev-a/label", {"label": "x" * 201}, 422, "label"),
+        ("PUT", "/v1/schedules/nightly", {"at": "25:00"}, 422, "at"),
+        ("POST", "/v1/tokens", {"name": "the-viewer", "role": "admin"}, 409, "already a token"),
+        ("POST", "/v1/tokens", {"name": "x", "role": "king"}, 422, "role"),
+        ("POST", "/v1/tokens", {"name": "x", "role": "viewer", "days": -1}, 422, "days"),
+        ("DELETE", "/v1/tokens/nobody", None, 404, "nobody"),
+        ("GET", "/v1/models/1/file?form=pickle", None, 422, "form"),
+        ("POST", "/v1/rollbacks", {"version": 1}, 409, "no earlier one"),
+        ("GET", f"/v1/blobs/{'0' * 64}", None, 404, "no current model"),
+        ("GET", "/v1/blobs/..%2f..%2fcoordinator.db", None, 422, "SHA-256"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_in_a_sentence(
+    same: Server, method: str, path: str, body: object, status: int, says: str
+) -> None:
+    got, problem, answer = same.ask(method, path, body)
+
+    assert got == status, problem
+    assert says in problem["detail"] and problem["detail"].endswith((".", "?")), problem
+    assert problem["status"] == status and problem["type"] == "about:blank" and problem["title"]
+    assert answer.getheader("Content-Type") == "application/problem+json"
+    assert (status == 405) == (answer.getheader("Allow") is not None)
+
+
+def test_a_request_is_bounded_however_it_is_packed(server: Server) -> None:
+    bomb = zlib.compress(b"[" * (64 << 20), 9)
+
+    assert server.ask("POST", "/v1/rounds", b" " * (200 << 10))[0] == 413
+    assert server.ask("POST", "/v1/rounds", bomb, Content_Encoding="deflate")[0] in (400, 413)
+    assert server.ask("POST", "/v1/rounds", b"no zlib", Content_Encoding="deflate")[0] == 400
+    assert server.ask("POST", "/v1/rounds", b"{}", Content_Type="text/plain")[0] == 415
+
+
+def test_whoever_asks_too_often_is_told_to_wait(tmp_path: Path) -> None:
+    filled = fill(tmp_path)
+    rates = Rates(address=(1e6, 1e6), token=(0.01, 3), failures=(0.01, 2))
+    with serving(filled, ApiSettings(port=0, rates=rates)) as server:
+        seen = [server.ask("GET", "/v1/me", role="viewer") for _ in range(4)]
+        other = server.ask("GET", "/v1/me", role="admin")[0]
+        wrong = [server.ask("GET", "/v1/me", role="guess")[0] for _ in range(3)]
+
+    assert [status for status, *_ in seen] == [200, 200, 200, 429]
+    assert seen[3][2].getheader("Retry-After") == "100"
+    assert (other, wrong) == (200, [401, 401, 429])
+    with serving(filled, ApiSettings(port=0, rates=Rates(address=(0.01, 2), token=GENEROUS.token))) as server:
+        assert [server.ask("GET", "/healthz", role=None)[0] for _ in range(3)] == [200, 200, 429]
+
+
+def test_events_are_told_live_and_end_with_the_token(tmp_path: Path) -> None:
+    filled = fill(tmp_path)
+    with serving(filled, ApiSettings(port=0, rates=GENEROUS, heartbeat=0.05)) as server:
+        there = Remote(server.url, server.tokens["viewer"])
+        events = there.events()
+        assert next(events) is None
+        server.tell("state", round=2, state="closing")
+        event = next(event for event in events if event is not None)
+        filled.store.tokens.revoke("the-viewer")
+        rest = [event for event in events if event is not None]
+
+    assert (event.kind, event.content) == ("state", {"round": 2, "state": "closing"})
+    assert rest == []
+
+
+def test_streams_are_few_and_the_server_stops_while_they_are_open(server: Server) -> None:
+    streams = [Remote(server.url, server.tokens["viewer"]).events() for _ in range(8)]
+    for stream in streams:
+        assert next(stream) is None
+
+    with pytest.raises(RemoteError, match="too many open streams"):
+        next(Remote(server.url, server.tokens["viewer"]).events())
+
+    streams[0].close()  # type: ignore[attr-defined]
+    assert server.ask("GET", "/v1/me")[0] == 200
+
+
+def test_only_files_of_current_models_are_public(server: Server) -> None:
+    store = server.filled.store
+    current = store.models.current("keywords")["blob"]
+    update = store.updates.counted("keywords", 1)[0]["body"]
+    first = store.models.get("keywords", 0)["blob"]
+
+    status, content, answer = server.ask("GET", f"/v1/blobs/{current}", role=None)
+
+    assert (status, hashlib.sha256(content).hexdigest()) == (200, current)
+    assert answer.getheader("Content-Length") == str(len(content))
+    assert "immutable" in (answer.getheader("Cache-Control") or "")
+    assert [server.ask("GET", f"/v1/blobs/{name}", role=None)[0] for name in (update, first)] == [404, 404]
+
+
+def test_health_tells_what_fails_and_nothing_else(tmp_path: Path) -> None:
+    filled = fill(tmp_path)
+    waiting = {"broker": lambda: "The broker at 10.0.0.7 is not reached."}
+    with serving(filled, ready=waiting) as server:
+        assert server.ask("GET", "/healthz", role=None)[:2] == (
+            200, {"status": "ok", "checks": {"database": "ok", "disk": "ok"}},
+        )  # fmt: skip
+        status, told, _ = server.ask("GET", "/readyz", role=None)
+        assert (status, told["checks"]["broker"]) == (503, "failing")
+        assert "10.0.0.7" not in json.dumps(told)
+
+
+def test_a_broken_database_is_503_and_a_missing_blob_too(server: Server) -> None:
+    blob = server.filled.store.models.current("keywords")["blob"]
+    server.filled.blobs.remove(blob)
+    status, problem, _ = server.ask("GET", f"/v1/blobs/{blob}", role=None)
+    assert (status, "cannot be read" in problem["detail"]) == (503, True)
+
+    with sqlite3.connect(server.filled.folder / "coordinator.db") as connection:
+        connection.execute("DROP TABLE schedules")
+    status, problem, _ = server.ask("GET", "/v1/schedules")
+    assert (status, "schedules" in problem["detail"]) == (503, True)
+
+
+def test_metrics_are_for_those_with_a_token_or_for_all_if_so_set(tmp_path: Path) -> None:
+    filled = fill(tmp_path)
+    with serving(filled) as server:
+        assert server.ask("GET", "/metrics", role=None)[0] == 401
+        status, text, answer = server.ask("GET", "/metrics", role="viewer")
+        assert (status, b"auricle_test_total 1.0" in text) == (200, True)
+        assert (answer.getheader("Content-Type") or "").startswith("text/plain; version=0.0.4")
+    with serving(filled, ApiSettings(port=0, metrics_open=True)) as server:
+        assert server.ask("GET", "/metrics", role=None)[0] == 200
+
+
+def test_every_answer_keeps_a_browser_from_anything_but_the_page(same: Server) -> None:
+    for path in ("/", "/v1/overview", "/nothing", "/healthz"):
+        _, _, answer = same.ask("GET", path)
+
+        policy = answer.getheader("Content-Security-Policy") or ""
+        assert "default-src 'none'" in policy and "unsafe" not in policy and "http" not in policy
+        assert answer.getheader("X-Content-Type-Options") == "nosniff"
+        assert answer.getheader("X-Frame-Options") == "DENY"
+        assert answer.getheader("Access-Control-Allow-Origin") is None
+        assert answer.getheader("Server") == "auricle"
+
+
+@pytest.mark.parametrize("path", ["/../api.py", "/%2e%2e/api.py", "/..%2fapi.py", "//etc/passwd", "/./../store.py"])
+def test_the_page_is_a_folder_that_nothing_leads_out_of(same: Server, path: str) -> None:
+    assert same.ask("GET", path)[0] == 404
+
+
+def test_tls_is_spoken_with_a_certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    filled = fill(tmp_path)
+    certificate, key = self_signed(tmp_path, "coordinator")
+    with serving(filled, ApiSettings("0.0.0.0", 0, certificate, key, rates=GENEROUS)) as server:
+        url = server.url.replace("0.0.0.0", "127.0.0.1")
+        with pytest.raises(RemoteError, match=r"cannot be reached: .*certificate"):
+            connect(url, server.tokens["viewer"]).overview()
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        assert url.startswith("https://")
+        assert connect(url, server.tokens["viewer"]).overview().devices == 5
+
+
+def test_a_certificate_that_is_none_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.pem"
+    broken.write_text("no certificate")
+
+    with pytest.raises(SettingsError, match=r"broken\.pem"):
+        ApiSettings(host="0.0.0.0", certificate=broken).tls()
+
+
+def test_an_address_that_is_taken_is_said_so(server: Server) -> None:
+    place = urlsplit(server.url)
+
+    with (
+        pytest.raises(AuricleError, match="cannot listen"),
+        serving(server.filled, ApiSettings(port=place.port or 0)),
+    ):
+        pass
+
+
+def test_malformed_http_does_not_hurt(server: Server) -> None:
+    place = urlsplit(server.url)
+    for line in (b"GET / HTTP/9.9\r\n\r\n", b"\x00\xff\r\n\r\n", b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n\r\n"):
+        connection = http.client.HTTPConnection(place.hostname or "", place.port or 0, timeout=30)
+        connection.connect()
+        assert connection.sock is not None
+        connection.sock.sendall(line)
+        assert not connection.sock.recv(64).startswith(b"HTTP/1.1 5")
+        connection.close()
+    assert server.ask("GET", "/healthz", role=None)[0] == 200

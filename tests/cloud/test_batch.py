@@ -1,0 +1,88 @@
+"""Small writes in shared transactions: each has its own answer; on SQLite and on PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from auricle.errors import StorageError
+from auricle_cloud.batch import Batch
+from auricle_cloud.database import Database, SupersededError
+from auricle_cloud.journal import note
+from auricle_cloud.schema import events
+
+WAIT = 20.0
+
+
+def kinds(database: Database) -> list[str]:
+    with database.reading() as tx:
+        return list(tx.execute(sa.select(events.c.kind).order_by(events.c.id)).scalars())
+
+
+def run(database: Database, *names: str | None) -> list[object]:
+    """Write an event of each kind while the transaction of the first is held open; what each was told."""
+    commits: list[int] = []
+    begun, go_on = threading.Event(), threading.Event()
+
+    def write(tx: sa.Connection, name: str | None) -> str | None:
+        if not commits:
+            begun.set()
+            assert go_on.wait(WAIT)
+        commits.append(1)
+        tx.execute(events.insert().values(kind=name, at=0))
+        return name
+
+    async def scene() -> list[object]:
+        batch = Batch(database)
+        first = asyncio.ensure_future(batch.run(lambda tx: write(tx, names[0])))
+        assert await asyncio.to_thread(begun.wait, WAIT)
+        rest = [asyncio.ensure_future(batch.run(lambda tx, name=name: write(tx, name))) for name in names[1:]]  # type: ignore[misc]
+        await asyncio.sleep(0)
+        go_on.set()
+        return await asyncio.wait_for(asyncio.gather(first, *rest, return_exceptions=True), WAIT)
+
+    return asyncio.run(scene())
+
+
+def test_writes_that_come_together_share_a_transaction(place: Path | str) -> None:
+    database = Database(place)
+    commits: list[object] = []
+    sa.event.listen(database._engine, "commit", commits.append)
+
+    said = run(database, *"abcdefgh")
+
+    assert said == list("abcdefgh")
+    assert kinds(database) == list("abcdefgh")
+    assert len(commits) == 2
+    database.close()
+
+
+def test_one_that_fails_does_not_spoil_those_it_came_with(place: Path | str) -> None:
+    database = Database(place)
+
+    said = run(database, "a", "b", None, "c", None)
+
+    assert [answer if isinstance(answer, str) else type(answer) for answer in said] == [
+        "a", "b", StorageError, "c", StorageError,
+    ]  # fmt: skip
+    assert kinds(database) == ["a", "b", "c"]
+    database.close()
+
+
+def test_a_coordinator_that_was_overtaken_writes_none(place: Path | str) -> None:
+    old, new = Database(place), Database(place)
+    old.take_over()
+    new.take_over()
+
+    async def scene() -> list[object]:
+        batch = Batch(old)
+        writes = [batch.run(lambda tx: note(tx, "never")) for _ in range(3)]
+        return await asyncio.gather(*writes, return_exceptions=True)
+
+    assert [type(answer) for answer in asyncio.run(scene())] == [SupersededError] * 3
+    assert kinds(new) == []
+    old.close()
+    new.close()

@@ -1,0 +1,270 @@
+"""The operators' command line, here and through the API: what it says, its exit codes, and a real shell's <TAB>."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.cloud.api_server import Server, serving
+from tests.cloud.filled_store import TASK, Filled, fill
+
+from auricle.cli import main
+from auricle.tensors import decode
+from auricle_cloud.store import FILE, Store
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Iterator[Filled]:
+    filled = fill(tmp_path / "state")
+    yield filled
+    filled.store.close()
+
+
+def environment(**more: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("AURICLE_")}
+    return {**kept, "COLUMNS": "200", "TERM": "dumb", **more}
+
+
+@dataclass(frozen=True)
+class Done:
+    """A command that has ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def auricle(*arguments: object, **more: str) -> Done:
+    """Run a command in this process, as the entry point does."""
+    out, err, before = io.StringIO(), io.StringIO(), dict(os.environ)
+    os.environ.clear()
+    os.environ.update(environment(**more))
+    try:
+        with redirect_stdout(out), redirect_stderr(err):
+            code = main(["cloud", *map(str, arguments)])
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+    return Done(code, out.getvalue(), err.getvalue())
+
+
+def told(done: Done) -> Any:
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def here(filled: Filled) -> dict[str, str]:
+    return {"AURICLE_STATE": str(filled.folder)}
+
+
+def there(server: Server, role: str = "admin") -> dict[str, str]:
+    return {"AURICLE_SERVER": server.url, "AURICLE_TOKEN": server.tokens[role]}
+
+
+def test_every_looking_command_says_the_same_here_and_there(filled: Filled) -> None:
+    looks = [
+        ("overview",), ("journal", "--limit", 3), ("rounds", "list"), ("rounds", "show", 1), ("rounds", "why", 1),
+        ("devices", "show", "dev-b"), ("models", "list"), ("tokens", "list"),
+    ]  # fmt: skip
+    with serving(filled) as server:
+        for look in looks:
+            assert told(auricle(*look, "--json", **there(server))) == told(auricle(*look, "--json", **here(filled)))
+
+
+def test_the_short_form_explains_a_round(filled: Filled) -> None:
+    done = auricle("why", 1, "dev-b", "--state", filled.folder)
+
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[1] == "conv: pruned as too far from the mean (deviation 4, the farthest of 2)."
+
+
+def test_an_operator_acts_without_a_coordinator(filled: Filled) -> None:
+    given = here(filled)
+
+    assert told(auricle("rounds", "start", "--count", 2, "--json", **given)) == {"rounds": [4, 5]}
+    assert told(auricle("rounds", "abort", 2, "--yes", "--reason", "test", "--json", **given))["wish"] == "abort"
+    assert told(auricle("rounds", "resume", 2, "--json", **given))["wish"] is None
+    assert told(auricle("devices", "approve", "--all", "--json", **given))["devices"] == ["dev-e"]
+    assert told(auricle("devices", "label", "dev-e", "Hall", "--json", **given))["label"] == "Hall"
+    assert told(auricle("models", "rollback", "--yes", "--json", **given))["version"] == 0
+    made = auricle("tokens", "create", "bob", "--role", "operator", **given).stdout.strip()
+    assert filled.store.tokens.holder(made) == ("bob", "operator")
+    assert told(auricle("rounds", "schedule", "set", "nightly", "--at", "02:30", "--json", **given))["at"] == "02:30"
+    assert filled.store.journal.events(limit=1)[0]["who"].startswith("cli:")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("rounds", "abort", 2), ("devices", "quarantine", "dev-a"), ("devices", "revoke", "dev-a"),
+        ("models", "rollback"), ("tokens", "revoke", "bob"),
+    ],
+)  # fmt: skip
+def test_what_destroys_asks_and_refuses_where_nobody_can_answer(filled: Filled, arguments: tuple[object, ...]) -> None:
+    filled.store.tokens.create("bob", "viewer")
+    before = filled.store.journal.events(limit=1)
+
+    done = auricle(*arguments, "--json", **here(filled))
+
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1 and "add --yes" in done.stderr
+    assert json.loads(done.stdout) == {"error": done.stderr.removeprefix("auricle: ").strip()}
+    assert filled.store.journal.events(limit=1) == before
+
+
+@pytest.mark.parametrize(("answer", "code", "state"), [("n", 1, None), ("y", 0, "abort")])
+def test_on_a_terminal_it_does_what_is_answered(filled: Filled, answer: str, code: int, state: str | None) -> None:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "auricle", "cloud", "rounds", "abort", "2"]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment(**here(filled))) as done:
+        os.close(theirs)
+        os.write(ours, f"{answer}\n".encode())
+        assert done.wait(60) == code
+    os.close(ours)
+    assert filled.store.rounds.get(TASK, 2)["wish"] == state
+
+
+def test_wait_ends_with_the_round_and_tells_how(filled: Filled) -> None:
+    given = here(filled)
+
+    assert auricle("rounds", "wait", 1, **given).returncode == 0
+    late = auricle("rounds", "wait", "--timeout", 0.1, "--json", **given)
+    assert (late.returncode, json.loads(late.stdout)["round"]) == (4, 2)
+    command = [sys.executable, "-m", "auricle", "cloud", "rounds", "wait", "2"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment(**given)) as waiting:
+        filled.store.rounds.move(TASK, 2, "collecting", "aborted", report={"invited": [], "reason": "test"})
+        assert waiting.wait(60) == 3
+
+
+@pytest.mark.parametrize("remote", [False, True])
+def test_watch_tells_every_change_until_the_round_is_finished(filled: Filled, remote: bool) -> None:
+    command = [sys.executable, "-m", "auricle", "cloud", "rounds", "watch", "2", "--json"]
+    with serving(filled) as server:
+        given = environment(**(there(server, "viewer") if remote else here(filled)))
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=given) as watching:
+            assert watching.stdout is not None
+            first = [json.loads(watching.stdout.readline()) for _ in range(3)]
+            filled.store.rounds.move(TASK, 2, "collecting", "aborted", report={"invited": [], "reason": "test"})
+            server.tell("state", round=2, state="aborted")
+            last = json.loads(watching.stdout.readline())
+            assert watching.wait(60) == 3
+
+    assert [row["state"] for row in first] == ["published", "collecting", "planned"]
+    assert (last["round"], last["state"]) == (2, "aborted")
+
+
+@pytest.mark.parametrize("form", ["raw", "safetensors"])
+def test_a_model_is_fetched_from_there(filled: Filled, tmp_path: Path, form: str) -> None:
+    target = tmp_path / "model"
+    with serving(filled) as server:
+        done = auricle("models", "download", 1, "--form", form, "--output", target, **there(server, "viewer"))
+
+    assert done.returncode == 0 and "SHA-256" in done.stdout, done.stderr
+    table = filled.pack.plugin_table
+    if form == "raw":
+        assert np.array_equal(decode(target.read_bytes(), table.size), table.initial(0) + np.float32(0.5))
+
+
+def test_a_backup_is_restored_by_command(filled: Filled, tmp_path: Path) -> None:
+    file, other = tmp_path / "b.tar.zst", tmp_path / "other"
+    assert auricle("backup", file, **here(filled)).returncode == 0
+
+    assert "Restored" in auricle("restore", file, "--state", other).stdout
+    assert auricle("restore", file, "--state", other).returncode == 2
+    assert auricle("restore", file, "--state", other, "--yes").returncode == 0
+
+    store = Store(other / FILE, must_exist=True)
+    assert [row["round"] for row in store.rounds.listed(TASK)] == [3, 2, 1]
+    store.close()
+
+
+def test_the_doctor_looks_at_everything_and_says_what_is_bad(filled: Filled) -> None:
+    good = told(auricle("doctor", "--json", **here(filled)))["findings"]
+    bad = auricle("doctor", "--broker", "mqtt://127.0.0.1:1", "--json", **here(filled))
+
+    assert {"versions", "accelerator", "disk", "database", "clock"} == {finding["check"] for finding in good}
+    assert bad.returncode == 1
+    (broker,) = (f for f in json.loads(bad.stdout)["findings"] if f["check"] == "broker")
+    assert (broker["verdict"], "cannot be reached" in broker["sentence"]) == ("bad", True)
+
+
+def test_preflight_finds_what_serve_would_fail_at(tmp_path: Path) -> None:
+    done = auricle(
+        "preflight", "--broker", "mqtt://127.0.0.1:1", "--pack", "digits", "--rule", "lap", "--listen", "0.0.0.0:80",
+        "--state", tmp_path, "--json",
+    )  # fmt: skip
+
+    assert done.returncode == 1
+    said = {finding["check"]: finding for finding in json.loads(done.stdout)["findings"]}
+    assert said["pack"]["verdict"] == "good" and said["disk"]["verdict"] != "bad"
+    assert {check for check in said if said[check]["verdict"] == "bad"} == {"rule", "api", "broker"}
+    assert 'did you mean "lpa"?' in said["rule"]["sentence"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("rounds", "list"), "Name the coordinator"),
+        (("rounds", "list", "--state", "/no/such"), "no coordinator's database"),
+        (("rounds", "list", "--server", "http://example.org"), "AURICLE_TOKEN"),
+        (("rounds", "list", "--server", "https://h", "--state", "x"), "Name one place"),
+        (("backup", "f", "--server", "https://h"), "on the coordinator's machine only"),
+        (("rounds", "shwo", "1"), "show"),
+        (("devices", "approve", "--state", "x"), "no coordinator's database"),
+    ],
+)
+def test_mistakes_are_one_sentence(arguments: tuple[str, ...], says: str) -> None:
+    done = auricle(*arguments)
+
+    assert done.returncode == 2
+    assert says in done.stderr and "Traceback" not in done.stderr
+
+
+def test_what_a_device_wrote_cannot_move_the_terminal(filled: Filled) -> None:
+    filled.store.devices.add_refusals({("dev-a", "schema"): (1, "\x1b[2J\x1b]0;gone\x07")})
+
+    assert "\x1b" not in auricle("devices", "show", "dev-a", **here(filled)).stdout
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+def test_names_and_ids_complete_in_a_real_shell(filled: Filled, tmp_path: Path) -> None:
+    program = tmp_path / "bin" / "auricle"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m auricle "$@"\n')
+    program.chmod(0o755)
+    script = """eval "$(auricle --show-completion bash)"
+        while IFS= read -r line; do
+          read -ra COMP_WORDS <<< "$line"
+          [[ "$line" == *" " ]] && COMP_WORDS+=("")
+          COMP_CWORD=$(( ${#COMP_WORDS[@]} - 1 )); COMPREPLY=()
+          _auricle_completion auricle; echo "${COMPREPLY[*]}"
+        done"""
+    asked = [
+        "auricle clo", "auricle cloud rounds w", "auricle cloud rounds show ", "auricle cloud devices show dev-",
+        "auricle cloud rounds why 1 dev-a", "auricle cloud models promote ", "auricle cloud devices list --standing a",
+        "auricle cloud devices show --state /no/such dev-",
+    ]  # fmt: skip
+    path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
+
+    done = subprocess.run(
+        ["bash", "--norc", "-c", script], input="\n".join(asked) + "\n", capture_output=True, text=True, timeout=60,
+        check=False, env=environment(PATH=path, **here(filled)),
+    )  # fmt: skip
+
+    assert done.stdout.splitlines() == [
+        "cloud", "why watch wait", "3 2 1", "dev-a dev-b dev-c dev-d dev-e", "dev-a", "1 0", "approved", "",
+    ], done.stderr  # fmt: skip

@@ -1,0 +1,176 @@
+"""Devices: names, presence, standing, refusals; on SQLite and on PostgreSQL."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from tests.cloud.arrivals import register
+
+from auricle.errors import StorageError
+from auricle.messages import DeviceState
+from auricle_cloud.device_records import STANDINGS
+from auricle_cloud.store import Store
+
+WAIT = 20.0
+
+
+def state(device: str = "dev-a", boot: str = "boot-1", *, online: bool, **more: Any) -> DeviceState:
+    return DeviceState(fleet="f", device=device, boot=boot, online=online, **more)
+
+
+def test_a_name_belongs_to_the_key_that_came_first(store: Store) -> None:
+    first = store.devices.register(register(), "pending")
+    again = store.devices.register(register(boot="boot-2", samples=9, agent="2"), "approved")
+    thief = store.devices.register(register(public_key=b"x" * 32, samples=1000, boot="boot-3"), "approved")
+
+    (row,) = store.devices.all()
+    assert (first, again, thief) == (True, True, False)
+    assert (row["public_key"], row["boot"], row["samples"], row["agent"]) == (b"k" * 32, "boot-2", 9, "2")
+    assert row["first_seen"] <= row["last_seen"]
+    assert (row["standing"], row["selected"], row["verdicts"], row["label"]) == ("pending", 0, 0, "")
+    assert [(e["kind"], e["device"], e["detail"]) for e in store.journal.events()] == [
+        ("registered", "dev-a", "pending")
+    ]
+
+
+def test_of_two_keys_that_claim_a_name_at_once_one_gets_it(place: Path | str) -> None:
+    """The two meet between looking whether the name is free and entering it."""
+    store = Store(place)
+    together = threading.Barrier(2)
+
+    def meet(_c: object, _cursor: object, statement: str, *_: object) -> None:
+        if statement.startswith("INSERT INTO devices") and not isinstance(place, Path):
+            together.wait(WAIT)  # SQLite lets only one of them come so far
+
+    sa.event.listen(store.database._engine, "before_cursor_execute", meet)
+    with ThreadPoolExecutor(2) as pool:
+        keys = [b"k" * 32, b"x" * 32]
+        said = list(pool.map(lambda key: store.devices.register(register(public_key=key), "approved"), keys))
+
+    assert sorted(said) == [False, True]
+    assert store.devices.keys() == {"dev-a": keys[said.index(True)]}
+    assert len(store.journal.events(kind="registered")) == 1
+    store.close()
+
+
+def test_a_will_counts_only_for_the_last_birth(store: Store) -> None:
+    store.devices.register(register(boot="new"), "approved")
+
+    store.devices.presence(state(boot="old", online=False))
+    still = store.devices.get("dev-a")["online"]
+    store.devices.presence(state(boot="new", online=False))
+    gone = store.devices.get("dev-a")["online"]
+    store.devices.presence(state(boot="newer", online=True))
+    store.devices.presence(state("dev-zz", "newer", online=True))
+
+    assert (still, gone) == (True, False)
+    assert [(d["device"], d["boot"], d["online"]) for d in store.devices.all()] == [("dev-a", "newer", True)]
+
+
+def test_a_birth_says_what_the_gate_says_and_a_will_leaves_it(store: Store) -> None:
+    store.devices.register(register(), "approved")
+
+    store.devices.presence(state(online=True, gate="wait", gate_reason="too hot: 81\0 °C"))
+    waiting = store.devices.get("dev-a")
+    store.devices.presence(state(online=False))
+    gone = store.devices.get("dev-a")
+
+    assert (waiting["gate"], waiting["gate_reason"]) == ("wait", "too hot: 81 °C")
+    assert (gone["online"], gone["gate"]) == (False, "wait")
+
+
+def test_standing_decides_whose_key_is_believed(store: Store) -> None:
+    names = ["dev-a", "dev-b", "dev-c", "dev-d"]
+    for name, standing in zip(names, STANDINGS, strict=True):
+        store.devices.register(register(name, public_key=name.encode().ljust(32)), "pending")
+        store.devices.set_standing([name], standing, who="ana", reason=f"made {standing}")
+
+    assert [row["standing"] for row in store.devices.all()] == list(STANDINGS)
+    assert [row["reason"] for row in store.devices.all()] == [
+        "", "made approved", "made quarantined", "made revoked",
+    ]  # fmt: skip
+    assert store.devices.keys() == {name: name.encode().ljust(32) for name in names[:3]}
+    assert store.devices.revoked() == {"dev-d"}
+
+
+def test_standings_are_set_for_all_or_for_none_and_told_once(store: Store) -> None:
+    for name in ("dev-a", "dev-b", "dev-c"):
+        store.devices.register(register(name), "pending")
+
+    changed = store.devices.set_standing(["dev-b", "dev-a", "dev-a"], "approved", who="ana", reason="known")
+    again = store.devices.set_standing(["dev-a", "dev-c"], "approved", who="bob")
+    nobody = store.devices.set_standing([], "approved", who="bob")
+    with pytest.raises(StorageError, match='no device "dev-x"; did you mean'):
+        store.devices.set_standing(["dev-a", "dev-x"], "quarantined", who="bob")
+
+    assert (changed, again, nobody) == (["dev-a", "dev-b"], ["dev-c"], [])
+    assert {row["standing"] for row in store.devices.all()} == {"approved"}
+    assert [(e["device"], e["who"], e["detail"]) for e in store.journal.events(kind="approved")] == [
+        ("dev-c", "bob", ""), ("dev-b", "ana", "known"), ("dev-a", "ana", "known"),
+    ]  # fmt: skip
+
+
+def test_a_revoked_device_never_comes_back(store: Store) -> None:
+    for name in ("dev-a", "dev-b"):
+        store.devices.register(register(name), "approved")
+    store.devices.set_standing(["dev-a"], "revoked", who="ana", reason="stolen")
+
+    for standing in ("pending", "approved", "quarantined"):
+        with pytest.raises(StorageError, match="dev-a was revoked for good"):
+            store.devices.set_standing(["dev-b", "dev-a"], standing, who="ana")
+    repeated = store.devices.set_standing(["dev-a"], "revoked", who="ana")
+    store.devices.register(register(boot="boot-9"), "approved")
+
+    assert repeated == []
+    assert [row["standing"] for row in store.devices.all()] == ["revoked", "approved"]
+
+
+def test_many_devices_are_approved_at_once(store: Store) -> None:
+    names = [f"dev-{i:05}" for i in range(300)]
+    with store.database.writing() as tx:
+        from auricle_cloud.schema import devices
+
+        row = {"public_key": b"k", "boot": "", "online": True, "pack": "", "architecture": "", "samples": 1}
+        seen = {"first_seen": 0.0, "last_seen": 0.0, "standing": "pending"}
+        tx.execute(devices.insert(), [{"device": name, **row, **seen} for name in names])
+
+    changed = store.devices.set_standing(names, "approved", who="ana")
+
+    assert changed == names
+    assert {row["standing"] for row in store.devices.all()} == {"approved"}
+
+
+def test_a_label_is_for_people_and_of_bounded_length(store: Store) -> None:
+    store.devices.register(register(), "approved")
+
+    store.devices.set_label("dev-a", "kitchen, left " + "x" * 500, who="ana")
+
+    assert store.devices.get("dev-a")["label"] == ("kitchen, left " + "x" * 500)[:200]
+    with pytest.raises(StorageError, match='no device "dev-b"; did you mean "dev-a"'):
+        store.devices.set_label("dev-b", "x", who="ana")
+
+
+def test_an_unknown_device_is_named_with_a_hint(store: Store) -> None:
+    with pytest.raises(StorageError, match='There is no device "dev-a"; none registered yet'):
+        store.devices.get("dev-a")
+    store.devices.register(register("kitchen-1"), "approved")
+    with pytest.raises(StorageError, match='did you mean "kitchen-1"'):
+        store.devices.get("kitchen-2")
+
+
+def test_refusals_add_up_by_device_and_reason(store: Store) -> None:
+    store.devices.add_refusals({("dev-b", "rate"): (3, "rate: slow down"), ("dev-a", "schema"): (1, "schema: x")})
+    store.devices.add_refusals({("dev-b", "rate"): (1 << 33, "rate: again " + "y" * 300)})
+    store.devices.add_refusals({})
+
+    rows = [(r["device"], r["code"], r["count"], r["detail"]) for r in store.devices.refusals()]
+    assert rows == [
+        ("dev-a", "schema", 1, "schema: x"), ("dev-b", "rate", 3 + (1 << 33), ("rate: again " + "y" * 300)[:200]),
+    ]  # fmt: skip
+    assert [row["code"] for row in store.devices.refusals("dev-b")] == ["rate"]
+    assert store.devices.refusals("dev-x") == []

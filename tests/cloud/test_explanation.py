@@ -1,0 +1,127 @@
+"""Why a device counted as it did, in sentences that an operator understands."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import msgspec
+import pytest
+
+from auricle_cloud.explanation import explain
+from auricle_cloud.operation_types import DeviceWhy
+
+LAYER: dict[str, Any] = {
+    "layer": "gru", "kept": ["dev-b", "dev-c"], "pruned_low": ["dev-a"], "pruned_high": ["dev-d"],
+    "share": {"dev-a": 0.0, "dev-b": 0.25, "dev-c": 0.75, "dev-d": 0.0},
+    "deviation": {"dev-a": 0.1, "dev-b": 0.2, "dev-c": 0.3, "dev-d": 9.0},
+}  # fmt: skip
+REPORT: dict[str, Any] = {
+    "invited": ["dev-a", "dev-b", "dev-c", "dev-d", "dev-e", "dev-f", "dev-g", "dev-h"],
+    "failed": {"dev-e": "its clock is wrong", "dev-f": "hot"},
+    "declined": ["dev-f"],
+    "refused": {"dev-g": "rejected:norm", "dev-x": "late"},
+    "elsewhere": {},
+    "passed_over": {"dev-p": "is offline"},
+    "updates": [{"device": f"dev-{letter}", "samples": 100, "loss": 1.25, "staleness": 0} for letter in "abcd"],
+    "layers": [LAYER],
+    "rule": "lpa",
+    "rule_options": {},
+    "detection": {
+        "fires": True, "sentence": "6 of 8 losses are above 2.1", "reference": 2.1, "losses": {"dev-d": 3.5},
+        "votes": ["dev-d"], "judged_round": 11, "method": "exact", "bad": ["dev-d"], "repair": "re-aggregated",
+        "shapley": {"dev-d": {"value": -0.031, "error": 0.004}}, "accuracy_before": 0.31, "accuracy_after": 0.93,
+    },
+}  # fmt: skip
+
+
+def one(device: str, report: dict[str, Any] = REPORT, now: dict[str, str] | None = None) -> DeviceWhy:
+    (found,) = explain(report, task="t", number=12, state="published", only=[device], now=now).devices
+    return found
+
+
+@pytest.mark.parametrize(
+    ("device", "fate", "says"),
+    [
+        ("dev-b", "counted", "counted in round 12 with 100 training samples and an inference loss of 1.25"),
+        ("dev-b", "counted", "gru: kept with weight 0.2500 (deviation 0.2, the 3rd farthest of 4)"),
+        ("dev-a", "counted", "gru: pruned as too close to the mean (deviation 0.1, the 4th farthest of 4)"),
+        ("dev-d", "counted", "gru: pruned as too far from the mean (deviation 9, the farthest of 4)"),
+        ("dev-d", "counted", "Its loss of the received model was 3.5, above the reference of 2.1"),
+        ("dev-d", "counted", "Its update to the model of round 11 has the Shapley value -0.031 ± 0.004"),
+        ("dev-d", "counted", "Detection named its update to the model of round 11 harmful"),
+        ("dev-e", "failed", "failed: its clock is wrong."),
+        ("dev-f", "declined", "declined round 12: hot."),
+        ("dev-g", "refused", "refused: rejected:norm."),
+        ("dev-x", "late", "after round 12 had closed"),
+        ("dev-h", "silent", "no update of it arrived before it closed"),
+        ("dev-p", "not_invited", "When the round began it is offline."),
+    ],
+)
+def test_a_device_is_told_its_own_reason(device: str, fate: str, says: str) -> None:
+    found = one(device)
+
+    assert found.fate == fate
+    assert says in " ".join(found.sentences)
+    assert all(sentence.endswith(".") for sentence in found.sentences)
+
+
+def test_whoever_was_not_invited_is_told_what_stands_in_the_way_now() -> None:
+    assert one("dev-q", now={"dev-q": "waits for an operator's approval"}).sentences == [
+        "dev-q was not invited to round 12. Now it waits for an operator's approval."
+    ]
+    assert "Now it is eligible" in one("dev-q", now={"dev-q": ""}).sentences[0]
+
+
+def test_verdicts_are_numbers_too() -> None:
+    found = one("dev-d")
+
+    assert (found.shapley, found.shapley_error, found.harmful) == (-0.031, 0.004, True)
+    part = found.layers[0]
+    assert (part.verdict, part.weight, part.deviation, part.rank, part.of) == ("pruned_far", 0.0, 9.0, 1, 4)
+
+
+def test_the_round_is_summed_up() -> None:
+    said = explain(REPORT, task="t", number=12, state="published").sentences
+
+    assert said[0] == "Round 12 is published: 4 updates counted of 8 invited devices, with 400 training samples."
+    assert "The rule lpa pruned 2 devices somewhere, most often dev-a: in 1 of 1 layer." in said
+    assert "Failed or declined: dev-e, dev-f." in said and "Nothing arrived from: dev-h." in said
+    assert said[-3:] == [
+        "Judged by exact Shapley values over the cached updates.", "Named harmful: dev-d.",
+        "The model was re-aggregated: accuracy 0.3100 -> 0.9300.",
+    ]  # fmt: skip
+
+
+def test_an_update_that_counted_in_a_later_round_is_not_called_missing() -> None:
+    found = one("dev-h", {**REPORT, "elsewhere": {"dev-h": 14}})
+
+    assert (found.fate, found.sentences) == (
+        "elsewhere", ["dev-h was invited to round 12, and its update counted in round 14."],
+    )  # fmt: skip
+
+
+def test_an_update_that_is_not_finite_was_dropped_and_judges_no_layer() -> None:
+    found = one("dev-b", {**REPORT, "dropped": ["dev-b"]})
+
+    assert (found.fate, found.layers) == ("dropped", [])
+
+
+@pytest.mark.parametrize("gone", [*REPORT, None])
+def test_reports_of_older_coordinators_are_explained_as_far_as_they_go(gone: str | None) -> None:
+    report = {key: value for key, value in REPORT.items() if key != gone} if gone else {"invited": []}
+
+    whole = explain(report, task="t", number=12, state="aborted")
+
+    json.loads(msgspec.json.encode(whole))
+    assert whole.sentences[0].startswith("Round 12 is aborted")
+
+
+def test_numbers_that_are_not_finite_are_left_out() -> None:
+    layer = {**LAYER, "deviation": {**LAYER["deviation"], "dev-d": math.inf, "dev-c": math.nan}}
+    report = {**REPORT, "layers": [layer], "updates": [{"device": "dev-d", "samples": 1, "loss": math.nan}]}
+
+    found = one("dev-d", report)
+
+    assert (found.loss, found.layers[0].deviation, found.layers[0].rank, found.layers[0].of) == (None, None, None, 2)

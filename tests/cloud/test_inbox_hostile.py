@@ -1,0 +1,179 @@
+"""Noise, flipped bits and inventions: nothing ever leaves the handler, on SQLite and on PostgreSQL."""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.cloud.desk import (
+    ANA,
+    FLEET,
+    SIZE,
+    TASK,
+    TOPICS,
+    Desk,
+    Silent,
+    body_of,
+    register,
+    signed,
+    update,
+)
+
+from auricle.frames import MAGIC, seal
+from auricle.identity import Identity
+from auricle.messages import Status, Update
+from auricle.tensors import digest, encode
+
+
+def test_storage_and_link_that_fail_are_logged_and_never_raised(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    body, other = body_of(), body_of(2.0)
+    silent = desk.open(Silent())
+    topic = TOPICS.up("dev-a", "upd")
+    (desk.folder / "blobs").write_text("not a folder")
+
+    desk.tell(ANA, "dev-a", "upd", update(body), body)
+    (desk.folder / "blobs").unlink()
+    desk.give(topic, seal(ANA, topic, update(other), other), silent)
+    desk.give(TOPICS.up("dev-x", "upd"), b"noise", silent)
+
+    assert desk.verdicts() == []
+    assert caplog.text.count("not acknowledged") == 3
+    assert [r["body"] for r in desk.store.updates.counted(TASK, 1)] == [digest(other)]
+
+
+def test_every_bit_of_the_header_is_guarded_and_every_cut_noticed(desk: Desk) -> None:
+    body, topic = body_of(), TOPICS.up("dev-a", "upd")
+    frame = seal(ANA, topic, update(body), body)
+    end = len(frame) - len(body)
+
+    for bit in range(end * 8):
+        broken = bytearray(frame)
+        broken[bit // 8] ^= 1 << bit % 8
+        desk.give(topic, bytes(broken))
+    for length in range(1, end):
+        desk.give(topic, frame[:length])
+
+    # A flip that makes the header name another device is a stranger's; all others are dev-a's, refused and counted.
+    assert sum(desk.inbox.refused.values()) == end * 8 + end - 1
+    assert desk.answers == []
+    assert desk.store.updates.counted(TASK, 1) == []
+    desk.give(topic, frame)
+    assert desk.verdicts() == ["accepted"]
+
+
+def test_every_bit_of_a_registration_and_of_a_body_is_guarded(desk: Desk) -> None:
+    key = Identity.create()
+    topic, body, upload = TOPICS.up("dev-n", "reg"), body_of(), TOPICS.up("dev-a", "upd")
+    frame, sent = seal(key, topic, register("dev-n", key)), seal(ANA, upload, update(body), body)
+
+    for bit in range(len(frame) * 8):
+        broken = bytearray(frame)
+        broken[bit // 8] ^= 1 << bit % 8
+        desk.give(topic, bytes(broken))
+    for bit in range((len(sent) - len(body)) * 8, len(sent) * 8):
+        broken = bytearray(sent)
+        broken[bit // 8] ^= 1 << bit % 8
+        desk.give(upload, bytes(broken))
+
+    assert "dev-n" not in desk.inbox.keys
+    assert desk.inbox.refused == {"unregistered": len(frame) * 8, "hash": len(body) * 8}
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    place = None if request.param == "sqlite" else request.getfixturevalue("server").migrated()
+    desk = Desk(tmp_path_factory.mktemp("fuzz"), place=place)
+    yield desk
+    desk.close()
+
+
+FUZZ = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+
+
+@FUZZ
+@given(noise=st.binary(min_size=1, max_size=600), framed=st.booleans())
+def test_random_bytes_are_refused_and_counted(target: Desk, noise: bytes, framed: bool) -> None:
+    before = sum(target.inbox.refused.values())
+    payload = MAGIC + struct.pack("<H", len(noise)) + noise if framed else noise
+
+    target.give(TOPICS.up("dev-a", "upd"), payload)
+
+    assert sum(target.inbox.refused.values()) == before + 1
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats() | st.text(max_size=80)
+    | st.binary(max_size=80),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=8,
+)  # fmt: skip
+
+
+@FUZZ
+@given(
+    changes=st.dictionaries(st.sampled_from([*Update.__struct_fields__, "type", "more"]), VALUES, max_size=5),
+    body=st.binary(max_size=40) | st.just(body_of(2.5)),
+    kind=st.sampled_from(["upd", "reg", "get", "st"]),
+)
+def test_a_registered_devices_inventions_never_leave_the_handler(
+    target: Desk, changes: dict[str, Any], body: bytes, kind: str
+) -> None:
+    topic = TOPICS.up("dev-a", kind)
+    fields = {**msgspec.to_builtins(update(body_of(2.5))), "type": "update", **changes}
+
+    target.give(topic, signed(ANA, topic, fields, body))
+
+    assert {r["body"] for r in target.store.updates.counted(TASK, 1)} <= {digest(body_of(2.5))}
+
+
+def test_deep_and_wide_headers_cost_nothing(desk: Desk) -> None:
+    topic = TOPICS.up("dev-a", "upd")
+    deep = msgspec.Raw(b"\x91" * 3000 + b"\x00")
+    for value in (deep, {str(i): i for i in range(500)}, ["x"] * 2000):
+        desk.give(topic, signed(ANA, topic, {**msgspec.to_builtins(update(body_of())), "type": "update", "x": value}))
+    for raw in (b"\x91" * 20_000, b"\xdf\xff\xff\xff\xff", b"\xc6\xff\xff\xff\xff", b"\x81" * 4000):
+        for message in (raw, msgspec.msgpack.encode([raw[:4000], bytes(64)])):
+            desk.give(topic, MAGIC + struct.pack("<H", min(len(message), 65535)) + message)
+
+    assert desk.store.updates.counted(TASK, 1) == []
+    assert sum(desk.inbox.refused.values()) == 11
+
+
+def test_an_empty_payload_clears_a_retained_message_and_says_nothing(desk: Desk) -> None:
+    desk.give(TOPICS.device_state("dev-a"), b"")
+
+    assert desk.inbox.refused == {}
+    assert desk.answers == []
+
+
+def test_refusals_are_logged_by_device(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "auricle.cloud"):
+        desk.give(TOPICS.up("dev-a", "upd"), b"noise")
+
+    assert "refused a frame of dev-a: frame" in caplog.text
+
+
+def test_a_devices_words_cannot_forge_a_line_of_the_log(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    forged = "x\nSECURITY: dev-b sent two different updates\x1b[2J"
+    status = Status(fleet=FLEET, device="dev-a", boot="b1", task=TASK, round=1, state="failed", reason=forged)
+
+    desk.tell(ANA, "dev-a", "st", status)
+
+    (said,) = [record.getMessage() for record in caplog.records if record.name == "auricle.cloud"]
+    assert said.startswith("dev-a: round 1 failed: ")
+    assert said.isprintable()
+
+
+def test_half_precision_counts_as_it_is(desk: Desk) -> None:
+    body = encode(np.linspace(-1, 1, SIZE, dtype=np.float32), "float16")
+
+    desk.tell(ANA, "dev-a", "upd", update(body, codec="float16"), body)
+
+    assert desk.verdicts() == ["accepted"]

@@ -1,0 +1,275 @@
+"""Rate, norm and other limits, losses, standing; and what is written down about refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from tests.cloud.desk import (
+    ANA,
+    BASE,
+    BOB,
+    FLEET,
+    SIZE,
+    TASK,
+    TOPICS,
+    Desk,
+    body_of,
+    loss,
+    register,
+    signed,
+    update,
+)
+
+from auricle.identity import Identity
+from auricle.messages import DeviceState, Get
+from auricle_cloud.inbox import Limits
+from auricle_cloud.rate_limit import RateLimit
+
+# -- limits, losses and standing
+
+
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_device_may_send_so_many_frames_and_others_are_not_held_up(desk: Desk) -> None:
+    clock = Clock()
+    desk.inbox._rate = RateLimit(2.0, 3.0, clock=clock)
+    get = Get(fleet=FLEET, device="dev-a", boot="b1", round=0)
+
+    for _ in range(5):
+        desk.tell(ANA, "dev-a", "get", get)
+    desk.give(TOPICS.up("dev-a", "upd"), b"noise")
+    desk.tell(BOB, "dev-b", "get", msgspec.structs.replace(get, device="dev-b"))
+    clock.now += 0.5
+    desk.tell(ANA, "dev-a", "get", get)
+    desk.tell(ANA, "dev-a", "get", get)
+
+    assert [device for _, device, _ in desk.answers] == ["dev-a"] * 3 + ["dev-b"] + ["dev-a"]
+    assert desk.inbox.refused == {"rate": 4}
+    assert desk.heard.refusals == [("dev-a", "rate", "rate: more frames than a device may send")] * 4
+
+
+def test_the_limits_are_those_of_the_settings(make: Callable[..., Desk]) -> None:
+    desk = make(limits=Limits(frames=1e-9, burst=4.0, samples=7, loss=2.0, weight=3.0, norm=1e9))
+    body, heavy = body_of(3.0), body_of(3.0000002)
+
+    desk.tell(BOB, "dev-b", "upd", update(body, "dev-b", samples=8), body)
+    desk.tell(BOB, "dev-b", "upd", update(body, "dev-b", loss=2.0000001), body)
+    desk.tell(ANA, "dev-a", "upd", update(heavy), heavy)
+    desk.tell(ANA, "dev-a", "upd", update(body, samples=7, loss=2.0), body)
+    desk.tell(ANA, "dev-a", "loss", loss(samples=8))
+    desk.tell(ANA, "dev-a", "loss", loss())
+
+    # The registration was dev-a's first frame of four, the second loss its fifth.
+    assert desk.inbox.refused == {"samples": 2, "loss": 1, "values": 1, "rate": 1}
+    assert [verdict.split(":")[0] for verdict in desk.verdicts()] == ["rejected", "rejected", "rejected", "accepted"]
+
+
+def test_an_update_may_not_be_further_from_its_base_than_the_limit(make: Callable[..., Desk]) -> None:
+    desk = make(limits=Limits(frames=1e9, burst=1e9, norm=1.0))
+    desk.heard.bases[BASE] = np.full(SIZE, 100.0, np.float32)
+    near, far = body_of(100.5, 99.5, 100.5, 99.5, 100, 100), body_of(100.5, 99.5, 100.5, 99.5, 100.001, 100)
+
+    desk.tell(ANA, "dev-a", "upd", update(far), far)
+    desk.tell(BOB, "dev-b", "upd", update(near, "dev-b"), near)  # 4 * 0.5^2 = 1
+
+    assert [v.split(":")[:2] for v in desk.verdicts()] == [["rejected", "norm"], ["accepted"]]
+    assert desk.inbox.refused == {"norm": 1}
+    assert desk.heard.refusals == [("dev-a", "norm", "norm: further from the round's model than 1")]
+    assert [row["device"] for row in desk.store.updates.counted(TASK, 1)] == ["dev-b"]
+    assert desk.files() == 1
+
+
+def test_a_norm_that_overflows_is_refused(make: Callable[..., Desk]) -> None:
+    desk = make(limits=Limits(frames=1e9, burst=1e9, weight=float("inf"), norm=1e30))
+    desk.heard.bases[BASE] = np.full(SIZE, -3e38, np.float32)
+    body = body_of(3e38)
+
+    with np.errstate(over="ignore"):
+        desk.tell(ANA, "dev-a", "upd", update(body), body)
+
+    assert desk.inbox.refused == {"norm": 1}
+
+
+@pytest.mark.parametrize("value", [0.0, 0.25, 1e6])
+def test_a_loss_is_kept_and_passed_on(desk: Desk, value: float) -> None:
+    desk.tell(ANA, "dev-a", "loss", loss(loss=value, samples=9))
+
+    kept = desk.store.rounds.losses(TASK, 1, BASE)
+    assert {name: (row["loss"], row["samples"]) for name, row in kept.items()} == {"dev-a": (value, 9)}
+    assert desk.answers == [("Loss", "dev-a", "loss")]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf"), -1.0, 1e7])
+def test_a_loss_that_is_none_is_kept_as_unknown_and_passed_on(desk: Desk, value: float) -> None:
+    desk.tell(ANA, "dev-a", "loss", loss(loss=value))
+
+    assert desk.store.rounds.losses(TASK, 1, BASE)["dev-a"]["loss"] is None
+    assert desk.answers == [("Loss", "dev-a", "loss")]
+    assert desk.inbox.refused == {}
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"samples": 0}, "samples"), ({"samples": 10_000_001}, "samples"), ({"round": 2}, "not invited"),
+        ({"task": "other"}, "not invited"),
+    ],
+)  # fmt: skip
+def test_a_loss_of_nobody_or_for_no_round_is_refused(desk: Desk, changes: dict[str, Any], reason: str) -> None:
+    desk.tell(ANA, "dev-a", "loss", loss(**changes))
+
+    assert desk.inbox.refused == {reason: 1}
+    assert desk.answers == []
+    assert desk.store.rounds.losses(TASK, 1, BASE) == {}
+
+
+def test_a_loss_of_a_device_that_was_not_invited_is_refused(make: Callable[..., Desk]) -> None:
+    desk = make()
+    carla = Identity.create()
+    desk.tell(carla, "dev-c", "reg", register("dev-c", carla))
+
+    desk.tell(carla, "dev-c", "loss", loss("dev-c"))
+
+    assert desk.inbox.refused == {"not invited": 1}
+    assert desk.store.rounds.losses(TASK, 1, BASE) == {}
+
+
+def test_a_device_that_waits_for_approval_is_heard_and_does_not_count(make: Callable[..., Desk]) -> None:
+    desk = make(standing="pending")
+    body = body_of()
+    get = Get(fleet=FLEET, device="dev-a", boot="b1", round=0)
+
+    desk.tell(ANA, "dev-a", "get", get)
+    desk.tell(ANA, "dev-a", "upd", update(body), body)
+    refused = dict(desk.inbox.refused)
+    desk.store.devices.set_standing(["dev-a"], "approved", who="ana")
+    desk.tell(ANA, "dev-a", "upd", update(body), body)
+
+    assert [what for _, _, what in desk.answers] == ["get", "rejected:pending", "accepted"]
+    assert refused == {"pending": 1}
+    assert desk.files() == 1
+
+
+def test_a_quarantined_device_is_heard_and_does_not_count(desk: Desk) -> None:
+    body = body_of()
+    desk.store.devices.set_standing(["dev-a"], "quarantined", who="ana", reason="harmful")
+    desk.inbox.reload()
+
+    desk.tell(ANA, "dev-a", "upd", update(body), body)
+    desk.tell(ANA, "dev-a", "get", Get(fleet=FLEET, device="dev-a", boot="b1", round=0))
+
+    assert [what for _, _, what in desk.answers] == ["rejected:quarantined", "get"]
+    assert desk.inbox.refused == {"quarantined": 1}
+    assert desk.files() == 0
+
+
+def test_a_revoked_device_counts_no_more_at_once_and_is_heard_no_more_once_that_is_known(desk: Desk) -> None:
+    body = body_of()
+    desk.store.devices.set_standing(["dev-a"], "revoked", who="ana", reason="stolen")
+
+    desk.tell(ANA, "dev-a", "upd", update(body), body)
+    desk.inbox.reload()
+    desk.tell(ANA, "dev-a", "upd", update(body), body)
+    desk.tell(ANA, "dev-a", "reg", register("dev-a", ANA))
+    desk.give(TOPICS.up("dev-a", "upd"), b"noise")
+    other = Identity.create()
+    desk.tell(other, "dev-a", "reg", register("dev-a", other))
+
+    assert desk.answers == [("Update", "dev-a", "rejected:revoked")]
+    assert desk.inbox.refused == {"revoked": 1, "standing": 4}
+    assert desk.strangers == []
+    assert "dev-a" not in desk.inbox.keys
+    assert desk.store.devices.get("dev-a")["standing"] == "revoked"
+    assert desk.files() == 0
+
+
+# -- what is written down
+
+
+def test_refusals_are_written_down_by_device_and_reason_once(desk: Desk) -> None:
+    body = body_of()
+    for _ in range(3):
+        desk.give(TOPICS.up("dev-a", "upd"), b"noise")
+    desk.tell(BOB, "dev-b", "upd", update(body, "dev-b", round=9), body)
+    desk.give(TOPICS.up("dev-x", "upd"), b"noise")
+
+    desk.inbox.flush()
+    desk.inbox.flush()
+    desk.give(TOPICS.up("dev-a", "upd"), b"noise")
+    desk.inbox.flush()
+
+    assert [(r["device"], r["code"], r["count"]) for r in desk.store.devices.refusals()] == [
+        ("dev-a", "frame", 4), ("dev-b", "round", 1),
+    ]  # fmt: skip
+    # A stranger is counted, and writes nothing into the database: there are as many names as somebody makes up.
+    assert desk.inbox.refused == {"frame": 4, "round": 1, "unregistered": 1}
+    assert desk.heard.refusals[-2:] == [
+        ("dev-x", "unregistered", "not registered here"),
+        ("dev-a", "frame", "frame: not an Auricle frame of an allowed length"),
+    ]
+
+
+def test_a_revoked_devices_refusals_are_written_down_too(desk: Desk) -> None:
+    desk.store.devices.set_standing(["dev-a"], "revoked", who="ana")
+    desk.inbox.reload()
+
+    desk.give(TOPICS.up("dev-a", "upd"), b"noise")
+    desk.inbox.flush()
+
+    assert [(r["device"], r["code"], r["detail"]) for r in desk.store.devices.refusals()] == [
+        ("dev-a", "standing", "standing: the device was revoked")
+    ]
+
+
+def test_two_different_updates_are_noted_for_the_operator(desk: Desk) -> None:
+    first, second = body_of(1.0), body_of(2.0)
+
+    desk.tell(ANA, "dev-a", "upd", update(first), first)
+    desk.tell(ANA, "dev-a", "upd", update(second), second)
+
+    assert [(e["device"], e["task"], e["round"], e["detail"]) for e in desk.store.journal.events(kind="conflict")] == [
+        ("dev-a", TASK, 1, "two different updates for one round")
+    ]
+
+
+def test_texts_and_numbers_that_a_database_cannot_hold_are_no_way_to_stop_it(either: Desk) -> None:
+    body, topic = body_of(), TOPICS.up("dev-a", "upd")
+    state = DeviceState(fleet=FLEET, device="dev-a", boot="b2", online=True, gate="wait", gate_reason="hot\0\x1b[31m")
+    wild = {**msgspec.to_builtins(update(body)), "type": "update"}
+
+    either.tell(ANA, "dev-a", "state", state)
+    for largest in ((1 << 31) - 1, 1 << 31):
+        either.give(topic, signed(ANA, topic, {**wild, "round": largest}, body))
+        lost = {**msgspec.to_builtins(loss()), "type": "loss", "round": largest}
+        either.give(TOPICS.up("dev-a", "loss"), signed(ANA, TOPICS.up("dev-a", "loss"), lost))
+    either.tell(ANA, "dev-a", "upd", update(body), body)
+    either.inbox.flush()
+
+    assert either.store.devices.get("dev-a")["gate_reason"].startswith("hot")
+    assert either.verdicts()[-1] == "accepted"
+    assert sum(either.inbox.refused.values()) == 4  # not one of them was left unanswered
+    assert sum(row["count"] for row in either.store.devices.refusals()) == 4
+
+
+def test_honest_devices_count_on_either_database(either: Desk) -> None:
+    body = body_of()
+
+    either.tell(ANA, "dev-a", "upd", update(body), body)
+    either.tell(ANA, "dev-a", "upd", update(body), body)
+    either.tell(BOB, "dev-b", "upd", update(body, "dev-b"), body)
+    either.tell(BOB, "dev-b", "loss", loss("dev-b"))
+
+    assert [what for _, _, what in either.answers] == ["accepted", "duplicate", "accepted", "loss"]
+    assert either.store.updates.counted_devices(TASK, 1) == {"dev-a", "dev-b"}
+    assert either.files() == 1

@@ -1,0 +1,193 @@
+"""Counting updates a batch at a time: every one gets its own verdict, after the commit."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from tests.cloud.arrivals import TASK, begin, open_round, update
+
+from auricle.errors import StorageError
+from auricle_cloud import ledger as ledger_module
+from auricle_cloud.blobs import Blobs
+from auricle_cloud.ledger import Ledger
+from auricle_cloud.store import Store
+
+WAIT = 20.0
+DEVICES = [f"dev-{i:03}" for i in range(40)]
+
+
+class SlowBlobs(Blobs):
+    """A folder whose first batch is written when the test lets it, and that does something before each."""
+
+    def __init__(self, folder: Path, before: Callable[[int], None] = lambda _: None) -> None:
+        super().__init__(folder)
+        self.batches: list[int] = []
+        self.begun, self.go_on = threading.Event(), threading.Event()
+        self._before = before
+
+    def put_all(self, blobs: Sequence[bytes]) -> list[str]:
+        self.batches.append(len(blobs))
+        self.begun.set()
+        assert self.go_on.wait(WAIT)
+        self._before(len(self.batches))
+        return super().put_all(blobs)
+
+
+def digest(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()
+
+
+def body(device: str) -> bytes:
+    return device.encode().ljust(8)
+
+
+async def first_then_the_rest(ledger: Ledger, blobs: SlowBlobs, rest: Sequence[str]) -> list[object]:
+    """One update whose commit is under way while the rest arrives; what is said about each."""
+    first = asyncio.ensure_future(ledger.count(update(DEVICES[0], body=digest(body(DEVICES[0]))), body(DEVICES[0])))
+    assert await asyncio.to_thread(blobs.begun.wait, WAIT)
+    others = [asyncio.ensure_future(ledger.count(update(d, body=digest(body(d))), body(d))) for d in rest]
+    await asyncio.sleep(0)
+    blobs.go_on.set()
+    done = await asyncio.wait_for(asyncio.gather(first, *others, return_exceptions=True), WAIT)
+    return [verdict if isinstance(verdict, BaseException) else verdict.code for verdict in done]
+
+
+@pytest.fixture
+def full(store: Store) -> Store:
+    begin(store, DEVICES)
+    open_round(store, DEVICES[:30])
+    return store
+
+
+def test_those_that_arrive_during_a_commit_share_the_next_and_each_has_its_own_verdict(
+    full: Store, tmp_path: Path
+) -> None:
+    blobs = SlowBlobs(tmp_path / "blobs")
+    rest = [*DEVICES[1:31], DEVICES[0], DEVICES[1]]
+
+    said = asyncio.run(first_then_the_rest(Ledger(full, blobs), blobs, rest))
+
+    assert said == ["accepted"] * 30 + ["rejected:not invited", "duplicate", "duplicate"]
+    # The first alone; then all that may count in one batch, the repeated one among them.
+    assert blobs.batches == [1, 30]
+    counted = full.updates.counted(TASK, 1)
+    assert [row["device"] for row in counted] == DEVICES[:30]
+    assert [blobs.get(row["body"]) for row in counted] == [body(name) for name in DEVICES[:30]]
+
+
+def test_a_batch_is_bounded(full: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger_module, "LARGEST_BATCH", 8)
+    blobs = SlowBlobs(tmp_path / "blobs")
+
+    said = asyncio.run(first_then_the_rest(Ledger(full, blobs), blobs, DEVICES[1:21]))
+
+    assert (said, blobs.batches) == (["accepted"] * 21, [1, 8, 8, 4])
+
+
+def test_two_different_updates_in_one_batch_are_a_conflict(full: Store, tmp_path: Path) -> None:
+    blobs = Blobs(tmp_path / "blobs")
+    ledger = Ledger(full, blobs)
+
+    async def scene() -> list[str]:
+        bodies = [b"11111111", b"22222222", b"11111111"]
+        sent = [ledger.count(update(DEVICES[0], body=digest(one)), one) for one in bodies]
+        return [verdict.code for verdict in await asyncio.gather(*sent)]
+
+    assert asyncio.run(scene()) == ["accepted", "conflict", "duplicate"]
+    assert [row["body"] for row in full.updates.counted(TASK, 1)] == [digest(b"11111111")]
+
+
+def test_a_commit_that_fails_fails_all_that_wait_for_it_and_later_ones_succeed(full: Store, tmp_path: Path) -> None:
+    def fail(batch: int) -> None:
+        if batch == 2:
+            raise StorageError("The disk is full.")
+
+    blobs = SlowBlobs(tmp_path / "blobs", fail)
+    ledger = Ledger(full, blobs)
+
+    async def scene() -> tuple[list[object], list[object]]:
+        said = await first_then_the_rest(ledger, blobs, DEVICES[1:5])
+        again = [ledger.count(update(d, body=digest(body(d)), attempt=2), body(d)) for d in DEVICES[:5]]
+        return said, [verdict.code for verdict in await asyncio.gather(*again)]
+
+    said, again = asyncio.run(scene())
+
+    assert said[0] == "accepted"
+    assert [str(error) for error in said[1:]] == ["The disk is full."] * 4
+    assert again == ["duplicate", "accepted", "accepted", "accepted", "accepted"]
+
+
+def test_a_database_that_refuses_fails_the_batch_and_counts_nothing_of_it(tmp_path: Path) -> None:
+    store, blobs = Store(tmp_path / "c.db"), Blobs(tmp_path / "blobs")
+    begin(store, DEVICES)
+    open_round(store, DEVICES)
+    ledger = Ledger(store, blobs)
+    with sqlite3.connect(tmp_path / "c.db") as other:
+        other.execute(
+            "CREATE TRIGGER full BEFORE INSERT ON updates WHEN new.device = 'dev-003' "
+            "BEGIN SELECT RAISE(ABORT, 'disk is full'); END"
+        )
+
+    async def scene(names: Sequence[str]) -> list[object]:
+        sent = [ledger.count(update(d, body=digest(body(d))), body(d)) for d in names]
+        return await asyncio.gather(*sent, return_exceptions=True)
+
+    failed = asyncio.run(scene(DEVICES[:6]))
+    counted = store.updates.counted_devices(TASK, 1)
+    with sqlite3.connect(tmp_path / "c.db") as other:
+        other.execute("DROP TRIGGER full")
+    asyncio.run(scene(DEVICES[:6]))
+
+    assert {type(error) for error in failed} == {StorageError}
+    assert counted == set()
+    assert store.updates.counted_devices(TASK, 1) == set(DEVICES[:6])
+    store.close()
+
+
+def test_nothing_counts_whose_body_was_not_kept(full: Store, tmp_path: Path) -> None:
+    """A device gets its standing back after its update was judged and before the batch is counted."""
+    full.devices.set_standing([DEVICES[1]], "quarantined", who="ana")
+
+    def release(batch: int) -> None:
+        if batch == 2:
+            full.devices.set_standing([DEVICES[1]], "approved", who="ana")
+
+    blobs = SlowBlobs(tmp_path / "blobs", release)
+
+    said = asyncio.run(first_then_the_rest(Ledger(full, blobs), blobs, DEVICES[1:3]))
+
+    assert said == ["accepted", "rejected:quarantined", "accepted"]
+    for row in full.updates.counted(TASK, 1):
+        blobs.get(row["body"])
+    assert full.updates.counted_devices(TASK, 1) == {DEVICES[0], DEVICES[2]}
+
+
+def test_what_does_not_count_is_not_kept(full: Store, tmp_path: Path) -> None:
+    blobs = Blobs(tmp_path / "blobs")
+    full.rounds.move(TASK, 1, "collecting", "closing")
+
+    verdict = asyncio.run(Ledger(full, blobs).count(update(DEVICES[0], body=digest(b"x" * 8)), b"x" * 8))
+
+    assert (verdict.code, list(blobs.names())) == ("late", [])
+
+
+def test_who_stops_waiting_does_not_disturb_the_others(full: Store, tmp_path: Path) -> None:
+    blobs = SlowBlobs(tmp_path / "blobs")
+    ledger = Ledger(full, blobs)
+
+    async def scene() -> list[str]:
+        sent = [asyncio.ensure_future(ledger.count(update(d, body=digest(body(d))), body(d))) for d in DEVICES[:3]]
+        assert await asyncio.to_thread(blobs.begun.wait, WAIT)
+        sent[1].cancel()
+        await asyncio.sleep(0)
+        blobs.go_on.set()
+        return [(await asyncio.wait_for(one, WAIT)).code for one in (sent[0], sent[2])]
+
+    assert asyncio.run(scene()) == ["accepted", "accepted"]
+    assert full.updates.counted_devices(TASK, 1) == set(DEVICES[:3])

@@ -1,0 +1,161 @@
+"""Rounds that operators, schedules and standing decide about: a real broker and real agents."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tests.cloud.coordinator_site import DEVICES, FEDAVG, TASK, Site, run
+
+from auricle.identity import Identity
+from auricle.pack import load_pack
+from auricle.tensors import digest, encode
+from auricle_cloud.database import SupersededError
+from auricle_cloud.operations import Operations
+from auricle_edge.runtimes import StepRuntime
+
+
+@pytest.fixture(scope="module")
+def runtime() -> StepRuntime:
+    return StepRuntime(load_pack("digits"))
+
+
+def test_a_new_device_waits_for_approval_and_is_told_so(runtime: StepRuntime, tmp_path: Path) -> None:
+    async def case(site: Site) -> None:
+        coordinator = site.coordinator(1, FEDAVG, devices=1, gather=0.1, approval="manual")
+        site.start_agents(coordinator, DEVICES[:2])
+        running = asyncio.create_task(coordinator.run())
+        store = site.store()
+        while {row["standing"] for row in store.devices.all()} != {"pending"} or len(store.devices.all()) < 2:
+            await coordinator.site.wait_change(0.1)
+        assert store.rounds.newest(TASK) is None
+        store.devices.set_standing(["dev-b"], "approved", who="test")
+        await running
+
+        assert site.done[0].report["invited"] == ["dev-b"]
+        assert site.done[0].report["passed_over"] == {"dev-a": "waits for an operator's approval"}
+        store.close()
+
+    run(case, runtime, tmp_path)
+
+
+def test_more_are_invited_than_needed_and_the_round_closes_when_enough_answered(
+    runtime: StepRuntime, tmp_path: Path
+) -> None:
+    async def case(site: Site) -> None:
+        coordinator = site.coordinator(
+            1, FEDAVG, devices=4, participation=0.75, over_selection=1.4, quorum=0.5, least_wait=50.0
+        )  # fmt: skip
+        site.start_agents(coordinator)
+        async with site.scripted("dev-d", Identity.create()):
+            await coordinator.run()
+
+        (done,) = site.done
+        assert (done.state, done.invited, done.counted) == ("published", 4, 3)
+        assert done.seconds < 30
+
+    run(case, runtime, tmp_path)
+
+
+def test_an_operator_aborts_a_round_and_starts_another(runtime: StepRuntime, tmp_path: Path) -> None:
+    async def case(site: Site) -> None:
+        coordinator = site.coordinator(None, FEDAVG, devices=2, quorum=1.0)
+        site.start_agents(coordinator, DEVICES[:1])
+        store = site.store_when_there()
+        async with site.scripted("dev-d", Identity.create()):
+            running = asyncio.create_task(coordinator.run())
+            while len(store.devices.all()) < 2:
+                await coordinator.site.wait_change(0.1)
+            store.rounds.plan(TASK, 1, who="test")
+            while (store.rounds.newest(TASK) or {"state": ""})["state"] != "collecting":
+                await coordinator.site.wait_change(0.1)
+            store.rounds.wish(TASK, 1, "abort", who="test")
+            await site.rounds(1)
+            store.devices.set_standing(["dev-d"], "quarantined", who="test", reason="silent")
+            store.rounds.plan(TASK, 1, who="test")
+            await site.rounds(2)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+        assert [(d.number, d.state, d.counted) for d in site.done] == [(1, "aborted", 1), (2, "published", 1)]
+        assert store.rounds.report(TASK, 1)["reason"] == "aborted by an operator"
+        assert site.done[1].report["passed_over"] == {"dev-d": "is quarantined: silent"}
+        store.close()
+
+    run(case, runtime, tmp_path)
+
+
+def test_a_schedule_starts_rounds_when_enough_devices_are_idle(runtime: StepRuntime, tmp_path: Path) -> None:
+    async def case(site: Site) -> None:
+        coordinator = site.coordinator(None, FEDAVG, devices=1)
+        coordinator.store.schedules.set("nightly", task=TASK, at="always", idle=2, rounds=1, who="test")
+        running = asyncio.create_task(coordinator.run())
+        site.start_agents(coordinator, DEVICES[:2])
+        await site.rounds(2)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+        store = site.store()
+        assert [d.invited for d in site.done[:2]] == [2, 2]
+        assert store.rounds.get(TASK, 1)["asked_by"] == "schedule nightly"
+        store.close()
+
+    run(case, runtime, tmp_path)
+
+
+def test_the_next_round_begins_with_the_model_that_was_promoted(runtime: StepRuntime, tmp_path: Path) -> None:
+    async def case(site: Site) -> None:
+        coordinator = site.coordinator(None, FEDAVG, devices=1)
+        site.start_agents(coordinator, DEVICES[:1])
+        running = asyncio.create_task(coordinator.run())
+        store = site.store_when_there()
+        store.rounds.plan(TASK, 2, who="test")
+        await site.rounds(2)
+        store.models.promote(TASK, 1, who="test", kind="rolled back")
+        store.rounds.plan(TASK, 1, who="test")
+        await site.rounds(3)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+        assert store.rounds.get(TASK, 3)["base"] == digest(encode(site.done[0].model))
+        assert [m["version"] for m in store.models.all(TASK)] == [3, 2, 1, 0]
+        assert store.models.current(TASK)["parent"] == 1
+        store.close()
+
+    run(case, runtime, tmp_path)
+
+
+def test_a_coordinator_that_was_overtaken_stops_and_writes_nothing(runtime: StepRuntime, tmp_path: Path) -> None:
+    async def case(site: Site) -> None:
+        first = site.coordinator(None, FEDAVG, devices=1)
+        running = asyncio.create_task(first.run())
+        await first.link.wait_connected(10)
+        second = site.coordinator(1, FEDAVG, devices=1)
+
+        with pytest.raises(SupersededError):
+            await running
+        with pytest.raises(SupersededError):
+            first.store.rounds.plan(TASK, 1)
+        site.start_agents(second, DEVICES[:1])
+        await second.run()
+
+        assert [d.state for d in site.done] == ["published"]
+
+    run(case, runtime, tmp_path)
+
+
+def test_what_operators_do_is_in_the_journal(runtime: StepRuntime, tmp_path: Path) -> None:
+    async def case(site: Site) -> None:
+        coordinator = site.coordinator(1, FEDAVG, devices=1)
+        site.start_agents(coordinator, DEVICES[:1])
+        await coordinator.run()
+        store = site.store()
+        operations = Operations(store, coordinator.blobs, TASK, who="ana")
+        operations.quarantine_devices(["dev-a"], "noisy")
+
+        newest = store.journal.events(device="dev-a")[0]
+        assert (newest["kind"], newest["who"], newest["detail"]) == ("quarantined", "ana", "noisy")
+        store.close()
+
+    run(case, runtime, tmp_path)

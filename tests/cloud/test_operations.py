@@ -1,0 +1,198 @@
+"""What operators can do, on both databases: looking, page by page, and wishes with their author."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load
+from tests.cloud.filled_store import TASK, Filled, fill
+
+from auricle.errors import SettingsError, StorageError
+from auricle.tensors import decode
+from auricle_cloud.blobs import Blobs
+from auricle_cloud.operating import ConflictError, NotFoundError
+from auricle_cloud.operations import Operations
+from auricle_cloud.remote import checked
+from auricle_cloud.store import Store
+
+
+@pytest.fixture
+def filled(tmp_path: Path, place: Path | str) -> Iterator[Filled]:
+    filled = fill(tmp_path, place)
+    yield filled
+    filled.store.close()
+
+
+@pytest.fixture
+def do(filled: Filled) -> Operations:
+    return checked(filled.operations())
+
+
+def test_the_overview_counts_what_there_is(do: Operations) -> None:
+    seen = do.overview()
+
+    assert (seen.devices, seen.online, seen.ready, seen.planned, seen.epoch) == (5, 5, 4, 1, 1)
+    assert seen.standings == {"pending": 1, "approved": 4, "quarantined": 0, "revoked": 0}
+    assert seen.under_way is not None and (seen.under_way.round, seen.under_way.state) == (2, "collecting")
+    assert seen.last is not None and seen.last.round == 1
+    assert seen.model is not None and (seen.model.version, seen.model.accuracy) == (1, 0.75)
+    assert [event.detail for event in seen.alarms] == ["losses rose"]
+
+
+def test_a_round_is_tallied_by_samples(do: Operations) -> None:
+    row = do.show_round(1).row
+
+    assert (row.invited, row.failed, row.counted, row.samples) == (4, 1, 2, 40)
+    assert row.loss == pytest.approx((10 * 1.5 + 30 * 0.5) / 40)
+    assert (row.plugin_accuracy, row.personal_accuracy) == (0.5, 0.75)
+
+
+def test_pages_fit_together_and_end(do: Operations) -> None:
+    rounds, before = [], None
+    while True:
+        page = do.list_rounds(limit=2, before=before)
+        rounds += [row.round for row in page.rounds]
+        before = page.next
+        if before is None:
+            break
+    devices, after = [], None
+    while True:
+        part = do.list_devices(limit=2, after=after)
+        devices += [row.device for row in part.devices]
+        after = part.next
+        if after is None:
+            break
+    first = do.show_round(1, limit=3)
+    events = do.list_events(limit=4)
+
+    assert (rounds, devices) == ([3, 2, 1], ["dev-a", "dev-b", "dev-c", "dev-d", "dev-e"])
+    assert [m.device for m in first.cohort] == ["dev-a", "dev-b", "dev-c"] and first.next == "dev-c"
+    assert [m.device for m in do.show_round(1, after=first.next).cohort] == ["dev-d"]
+    assert {e.id for e in events.events}.isdisjoint(e.id for e in do.list_events(before=events.next).events)
+    assert do.why_round(1, limit=2).next == "dev-b"
+    assert [d.device for d in do.why_round(1, after="dev-b").devices] == ["dev-c", "dev-d"]
+
+
+def test_a_device_has_its_history_refusals_and_events(do: Operations) -> None:
+    seen = do.show_device("dev-b")
+
+    assert [(past.round, past.state, past.counted_in) for past in seen.history] == [
+        (2, "invited", None),
+        (1, "counted", 1),
+    ]
+    assert [(r.code, r.count, r.detail) for r in seen.refusals] == [("schema", 3, "bad frame")]
+    assert [event.kind for event in seen.events] == ["registered"]
+    assert [past.round for past in do.show_device("dev-b", before=2).history] == [1]
+    assert [row.device for row in do.list_devices(standing="pending").devices] == ["dev-e"]
+    assert do.list_devices(online=False).devices == []
+
+
+def test_standings_move_as_their_names_say_and_a_revoked_device_stays_so(do: Operations) -> None:
+    assert do.approve_devices(["dev-e"], "known").devices == ["dev-e"]
+    assert do.approve_devices(["dev-e"]).devices == []
+    assert do.quarantine_devices(["dev-a", "dev-b"], "odd").devices == ["dev-a", "dev-b"]
+    with pytest.raises(ConflictError, match="in quarantine: release it"):
+        do.approve_devices(["dev-a"])
+    assert do.release_devices(["dev-a"]).devices == ["dev-a"]
+    assert do.revoke_devices(["dev-b"]).standing == "revoked"
+    with pytest.raises(ConflictError, match="revoked for good"):
+        do.release_devices(["dev-b"])
+    with pytest.raises(NotFoundError, match='did you mean "dev-a"'):
+        do.quarantine_devices(["dev-c", "dev-aa"])
+    assert do.show_device("dev-c").row.standing == "approved"
+    assert do.show_device("dev-b").row.standing == "revoked"
+
+
+def test_rounds_are_planned_aborted_and_taken_back(filled: Filled) -> None:
+    woken: list[str] = []
+    do = Operations(filled.store, filled.blobs, TASK, lambda: woken.append("up"), "alice")
+
+    assert do.start_rounds(2, "async").rounds == [4, 5]
+    assert do.abort_round(2, "power cut").wish == "abort"
+    assert do.resume_round(2).wish is None
+    with pytest.raises(ConflictError, match="already published"):
+        do.abort_round(1)
+    with pytest.raises(NotFoundError):
+        do.abort_round(99)
+    assert woken == ["up"] * 3
+    assert {event.who for event in do.list_events(limit=3).events} == {"alice"}
+
+
+def test_models_are_promoted_rolled_back_and_fetched(filled: Filled, do: Operations) -> None:
+    assert do.rollback_model().version == 0
+    with pytest.raises(ConflictError, match="no earlier one"):
+        do.rollback_model()
+    assert do.promote_model(1, "better").current
+    assert [(row.version, row.current) for row in do.list_models().models] == [(1, True), (0, False)]
+
+    table = filled.pack.plugin_table
+    weights = decode(do.download_model(1, "raw").content, table.size)
+    named = load(do.download_model(1).content)
+
+    assert np.array_equal(weights, table.initial(0) + np.float32(0.5))
+    assert list(named) and all(np.array_equal(named[s.name], table.tensor(weights, s.name)) for s in table.specs)
+    assert do.download_model(1) == do.download_model(1)
+    assert [entry["content"] for entry in filled.store.journal.outgoing()][-1] == {"version": 1}
+
+
+def test_tokens_and_schedules_come_and_go(do: Operations) -> None:
+    made = do.create_token("bob", "operator", 1.5)
+    assert made.token.startswith("auricle_")
+    assert [(row.name, row.role) for row in do.list_tokens().tokens] == [("bob", "operator")]
+    with pytest.raises(ConflictError, match="already a token"):
+        do.create_token("bob", "viewer")
+    assert "revoked" in do.revoke_token("bob").done
+    with pytest.raises(NotFoundError, match="there is none"):
+        do.revoke_token("bob")
+
+    assert do.set_schedule("nightly", "02:30", 3, 2).idle == 3
+    assert do.set_schedule("nightly", "always").at == "always"
+    assert [row.name for row in do.list_schedules().schedules] == ["nightly"]
+    assert do.remove_schedule("nightly").done
+    with pytest.raises(NotFoundError):
+        do.remove_schedule("nightly")
+
+
+@pytest.mark.parametrize(
+    ("operation", "values"),
+    [
+        ("list_rounds", {"limit": 0}), ("list_rounds", {"limit": 1001}), ("show_round", {"number": -1}),
+        ("start_rounds", {"count": 10_001}), ("start_rounds", {"mode": "batch"}), ("label_device", {"device": "dev-a"}),
+        ("label_device", {"device": "dev-a", "label": "a\nb"}), ("approve_devices", {"devices": []}),
+        ("set_schedule", {"name": "a b", "at": "always"}), ("create_token", {"name": "x", "role": "king"}),
+        ("overview", {"colour": "red"}),
+    ],
+)  # fmt: skip
+def test_values_that_are_not_allowed_are_refused_here_as_by_the_api(
+    tmp_path: Path, migrated_file: Path, operation: str, values: dict[str, object]
+) -> None:
+    store = Store(migrated_file)
+    with pytest.raises(SettingsError, match=operation):
+        getattr(checked(Operations(store, Blobs(tmp_path), TASK)), operation)(**values)
+    store.close()
+
+
+def test_an_empty_database_is_told_of_without_a_fault(tmp_path: Path, place: Path | str) -> None:
+    store = Store(place)
+    do = Operations(store, Blobs(tmp_path), TASK)
+
+    seen = do.overview()
+    assert (seen.devices, seen.model, seen.under_way, seen.last, seen.pack) == (0, None, None, None, None)
+    assert do.list_rounds().rounds == [] and do.list_models().models == [] and do.list_devices().devices == []
+    with pytest.raises(NotFoundError, match="no coordinator has begun"):
+        do.rollback_model()
+    store.close()
+
+
+def test_a_failing_database_is_no_conflict(tmp_path: Path) -> None:
+    filled = fill(tmp_path)
+    with filled.store.database.writing() as tx:
+        tx.exec_driver_sql("DROP TABLE schedules")
+
+    with pytest.raises(StorageError) as caught:
+        filled.operations().list_schedules()
+    assert not isinstance(caught.value, (NotFoundError, ConflictError))
+    filled.store.close()

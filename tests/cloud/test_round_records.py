@@ -1,0 +1,341 @@
+"""Rounds: planned, moved along the allowed ways only, and what changes with each move; on SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cloud.arrivals import BASE, TASK, begin, bring_to, end_round, open_round, update
+
+from auricle.errors import StorageError
+from auricle.messages import Loss
+from auricle_cloud.journal import put_out
+from auricle_cloud.round_states import FINISHED, STATES, TRANSITIONS, State, label
+from auricle_cloud.store import Store
+
+WAIT = 20.0
+
+
+def states(store: Store) -> dict[int, str]:
+    return {row["round"]: row["state"] for row in store.rounds.listed(TASK)}
+
+
+# -- planning
+
+
+def test_planned_rounds_follow_each_other(store: Store) -> None:
+    first = store.rounds.plan(TASK, 2, who="ana")
+    second = store.rounds.plan(TASK, 1, mode="async")
+    other = store.rounds.plan("other", 1)
+    store.rounds.plan_up_to(TASK, 2)
+    store.rounds.plan_up_to(TASK, 5)
+
+    assert (first, second, other) == ([1, 2], [3], [1])
+    assert states(store) == dict.fromkeys([5, 4, 3, 2, 1], "planned")
+    rows = [store.rounds.get(TASK, number) for number in (1, 3)]
+    assert [(r["mode"], r["asked_by"], r["base"], r["report"]) for r in rows] == [
+        ("sync", "ana", None, None), ("async", "", None, None),
+    ]  # fmt: skip
+    assert [(e["kind"], e["round"], e["who"], e["detail"]) for e in store.journal.events(kind="planned")] == [
+        ("planned", 4, "", "2 rounds"), ("planned", 1, "", "1 rounds"), ("planned", 3, "", "1 rounds"),
+        ("planned", 1, "ana", "2 rounds"),
+    ]  # fmt: skip
+
+
+def test_the_newest_round_has_begun_and_the_due_one_is_not_finished(store: Store) -> None:
+    begin(store)
+    before = (store.rounds.newest(TASK), store.rounds.due(TASK))
+    store.rounds.plan(TASK, 3)
+    planned = (store.rounds.newest(TASK), store.rounds.due(TASK))
+    open_round(store, ["dev-a"], 1)
+    end_round(store, 1, "1" * 64)
+    store.rounds.move(TASK, 2, "planned", "aborted")
+
+    newest, due = store.rounds.newest(TASK), store.rounds.due(TASK)
+    assert before == (None, None)
+    assert planned[0] is None
+    assert planned[1] is not None and planned[1]["round"] == 1
+    assert newest is not None and (newest["round"], newest["state"]) == (2, "aborted")
+    assert due is not None and (due["round"], due["state"]) == (3, "planned")
+    assert store.rounds.due("other") is None
+
+
+def test_rounds_are_listed_a_page_at_a_time_without_what_is_large(store: Store) -> None:
+    store.rounds.plan(TASK, 7)
+
+    first = store.rounds.listed(TASK, limit=3)
+    second = store.rounds.listed(TASK, limit=10, before=first[-1]["round"])
+
+    assert [row["round"] for row in first + second] == [7, 6, 5, 4, 3, 2, 1]
+    assert not {"report", "plan"} & set(first[0])
+    assert store.rounds.listed("other") == []
+
+
+def test_what_is_not_there_is_said(store: Store) -> None:
+    store.rounds.plan(TASK, 1)
+
+    attempts: list[tuple[Callable[[], object], str]] = [
+        (lambda: store.rounds.get(TASK, 2), "There is no round 2 of t"),
+        (lambda: store.rounds.report(TASK, 1), "Round 1 of t has no report"),
+        (lambda: store.rounds.report(TASK, 2), "There is no round 2 of t"),
+        (lambda: store.rounds.wish(TASK, 2, "abort", who="ana"), "There is no round 2 of t"),
+    ]
+    for attempt, says in attempts:
+        with pytest.raises(StorageError, match=says):
+            attempt()
+
+
+# -- moving
+
+
+def test_every_way_there_is_can_be_gone_and_is_announced_before_and_after(place: Path | str) -> None:
+    other = Store(place)
+    seen: list[tuple[str, dict[int, str]]] = []
+    store = Store(place, probe=lambda what: seen.append((what, states(other))))
+    store.rounds.plan(TASK, len(TRANSITIONS))
+
+    for number, (old, new) in enumerate(TRANSITIONS, 1):
+        bring_to(store, number, old)
+        seen.clear()
+        outgoing = [{"kind": "model", "subject": TASK, "n": number}]
+        store.rounds.move(TASK, number, old, new, report={"reason": old}, outgoing=outgoing)
+
+        row = store.rounds.get(TASK, number)
+        assert (row["state"], row["report"]) == (new, {"reason": old})
+        assert (row["closed"] is not None) == (new in ("closing", "aborted"))
+        assert store.journal.outgoing()[-1]["content"] == {"n": number}
+        # Before the transaction others see the old state, after it the new one.
+        assert [(what, saw[number]) for what, saw in seen] == [
+            (f"before {label(old, new)}", old), (f"after {label(old, new)}", new),
+        ]  # fmt: skip
+
+    assert len(store.journal.outgoing()) == len(TRANSITIONS)
+    store.close()
+    other.close()
+
+
+def test_every_other_way_is_refused_before_anything_is_touched(place: Path | str) -> None:
+    seen: list[str] = []
+    store = Store(place, probe=seen.append)
+    store.rounds.plan(TASK, 1)
+    closed_ways = [pair for pair in itertools.product(STATES, STATES) if pair not in TRANSITIONS]
+
+    for old, new in closed_ways:
+        with pytest.raises(StorageError, match=f"cannot go from {old} to {new}"):
+            store.rounds.move(TASK, 1, old, new, report={"never": True})
+
+    assert len(closed_ways) == len(STATES) ** 2 - len(TRANSITIONS) == 67
+    row = store.rounds.get(TASK, 1)
+    assert (row["state"], row["report"], seen) == ("planned", None, [])
+    store.close()
+
+
+def test_every_state_but_the_finished_ones_leads_on_and_every_one_is_reached() -> None:
+    assert {old for old, _ in TRANSITIONS} == set(STATES) - set(FINISHED)
+    assert {new for _, new in TRANSITIONS} == set(STATES) - {"planned"}
+    assert len(set(TRANSITIONS)) == len(TRANSITIONS) == 14
+
+
+def test_moving_from_another_state_than_it_has_refuses_and_changes_nothing(place: Path | str) -> None:
+    seen: list[str] = []
+    store = Store(place, probe=seen.append)
+    begin(store)
+    store.rounds.plan(TASK, 1)
+
+    for old, new in TRANSITIONS:
+        if old == "planned":
+            continue
+        with (
+            pytest.raises(StorageError, match=f"Round 1 of t is not {old} any more"),
+            store.rounds.moving(TASK, 1, old, new, report={"never": True}) as tx,
+        ):
+            put_out(tx, "model", TASK)
+    with pytest.raises(StorageError, match="Round 9 of t is not planned"):
+        store.rounds.move(TASK, 9, "planned", "inviting")
+
+    row = store.rounds.get(TASK, 1)
+    assert (row["state"], row["closed"], row["report"], store.journal.outgoing()) == ("planned", None, None, [])
+    assert all(what.startswith("before") for what in seen)
+    store.close()
+
+
+def test_a_move_whose_company_fails_did_not_happen(place: Path | str) -> None:
+    seen: list[str] = []
+    store = Store(place, probe=seen.append)
+    begin(store)
+    store.rounds.plan(TASK, 1)
+
+    with pytest.raises(ZeroDivisionError), store.rounds.moving(TASK, 1, "planned", "inviting", base=BASE) as tx:
+        store.rounds.invite(tx, TASK, 1, ["dev-a"])
+        put_out(tx, "model", TASK)
+        raise ZeroDivisionError
+
+    row = store.rounds.get(TASK, 1)
+    assert (row["state"], row["base"], store.rounds.invited(TASK, 1)) == ("planned", None, {})
+    assert (store.devices.get("dev-a")["selected"], store.journal.outgoing()) == (0, [])
+    assert seen == ["before planned -> inviting"]
+    store.rounds.move(TASK, 1, "planned", "inviting")
+    store.close()
+
+
+def test_a_model_its_report_and_its_rounds_state_change_together_or_not_at_all(store: Store) -> None:
+    begin(store)
+    open_round(store, ["dev-a"])
+    store.rounds.move(TASK, 1, "collecting", "closing")
+
+    with (
+        pytest.raises(StorageError),
+        store.rounds.moving(TASK, 1, "closing", "aggregated", report={"made": True}) as tx,
+    ):
+        store.models.add(tx, TASK, "1" * 64, optimizer=None, origin="round", number=1)
+        store.models.add(tx, TASK, None, optimizer=None, origin="round", number=1)  # type: ignore[arg-type]
+
+    assert store.models.current(TASK)["version"] == 0
+    assert (store.rounds.get(TASK, 1)["state"], store.journal.outgoing()) == ("closing", [])
+    with pytest.raises(StorageError, match="no report"):
+        store.rounds.report(TASK, 1)
+
+
+def test_of_two_that_move_a_round_at_once_one_does(place: Path | str) -> None:
+    store = Store(place)
+    store.rounds.plan(TASK, 8)
+    together = threading.Barrier(2)
+
+    def move(number: int, new: State) -> str:
+        together.wait(WAIT)
+        try:
+            store.rounds.move(TASK, number, "planned", new)
+        except StorageError:
+            return "refused"
+        return new
+
+    with ThreadPoolExecutor(2) as pool:
+        for number in range(1, 9):
+            said = sorted(pool.map(move, [number] * 2, ["inviting", "aborted"]))
+            assert said in (["inviting", "refused"], ["aborted", "refused"])
+            assert states(store)[number] in said
+
+    store.close()
+
+
+def test_numbers_that_are_none_do_not_keep_a_report_from_being_written(store: Store) -> None:
+    store.rounds.plan(TASK, 1)
+
+    store.rounds.move(TASK, 1, "planned", "aborted", report={"loss": float("nan"), "deviation": [float("inf"), 1.5]})
+
+    report = store.rounds.report(TASK, 1)
+    assert report == {"loss": None, "deviation": [None, 1.5]}
+
+
+# -- wishes
+
+
+def test_what_an_operator_asks_is_kept_until_the_round_is_finished(store: Store) -> None:
+    store.rounds.plan(TASK, 1)
+
+    row = store.rounds.wish(TASK, 1, "abort", who="ana", reason="wrong pack")
+    asked = store.rounds.get(TASK, 1)["wish"]
+    store.rounds.wish(TASK, 1, None, who="bob")
+    taken_back = store.rounds.get(TASK, 1)["wish"]
+    store.rounds.move(TASK, 1, "planned", "aborted")
+
+    assert (row["state"], asked, taken_back) == ("planned", "abort", None)
+    with pytest.raises(StorageError, match="Round 1 of t is already aborted"):
+        store.rounds.wish(TASK, 1, "abort", who="ana")
+    events = [(e["kind"], e["who"], e["round"], e["detail"]) for e in store.journal.events()][:2]
+    assert events == [("resumed", "bob", 1, ""), ("abort", "ana", 1, "wrong pack")]
+
+
+# -- cohorts and losses
+
+
+def test_a_cohort_is_entered_once_and_counts_as_a_selection(store: Store) -> None:
+    begin(store, ["dev-a", "dev-b", "dev-c"])
+    open_round(store, ["dev-b", "dev-a"])
+
+    late = [store.rounds.invite_late(TASK, 1, name) for name in ("dev-c", "dev-c", "dev-a")]
+
+    assert late == [True, False, False]
+    assert list(store.rounds.invited(TASK, 1)) == ["dev-a", "dev-b", "dev-c"]
+    assert [row["selected"] for row in store.devices.all()] == [1, 1, 1]
+    assert store.rounds.invited(TASK, 2) == {}
+
+
+def test_a_large_cohort_is_entered_whole(store: Store) -> None:
+    names = [f"dev-{i:05}" for i in range(1203)]
+    begin(store, names[:3])
+
+    open_round(store, names)
+
+    assert list(store.rounds.invited(TASK, 1)) == names
+    assert [row["selected"] for row in store.devices.all()] == [1, 1, 1]
+
+
+def test_who_gave_up_is_kept_with_the_reason(store: Store) -> None:
+    begin(store)
+    open_round(store, ["dev-a", "dev-b"])
+
+    store.rounds.gave_up(TASK, 1, "dev-a", "failed", "no clips")
+    store.rounds.gave_up(TASK, 1, "dev-b", "declined", "x\0" * 150)
+    store.rounds.gave_up(TASK, 1, "dev-z", "failed", "nobody asked")
+
+    invited = store.rounds.invited(TASK, 1)
+    assert [(name, row["state"], row["reason"]) for name, row in invited.items()] == [
+        ("dev-a", "failed", "no clips"), ("dev-b", "declined", "x" * 100),
+    ]  # fmt: skip
+    # An update that comes all the same counts: presence and excuses are hints.
+    assert [verdict.code for verdict in store.updates.count([update()])] == ["accepted"]
+
+
+def test_losses_are_kept_by_model_from_invited_devices_only(store: Store) -> None:
+    begin(store)
+    open_round(store, ["dev-a", "dev-b"])
+
+    def add(device: str, loss: float | None, samples: int = 1, **changes: Any) -> bool:
+        fields = {"fleet": "f", "boot": "b", "task": TASK, "round": 1, "epoch": 1, "base": BASE, **changes}
+        message = Loss(device=device, loss=0.0, samples=samples, **fields)
+        with store.database.writing() as tx:
+            return store.rounds.enter_loss(tx, message, loss)
+
+    said = [
+        add("dev-b", 0.5, 10), add("dev-a", None, 1 << 40), add("dev-z", 0.1), add("dev-a", 0.1, round=2),
+        add("dev-a", 0.1, task="other"),
+    ]  # fmt: skip
+    first = store.rounds.losses(TASK, 1, BASE)
+    add("dev-b", 0.25, 11, base="9" * 64)
+
+    assert said == [True, True, False, False, False]
+    assert {name: (row["loss"], row["samples"]) for name, row in first.items()} == {
+        "dev-a": (None, 1 << 40), "dev-b": (0.5, 10),
+    }  # fmt: skip
+    assert list(store.rounds.losses(TASK, 1, BASE)) == ["dev-a"]
+    assert store.rounds.losses(TASK, 1, "9" * 64)["dev-b"]["loss"] == 0.25
+
+
+# -- over restarts
+
+
+def test_a_round_and_its_report_survive_a_restart(place: Path | str) -> None:
+    first = Store(place)
+    begin(first)
+    open_round(first, ["dev-b", "dev-a"])
+    first.rounds.move(TASK, 1, "collecting", "aborted", report={"reason": "no quorum"})
+    open_round(first, ["dev-a"], 2, plan=b"plan2")
+    first.close()
+
+    second = Store(place, must_exist=isinstance(place, Path))
+    last = second.rounds.newest(TASK)
+
+    assert last is not None
+    assert (last["round"], last["state"], last["base"], last["plan"]) == (2, "collecting", BASE, b"plan2")
+    assert list(second.rounds.invited(TASK, 2)) == ["dev-a"]
+    assert second.rounds.report(TASK, 1) == {"reason": "no quorum"}
+    assert second.rounds.newest("other") is None
+    with pytest.raises(StorageError, match="Round 2 of t has no report"):
+        second.rounds.report(TASK, 2)
+    second.close()

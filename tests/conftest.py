@@ -1,0 +1,28 @@
+"""What tests of several parts need: a real PostgreSQL, where it is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cloud.postgres import Server, programs
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """A running PostgreSQL; skips where there is none."""
+    place = programs()
+    if place is None:
+        pytest.skip("PostgreSQL (initdb, postgres) is not installed")
+    running = Server(place)
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def postgres_url(server: Server) -> Iterator[str]:
+    """A fresh, empty database."""
+    url = server.empty()
+    yield url
+    server.drop(url)

@@ -1,0 +1,123 @@
+"""The offline check that ends every system test (PROTOCOL section 7), from the logs of all sides and the database."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from auricle.pack import Pack
+from auricle.tensors import decode, digest, encode
+from auricle_cloud.aggregation import cohort_of, next_model
+from auricle_cloud.blobs import BlobStore
+from auricle_cloud.presets import Preset
+from auricle_cloud.rules import get_rule
+from auricle_cloud.server_optimizer import OptimizerState
+from auricle_cloud.store import Store
+from auricle_fleet.broker_rights import Roles, covers
+
+
+@dataclass
+class DeviceLog(logging.Handler):
+    """What agents say that they intended and saw acknowledged, and what canaries were delivered."""
+
+    intended: set[tuple[str, int, str]] = field(default_factory=set)
+    """(device, round, body)."""
+    acknowledged: list[tuple[str, int, str, int, str]] = field(default_factory=list)
+    """(device, round, body, epoch, verdict) in order."""
+    strange: list[str] = field(default_factory=list)
+    """Sentences of agents about messages that the coordinator has not signed."""
+    delivered: dict[str, list[str]] = field(default_factory=dict)
+    """Topics of what each canary was delivered."""
+
+    def __post_init__(self) -> None:
+        """A handler of its own."""
+        logging.Handler.__init__(self)
+
+    def __hash__(self) -> int:
+        """One object, one handler."""
+        return id(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take in what an agent of this process logged."""
+        self.take(record.msg, record.args if isinstance(record.args, tuple) else ())
+
+    def read(self, path: Path) -> None:
+        """Take in what agents of other processes wrote down, see `killed_agent`."""
+        for line in path.read_text().splitlines():
+            message, *said = json.loads(line)
+            self.take(message, said)
+
+    def take(self, message: str, said: Sequence[object]) -> None:
+        """Take in a message and its arguments."""
+        if "intends body" in message:
+            self.intended.add((str(said[0]), int(str(said[1])), str(said[2])))
+        elif "attempt" in message and "epoch" in message:
+            device, number, _, body, epoch, verdict = said
+            self.acknowledged.append((str(device), int(str(number)), str(body), int(str(epoch)), str(verdict)))
+        elif "ignored a message on" in message or "ignored the coordinator" in message:
+            self.strange.append(message % tuple(said))
+
+
+def check(store: Store, task: str, log: DeviceLog) -> list[dict[str, Any]]:
+    """Compare what devices saw with what was counted; the counted rows.
+
+    (a) each acknowledged key was counted exactly once, with the same hash; (b) each counted key was intended by that
+    device; (d) no device obeyed a lower epoch; (e) nothing was delivered outside the rights.
+    """
+    _check_rights(store, log)
+    finished = store.rounds.newest(task)
+    assert finished is not None
+    rows = [row for number in range(1, finished["round"] + 1) for row in store.updates.counted(task, number)]
+    keys = [(row["device"], row["round"]) for row in rows]
+    assert len(keys) == len(set(keys)), "a key was counted twice"
+    counted = {(row["device"], row["round"]): row["body"] for row in rows}
+    for device, number, body, _, verdict in log.acknowledged:
+        if verdict in ("accepted", "duplicate", "stale"):
+            assert counted.get((device, number)) == body, f"{device}, round {number}: {verdict}, not counted"
+    for (device, number), body in counted.items():
+        assert (device, number, body) in log.intended, f"{device} never meant {body[:8]} for round {number}"
+    for device in {entry[0] for entry in log.acknowledged}:
+        epochs = [epoch for name, _, _, epoch, _ in log.acknowledged if name == device]
+        assert epochs == sorted(epochs), f"{device} obeyed a lower epoch"
+    return rows
+
+
+def _check_rights(store: Store, log: DeviceLog) -> None:
+    for user, topics in log.delivered.items():
+        assert topics, f"{user} was delivered nothing at all: it did not test anything"
+        readable = Roles(topics[0].split("/")[2]).of(user).read
+        outside = {topic for topic in topics if not any(covers(wanted, topic) for wanted in readable)}
+        assert not outside, f"{user} was delivered {sorted(outside)}"
+    forged = [row for row in store.devices.refusals() if row["code"] == "frame"]
+    assert not forged, f"the coordinator was delivered what no device wrote: {forged}"
+    assert not log.strange, log.strange
+
+
+def check_models(store: Store, blobs: BlobStore, pack: Pack, task: str, preset: Preset, horizon: int) -> str:
+    """(c) Every model's bytes equal a recomputation from its round's counted set; the current model's hash.
+
+    The bodies of all updates must still be there.
+    """
+    rule = get_rule(preset.rule, **preset.rule_options)
+    size = pack.plugin_table.size
+    for model in store.models.all(task, 10_000):
+        if model["origin"] != "round":
+            continue
+        row = store.rounds.get(task, model["round"])
+        before = store.models.get(task, row["base_version"])
+        saved = before["optimizer"]
+        state = None if saved is None else OptimizerState.from_bytes(blobs.get(saved), size)
+        counted = store.updates.counted(task, model["round"])
+        cohort = cohort_of(pack.plugin_table, decode(blobs.get(row["base"]), size), counted, blobs)
+        made = next_model(cohort, rule, preset.server_for(model["round"], horizon), state)
+        assert digest(encode(made.weights)) == model["blob"], f"round {model['round']} made other bytes"
+    return str(store.models.current(task)["blob"])
+
+
+def open_store(place: str | Path) -> Store:
+    """The coordinator's database as it was left."""
+    return Store(place)

@@ -1,0 +1,154 @@
+"""Agents that kill themselves: `python -m tests.system.killed_agent SETTINGS` with the settings as JSON.
+
+`kill` names a point in a round after number `after`: `training` (between two batches), `kept` (the outbox is written),
+`sent` (the broker has the update), `acknowledged` (the answer came, and nothing was done with it). What the agents
+intend and what they are told goes to `said`, a line each, which a kill does not take back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from auricle.messages import Ack, Plan, Update
+from auricle.messages import Message as Header
+from auricle.mqtt import BrokerAddress
+from auricle.pack import load_pack
+from auricle.tensors import Flat
+from auricle.until_signal import until_signal
+from auricle_edge.agent import Agent, AgentSettings
+from auricle_edge.outbox import Pending
+from auricle_edge.runtimes import StepRuntime
+from auricle_edge.train import LocalState, RoundResult, Trainer
+from tests.system.toy_trainer import ASK, RESEND, toy_trainer
+
+INTENDS = "%s: round %d intends body %s"
+
+
+class Told(msgspec.Struct, frozen=True):
+    """What the process is told."""
+
+    folder: str
+    """Each agent's folder lies in it."""
+    fleet: str
+    key: str
+    """The coordinator's public key in hexadecimal digits."""
+    brokers: dict[str, str]
+    """URL by device."""
+    seeds: dict[str, int]
+    said: str
+    kill: str = ""
+    after: int = 0
+
+
+class Said(logging.Handler):
+    """Writes every message and its arguments to a file at once."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record down."""
+        said = record.args if isinstance(record.args, tuple) else ()
+        os.write(self._file, (json.dumps([record.msg, *said], default=str) + "\n").encode())
+
+
+class Points:
+    """Where the process ends."""
+
+    def __init__(self, told: Told) -> None:
+        self._told = told
+
+    def __call__(self, name: str, number: int) -> None:
+        """The process is at a point of a round."""
+        if name == self._told.kill and number > self._told.after:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+class KilledTrainer(Trainer):
+    """A trainer with a point between two batches."""
+
+    point: Points
+
+    def run(
+        self, plan: Plan, round_number: int, plugin: Flat, state: LocalState,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> RoundResult:  # fmt: skip
+        """Train, and end at the point."""
+
+        def ask() -> bool:
+            self.point("training", round_number)
+            return stopped()
+
+        return super().run(plan, round_number, plugin, state, ask)
+
+
+class KilledAgent(Agent):
+    """An agent with points."""
+
+    point: Points
+
+    def _keep(self, pending: Pending, local: LocalState) -> None:
+        # Before it is kept: whoever is killed in between has intended it, and sends it when it comes back.
+        log.info(INTENDS, self.settings.device, pending.update.round, pending.update.body)
+        super()._keep(pending, local)
+        self.point("kept", pending.update.round)
+
+    async def _send(self, topic: str, message: Header, body: bytes = b"") -> None:
+        await super()._send(topic, message, body)
+        if isinstance(message, Update):
+            self.point("sent", message.round)
+
+    async def _acknowledged(self, ack: Ack) -> None:
+        self.point("acknowledged", ack.round)
+        await super()._acknowledged(ack)
+
+
+log = logging.getLogger("auricle.edge")
+
+
+async def live(told: Told) -> None:
+    """Be all agents until stopped."""
+    runtime, points = StepRuntime(load_pack("digits")), Points(told)
+    with ThreadPoolExecutor(1) as worker:
+        agents = []
+        for name, url in told.brokers.items():
+            trainer = toy_trainer(runtime, told.seeds[name], KilledTrainer)
+            trainer.point = points
+            settings = AgentSettings(
+                name, told.fleet, BrokerAddress.parse(url), Path(told.folder) / name, bytes.fromhex(told.key), ASK,
+                RESEND,
+            )  # fmt: skip
+            agent = KilledAgent(settings, trainer, worker)
+            agent.point = points
+            agents.append(agent)
+        print(json.dumps({"agents": [agent.settings.device for agent in agents]}), flush=True)
+        await asyncio.gather(*(agent.run() for agent in agents))
+
+
+def main() -> None:
+    """Run until killed or asked to stop."""
+    told = msgspec.json.decode(sys.argv[1], type=Told)
+    log.addHandler(Said(told.said))
+    log.setLevel(logging.INFO)
+    asyncio.run(until_signal(live(told)))
+
+
+def as_argument(**told: Any) -> str:
+    """The settings as an argument."""
+    return msgspec.json.encode(Told(**told)).decode()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,205 @@
+"""A coordinator that kills itself: `python -m tests.system.killed_coordinator SETTINGS` with the settings as JSON.
+
+`kill` is the label of a point, e.g. `before closing -> aggregated` or `before ack`; the process gets SIGKILL there.
+`wish` is a point after which an operator asks to abort the round, `start` before it is begun. It prints a line of JSON
+with its key, one for every round, with `tell` one for every point, and at the end one with the largest sizes it had.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import logging
+import os
+import resource
+import signal
+import socket
+import sqlite3
+import sys
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from auricle.errors import AuricleError
+from auricle.messages import Invite, Measure, Plan, Update
+from auricle.mqtt import BrokerAddress, Message
+from auricle.pack import load_pack
+from auricle.until_signal import until_signal
+from auricle_cloud import coordinator as coordinator_module
+from auricle_cloud.coordinator import Coordinator
+from auricle_cloud.presets import Preset
+from auricle_cloud.run_settings import Buffer, Detection, RoundDone, RunSettings
+from auricle_cloud.server_optimizer import OptimizerSettings
+from auricle_cloud.store import FILE
+from auricle_cloud.update_records import Verdict
+from tests.system.full_disk import SmallDisk
+
+FLEET, TASK = "f", "keywords"
+
+
+class Told(msgspec.Struct, frozen=True):
+    """What the process is told."""
+
+    broker: str
+    folder: str
+    rounds: int
+    kill: str = ""
+    wish: str = ""
+    database: str | None = None
+    detect: bool = False
+    server_rate: float = 0.5
+    devices: int = 3
+    deadline: float = 60.0
+    quorum: float = 1.0
+    buffer: int = 0
+    """Above 0: asynchronous rounds of so many updates."""
+    slow: float = 0.0
+    """Seconds more that every update takes to be counted."""
+    at_once: int = 0
+    """Above 0: messages in hand at a time."""
+    keepalive: int = 0
+    """Above 0: seconds of the link's keepalive."""
+    sockets: int = 0
+    """Open sockets beside those that are needed."""
+    tell: bool = False
+    pause: str = ""
+    """The point at which, the first time, the process gets SIGSTOP."""
+    fill: str = ""
+    """The point at which, the first time, the disk that holds the folder's parent is filled."""
+
+
+def preset(server_rate: float) -> Preset:
+    """Mutual learning with LPA and server momentum: state of every kind."""
+    return Preset(
+        Plan(rate=0.1, local_rate=0.1), "lpa", {"prune_low": 0.0, "prune_high": 0.34},
+        OptimizerSettings(kind="momentum", lr=server_rate, beta1=0.5),
+    )  # fmt: skip
+
+
+async def _show(done: RoundDone) -> None:
+    _print(round=done.number, state=done.state, invited=done.invited, counted=done.counted)
+
+
+def _print(**said: Any) -> None:
+    print(json.dumps(said), flush=True)
+
+
+class Killed(Coordinator):
+    """A coordinator with points at which it ends."""
+
+    def __init__(self, told: Told) -> None:
+        self.orders, self._passed = told, False
+        self.peaks = {"waiting": 0.0, "in_hand": 0.0, "connections": 0.0, "grown_mb": 0.0}
+        self.first_mb = 0.0
+        settings = RunSettings(
+            FLEET, BrokerAddress.parse(told.broker), Path(told.folder), told.rounds, preset=preset(told.server_rate),
+            devices=told.devices, gather=60.0, quorum=told.quorum, deadline=told.deadline, least_wait=0.2,
+            patience=0.0, database=told.database, detection=Detection(wait=10.0) if told.detect else None,
+            mode="async" if told.buffer else "sync", buffer=Buffer(told.buffer or 1), keep_models=100_000,
+        )  # fmt: skip
+        super().__init__(settings, load_pack("digits"), _show, probe=self._point)
+        self.blobs.remove = lambda _sha256: None  # type: ignore[method-assign]  # the checker needs every body
+        ask = self.site.messenger.ask
+
+        async def asking(message: Invite | Measure, devices: Iterable[str]) -> None:
+            self._point("invite")
+            await ask(message, devices)
+
+        self.site.messenger.ask = asking  # type: ignore[method-assign]
+        if told.slow:
+            self._slow_down(told.slow)
+        if told.keepalive:
+            self.link.settings = dataclasses.replace(self.link.settings, keepalive=told.keepalive)
+        self._open = [socket.socket() for _ in range(told.sockets)]
+
+    def _slow_down(self, seconds: float) -> None:
+        commit = self.inbox._ledger._commit
+
+        def slowly(arrived: Sequence[tuple[Update, bytes]]) -> list[Verdict]:
+            time.sleep(seconds * len(arrived))
+            return commit(arrived)
+
+        self.inbox._ledger._commit = slowly  # type: ignore[method-assign]
+
+    def _point(self, name: str) -> None:
+        if self.orders.tell:
+            _print(point=name)
+        if name == self.orders.wish:
+            row = self.store.rounds.due(TASK)
+            assert row is not None
+            self.store.rounds.wish(TASK, row["round"], "abort", who="test")
+        if name == self.orders.pause and not self._passed:
+            self._passed = True
+            self._pause()
+        if name == self.orders.fill and not self._passed:
+            self._passed = True
+            SmallDisk(Path(self.orders.folder).parent).fill()
+        if name == self.orders.kill:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def _pause(self) -> None:
+        """Stop while no thread writes: with SQLite nobody could take over from a process that holds its lock."""
+        with closing(sqlite3.connect(self.settings.folder / FILE, timeout=10)) as database:
+            database.execute("BEGIN IMMEDIATE")
+            database.rollback()
+        # To this thread: sent to the process, it would let the thread run on for a while, into a transaction.
+        signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
+
+    async def _rounds(self) -> None:
+        """Say when rounds are not gone on with, and only what is in hand is still done."""
+        try:
+            await super()._rounds()
+        finally:
+            self._point("no more rounds")
+
+    async def _take(self, arrived: Message) -> None:
+        await super()._take(arrived)
+        in_hand = coordinator_module.MOST_AT_ONCE - self._lanes._slots._value
+        resident = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
+        self.first_mb = self.first_mb or resident
+        now = {"waiting": self.link.waiting, "in_hand": in_hand, "connections": self.link.counters.connections,
+               "grown_mb": resident - self.first_mb}  # fmt: skip
+        self.peaks = {name: max(value, now[name]) for name, value in self.peaks.items()}
+
+    async def judged(self, update: Update, verdict: Verdict) -> None:
+        """Points around the acknowledgement, which comes after the commit."""
+        self._point("before ack")
+        await super().judged(update, verdict)
+        self._point("after ack")
+
+
+def main() -> int:
+    """Run until all rounds are done, the point is reached or a signal comes."""
+    told = msgspec.json.decode(sys.argv[1], type=Told)
+    logging.basicConfig(level=logging.WARNING)
+    coordinator_module.MOST_AT_ONCE = told.at_once or coordinator_module.MOST_AT_ONCE
+    try:
+        return asyncio.run(_run(Killed(told)))
+    except AuricleError as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+async def _run(coordinator: Killed) -> int:
+    if coordinator.orders.wish == "start":
+        coordinator._begin()
+        coordinator._point("start")
+    _print(key=coordinator.identity.public.hex(), epoch=coordinator.epoch, pid=os.getpid())
+    await until_signal(coordinator.run())
+    _print(peaks=coordinator.peaks)
+    return 0
+
+
+def as_argument(**told: Any) -> str:
+    """The settings as an argument."""
+    return msgspec.json.encode(Told(**told)).decode()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

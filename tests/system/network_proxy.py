@@ -1,0 +1,127 @@
+"""A bad network between clients and a broker: a TCP proxy that delays, throttles, cuts, and falls silent."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from types import TracebackType
+
+HOST = "127.0.0.1"
+
+
+class _Passage:
+    """One client's connection through the proxy."""
+
+    def __init__(self, client: asyncio.StreamWriter, broker: asyncio.StreamWriter) -> None:
+        self.client, self.broker = client, broker
+        self.may_pass = {"up": asyncio.Event(), "down": asyncio.Event()}
+        for way in self.may_pass.values():
+            way.set()
+        self.left: int | None = None
+        """Bytes upwards after which it is cut."""
+
+    def reset(self) -> None:
+        """Close both ends with a RST: what is under way is gone."""
+        for writer in (self.client, self.broker):
+            sock = writer.get_extra_info("socket")
+            if sock is not None and not writer.is_closing():
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            writer.transport.abort()
+
+
+class NetworkProxy:
+    """Listens on a free loopback port and passes on to a broker.
+
+    Parameters
+    ----------
+    port
+        The broker's.
+    """
+
+    def __init__(self, port: int) -> None:
+        self._target = port
+        self._passages: set[_Passage] = set()
+        self._server: asyncio.Server | None = None
+        self.port = 0
+        self.delay = 0.0
+        """Seconds that everything takes, each way."""
+        self.rate = 0.0
+        """Bytes a second, each way; 0: no limit."""
+        self.connections = 0
+
+    async def __aenter__(self) -> NetworkProxy:
+        """Listen."""
+        self._server = await asyncio.start_server(self._take, HOST, 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close everything."""
+        assert self._server is not None
+        self._server.close()
+        self.reset()
+
+    # -- faults
+
+    def reset(self) -> None:
+        """Cut all connections there are."""
+        for passage in list(self._passages):
+            passage.reset()
+
+    def cut_after(self, count: int) -> None:
+        """Cut the connections there are once so many more bytes went up: a packet ends in its middle."""
+        for passage in self._passages:
+            passage.left = count
+
+    def hold(self, *ways: str) -> None:
+        """Pass nothing on any more over the connections there are, `up` or `down`; nobody is told."""
+        for passage in self._passages:
+            for way in ways:
+                passage.may_pass[way].clear()
+
+    def release(self) -> None:
+        """Pass on what was held, and everything after it."""
+        for passage in self._passages:
+            for way in passage.may_pass.values():
+                way.set()
+
+    # -- passing on
+
+    async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        try:
+            from_broker, to_broker = await asyncio.open_connection(HOST, self._target)
+        except OSError:
+            writer.transport.abort()
+            return
+        passage = _Passage(writer, to_broker)
+        self._passages.add(passage)
+        ways = [
+            asyncio.ensure_future(self._pass(passage, "up", reader, to_broker)),
+            asyncio.ensure_future(self._pass(passage, "down", from_broker, writer)),
+        ]
+        try:
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._passages.discard(passage)
+            for way in ways:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
+            for end in (writer, to_broker):
+                end.close()
+
+    async def _pass(
+        self, passage: _Passage, way: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        while data := await reader.read(1 << 14):
+            await asyncio.sleep(self.delay + (len(data) / self.rate if self.rate else 0.0))
+            await passage.may_pass[way].wait()
+            if way == "up" and passage.left is not None:
+                data, passage.left = data[: passage.left], passage.left - len(data)
+            writer.write(data)
+            await writer.drain()
+            if way == "up" and passage.left is not None and passage.left <= 0:
+                return

@@ -1,0 +1,184 @@
+"""Agents that are killed, that fall silent, and whose disk is full (RELIABILITY F3 and F9)."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from auricle.messages import Plan
+from auricle_cloud.store import Store
+from auricle_edge.agent import Agent
+from auricle_edge.train import RoundResult
+from tests.system.child import until
+from tests.system.full_disk import SmallDisk
+from tests.system.killed_coordinator import TASK
+from tests.system.toy_fleet import DEVICES, ToyFleet, succeeded, toy_fleet, watching
+
+LAST = DEVICES[-1]
+
+
+def _bodies(fleet: ToyFleet, name: str, number: int) -> set[str]:
+    fleet.read_said()
+    return {body for device, of, body in fleet.log.intended if (device, of) == (name, number)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", ["training", "kept", "sent", "acknowledged"])
+def test_an_agent_killed_five_times_at_a_point_counts_once_in_every_round(point: str, tmp_path: Path) -> None:
+    async def case() -> list[float]:
+        async with toy_fleet(tmp_path, here=DEVICES[:2]) as fleet:
+            rounds, resumed = 6, list[float]()
+            coordinator = await fleet.coordinator(rounds, devices=3)
+            victim = await fleet.agent_process(LAST, kill=point)
+            for number in range(1, rounds):
+                code, errors = await victim.end()
+                died = time.monotonic()
+                assert code == -signal.SIGKILL, errors[-1500:]
+                before = _bodies(fleet, LAST, number)
+                assert len(before) == (0 if point == "training" else 1)
+                more = {"kill": point, "after": number} if number + 1 < rounds else {}
+                victim = await fleet.agent_process(LAST, **more)
+                done = await coordinator.line(lambda line: line.get("round") == number)  # noqa: B023
+                resumed.append(time.monotonic() - died)
+                assert done["counted"] == 3
+                if point != "training":
+                    assert _bodies(fleet, LAST, number) == before, "it was trained anew instead of sent again"
+            await succeeded(coordinator)
+            fleet.verify(rounds)
+            return resumed
+
+    resumed = asyncio.run(case())
+    print(f"killed at {point}: rounds were over {', '.join(f'{s:.1f}' for s in resumed)} s after the kill")
+
+
+def _online(store: Store, name: str) -> bool:
+    return bool(store.devices.get(name)["online"])
+
+
+def test_a_device_that_dies_in_a_round_is_known_dead_within_seconds(tmp_path: Path) -> None:
+    async def case() -> float:
+        async with toy_fleet(tmp_path, here=DEVICES[:2]) as fleet:
+            coordinator = await fleet.coordinator(4, quorum=0.6)
+            victim = await fleet.agent_process(LAST, kill="training", after=1)
+            store = watching(fleet)
+            try:
+                await victim.end()
+                died = time.monotonic()
+                await until(lambda: not _online(store, LAST), "the last will", 5.0)
+                seconds = time.monotonic() - died
+            finally:
+                store.close()
+            await succeeded(coordinator)
+            rows = fleet.verify(4, everybody=False)
+            assert [row["round"] for row in rows if row["device"] == LAST] == [1]
+            assert all(line["state"] == "published" for line in coordinator.lines if "round" in line)
+            return seconds
+
+    print(f"known dead after {asyncio.run(case()):.2f} s")
+
+
+def test_asynchronous_rounds_do_not_wait_for_a_device_that_falls_silent(tmp_path: Path) -> None:
+    """It is stopped, not killed: no last will, and the broker believes in it for its whole keepalive."""
+
+    async def case() -> float:
+        async with toy_fleet(tmp_path, here=DEVICES[:2]) as fleet:
+            rounds, deadline = 14, 60.0
+            coordinator = await fleet.coordinator(rounds, buffer=2, deadline=deadline)
+            silent = await fleet.agent_process(LAST)
+            await coordinator.line(lambda line: line.get("round") == 2)
+            silent.signal(signal.SIGSTOP)
+            began = time.monotonic()
+            try:
+                await coordinator.line(lambda line: line.get("round") == rounds, deadline)
+                seconds = time.monotonic() - began
+                store = watching(fleet)
+                assert _online(store, LAST), "it was not silent but known dead"
+                store.close()
+            finally:
+                silent.signal(signal.SIGCONT)
+            await succeeded(coordinator)
+            assert all(line["state"] == "published" for line in coordinator.lines if "round" in line)
+            fleet.verify(rounds, everybody=False)
+            return seconds
+
+    print(f"twelve asynchronous rounds without the silent device took {asyncio.run(case()):.1f} s")
+
+
+def test_a_synchronous_round_waits_for_a_silent_device_until_its_deadline_and_no_longer(tmp_path: Path) -> None:
+    async def case() -> list[float]:
+        async with toy_fleet(tmp_path, here=DEVICES[:2]) as fleet:
+            deadline = 4.0
+            coordinator = await fleet.coordinator(5, deadline=deadline, quorum=1.0)
+            silent = await fleet.agent_process(LAST)
+            await coordinator.line(lambda line: line.get("round") == 2)
+            silent.signal(signal.SIGSTOP)
+            waited = []
+            try:
+                for number in (4, 5):
+                    began = time.monotonic()
+                    ended = await coordinator.line(lambda line: line.get("round") == number, 60)  # noqa: B023
+                    waited.append(time.monotonic() - began)
+                    if number == 4:
+                        assert ended["state"] == "aborted"
+            finally:
+                silent.signal(signal.SIGCONT)
+            await succeeded(coordinator)
+            fleet.verify(5, everybody=False)
+            return waited
+
+    waited = asyncio.run(case())
+    print(f"synchronous rounds with a silent device ended after {', '.join(f'{s:.1f}' for s in waited)} s")
+
+
+def _trained_rounds(agent: Agent) -> list[int]:
+    """Rounds in which this agent begins to train from now on."""
+    numbers: list[int] = []
+    run = agent.trainer.run
+
+    def note(plan: Plan, number: int, *rest: Any) -> RoundResult:
+        numbers.append(number)
+        return run(plan, number, *rest)
+
+    agent.trainer.run = note  # type: ignore[method-assign,assignment]
+    return numbers
+
+
+def _complaints(store: Store) -> dict[int, dict[str, Any]]:
+    """What the coordinator knows of the last device, by the newest rounds in which its disk was full."""
+    rounds = [row["round"] for row in store.rounds.listed(TASK, limit=400) if row["state"] != "planned"]
+    entries = {number: store.rounds.invited(TASK, number).get(LAST) for number in sorted(rounds)[-5:]}
+    return {number: entry for number, entry in entries.items() if entry and "full" in (entry["reason"] or "")}
+
+
+def test_an_agent_with_a_full_disk_trains_nothing_says_why_and_comes_back(
+    tmp_path: Path, small_disk: SmallDisk
+) -> None:
+    async def case() -> None:
+        async with toy_fleet(tmp_path) as fleet:
+            (tmp_path / LAST).symlink_to(small_disk.folder, target_is_directory=True)
+            coordinator = await fleet.coordinator(400, quorum=0.6)
+            trained = _trained_rounds(fleet.agents[LAST])
+            await coordinator.line(lambda line: line.get("counted") == 3)
+            small_disk.fill()
+            store = watching(fleet)
+            try:
+                await until(lambda: _complaints(store), "the agent's report")
+                number, entry = max(_complaints(store).items())
+                assert entry["state"] in ("failed", "declined")
+                assert number not in trained
+                seen = len(coordinator.lines)
+                small_disk.free()
+                await coordinator.line(lambda line: line.get("counted") == 3, start=seen)
+                coordinator.signal(signal.SIGTERM)
+                await succeeded(coordinator)
+            finally:
+                store.close()
+            fleet.verify(400, everybody=False, stopped=True)
+            print(f"the agent said: {entry['reason']}")
+
+    asyncio.run(case())

@@ -1,0 +1,110 @@
+"""A broker that is killed with everything it remembers, again and again (RELIABILITY F2 and F13)."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from auricle.mqtt import LinkSettings, MqttLink
+from auricle.mqtt import Message as Arrived
+from auricle.topics import Topics
+from auricle_cloud.store import Store
+from tests.system.child import until
+from tests.system.killed_coordinator import FLEET, TASK
+from tests.system.toy_fleet import LISTENER, ToyFleet, succeeded, toy_fleet, watching
+
+STABLE = 10.5
+"""Seconds after which a connection counts as sound: from one that ended earlier a link waits longer and longer."""
+
+
+def _published(store: Store) -> int:
+    row = store.rounds.newest(TASK)
+    return 0 if row is None else sum(entry["state"] == "published" for entry in store.rounds.listed(TASK, limit=10_000))
+
+
+def _intended(fleet: ToyFleet) -> int:
+    return len(fleet.log.intended)
+
+
+async def _kill_broker(fleet: ToyFleet) -> float:
+    """SIGKILL and a new broker that knows nothing; seconds until coordinator and agents are all there again."""
+    fleet.broker.kill()
+    await fleet.broker.restart()
+    began = time.monotonic()
+    there = asyncio.Event()
+
+    async def hear(_: Arrived) -> None:
+        there.set()
+
+    # The new broker keeps nothing, so whatever it has on this topic was said by a coordinator that is subscribed.
+    name = fleet.names[0]
+    await until(lambda: not fleet.agents[name].link.connected or there.is_set(), "the loss to be noticed")
+    await fleet.back()
+    listener = MqttLink(
+        LinkSettings(fleet.broker.address(LISTENER), LISTENER),
+        handlers={Topics(FLEET).coordinator_state: hear},
+    )
+    async with listener:
+        await asyncio.wait_for(there.wait(), 60)
+    return time.monotonic() - began
+
+
+async def _run(folder: Path, kills: int, rounds: int, *, spaced: bool) -> list[float]:
+    """Kill the broker so many times, each time in the middle of a round."""
+    async with toy_fleet(folder) as fleet:
+        coordinator = await fleet.coordinator(rounds, deadline=120.0)
+        await fleet.back()
+        store = watching(fleet)
+        waited = []
+        try:
+            for _ in range(kills):
+                if spaced:
+                    links = [agent.link for agent in fleet.agents.values()]
+                    since = [link._up_since or time.monotonic() for link in links]
+                    await until(lambda: time.monotonic() - max(since) > STABLE, "sound connections")  # noqa: B023
+                before = _intended(fleet)
+                await until(lambda: _intended(fleet) > before, "an update to be sent")  # noqa: B023
+                waited.append(await _kill_broker(fleet))
+                done = _published(store)
+                await until(lambda: _published(store) > done, "a round")  # noqa: B023
+        finally:
+            store.close()
+        coordinator.signal(signal.SIGTERM)
+        await succeeded(coordinator)
+        fleet.verify(rounds, stopped=True)
+        return waited
+
+
+def test_a_broker_killed_three_times_in_a_row_loses_nothing(tmp_path: Path) -> None:
+    waited = asyncio.run(_run(tmp_path, 3, 500, spaced=False))
+    print(f"all back after {', '.join(f'{seconds:.2f}' for seconds in waited)} s")
+
+
+@pytest.mark.slow
+def test_a_broker_killed_ten_times_loses_nothing_and_everybody_is_back_in_seconds(tmp_path: Path) -> None:
+    waited = asyncio.run(_run(tmp_path, 10, 1000, spaced=True))
+    print(f"all back after {', '.join(f'{seconds:.2f}' for seconds in waited)} s")
+    assert max(waited) < 10
+
+
+def test_a_coordinator_with_more_than_a_thousand_open_files_connects_again(tmp_path: Path) -> None:
+    """`select()` ends at descriptor 1,024: a client that uses it never comes back, and does not say so."""
+
+    async def case() -> None:
+        async with toy_fleet(tmp_path) as fleet:
+            coordinator = await fleet.coordinator(6, sockets=1100)
+            pid = coordinator.lines[0]["pid"]
+            assert len(list(Path(f"/proc/{pid}/fd").iterdir())) > 1100
+            await coordinator.line(lambda line: line.get("round") == 2)
+            seconds = await _kill_broker(fleet)
+            await succeeded(coordinator)
+            fleet.verify(6)
+            peaks = coordinator.lines[-1]["peaks"]
+            assert peaks["connections"] >= 2
+            print(f"1,100 sockets open: back after {seconds:.2f} s")
+
+    asyncio.run(case())

@@ -1,0 +1,136 @@
+"""SIGKILL of the coordinator at every transition of a round, and around every acknowledgement (RELIABILITY F1).
+
+After each: the same run goes on, nothing acknowledged is lost, nothing counts twice, and the last model has the bytes
+of a run that nobody disturbed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from auricle_cloud.blobs import Blobs
+from auricle_cloud.round_states import FINISHED, TRANSITIONS, label
+from auricle_cloud.store import FILE
+from tests.system.checker import check, check_models, open_store
+from tests.system.killed_coordinator import TASK, preset
+from tests.system.toy_fleet import DEVICES, ToyFleet, ended, toy_fleet
+
+ROUNDS = 3
+OVERSHOOT = 2000.0
+"""A server rate at which the model is thrown off, so that losses rise and the alarm fires."""
+
+PLAIN = ["planned -> inviting", "inviting -> collecting", "collecting -> closing", "closing -> aggregated",
+         "aggregated -> published"]  # fmt: skip
+TWO_PHASE = ["planned -> losses", "losses -> inviting", "losses -> alarm", "alarm -> inviting"]
+ABORTED = {
+    "planned -> aborted": "start",
+    "losses -> aborted": "after planned -> losses",
+    "alarm -> aborted": "after losses -> alarm",
+    "inviting -> aborted": "after planned -> inviting",
+    "collecting -> aborted": "after inviting -> collecting",
+}
+"""After which point an operator asks to abort the round."""
+
+
+def test_the_matrix_has_every_transition() -> None:
+    assert sorted([*PLAIN, *TWO_PHASE, *ABORTED]) == sorted(label(old, new) for old, new in TRANSITIONS)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest) -> str | None:
+    """A database for a coordinator: SQLite in its folder, or a fresh one of a real PostgreSQL server."""
+    if request.param == "sqlite":
+        return None
+    url: str = request.getfixturevalue("postgres_url")
+    return url
+
+
+async def _run(fleet: ToyFleet, **told: Any) -> float:
+    """Run to the end, through a kill if one is told; seconds from the kill to the next counted step."""
+    rounds = told.pop("rounds", ROUNDS)
+    first = await fleet.coordinator(rounds, **told)
+    code, errors = await ended(first)
+    resumed = 0.0
+    if told.get("kill"):
+        assert code == -signal.SIGKILL, f"never came to {told['kill']}: {errors[-1500:]}"
+        began = time.monotonic()
+        second = await fleet.coordinator(rounds, **{**told, "kill": ""})
+        resumed = time.monotonic() - began
+        code, errors = await ended(second)
+    assert code == 0, errors[-1500:]
+    return resumed
+
+
+def _verify(fleet: ToyFleet, told: dict[str, Any], database: str | None) -> str:
+    store = open_store(database or fleet.state / FILE)
+    try:
+        rows = check(store, TASK, fleet.log)
+        states = [store.rounds.get(TASK, number)["state"] for number in range(1, ROUNDS + 1)]
+        assert all(state in FINISHED for state in states)
+        if not told.get("wish"):
+            assert states == ["published"] * ROUNDS
+            assert [(row["round"], row["device"]) for row in rows] == [
+                (number, name) for number in range(1, ROUNDS + 1) for name in DEVICES
+            ]
+        used = preset(told.get("server_rate", 0.5))
+        return check_models(store, Blobs(fleet.state / "blobs"), fleet.pack, TASK, used, ROUNDS)
+    finally:
+        store.close()
+
+
+def _once(folder: Path, database: str | None, **told: Any) -> tuple[str, float]:
+    async def case() -> tuple[str, float]:
+        async with toy_fleet(folder) as fleet:
+            resumed = await _run(fleet, database=database, **told)
+            return _verify(fleet, told, database), resumed
+
+    return asyncio.run(case())
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[bool, float], str]:
+    """The last model of a run that nobody disturbs, by what is run."""
+    found = {}
+    for detect, rate in ((False, 0.5), (True, 0.5), (True, OVERSHOOT)):
+        folder = tmp_path_factory.mktemp("undisturbed")
+        found[detect, rate] = _once(folder, None, detect=detect, server_rate=rate)[0]
+    return found
+
+
+POINTS = [f"{when} {name}" for name in PLAIN for when in ("before", "after")] + ["before ack", "after ack"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", POINTS)
+def test_killed_in_a_round(
+    point: str, database: str | None, undisturbed: dict[tuple[bool, float], str], tmp_path: Path
+) -> None:
+    model, resumed = _once(tmp_path, database, kill=point)
+    assert model == undisturbed[False, 0.5]
+    assert resumed < 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", [f"{when} {name}" for name in TWO_PHASE for when in ("before", "after")])
+def test_killed_in_a_two_phase_round(
+    point: str, database: str | None, undisturbed: dict[tuple[bool, float], str], tmp_path: Path
+) -> None:
+    rate = OVERSHOOT if "alarm" in point else 0.5
+    model, resumed = _once(tmp_path, database, kill=point, detect=True, server_rate=rate)
+    assert model == undisturbed[True, rate]
+    assert resumed < 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("name", list(ABORTED))
+def test_killed_while_a_round_is_aborted(name: str, when: str, database: str | None, tmp_path: Path) -> None:
+    alarmed = name.startswith("alarm")
+    told = {"detect": alarmed or name.startswith("losses"), "server_rate": OVERSHOOT if alarmed else 0.5}
+    _once(tmp_path, database, kill=f"{when} {name}", wish=ABORTED[name], **told)

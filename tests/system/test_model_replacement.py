@@ -1,0 +1,111 @@
+"""A model-replacement attack on a real fleet: broker, coordinator and twenty agents, one of whom is not honest."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from auricle.messages import Invite, Plan
+from auricle_cloud.coordinator import Coordinator
+from auricle_cloud.evaluator import OnnxEvaluator
+from auricle_cloud.presets import Preset
+from auricle_cloud.run_settings import Detection, RoundDone, RunSettings
+from auricle_cloud.validation_set import ValidationSet
+from auricle_edge.agent import Agent, AgentSettings
+from auricle_edge.outbox import Pending
+from auricle_edge.train import LocalState, RoundResult, Trainer
+from auricle_fleet.broker import start_broker
+from tests.cloud.model_replacement import replacement
+from tests.cloud.poisoned_fleet import ATTACKER, EPOCHS_OF_THE_ATTACK, PACK, PoisonedFleet, recorded, synthetic
+
+FLEET = "poisoned"
+RECORDED = Path(os.environ.get("AURICLE_SPEECH", Path(__file__).parents[3] / "shared" / "data")) / "gsc"
+
+
+class Attacker(Agent):
+    """An agent that in some rounds sends what would replace the model by one trained on flipped labels (eq. 10)."""
+
+    rounds: tuple[int, ...] = ()
+    flipped: Trainer
+    share: float
+
+    def _pending(self, invite: Invite, result: RoundResult) -> Pending:
+        if invite.round in self.rounds:
+            assert self._blob is not None
+            start = self._blob[1]
+            plan = Plan(mode="supervised", optimiser="adamw", rate=1e-2, epochs=EPOCHS_OF_THE_ATTACK)
+            wanted = self.flipped.run(plan, invite.round, start, LocalState(start)).plugin
+            result = replace(result, plugin=replacement(start, wanted, self.share).astype(np.float32))
+        return super()._pending(invite, result)
+
+
+async def _federate(
+    fleet: PoisonedFleet, validation: ValidationSet, folder: Path, attacked: tuple[int, ...], rounds: int
+) -> list[RoundDone]:
+    """Run the fleet; every round that was finished."""
+    done: list[RoundDone] = []
+
+    async def note(round_done: RoundDone) -> None:
+        done.append(round_done)
+
+    users = {name: f"secret-of-{name}" for name in ("coordinator", *fleet.trainers)}
+    with ThreadPoolExecutor(2) as workers:
+        async with await start_broker(folder, users, fleet=FLEET) as broker:
+            detection = Detection(permutations=50)
+            settings = RunSettings(
+                FLEET, broker.address("coordinator"), folder / "state", rounds, preset=Preset(fleet.plan, "fedvsa"),
+                devices=len(fleet.trainers), quorum=1.0, detection=detection, start=fleet.weights,
+            )  # fmt: skip
+            coordinator = Coordinator(settings, PACK, note, OnnxEvaluator(PACK, validation))
+            tasks = []
+            for name, trainer in fleet.trainers.items():
+                told = AgentSettings(name, FLEET, broker.address(name), folder / name, coordinator.identity.public)
+                agent = (Attacker if name == ATTACKER else Agent)(told, trainer, workers)
+                if isinstance(agent, Attacker):
+                    agent.rounds, agent.flipped, agent.share = attacked, fleet.attack, 1 / len(fleet.trainers)
+                tasks.append(asyncio.create_task(agent.run()))
+            try:
+                await coordinator.run()
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+    return done
+
+
+def _verify(done: list[RoundDone], attacked: tuple[int, ...]) -> None:
+    accuracy = {d.number: d.report["accuracy"] for d in done}
+    for at in attacked:
+        found = done[at].report["detection"]
+        print(
+            f"\nattack in round {at}: accuracy {accuracy[at - 1]:.3f} -> {accuracy[at]:.3f} -> repaired "
+            f"{found['accuracy_after']:.3f} -> next round {accuracy[at + 1]:.3f}; {found['sentence']}"
+        )
+        assert found["fires"], "the alarm comes in the next round"
+        assert found["bad"] == [ATTACKER]
+        assert found["accuracy_after"] >= 0.98 * accuracy[at - 1]
+        assert accuracy[at + 1] >= 0.98 * accuracy[at - 1]
+    false = [d.number for d in done if d.report["detection"]["fires"] and d.number - 1 not in attacked]
+    print("false alarms in rounds", false)
+    assert all(done[number - 1].report["detection"].get("bad", []) == [] for number in false), "nobody is wronged"
+
+
+def test_an_attack_on_a_fleet_of_synthetic_sounds_is_found_and_undone(tmp_path: Path) -> None:
+    fleet, validation = synthetic()
+    done = asyncio.run(_federate(fleet, validation, tmp_path, (10,), 12))
+    _verify(done, (10,))
+
+
+@pytest.mark.slow
+def test_attacks_at_rounds_10_and_25_on_recorded_speech_are_found_and_undone(tmp_path: Path) -> None:
+    if not RECORDED.is_dir():
+        pytest.skip("there is no recorded speech beside this checkout")
+    fleet, validation = recorded(RECORDED)
+    done = asyncio.run(_federate(fleet, validation, tmp_path, (10, 25), 27))
+    _verify(done, (10, 25))

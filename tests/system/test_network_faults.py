@@ -1,0 +1,196 @@
+"""Networks that repeat, reorder, delay, cut and fall silent (RELIABILITY C1)."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+import time
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Executor
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from auricle.frames import open_frame, seal
+from auricle.messages import Ack, Update
+from auricle.messages import Message as Header
+from auricle.mqtt import Message as Arrived
+from auricle_edge.agent import Agent, AgentSettings
+from auricle_edge.train import Trainer
+from tests.system.child import Child, until
+from tests.system.network_proxy import NetworkProxy
+from tests.system.toy_fleet import DEVICES, ToyFleet, succeeded, toy_fleet
+
+LAST = DEVICES[-1]
+
+
+class RecordingAgent(Agent):
+    """Remembers the frames of its updates, and every answer."""
+
+    echo = 0
+    """So many times everything sent before is sent again with every update, the newest first."""
+
+    def __init__(self, settings: AgentSettings, trainer: Trainer, executor: Executor) -> None:
+        super().__init__(settings, trainer, executor)
+        self.frames: list[bytes] = []
+        self.answers: list[tuple[int, str]] = []
+        """(round, verdict)."""
+
+    def before_update(self) -> None:
+        """An update is about to be sent."""
+
+    async def _send(self, topic: str, message: Header, body: bytes = b"") -> None:
+        if not isinstance(message, Update):
+            await super()._send(topic, message, body)
+            return
+        self.frames.append(seal(self._identity, topic, message, body))
+        self.before_update()
+        await self.link.publish(topic, self.frames[-1])
+        for _ in range(self.echo):
+            for frame in reversed(self.frames):
+                await self.link.publish(topic, frame)
+
+    async def _heard(self, arrived: Arrived) -> None:
+        message, _ = open_frame(arrived.payload, arrived.topic, lambda _: self.settings.coordinator)
+        if isinstance(message, Ack):
+            self.answers.append((message.round, message.verdict))
+        await super()._heard(arrived)
+
+
+@asynccontextmanager
+async def bad_network(folder: Path) -> AsyncIterator[tuple[ToyFleet, dict[str, NetworkProxy]]]:
+    """A fleet of recording agents, each with a network of its own."""
+    async with toy_fleet(folder) as fleet, AsyncExitStack() as stack:
+        fleet.agent_type = RecordingAgent
+        proxies = {name: await stack.enter_async_context(NetworkProxy(fleet.broker.port)) for name in DEVICES}
+        fleet.ports = {name: proxy.port for name, proxy in proxies.items()}
+        yield fleet, proxies
+
+
+def _agent(fleet: ToyFleet, name: str) -> RecordingAgent:
+    return cast("RecordingAgent", fleet.agents[name])
+
+
+def _answers(fleet: ToyFleet, name: str) -> list[tuple[int, str]]:
+    return _agent(fleet, name).answers
+
+
+def _disturbed_by(fault: Callable[[str], None]) -> type[Agent]:
+    """Agents that suffer a fault, which is told their name, whenever they send an update."""
+
+    class Disturbed(RecordingAgent):
+        def before_update(self) -> None:
+            fault(self.settings.device)
+
+    return Disturbed
+
+
+def test_updates_that_come_again_and_in_another_order_count_once_and_are_called_duplicates(tmp_path: Path) -> None:
+    async def case() -> int:
+        async with bad_network(tmp_path) as (fleet, _):
+            rounds = 4
+            coordinator = await fleet.coordinator(rounds)
+            for name in DEVICES:
+                _agent(fleet, name).echo = 2
+            await succeeded(coordinator)
+            fleet.verify(rounds)
+            told = [answer for name in DEVICES for answer in _answers(fleet, name)]
+            for name in DEVICES:
+                for number in range(1, rounds + 1):
+                    verdicts = [verdict for of, verdict in _answers(fleet, name) if of == number]
+                    assert verdicts[0] == "accepted"
+                    assert set(verdicts[1:]) <= {"duplicate"}
+            assert len([verdict for _, verdict in told if verdict == "duplicate"]) > 2 * rounds * len(DEVICES)
+            return len(told) - rounds * len(DEVICES)
+
+    print(f"{asyncio.run(case())} repeated updates were called duplicates")
+
+
+def _hold_first(proxies: dict[str, NetworkProxy], name: str) -> Callable[[str], None]:
+    """Hold what this device sends from its first update on."""
+    held: list[str] = []
+
+    def hold(device: str) -> None:
+        if device == name and not held:
+            held.append(device)
+            proxies[device].hold("up")
+
+    return hold
+
+
+def test_an_update_that_comes_after_its_round_is_called_late_and_does_not_count(tmp_path: Path) -> None:
+    async def case() -> list[tuple[int, str]]:
+        async with bad_network(tmp_path) as (fleet, proxies):
+            fleet.agent_type = _disturbed_by(_hold_first(proxies, LAST))
+            coordinator = await fleet.coordinator(60, quorum=0.6)
+            await coordinator.line(lambda line: line.get("round") == 3)
+            proxies[LAST].release()
+            await until(lambda: (1, "late") in _answers(fleet, LAST), "the answer")
+            seen = len(coordinator.lines)
+            await coordinator.line(lambda line: line.get("counted") == 3, start=seen)
+            rows = await _stopped(fleet, coordinator, 60)
+            assert LAST not in {row["device"] for row in rows if row["round"] == 1}
+            return _answers(fleet, LAST)[:3]
+
+    print(f"answers to {LAST} once its network was back: {asyncio.run(case())}")
+
+
+def test_an_update_for_a_round_that_was_aborted_is_called_closed_and_does_not_count(tmp_path: Path) -> None:
+    async def case() -> None:
+        async with bad_network(tmp_path) as (fleet, proxies):
+            fleet.agent_type = _disturbed_by(_hold_first(proxies, LAST))
+            coordinator = await fleet.coordinator(60, quorum=1.0, deadline=3.0)
+            first = await coordinator.line(lambda line: line.get("round") == 1)
+            assert first["state"] == "aborted"
+            proxies[LAST].release()
+            await until(lambda: (1, "closed") in _answers(fleet, LAST), "the answer")
+            seen = len(coordinator.lines)
+            await coordinator.line(lambda line: line.get("counted") == 3, start=seen)
+            rows = await _stopped(fleet, coordinator, 60)
+            assert LAST not in {row["device"] for row in rows if row["round"] == 1}
+
+    asyncio.run(case())
+
+
+async def _stopped(fleet: ToyFleet, coordinator: Child, rounds: int) -> list[dict[str, Any]]:
+    coordinator.signal(signal.SIGTERM)
+    await succeeded(coordinator)
+    return fleet.verify(rounds, everybody=False, stopped=True)
+
+
+@pytest.mark.slow
+def test_a_slow_network_that_cuts_and_falls_silent_loses_nothing(tmp_path: Path) -> None:
+    rng = random.Random(7)
+    done: dict[str, int] = {"cut": 0, "reset": 0, "silence": 0}
+
+    async def case() -> float:
+        async with bad_network(tmp_path) as (fleet, proxies):
+            rounds = 10
+            fleet.keepalive = 4
+            for proxy in proxies.values():
+                proxy.delay, proxy.rate = 0.05, 500_000.0
+
+            def disturb(name: str) -> None:
+                kind = rng.choice(["cut", "reset", "silence", "", "", "", ""])
+                if kind == "cut":
+                    proxies[name].cut_after(rng.randrange(1, 100_000))
+                elif kind == "reset":
+                    proxies[name].reset()
+                elif kind == "silence":
+                    proxies[name].hold("up", "down")
+                if kind:
+                    done[kind] += 1
+
+            fleet.agent_type = _disturbed_by(disturb)
+            began = time.monotonic()
+            coordinator = await fleet.coordinator(rounds, deadline=600.0)
+            await succeeded(coordinator, 600)
+            fleet.verify(rounds)
+            return time.monotonic() - began
+
+    seconds = asyncio.run(case())
+    assert all(done.values()), done
+    print(f"30 of 30 counted through {done} in {seconds:.0f} s")

@@ -1,0 +1,105 @@
+"""Broker, coordinator and agents killed at random for a whole run (RELIABILITY F4).
+
+With AURICLE_FULL_SIZE in the environment 60 devices, 100 rounds and 25 kills instead of 9, 25 and 12.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import sqlite3
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.system.child import Child, until
+from tests.system.killed_coordinator import TASK
+from tests.system.toy_fleet import ToyFleet, kill, succeeded, toy_fleet, watching
+
+DEVICES, ROUNDS, KILLS, TOGETHER = (60, 100, 25, 5) if "AURICLE_FULL_SIZE" in os.environ else (9, 25, 12, 3)
+"""TOGETHER: agents of one process, which die together."""
+NAMES = tuple(f"dev-{i:02d}" for i in range(DEVICES))
+GROUPS = [NAMES[i : i + TOGETHER] for i in range(0, DEVICES, TOGETHER)]
+
+
+def _counted(database: Path) -> int:
+    with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=10)) as connection:
+        number: int = connection.execute("SELECT count(*) FROM updates").fetchone()[0]
+        return number
+
+
+class Victims:
+    """What runs, and can be killed.
+
+    Parameters
+    ----------
+    fleet
+        Its broker, and who starts the rest.
+    coordinator, agents
+        The running processes; agents by the number of their group.
+    """
+
+    def __init__(self, fleet: ToyFleet, coordinator: Child, agents: Sequence[Child]) -> None:
+        self._fleet, self.coordinator, self._agents = fleet, coordinator, list(agents)
+
+    async def kill(self, who: str, rng: random.Random) -> None:
+        """Kill, and start anew."""
+        if who == "broker":
+            self._fleet.broker.kill()
+            await self._fleet.broker.restart()
+        elif who == "coordinator":
+            kill(self.coordinator)
+            await self.coordinator.end()
+            self.coordinator = await start(self._fleet)
+        else:
+            group = rng.randrange(len(GROUPS))
+            kill(self._agents[group])
+            await self._agents[group].end()
+            self._agents[group] = await self._fleet.agent_process(*GROUPS[group])
+
+
+async def start(fleet: ToyFleet) -> Child:
+    """A coordinator that waits for everybody."""
+    return await fleet.coordinator(ROUNDS, deadline=900.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1])
+def test_nothing_is_lost_and_nothing_counts_twice_whoever_is_killed(seed: int, tmp_path: Path) -> None:
+    rng = random.Random(seed)
+    who = [("broker", "coordinator", "agents")[i % 3] for i in range(KILLS)]
+    rng.shuffle(who)
+    # Never before the first round nor in the last: both are begun with all kills behind or before them.
+    moments = sorted(rng.sample(range(DEVICES, DEVICES * (ROUNDS - 1)), KILLS))
+
+    async def case() -> str:
+        async with toy_fleet(tmp_path, NAMES, here=()) as fleet:
+            coordinator = await start(fleet)
+            agents = await asyncio.gather(*(fleet.agent_process(*group) for group in GROUPS))
+            victims = Victims(fleet, coordinator, agents)
+            began = time.monotonic()
+            for moment, victim in zip(moments, who, strict=True):
+                await until(lambda: _counted(fleet.database) >= moment, f"{moment} updates", 600)  # noqa: B023
+                print(f"{time.monotonic() - began:6.1f} s, {_counted(fleet.database)} counted: kills {victim}")
+                await victims.kill(victim, rng)
+            await succeeded(victims.coordinator, 900)
+            seconds = time.monotonic() - began
+            rows = fleet.verify(ROUNDS, everybody=False)
+            # Whoever was dead when a round began was not invited to it; everybody who was counts.
+            store = watching(fleet)
+            try:
+                invited = {
+                    (number, name) for number in range(1, ROUNDS + 1) for name in store.rounds.invited(TASK, number)
+                }
+                states = {row["state"] for row in store.rounds.listed(TASK, limit=ROUNDS)}
+            finally:
+                store.close()
+            assert states == {"published"}
+            assert {(row["round"], row["device"]) for row in rows} == invited
+            return f"{len(rows)} of {len(invited)} invited counted, of {DEVICES * ROUNDS}, in {seconds:.0f} s"
+
+    print(f"{asyncio.run(case())}, through {KILLS} kills (seed {seed})")

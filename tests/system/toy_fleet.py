@@ -1,0 +1,212 @@
+"""A real broker and real agents with toy clips, in this process or others; coordinators are processes of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import signal
+import time
+from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from auricle.pack import load_pack
+from auricle_cloud.blobs import Blobs
+from auricle_cloud.store import FILE, Store
+from auricle_edge.agent import Agent, AgentSettings
+from auricle_edge.runtimes import StepRuntime
+from auricle_edge.train import Trainer
+from auricle_fleet.broker import Broker, start_broker
+from tests.system import killed_agent, killed_coordinator
+from tests.system.canary import USERS, start_canaries
+from tests.system.checker import DeviceLog, check, check_models, open_store
+from tests.system.child import Child, until
+from tests.system.killed_coordinator import FLEET, TASK
+from tests.system.toy_trainer import ASK, RESEND, toy_trainer
+
+DEVICES = ("dev-a", "dev-b", "dev-c")
+LISTENER = "dev-listener"
+"""May be used by tests to hear what the coordinator says to all."""
+
+
+class ToyFleet:
+    """Agents that live as long as this object, and coordinators one after the other.
+
+    Parameters
+    ----------
+    broker, folder, workers
+        Where they speak, live and train.
+    names
+        All devices.
+    here
+        Those that run in this process, from the first coordinator on.
+    """
+
+    def __init__(
+        self, broker: Broker, folder: Path, workers: ThreadPoolExecutor, names: Sequence[str], here: Sequence[str]
+    ) -> None:
+        self.broker, self.folder, self._workers = broker, folder, workers
+        self.names, self.here = names, here
+        self.log = DeviceLog()
+        self.state = folder / "coordinator"
+        self.agents: dict[str, Agent] = {}
+        self.agent_type: type[Agent] = Agent
+        self.ports: dict[str, int] = {}
+        """Where agents connect instead of to the broker."""
+        self.keepalive: int | None = None
+        self.key = ""
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._children: list[Child] = []
+        self._runtime = StepRuntime(load_pack("digits"))
+
+    @property
+    def pack(self) -> Any:
+        """The pack of all."""
+        return self._runtime.pack
+
+    # -- who runs
+
+    async def coordinator(self, rounds: int, **told: Any) -> Child:
+        """Start a coordinator; agents are started with the first one, whose key they obey."""
+        about = {"devices": len(self.names), "folder": str(self.state), **told}
+        argument = killed_coordinator.as_argument(
+            broker=self.broker.address("coordinator").url, rounds=rounds, **about
+        )  # fmt: skip
+        child = await Child.start(killed_coordinator.__name__, argument)
+        self._children.append(child)
+        self.key = (await child.line(lambda line: "key" in line))["key"]
+        if not self.agents:
+            self.start_agents(bytes.fromhex(self.key))
+        return child
+
+    def start_agents(self, key: bytes) -> None:
+        """Start the agents of this process: they obey this coordinator."""
+        for name in self.here:
+            address = self.broker.address(name)
+            address = dataclasses.replace(address, port=self.ports.get(name, address.port))
+            told = AgentSettings(name, FLEET, address, self.folder / name, key, ASK, RESEND)
+            trainer = toy_trainer(self._runtime, self._seed(name), Trainer)
+            agent = self.agents[name] = self.agent_type(told, trainer, self._workers)
+            if self.keepalive is not None:
+                agent.link.settings = dataclasses.replace(agent.link.settings, keepalive=self.keepalive)
+            self._tasks[name] = asyncio.create_task(agent.run())
+
+    def _seed(self, name: str) -> int:
+        return self.names.index(name) + 1
+
+    async def agent_process(self, *names: str, kill: str = "", after: int = 0) -> Child:
+        """Start agents in a process of their own; the coordinator must have been started."""
+        argument = killed_agent.as_argument(
+            folder=str(self.folder), fleet=FLEET, key=self.key, said=str(self._said(names)), kill=kill, after=after,
+            brokers={name: self.broker.address(name).url for name in names},
+            seeds={name: self._seed(name) for name in names},
+        )  # fmt: skip
+        child = await Child.start(killed_agent.__name__, argument)
+        self._children.append(child)
+        await child.line(lambda line: "agents" in line)
+        return child
+
+    def _said(self, names: Sequence[str]) -> Path:
+        return self.folder / f"{'+'.join(names)}.said"
+
+    async def stop(self) -> None:
+        """Stop all agents, and kill what still runs."""
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        for child in self._children:
+            await child.kill()
+
+    # -- what can be looked at
+
+    @property
+    def database(self) -> Path:
+        """The coordinator's."""
+        return self.state / FILE
+
+    def read_said(self) -> None:
+        """Take in what agents of other processes wrote down."""
+        for path in self.folder.glob("*.said"):
+            self.log.read(path)
+
+    def verify(self, rounds: int, *, everybody: bool = True, stopped: bool = False) -> list[dict[str, Any]]:
+        """The checker, on everything; its counted rows.
+
+        Parameters
+        ----------
+        rounds
+            That were planned.
+        everybody
+            All devices count in every round.
+        stopped
+            Not all rounds were run.
+        """
+        self.read_said()
+        store = open_store(self.database)
+        try:
+            rows = check(store, TASK, self.log)
+            states = {row["round"]: row["state"] for row in store.rounds.listed(TASK, limit=rounds)}
+            published = [number for number in sorted(states) if states[number] == "published"]
+            if everybody:
+                wanted = [(number, name) for number in published for name in sorted(self.names)]
+                there = [(row["round"], row["device"]) for row in rows]
+                assert [key for key in there if key[0] in published] == wanted
+                assert stopped or len(published) == rounds
+            blobs = Blobs(self.state / "blobs")
+            check_models(store, blobs, self.pack, TASK, killed_coordinator.preset(0.5), rounds)
+        finally:
+            store.close()
+        return rows
+
+    async def back(self, seconds: float = 60.0) -> float:
+        """Wait until all agents of this process are connected; the seconds it took."""
+        began = time.monotonic()
+        await until(lambda: all(agent.link.connected for agent in self.agents.values()), "the agents' links", seconds)
+        return time.monotonic() - began
+
+
+def watching(fleet: ToyFleet) -> Store:
+    """The coordinator's database while it runs; to be closed."""
+    return open_store(fleet.database)
+
+
+async def ended(child: Child, timeout: float = 90.0) -> tuple[int, str]:
+    """Wait for a coordinator's end: its exit code and what it said on stderr."""
+    return await child.end(timeout)
+
+
+async def succeeded(child: Child, timeout: float = 90.0) -> None:
+    """Wait for a coordinator's end, which has to be a good one."""
+    code, errors = await child.end(timeout)
+    assert code == 0, errors[-2000:]
+
+
+def kill(child: Child) -> None:
+    """SIGKILL to this process only."""
+    child.signal(signal.SIGKILL)
+
+
+@asynccontextmanager
+async def toy_fleet(
+    folder: Path, names: Sequence[str] = DEVICES, here: Sequence[str] | None = None
+) -> AsyncIterator[ToyFleet]:
+    """A broker without memory, canaries, and what is needed for agents."""
+    users = {name: f"secret-of-{name}" for name in ("coordinator", LISTENER, *USERS, *names)}
+    edge = logging.getLogger("auricle.edge")
+    level = edge.level
+    with ThreadPoolExecutor(2) as workers:
+        async with await start_broker(folder, users, fleet=FLEET, persistence=False) as broker:
+            fleet = ToyFleet(broker, folder, workers, names, names if here is None else here)
+            canaries = await start_canaries(broker, FLEET, names[:3], fleet.log.delivered)
+            edge.addHandler(fleet.log)
+            edge.setLevel(logging.INFO)
+            try:
+                yield fleet
+            finally:
+                await fleet.stop()
+                await asyncio.gather(*(canary.stop() for canary in canaries))
+                edge.removeHandler(fleet.log)
+                edge.setLevel(level)
