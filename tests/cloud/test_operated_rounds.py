@@ -70,6 +70,8 @@ def test_an_operator_aborts_a_round_and_starts_another(runtime: StepRuntime, tmp
             store.rounds.plan(TASK, 1, who="test")
             while (store.rounds.newest(TASK) or {"state": ""})["state"] != "collecting":
                 await coordinator.site.wait_change(0.1)
+            while not store.updates.counted_devices(TASK, 1):
+                await coordinator.site.wait_change(0.1)
             store.rounds.wish(TASK, 1, "abort", who="test")
             await site.rounds(1)
             store.devices.set_standing(["dev-d"], "quarantined", who="test", reason="silent")

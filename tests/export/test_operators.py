@@ -575,7 +575,11 @@ def test_pooling_of_one_sample_pools_the_axes_that_pytorch_pools() -> None:
         torch.testing.assert_close(found, pool(x, size))
 
 
-@pytest.mark.parametrize("name", MODULES)
+LONG = ("activations", "encoder", "GRU")
+"""Modules that take ten seconds and more."""
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in LONG else n for n in MODULES])
 def test_a_module_compiles_to_the_gradients_and_the_logits_of_pytorch(name: str) -> None:
     _check(MODULES[name])
 

@@ -148,7 +148,8 @@ def test_without_pytorch_it_says_what_to_install(
     assert 'pip install "auricle[export]"' in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_cleanly_and_the_command_it_names_goes_on(
     folder: Path, pack: Path, tmp_path: Path, number: int
 ) -> None:

@@ -18,6 +18,7 @@ from auricle_cloud.rules import get_rule
 from auricle_cloud.server_optimizer import OptimizerState
 from auricle_cloud.store import Store
 from auricle_fleet.broker_rights import Roles, covers
+from tests.system.killed_coordinator import FLEET
 
 
 @dataclass
@@ -89,7 +90,7 @@ def check(store: Store, task: str, log: DeviceLog) -> list[dict[str, Any]]:
 def _check_rights(store: Store, log: DeviceLog) -> None:
     for user, topics in log.delivered.items():
         assert topics, f"{user} was delivered nothing at all: it did not test anything"
-        readable = Roles(topics[0].split("/")[2]).of(user).read
+        readable = Roles(FLEET).of(user).read
         outside = {topic for topic in topics if not any(covers(wanted, topic) for wanted in readable)}
         assert not outside, f"{user} was delivered {sorted(outside)}"
     forged = [row for row in store.devices.refusals() if row["code"] == "frame"]

@@ -1,0 +1,93 @@
+"""The checker of the system tests sees what it is there to see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from auricle_cloud.schema import rounds, updates
+from auricle_cloud.store import Store
+from tests.system.checker import DeviceLog, check
+
+TASK, BODY, OTHER = "keywords", "a" * 64, "b" * 64
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """One round, in which dev-a counts."""
+    opened = Store(tmp_path / "c.db")
+    opened.rounds.plan(TASK, 1)
+    row: dict[str, object] = {
+        "task": TASK, "round": 1, "device": "dev-a", "body": BODY, "attempt": 1,
+        "codec": "float32", "samples": 1, "steps": 1, "seconds": 0.0, "held_out": 0, "received": 0.0,
+        "counted_in": 1, "staleness": 0,
+    }  # fmt: skip
+    with opened.database.writing() as tx:
+        tx.execute(sa.insert(updates).values(**row))
+        tx.execute(sa.update(rounds).values(state="published"))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def log() -> DeviceLog:
+    """What dev-a said in that round."""
+    told = DeviceLog()
+    told.intended.add(("dev-a", 1, BODY))
+    told.acknowledged.append(("dev-a", 1, BODY, 1, "accepted"))
+    told.delivered["observer"] = ["auricle/1/f/c/state"]
+    return told
+
+
+def test_a_clean_run_passes(store: Store, log: DeviceLog) -> None:
+    assert [row["device"] for row in check(store, TASK, log)] == ["dev-a"]
+
+
+def test_an_acknowledged_update_that_does_not_count_is_seen(store: Store, log: DeviceLog) -> None:
+    log.acknowledged.append(("dev-b", 1, BODY, 1, "accepted"))
+    with pytest.raises(AssertionError, match="dev-b, round 1: accepted, not counted"):
+        check(store, TASK, log)
+
+
+def test_an_acknowledged_update_that_counts_with_another_content_is_seen(store: Store, log: DeviceLog) -> None:
+    log.acknowledged.append(("dev-a", 1, OTHER, 1, "duplicate"))
+    with pytest.raises(AssertionError, match="dev-a, round 1: duplicate, not counted"):
+        check(store, TASK, log)
+
+
+def test_a_counted_update_that_nobody_meant_is_seen(store: Store, log: DeviceLog) -> None:
+    log.intended.clear()
+    with pytest.raises(AssertionError, match="dev-a never meant"):
+        check(store, TASK, log)
+
+
+def test_an_answer_of_an_older_coordinator_that_was_obeyed_is_seen(store: Store, log: DeviceLog) -> None:
+    log.acknowledged[:0] = [("dev-a", 1, BODY, 2, "duplicate")]
+    with pytest.raises(AssertionError, match="dev-a obeyed a lower epoch"):
+        check(store, TASK, log)
+
+
+@pytest.mark.parametrize("topic", ["auricle/1/f/d/dev-a/up/upd", "auricle/1/f/d/dev-a/dn/ack", "auricle/1/g/c/state"])
+def test_a_delivery_outside_the_rights_is_seen(topic: str, store: Store, log: DeviceLog) -> None:
+    log.delivered["observer"].append(topic)
+    with pytest.raises(AssertionError, match="observer was delivered"):
+        check(store, TASK, log)
+
+
+def test_a_canary_that_heard_nothing_proves_nothing(store: Store, log: DeviceLog) -> None:
+    log.delivered["dev-canary"] = []
+    with pytest.raises(AssertionError, match="delivered nothing at all"):
+        check(store, TASK, log)
+
+
+def test_a_forged_message_that_reached_somebody_is_seen(store: Store, log: DeviceLog) -> None:
+    log.take("%s: ignored a message on %s: %s", ["dev-a", "auricle/1/f/d/dev-a/dn/cmd", "not an Auricle frame"])
+    with pytest.raises(AssertionError, match="dev-a: ignored a message"):
+        check(store, TASK, log)
+    log.strange.clear()
+    store.devices.add_refusals({("dev-a", "frame"): (1, "frame: not an Auricle frame of an allowed length")})
+    with pytest.raises(AssertionError, match="what no device wrote"):
+        check(store, TASK, log)
