@@ -20,8 +20,9 @@ from auricle.tensors import Flat
 from auricle_cloud.aggregation import cohort_of, next_model
 from auricle_cloud.closing import Closing
 from auricle_cloud.round_states import FINISHED
+from auricle_cloud.selection import unfit
 from auricle_cloud.server_optimizer import OptimizerState
-from auricle_cloud.site import Site
+from auricle_cloud.site import Pace, Site
 from auricle_cloud.update_records import Verdict
 
 log = logging.getLogger("auricle.cloud")
@@ -54,8 +55,8 @@ class Asynchronous:
         row, plan = self._row, self._plan
         if row is None or plan is None or row["state"] != "collecting":
             return
-        fit, _ = await asyncio.to_thread(self.site.able)
-        if any(entry["device"] == device for entry in fit):
+        known = await asyncio.to_thread(self.site.store.devices.get, device)
+        if unfit(known, self.site.pack.identity) is None:
             await self._invite(row, plan, [device])
 
     async def run(self, number: int) -> None:
@@ -110,33 +111,34 @@ class Asynchronous:
         site.store.rounds.move(self._task, row["round"], "planned", "inviting", **values)
 
     async def _fill(self, row: Row) -> bool:
-        """Invite whoever is idle, and wait until the buffer is full or nobody is left who could add to it.
+        """Invite whoever is idle until the buffer is full, nobody is left who could add to it, or its time is over.
 
         False: something else is to be done about the round.
         """
-        site, number = self.site, row["round"]
+        site, number, updates = self.site, row["round"], self.site.store.updates
         self._plan = msgspec.msgpack.decode(row["plan"], type=Plan)
+        began, pace = time.monotonic(), Pace()
         while True:
-            fit, _ = await asyncio.to_thread(site.able)
-            names = {str(entry["device"]) for entry in fit}
-            answered = await asyncio.to_thread(site.store.updates.sent_for, self._task, number)
-            counted = await asyncio.to_thread(site.store.updates.counted, self._task, number)
-            if len(counted) >= site.settings.buffer.size or (counted and names <= answered):
+            count = await asyncio.to_thread(updates.how_many, self._task, number)
+            late = time.monotonic() - began > site.settings.deadline
+            if count >= site.settings.buffer.size or (count and late):
                 return True
-            await self._invite(row, self._plan, sorted(names - await self._busy(number) - answered))
-            if (await self._read(number))["wish"]:
-                return False
+            if pace.due:
+                if await asyncio.to_thread(site.store.rounds.wish_for, self._task, number):
+                    return False
+                idle, left = await pace.look(lambda: self._look(number))
+                if count and not left:
+                    return True
+                await self._invite(row, self._plan, sorted(idle))
             await site.wait_change()
 
-    async def _busy(self, number: int) -> set[str]:
-        """Devices that still work on the invitation to this round or to an earlier one."""
-        store = self.site.store
-        busy: set[str] = set()
-        for earlier in range(max(1, number - self.site.settings.buffer.stale_limit), number + 1):
-            invited = await asyncio.to_thread(store.rounds.invited, self._task, earlier)
-            waiting = {name for name, entry in invited.items() if entry["state"] == "invited"}
-            busy = busy | (waiting - await asyncio.to_thread(store.updates.sent_for, self._task, earlier))
-        return busy
+    def _look(self, number: int) -> tuple[set[str], set[str]]:
+        """Who is idle, and who could still add to the round: those and the ones at work."""
+        site = self.site
+        fit, _ = site.able()
+        left = {str(entry["device"]) for entry in fit} - site.store.updates.sent_for(self._task, number)
+        oldest = max(1, number - site.settings.buffer.stale_limit)
+        return left - site.store.updates.unanswered(self._task, oldest, number), left
 
     async def _invite(self, row: Row, plan: Plan, names: list[str]) -> None:
         site, number = self.site, row["round"]

@@ -67,6 +67,11 @@ class Devices:
         with self._db.reading() as tx:
             return [dict(row) for row in tx.execute(sa.select(devices).order_by(devices.c.device)).mappings()]
 
+    def online(self) -> set[str]:
+        """Names of the devices that are there."""
+        with self._db.reading() as tx:
+            return set(tx.execute(sa.select(devices.c.device).where(devices.c.online)).scalars())
+
     def get(self, name: str) -> dict[str, Any]:
         """One device; StorageError with a hint when it is not known."""
         with self._db.reading() as tx:

@@ -41,6 +41,11 @@ class Rounds:
             row = tx.execute(query.order_by(rounds.c.round.desc()).limit(1)).mappings().first()
         return None if row is None else dict(row)
 
+    def wish_for(self, task: str, number: int) -> str | None:
+        """What an operator asked of a round."""
+        with self._db.reading() as tx:
+            return tx.execute(sa.select(rounds.c.wish).where(_key(task, number))).scalar()
+
     def due(self, task: str) -> dict[str, Any] | None:
         """The first round that is not finished: under way, or planned."""
         query = sa.select(rounds).where((rounds.c.task == task) & rounds.c.state.not_in(FINISHED))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from auricle.mqtt_deadline import within
 from auricle.pack import Pack
@@ -25,7 +27,29 @@ log = logging.getLogger("auricle.cloud")
 POLL = 1.0
 """Seconds after which a wait looks at the database, where operators write."""
 
+T = TypeVar("T")
+
 Watcher = Callable[[RoundDone], Awaitable[None]]
+
+
+class Pace:
+    """Keeps looks at the database to a fifth of the time, however many devices there are."""
+
+    def __init__(self) -> None:
+        self._next = 0.0
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to look again."""
+        return time.monotonic() >= self._next
+
+    async def look(self, work: Callable[[], T]) -> T:
+        """Look, in a thread."""
+        began = time.monotonic()
+        found = await asyncio.to_thread(work)
+        now = time.monotonic()
+        self._next = now + min(POLL, 5 * (now - began))
+        return found
 
 
 @dataclass

@@ -23,7 +23,7 @@ from auricle_cloud.judgement import Judgement
 from auricle_cloud.round_states import FINISHED, TRANSITIONS, State
 from auricle_cloud.selection import choose
 from auricle_cloud.server_optimizer import OptimizerState
-from auricle_cloud.site import Site
+from auricle_cloud.site import Pace, Site
 from auricle_cloud.update_records import Verdict
 
 log = logging.getLogger("auricle.cloud")
@@ -122,8 +122,8 @@ class Synchronous:
 
     async def _obey(self) -> None:
         """Do what an operator asked."""
-        row = await self._row()
-        if row["wish"] == "abort":
+        assert self._number is not None
+        if await asyncio.to_thread(self.site.store.rounds.wish_for, self._task, self._number) == "abort":
             raise RoundAbortedError("aborted by an operator")
 
     async def _abort(self, state: State, reason: str) -> None:
@@ -171,10 +171,12 @@ class Synchronous:
         await site.messenger.ask(self._message, sorted(self._cohort - self._answered - self._failed))
         assert site.settings.detection is not None
         until = time.monotonic() + min(site.settings.detection.wait, site.settings.deadline)
-        while time.monotonic() < until and self._cohort - self._answered - self._failed:
-            await self._obey()
-            if not self._cohort - self._answered - self._failed & await self._online():
-                break
+        pace = Pace()
+        while time.monotonic() < until and (waited := self._cohort - self._answered - self._failed):
+            if pace.due:
+                await self._obey()
+                if not waited & await pace.look(site.store.devices.online):
+                    break
             await site.wait_change(min(1.0, until - time.monotonic()))
         new, detection = await asyncio.to_thread(self._judgement.compare, row)
         site.warn(detection.get("warning"))
@@ -226,7 +228,11 @@ class Synchronous:
         began, reached = time.monotonic(), None
         quorum = max(1, math.ceil(settings.quorum * len(self._cohort) - 1e-9))
         wanted = (row["report"] or {}).get("wanted", len(self._cohort))
+        pace, online = Pace(), self._cohort
         while True:
+            if pace.due:
+                await self._obey()
+                online = await pace.look(site.store.devices.online)
             now = time.monotonic()
             waited = self._cohort - self._answered - self._failed
             if len(self._answered) >= max(quorum, wanted):
@@ -235,18 +241,13 @@ class Synchronous:
                 reached = now if reached is None else reached
                 patience = max(settings.least_wait, settings.patience * (reached - began))
                 until = min(began + settings.deadline, reached + patience)
-                if now >= until or not waited & await self._online():
+                if now >= until or not waited & online:
                     return
             else:
                 until = began + settings.deadline
                 if now >= until or not waited:
                     raise RoundAbortedError(NO_QUORUM)
-            await self._obey()
             await site.wait_change(min(until - now, 1.0))
-
-    async def _online(self) -> set[str]:
-        rows = await asyncio.to_thread(self.site.store.devices.all)
-        return {row["device"] for row in rows if row["online"]}
 
     async def _aggregate(self, row: Row) -> None:
         """Make the model; model, report, outbox and the round's state change in one transaction."""

@@ -97,6 +97,21 @@ class Updates:
         with self._db.reading() as tx:
             return set(tx.execute(query).scalars())
 
+    def how_many(self, task: str, number: int) -> int:
+        """How many updates count in a round."""
+        of_round = (updates.c.task == task) & (updates.c.counted_in == number)
+        with self._db.reading() as tx:
+            return tx.execute(sa.select(sa.func.count()).select_from(updates).where(of_round)).scalar() or 0
+
+    def unanswered(self, task: str, first: int, last: int) -> set[str]:
+        """Devices that were invited to a round from `first` to `last`, gave nothing back and did not give up."""
+        same = (updates.c.task == task) & (updates.c.round == invitations.c.round)
+        answered = sa.exists().where(same & (updates.c.device == invitations.c.device))
+        asked = (invitations.c.task == task) & invitations.c.round.between(first, last)
+        query = sa.select(invitations.c.device).where(asked & (invitations.c.state == "invited") & ~answered)
+        with self._db.reading() as tx:
+            return set(tx.execute(query).scalars())
+
     def sent_for(self, task: str, number: int) -> set[str]:
         """Devices that an update of was counted for their invitation to this round, wherever it was counted."""
         query = sa.select(updates.c.device).where((updates.c.task == task) & (updates.c.round == number))

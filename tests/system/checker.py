@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from auricle.pack import Pack
-from auricle.tensors import decode, digest, encode
+from auricle.tensors import Flat, decode, digest, encode
 from auricle_cloud.aggregation import cohort_of, next_model
 from auricle_cloud.blobs import BlobStore
 from auricle_cloud.presets import Preset
@@ -113,7 +113,12 @@ def check_models(store: Store, blobs: BlobStore, pack: Pack, task: str, preset: 
         saved = before["optimizer"]
         state = None if saved is None else OptimizerState.from_bytes(blobs.get(saved), size)
         counted = store.updates.counted(task, model["round"])
-        cohort = cohort_of(pack.plugin_table, decode(blobs.get(row["base"]), size), counted, blobs)
+
+        def base_of(number: int) -> Flat:
+            return decode(blobs.get(store.rounds.get(task, number)["base"]), size)
+
+        older = base_of if row["mode"] == "async" else None
+        cohort = cohort_of(pack.plugin_table, decode(blobs.get(row["base"]), size), counted, blobs, older)
         made = next_model(cohort, rule, preset.server_for(model["round"], horizon), state)
         assert digest(encode(made.weights)) == model["blob"], f"round {model['round']} made other bytes"
     return str(store.models.current(task)["blob"])
