@@ -75,6 +75,19 @@ def accelerators(choice: str = "auto") -> tuple[Accelerator, ...]:
     return (*listed, _processor(first, choice, missing or _none_of(listed)))
 
 
+def gpu_in_sight(devices: Path = Path("/dev")) -> bool:
+    """Whether a GPU may be there: without one, PyTorch and its 200 MB of memory need not be loaded to find none.
+
+    Parameters
+    ----------
+    devices
+        Where Linux shows NVIDIA's, AMD's, Jetson's and WSL's GPUs; other systems may always have one.
+    """
+    if platform.system() != "Linux":
+        return True
+    return any(next(devices.glob(name), None) for name in ("nvidia[0-9]*", "kfd", "nvhost*gpu*", "nvgpu", "dxg"))
+
+
 def choose(choice: str = "auto", *, memory: int | None = None) -> Choice:
     """Choose what rules compute on.
 
@@ -90,6 +103,8 @@ def choose(choice: str = "auto", *, memory: int | None = None) -> Choice:
     SettingsError
         The choice does not exist, or "cuda" or "mps" was asked for and there is none that works.
     """
+    if choice == "cpu" or (choice == "auto" and not gpu_in_sight()):
+        return Choice(_processor(None, choice, "there is no GPU in sight"), NumpyMatrix)
     listed = accelerators(choice)
     chosen = next(each for each in listed if each.used)
     if choice == "cuda" and chosen.kind == "cpu":

@@ -18,6 +18,7 @@ from auricle.errors import AuricleError, PackError, SettingsError, nearest
 from auricle.graph_check import check_graph
 from auricle.manifest import PARTS
 from auricle.pack import Pack
+from auricle_cloud.accelerator import gpu_in_sight
 from auricle_cloud.cohort import FloatArray
 from auricle_cloud.evaluator_torch import TorchEvaluator
 from auricle_cloud.matrix import usable_threads
@@ -142,7 +143,8 @@ def _missing_gpu() -> str:
     """What keeps PyTorch from judging on a GPU here, as a sentence; empty when nothing does."""
     if find_spec("torch") is None:
         return 'PyTorch, which would use a GPU, is not installed: pip install "auricle[gpu]".'
-    return "" if import_torch().cuda.is_available() else "PyTorch finds no CUDA device."
+    found = gpu_in_sight() and import_torch().cuda.is_available()
+    return "" if found else "PyTorch finds no CUDA device."
 
 
 def _session(pack: Pack, model: str) -> Any:

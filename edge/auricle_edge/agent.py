@@ -17,6 +17,7 @@ from pathlib import Path
 
 from auricle import __version__
 from auricle.errors import AuricleError, StorageError, WireError
+from auricle.files import describe
 from auricle.frames import open_frame, seal
 from auricle.identity import Identity
 from auricle.messages import (
@@ -283,7 +284,11 @@ class Agent:
         """Refuse to train what could not be kept: old and new lie side by side until the new is whole."""
         local = self._local.weights.nbytes + sum(slot.nbytes for slot in self._local.slots.values())
         needed, folder = local + invite.length + ROOM, self.settings.folder
-        if shutil.disk_usage(folder).free < needed:
+        try:
+            free = shutil.disk_usage(folder).free
+        except OSError as error:
+            raise StorageError(describe(error, folder)) from error
+        if free < needed:
             raise StorageError(f"The disk that holds {folder} is full: a round needs {needed} bytes.")
 
     async def _report(self, invite: Invite, reason: str) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from auricle.errors import SettingsError
-from auricle_cloud.accelerator import CHOICES, GpuMatrix, accelerators, choose
+from auricle_cloud.accelerator import CHOICES, GpuMatrix, accelerators, choose, gpu_in_sight
 from auricle_cloud.matrix import NumpyMatrix
 
 WITHOUT_TORCH = """
@@ -120,3 +120,10 @@ def test_a_gpu_is_used_when_there_is_one() -> None:
     assert first.memory_free
     assert not isinstance(choose().opener(np.ones((2, 2), np.float32)), NumpyMatrix)
     assert isinstance(choose().opener(np.ones((2, 2))), NumpyMatrix)
+
+
+def test_a_gpu_is_in_sight_where_the_system_shows_one(tmp_path: Path) -> None:
+    (tmp_path / "null").touch()
+    assert not gpu_in_sight(tmp_path)
+    (tmp_path / "nvidia0").touch()
+    assert gpu_in_sight(tmp_path)

@@ -60,12 +60,14 @@ class Child:
         self, wanted: Callable[[dict[str, Any]], object], seconds: float = DEADLINE, start: int = 0
     ) -> dict[str, Any]:
         """The first line from number `start` on that is wanted; fails when the process ends before, or in time."""
+        found: dict[str, Any] | None
         found = await self._first(lambda: next((line for line in self.lines[start:] if wanted(line)), None), seconds)
         assert found is not None, f"no such line; said {self.lines[-3:]}, {''.join(self.errors)[-2000:]}"
         return found
 
     async def complaint(self, text: str, seconds: float = DEADLINE, start: int = 0) -> str:
         """The first line on stderr, from number `start` on, that has this text."""
+        found: str | None
         found = await self._first(lambda: next((line for line in self.errors[start:] if text in line), None), seconds)
         assert found is not None, f"never said {text!r}, but {''.join(self.errors)[-2000:]}"
         return found

@@ -33,6 +33,7 @@ from auricle.pack import load_pack
 from auricle.until_signal import until_signal
 from auricle_cloud import coordinator as coordinator_module
 from auricle_cloud.coordinator import Coordinator
+from auricle_cloud.inbox import device_of
 from auricle_cloud.presets import Preset
 from auricle_cloud.run_settings import Buffer, Detection, RoundDone, RunSettings
 from auricle_cloud.server_optimizer import OptimizerSettings
@@ -104,7 +105,7 @@ class Killed(Coordinator):
             mode="async" if told.buffer else "sync", buffer=Buffer(told.buffer or 1), keep_models=100_000,
         )  # fmt: skip
         super().__init__(settings, load_pack("digits"), _show, probe=self._point)
-        self.blobs.remove = lambda _sha256: None  # type: ignore[method-assign]  # the checker needs every body
+        self.blobs.remove = lambda _sha256: None  # type: ignore[method-assign,assignment]  # the checker needs it
         ask = self.site.messenger.ask
 
         async def asking(message: Invite | Measure, devices: Iterable[str]) -> None:
@@ -160,6 +161,8 @@ class Killed(Coordinator):
 
     async def _take(self, arrived: Message) -> None:
         await super()._take(arrived)
+        if arrived.topic.endswith("/up/upd"):
+            self._point(f"in hand: {device_of(arrived.topic)}")
         in_hand = coordinator_module.MOST_AT_ONCE - self._lanes._slots._value
         resident = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
         self.first_mb = self.first_mb or resident

@@ -46,7 +46,9 @@ def test_an_agent_killed_five_times_at_a_point_counts_once_in_each_of_these_roun
                     assert code == -signal.SIGKILL, errors[-1500:]
                     before = _bodies(fleet, LAST)
                     # An update that has been sent may have ended its round, and the next began without the dead.
-                    after = max(before) if point in ("sent", "acknowledged") else store.rounds.newest(TASK)["round"]
+                    newest = store.rounds.newest(TASK)
+                    assert newest is not None
+                    after = max(before) if point in ("sent", "acknowledged") else newest["round"]
                     assert len(before.get(after, ())) == (0 if point == "training" else 1)
                     again = await fleet.agent_process(LAST)
                     await until(lambda: LAST in store.updates.sent_for(TASK, after), "its update")  # noqa: B023
@@ -121,6 +123,7 @@ def test_asynchronous_rounds_do_not_wait_for_a_device_that_falls_silent(tmp_path
     print(f"twelve asynchronous rounds without the silent device took {asyncio.run(case()):.1f} s")
 
 
+@pytest.mark.slow
 def test_a_synchronous_round_waits_for_a_silent_device_until_its_deadline_and_no_longer(tmp_path: Path) -> None:
     async def case() -> list[float]:
         async with toy_fleet(tmp_path, here=DEVICES[:2]) as fleet:

@@ -79,6 +79,7 @@ async def _run(folder: Path, kills: int, rounds: int, *, spaced: bool) -> list[f
         return waited
 
 
+@pytest.mark.slow
 def test_a_broker_killed_three_times_in_a_row_loses_nothing(tmp_path: Path) -> None:
     waited = asyncio.run(_run(tmp_path, 3, 500, spaced=False))
     print(f"all back after {', '.join(f'{seconds:.2f}' for seconds in waited)} s")

@@ -7,6 +7,7 @@ import os
 import signal
 import sqlite3
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from auricle.mqtt import LinkSettings, MqttLink
 from auricle.mqtt import Message as Arrived
 from auricle.topics import Topics
 from auricle_cloud.health import folder_takes
-from tests.system.child import until
+from tests.system.child import Child, until
 from tests.system.full_disk import SmallDisk
 from tests.system.killed_coordinator import FLEET
 from tests.system.simulated_device import SimulatedDevice
@@ -95,8 +96,10 @@ def test_a_disk_that_fills_between_two_states_of_a_round_holds_the_round_up_and_
 # -- told to stop
 
 
-def _sent(fleet: ToyFleet) -> bool:
-    return all(agent.state == "sent" for agent in fleet.agents.values())
+async def _in_hand(coordinator: Child, names: Sequence[str]) -> None:
+    """Wait until the coordinator has taken in an update of each."""
+    for name in names:
+        await coordinator.line(lambda line: line.get("point") == f"in hand: {name}")  # noqa: B023
 
 
 async def _state(fleet: ToyFleet) -> CoordinatorState:
@@ -105,6 +108,7 @@ async def _state(fleet: ToyFleet) -> CoordinatorState:
 
     async def hear(arrived: Arrived) -> None:
         message, _ = open_frame(arrived.payload, arrived.topic, lambda _: bytes.fromhex(fleet.key))
+        assert isinstance(message, CoordinatorState)
         heard.append(message)
 
     topic = Topics(FLEET).coordinator_state
@@ -119,7 +123,7 @@ def test_a_coordinator_told_to_stop_counts_what_is_in_hand_says_goodbye_and_can_
             coordinator = await fleet.coordinator(2, slow=1.5, tell=True)
             victim = await fleet.agent_process(LAST, kill="training")
             await victim.end()
-            await until(lambda: _sent(fleet), "two updates in hand")
+            await _in_hand(coordinator, DEVICES[:2])
             coordinator.signal(signal.SIGTERM)
             began = time.monotonic()
             await coordinator.line(lambda line: line.get("point") == "no more rounds")
@@ -142,7 +146,7 @@ def test_a_coordinator_told_twice_to_stop_stops_at_once_and_loses_nothing(tmp_pa
     async def case() -> float:
         async with toy_fleet(tmp_path) as fleet:
             coordinator = await fleet.coordinator(2, slow=30.0, tell=True)
-            await until(lambda: _sent(fleet), "updates in hand")
+            await _in_hand(coordinator, DEVICES)
             coordinator.signal(signal.SIGTERM)
             await coordinator.line(lambda line: line.get("point") == "no more rounds")
             coordinator.signal(signal.SIGTERM)
@@ -174,6 +178,7 @@ def test_a_coordinator_that_was_paused_and_overtaken_does_nothing_any_more(point
 
             async def hear(arrived: Arrived) -> None:
                 message, _ = open_frame(arrived.payload, arrived.topic, lambda _: bytes.fromhex(fleet.key))
+                assert isinstance(message, Model)
                 manifests.append(message)
 
             zombie = await fleet.coordinator(rounds, pause=point)
