@@ -119,7 +119,11 @@ class Inbox:
 
     def reload(self) -> None:
         """Read again whose key is believed: an operator may have revoked a device."""
-        self.keys, self.revoked = self._store.devices.keys(), self._store.devices.revoked()
+        self.revoked = self._store.devices.revoked()
+        # Added to, never replaced: a device that registers meanwhile is not in what was read.
+        self.keys.update(self._store.devices.keys())
+        for device in self.revoked:
+            self.keys.pop(device, None)
 
     def flush(self) -> None:
         """Write down what was refused since the last time."""
