@@ -59,9 +59,12 @@ def cohort_of(
         moved = (sent.astype(np.float64) - base_of(row["round"])) * staleness_weight(row["staleness"])
         return np.asarray(start + moved, np.float32)
 
+    matrix = np.empty((len(counted), table.size), np.float32)
+    for place, row in enumerate(counted):
+        matrix[place] = weights(row)
     return Cohort.build(
         ids=_clients(counted),
-        weights=[weights(row) for row in counted],
+        weights=matrix,
         samples=[row["samples"] for row in counted],
         losses=[np.nan if row["loss"] is None else row["loss"] for row in counted],
         start=start,

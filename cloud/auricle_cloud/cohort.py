@@ -126,7 +126,7 @@ class Cohort:
         ids
             (K,) client ids, each once, in any order.
         weights
-            (K, P), or K vectors (P,), float32 or float64.
+            (K, P), or K vectors (P,), float32 or float64; an array whose rows all count in their order is not copied.
         samples
             (K,) training samples, finite and not negative. They are checked before anything is dropped.
         start
@@ -157,7 +157,7 @@ class Cohort:
         left = set(finite)
         return cls(
             ids=tuple(ids[k] for k in finite),
-            weights=np.stack([weights[k] for k in finite]) if finite else np.empty((0, start.size), start.dtype),
+            weights=_rows(weights, finite, start),
             samples=counts[finite],
             losses=known[finite],
             start=start,
@@ -229,6 +229,14 @@ class Aggregate:
 
     def _named(self, chosen: BoolArray) -> list[str]:
         return [client for client, is_chosen in zip(self.ids, chosen, strict=True) if is_chosen]
+
+
+def _rows(weights: Sequence[FloatArray] | FloatArray, chosen: list[int], start: FloatArray) -> FloatArray:
+    if not chosen:
+        return np.empty((0, start.size), start.dtype)
+    if isinstance(weights, np.ndarray) and chosen == list(range(len(weights))):
+        return weights
+    return np.stack([weights[k] for k in chosen])
 
 
 def _check_start(start: FloatArray) -> None:
