@@ -29,7 +29,7 @@ test: $(TEST_STAMP) ## Lint, types, import rules and the fast tests
 	$(TEST_ENV)/bin/ruff format --check .
 	$(TEST_ENV)/bin/mypy
 	$(TEST_ENV)/bin/lint-imports
-	$(TEST_ENV)/bin/pytest -n auto -m "not slow and not arm64"
+	$(TEST_ENV)/bin/pytest -n auto --dist worksteal -m "not slow and not arm64"
 
 slow: $(TEST_STAMP) ## The tests that take minutes
 	$(TEST_ENV)/bin/pytest -m "slow and not arm64" --timeout 3000

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from auricle.tensors import Flat, TensorTable, decode
-from auricle_cloud.blobs import BlobStore
 from auricle_cloud.cohort import Aggregate, Cohort, layers_of
-from auricle_cloud.matrix import NumpyMatrix, Opener
+from auricle_cloud.compute.matrix import NumpyMatrix, Opener
 from auricle_cloud.rules import Rule
 from auricle_cloud.server_optimizer import OptimizerSettings, OptimizerState, first_state, step
-from auricle_cloud.update_records import staleness_weight
+from auricle_cloud.storage.blobs import BlobStore
+from auricle_cloud.storage.update_records import staleness_weight
 
 DIVERGED = "the server optimizer's step is not finite: the model is unchanged; lower its learning rate"
 
@@ -49,7 +49,7 @@ def cohort_of(
         Of asynchronous rounds: the model (P,) that the devices invited to a round started from. An update then stands
         for w^t + (w_k - base_k) / sqrt(1 + staleness), FedBuff's weighted difference.
     opener
-        What rules compute with, see `auricle_cloud.accelerator`.
+        What rules compute with, see `auricle_cloud.compute.accelerator`.
     """
 
     def weights(row: Mapping[str, Any]) -> Flat:

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from auricle.errors import DataError
-from auricle_cloud.distances import Float64Array as Float64Array
-from auricle_cloud.distances import FloatArray as FloatArray
-from auricle_cloud.matrix import Matrix, NumpyMatrix, Opener
+from auricle_cloud.compute.distances import Float64Array as Float64Array
+from auricle_cloud.compute.distances import FloatArray as FloatArray
+from auricle_cloud.compute.matrix import Matrix, NumpyMatrix, Opener
 
 BoolArray = NDArray[np.bool_]
 
@@ -90,7 +90,7 @@ class Cohort:
     dropped: tuple[str, ...] = ()
     """Clients left out because some weight is not finite, in ascending order."""
     opener: Opener = NumpyMatrix
-    """What computes on the weights, see `auricle_cloud.accelerator`."""
+    """What computes on the weights, see `auricle_cloud.compute.accelerator`."""
 
     @cached_property
     def matrix(self) -> Matrix:
@@ -136,7 +136,7 @@ class Cohort:
         losses
             (K,) inference losses, NaN where unknown; None where nobody gave one.
         opener
-            What the rules shall compute with: `auricle_cloud.accelerator.choose(...).opener`.
+            What the rules shall compute with: `auricle_cloud.compute.accelerator.choose(...).opener`.
 
         Raises
         ------

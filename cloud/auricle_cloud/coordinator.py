@@ -18,26 +18,26 @@ from auricle.messages import DeviceState, Get, Loss, Register, Status, Update
 from auricle.mqtt import LinkSettings, Message, MqttLink, Will
 from auricle.pack import Pack
 from auricle.tensors import Flat, encode
-from auricle_cloud.accelerator import choose
 from auricle_cloud.announcements import Announcements
-from auricle_cloud.asynchronous import Asynchronous
-from auricle_cloud.blobs import open_blobs
-from auricle_cloud.closing import Closing
-from auricle_cloud.database import SupersededError
-from auricle_cloud.evaluator import Evaluator
-from auricle_cloud.inbox import Inbox, device_of
-from auricle_cloud.judgement import Judgement
-from auricle_cloud.lanes import Lanes
-from auricle_cloud.ledger import Ledger
+from auricle_cloud.compute.accelerator import choose
+from auricle_cloud.detection.judgement import Judgement
+from auricle_cloud.evaluation.evaluator import Evaluator
 from auricle_cloud.messenger import NAME, Messenger
 from auricle_cloud.metrics import Metrics
+from auricle_cloud.rounds.asynchronous import Asynchronous
+from auricle_cloud.rounds.closing import Closing
+from auricle_cloud.rounds.schedule import due
+from auricle_cloud.rounds.site import POLL, Site, Watcher
+from auricle_cloud.rounds.synchronous import Synchronous
 from auricle_cloud.rules import get_rule
 from auricle_cloud.run_settings import RunSettings
-from auricle_cloud.schedule import due
-from auricle_cloud.site import POLL, Site, Watcher
-from auricle_cloud.store import FILE, Store
-from auricle_cloud.synchronous import Synchronous
-from auricle_cloud.update_records import Verdict
+from auricle_cloud.storage.blobs import open_blobs
+from auricle_cloud.storage.database import SupersededError
+from auricle_cloud.storage.store import FILE, Store
+from auricle_cloud.storage.update_records import Verdict
+from auricle_cloud.uplink.inbox import Inbox, device_of
+from auricle_cloud.uplink.lanes import Lanes
+from auricle_cloud.uplink.ledger import Ledger
 
 __all__ = ["NAME", "Coordinator", "Watcher"]
 

@@ -13,8 +13,8 @@ from auricle.identity import Identity
 from auricle.messages import Abort, Ack, CoordinatorState, Invite, Measure, Message, Model, Nothing, Plan, Update
 from auricle.mqtt import MqttLink
 from auricle.topics import Topics
-from auricle_cloud.blobs import BlobStore
-from auricle_cloud.update_records import Verdict
+from auricle_cloud.storage.blobs import BlobStore
+from auricle_cloud.storage.update_records import Verdict
 
 NAME = "coordinator"
 

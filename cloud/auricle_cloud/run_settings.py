@@ -9,9 +9,9 @@ from typing import Any, Literal
 from auricle.errors import SettingsError
 from auricle.mqtt import BrokerAddress
 from auricle.tensors import Flat
-from auricle_cloud.inbox import Limits
 from auricle_cloud.presets import PRACTICAL, Preset
 from auricle_cloud.rules import get_rule
+from auricle_cloud.uplink.inbox import Limits
 
 
 @dataclass(frozen=True)

@@ -13,15 +13,15 @@ from auricle.errors import SettingsError
 from auricle.pack import Pack
 from auricle.tensors import TensorTable
 from auricle.until_signal import until_signal
-from auricle_cloud.api import make_app
-from auricle_cloud.api_server import listening
-from auricle_cloud.api_settings import ApiSettings
+from auricle_cloud.api.api_server import listening
+from auricle_cloud.api.api_settings import ApiSettings
+from auricle_cloud.api.app import make_app
+from auricle_cloud.api.health import Check, database_answers, folder_takes
 from auricle_cloud.coordinator import Coordinator
-from auricle_cloud.evaluator import Evaluator, choose_evaluator
-from auricle_cloud.health import Check, database_answers, folder_takes
-from auricle_cloud.operations import Operations
+from auricle_cloud.evaluation.evaluator import Evaluator, choose_evaluator
+from auricle_cloud.evaluation.validation_set import load_validation
+from auricle_cloud.operations.operations import Operations
 from auricle_cloud.run_settings import RoundDone, RunSettings
-from auricle_cloud.validation_set import load_validation
 
 log = logging.getLogger("auricle.cloud")
 

@@ -8,9 +8,9 @@ from typing import Any, Literal
 import sqlalchemy as sa
 
 from auricle.messages import Register, Update
-from auricle_cloud.round_states import State
-from auricle_cloud.schema import rounds
-from auricle_cloud.store import Store
+from auricle_cloud.rounds.round_states import State
+from auricle_cloud.storage.schema import rounds
+from auricle_cloud.storage.store import Store
 
 TASK = "t"
 BASE, BODY, PACK = "a" * 64, "b" * 64, "c" * 64

@@ -13,7 +13,7 @@ import pytest
 from tests.cloud.desk import Desk
 from tests.cloud.postgres import Server
 
-from auricle_cloud.store import Store
+from auricle_cloud.storage.store import Store
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,7 @@ from auricle_cloud.presets import Preset
 from auricle_cloud.rules import get_rule
 from auricle_cloud.run_settings import RoundDone, RunSettings
 from auricle_cloud.server_optimizer import OptimizerSettings
-from auricle_cloud.store import Store
+from auricle_cloud.storage.store import Store
 from auricle_edge.agent import Agent, AgentSettings
 from auricle_edge.clips import Clips, DeviceData
 from auricle_edge.runtimes import StepRuntime

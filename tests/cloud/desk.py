@@ -18,12 +18,12 @@ from auricle.messages import DeviceState, Get, Loss, Message, Register, Status, 
 from auricle.mqtt import Message as Arrived
 from auricle.tensors import Flat, digest
 from auricle.topics import Topics
-from auricle_cloud.blobs import Blobs
-from auricle_cloud.device_records import Standing
-from auricle_cloud.inbox import Inbox, Limits
-from auricle_cloud.ledger import Ledger
-from auricle_cloud.store import Store
-from auricle_cloud.update_records import Verdict
+from auricle_cloud.storage.blobs import Blobs
+from auricle_cloud.storage.device_records import Standing
+from auricle_cloud.storage.store import Store
+from auricle_cloud.storage.update_records import Verdict
+from auricle_cloud.uplink.inbox import Inbox, Limits
+from auricle_cloud.uplink.ledger import Ledger
 
 FLEET, TASK = "f", "keywords"
 TOPICS = Topics(FLEET)

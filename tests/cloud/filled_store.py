@@ -11,9 +11,9 @@ import numpy as np
 from auricle.messages import Register, Update
 from auricle.pack import Pack, load_pack
 from auricle.tensors import encode
-from auricle_cloud.blobs import Blobs
-from auricle_cloud.operations import Operations
-from auricle_cloud.store import FILE, Store
+from auricle_cloud.operations.operations import Operations
+from auricle_cloud.storage.blobs import Blobs
+from auricle_cloud.storage.store import FILE, Store
 
 TASK = "keywords"
 DEVICES = ("dev-a", "dev-b", "dev-c", "dev-d", "dev-e")

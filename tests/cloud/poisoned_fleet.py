@@ -16,9 +16,9 @@ from auricle.speech.features import LogMel
 from auricle.speech.folder import load_folder
 from auricle.speech.split import split_by_speaker
 from auricle_cloud.cohort import Cohort, FloatArray, layers_of
-from auricle_cloud.detection import Alarm, alarm, next_reference
+from auricle_cloud.detection.alarm import Alarm, alarm, next_reference
+from auricle_cloud.evaluation.validation_set import ValidationSet
 from auricle_cloud.rules.fedvsa import fedvsa, limit_losses, softmax_share
-from auricle_cloud.validation_set import ValidationSet
 from auricle_edge.clips import Clips, DeviceData
 from auricle_edge.runtimes import StepRuntime
 from auricle_edge.train import LocalState, Trainer

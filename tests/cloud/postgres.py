@@ -16,8 +16,8 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from auricle_cloud.database import Database
-from auricle_cloud.schema import metadata
+from auricle_cloud.storage.database import Database
+from auricle_cloud.storage.schema import metadata
 
 USER = "auricle"
 START_SECONDS = 60

@@ -11,9 +11,9 @@ import sqlalchemy as sa
 from tests.cloud.arrivals import TASK
 
 from auricle.errors import SettingsError, StorageError
-from auricle_cloud.access_records import ROLES
-from auricle_cloud.schema import tokens
-from auricle_cloud.store import Store
+from auricle_cloud.storage.access_records import ROLES
+from auricle_cloud.storage.schema import tokens
+from auricle_cloud.storage.store import Store
 
 BAD_NAMES = ("", "x" * 65, "with space", "ä", "a\n", "a/b", "\0")
 

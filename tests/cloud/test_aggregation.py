@@ -13,9 +13,9 @@ from auricle.errors import StorageError
 from auricle.tensors import Flat, TensorSpec, TensorTable, encode
 from auricle_cloud.aggregation import DIVERGED, NextModel, cohort_of
 from auricle_cloud.aggregation import next_model as follow
-from auricle_cloud.blobs import Blobs
 from auricle_cloud.rules import Rule, get_rule
 from auricle_cloud.server_optimizer import OptimizerSettings, OptimizerState
+from auricle_cloud.storage.blobs import Blobs
 
 TABLE = TensorTable(
     [

@@ -17,12 +17,12 @@ from tests.cloud.filled_store import fill
 from tests.core.test_mqtt_tls import self_signed
 
 from auricle.errors import AuricleError, SettingsError
-from auricle_cloud.access_records import ROLES
-from auricle_cloud.api_settings import ApiSettings, Rates
-from auricle_cloud.operating import ConflictError, NotFoundError
-from auricle_cloud.operations import Operations
-from auricle_cloud.remote import Remote, RemoteError, connect
-from auricle_cloud.routes import ROUTES, Route, allows
+from auricle_cloud.api.api_settings import ApiSettings, Rates
+from auricle_cloud.api.remote import Remote, RemoteError, connect
+from auricle_cloud.api.routes import ROUTES, Route, allows
+from auricle_cloud.operations.operating import ConflictError, NotFoundError
+from auricle_cloud.operations.operations import Operations
+from auricle_cloud.storage.access_records import ROLES
 
 
 @pytest.fixture

@@ -17,12 +17,12 @@ from tests.cloud.filled_store import TASK, Filled, fill, register
 
 from auricle.errors import StorageError
 from auricle.identity import Identity
-from auricle_cloud.backup import KEY, MANIFEST, write_backup
-from auricle_cloud.blobs import Blobs
-from auricle_cloud.database import Database
-from auricle_cloud.restore import EPOCHS, BackupError, restore_backup
-from auricle_cloud.schema import metadata
-from auricle_cloud.store import FILE, Store
+from auricle_cloud.storage.backup import KEY, MANIFEST, write_backup
+from auricle_cloud.storage.blobs import Blobs
+from auricle_cloud.storage.database import Database
+from auricle_cloud.storage.restore import EPOCHS, BackupError, restore_backup
+from auricle_cloud.storage.schema import metadata
+from auricle_cloud.storage.store import FILE, Store
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from auricle.errors import StorageError
-from auricle_cloud.batch import Batch
-from auricle_cloud.database import Database, SupersededError
-from auricle_cloud.journal import note
-from auricle_cloud.schema import events
+from auricle_cloud.storage.database import Database, SupersededError
+from auricle_cloud.storage.journal import note
+from auricle_cloud.storage.schema import events
+from auricle_cloud.uplink.batch import Batch
 
 WAIT = 20.0
 

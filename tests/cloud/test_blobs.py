@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from auricle.errors import SettingsError, StorageError
-from auricle_cloud.blobs import Blobs, BlobStore, RemoteBlobs, open_blobs
+from auricle_cloud.storage.blobs import Blobs, BlobStore, RemoteBlobs, open_blobs
 
 
 def sha256(data: bytes) -> str:

@@ -22,7 +22,7 @@ from tests.cloud.filled_store import TASK, Filled, fill
 
 from auricle.cli import main
 from auricle.tensors import decode
-from auricle_cloud.store import FILE, Store
+from auricle_cloud.storage.store import FILE, Store
 
 ROOT = Path(__file__).parents[2]
 

@@ -30,11 +30,11 @@ from auricle.mqtt import LinkSettings, MqttLink
 from auricle.mqtt import Message as Arrived
 from auricle.pack import Pack, load_pack
 from auricle.tensors import digest, encode
-from auricle_cloud import schema
 from auricle_cloud.coordinator import NAME, Coordinator
 from auricle_cloud.presets import Preset
 from auricle_cloud.run_settings import RunSettings
 from auricle_cloud.server_optimizer import OptimizerState
+from auricle_cloud.storage import schema
 from auricle_edge.runtimes import StepRuntime
 
 

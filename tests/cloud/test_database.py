@@ -16,10 +16,10 @@ from tests.cloud.arrivals import BASE, begin, open_round, update
 from tests.cloud.postgres import Server
 
 from auricle.errors import StorageError
-from auricle_cloud.database import Database, SupersededError
-from auricle_cloud.journal import note
-from auricle_cloud.schema import events, meta
-from auricle_cloud.store import Store
+from auricle_cloud.storage.database import Database, SupersededError
+from auricle_cloud.storage.journal import note
+from auricle_cloud.storage.schema import events, meta
+from auricle_cloud.storage.store import Store
 
 WAIT = 20.0
 

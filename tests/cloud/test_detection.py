@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auricle_cloud.detection import alarm, false_alarm, next_reference, reference_of
+from auricle_cloud.detection.alarm import alarm, false_alarm, next_reference, reference_of
 
 
 def _losses(*values: float) -> dict[str, float]:

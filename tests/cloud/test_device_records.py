@@ -13,8 +13,8 @@ from tests.cloud.arrivals import register
 
 from auricle.errors import StorageError
 from auricle.messages import DeviceState
-from auricle_cloud.device_records import STANDINGS
-from auricle_cloud.store import Store
+from auricle_cloud.storage.device_records import STANDINGS
+from auricle_cloud.storage.store import Store
 
 WAIT = 20.0
 
@@ -133,7 +133,7 @@ def test_a_revoked_device_never_comes_back(store: Store) -> None:
 def test_many_devices_are_approved_at_once(store: Store) -> None:
     names = [f"dev-{i:05}" for i in range(300)]
     with store.database.writing() as tx:
-        from auricle_cloud.schema import devices
+        from auricle_cloud.storage.schema import devices
 
         row = {"public_key": b"k", "boot": "", "online": True, "pack": "", "architecture": "", "samples": 1}
         seen = {"first_seen": 0.0, "last_seen": 0.0, "standing": "pending"}

@@ -15,12 +15,12 @@ pytest.importorskip("onnxruntime", reason="the reference")
 from auricle.errors import AuricleError, DataError, SettingsError
 from auricle.onnx_reader import Node
 from auricle.pack import SHIPPED, Pack, load_pack
-from auricle_cloud.evaluator import Evaluator, OnnxEvaluator, choose_evaluator
-from auricle_cloud.evaluator_torch import TorchEvaluator
-from auricle_cloud.model_scores import tally
-from auricle_cloud.torch_operators import Call, UnknownOperatorError
-from auricle_cloud.torch_recurrent import KNOWN
-from auricle_cloud.validation_set import ValidationSet
+from auricle_cloud.evaluation.evaluator import Evaluator, OnnxEvaluator, choose_evaluator
+from auricle_cloud.evaluation.evaluator_torch import TorchEvaluator
+from auricle_cloud.evaluation.model_scores import tally
+from auricle_cloud.evaluation.torch_operators import Call, UnknownOperatorError
+from auricle_cloud.evaluation.torch_recurrent import KNOWN
+from auricle_cloud.evaluation.validation_set import ValidationSet
 
 TOLERANCE = 1e-5
 DIGITS = load_pack("digits")
@@ -207,9 +207,9 @@ sys.meta_path.insert(0, Absent())
 import numpy as np
 from auricle.errors import AuricleError
 from auricle.pack import load_pack
-from auricle_cloud import evaluator
+from auricle_cloud.evaluation import evaluator
 evaluator.find_spec = lambda name: None if name in {absent!r} else object()
-from auricle_cloud.validation_set import ValidationSet
+from auricle_cloud.evaluation.validation_set import ValidationSet
 validation = ValidationSet(np.zeros((2, 100, 40), np.float32), np.zeros(2, np.int64))
 try:
     print(evaluator.choose_evaluator(load_pack("digits"), validation)[1])

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from auricle_cloud.explanation import explain
-from auricle_cloud.operation_types import DeviceWhy
+from auricle_cloud.operations.explanation import explain
+from auricle_cloud.operations.operation_types import DeviceWhy
 
 LAYER: dict[str, Any] = {
     "layer": "gru", "kept": ["dev-b", "dev-c"], "pruned_low": ["dev-a"], "pruned_high": ["dev-d"],

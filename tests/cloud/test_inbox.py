@@ -32,8 +32,8 @@ from auricle.frames import CHUNK, seal
 from auricle.identity import Identity
 from auricle.messages import Ack, DeviceState, Get, Status
 from auricle.tensors import digest
-from auricle_cloud import assembly
-from auricle_cloud.assembly import Assemblies
+from auricle_cloud.uplink import assembly
+from auricle_cloud.uplink.assembly import Assemblies
 
 # -- who speaks
 

@@ -26,8 +26,8 @@ from tests.cloud.desk import (
 
 from auricle.identity import Identity
 from auricle.messages import DeviceState, Get
-from auricle_cloud.inbox import Limits
 from auricle_cloud.rate_limit import RateLimit
+from auricle_cloud.uplink.inbox import Limits
 
 # -- limits, losses and standing
 

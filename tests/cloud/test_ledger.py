@@ -13,10 +13,10 @@ import pytest
 from tests.cloud.arrivals import TASK, begin, open_round, update
 
 from auricle.errors import StorageError
-from auricle_cloud import ledger as ledger_module
-from auricle_cloud.blobs import Blobs
-from auricle_cloud.ledger import Ledger
-from auricle_cloud.store import Store
+from auricle_cloud.storage.blobs import Blobs
+from auricle_cloud.storage.store import Store
+from auricle_cloud.uplink import ledger as ledger_module
+from auricle_cloud.uplink.ledger import Ledger
 
 WAIT = 20.0
 DEVICES = [f"dev-{i:03}" for i in range(40)]

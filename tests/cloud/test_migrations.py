@@ -19,10 +19,10 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from tests.cloud.arrivals import register, update
 
-import auricle_cloud.migrations as migrations
+import auricle_cloud.storage.migrations as migrations
 from auricle.errors import StorageError
-from auricle_cloud.schema import metadata
-from auricle_cloud.store import Store
+from auricle_cloud.storage.schema import metadata
+from auricle_cloud.storage.store import Store
 
 OLD = "keywords"
 FIRST, SECOND = "1" * 64, "2" * 64
@@ -198,7 +198,7 @@ def test_a_large_number_of_samples_is_kept(empty: Path | str) -> None:
 def test_two_coordinators_that_start_at_once_migrate_once(empty: Path | str) -> None:
     script = (
         "import sys\n"
-        "from auricle_cloud.store import Store\n"
+        "from auricle_cloud.storage.store import Store\n"
         "store = Store(sys.argv[1])\n"
         "store.database.take_over()\n"
         "store.close()\n"
@@ -245,19 +245,20 @@ def test_there_is_one_line_of_revisions_from_the_first() -> None:
 
 
 def test_no_revision_is_waiting_to_be_written(tmp_path: Path) -> None:
-    """What `python -m auricle_cloud.migrations` would write from the schema as it is: nothing to do."""
+    """What `python -m auricle_cloud.storage.migrations` would write from the schema as it is: nothing to do."""
     package = Path(migrations.__file__).parent
     copy = tmp_path / "auricle_cloud"
-    shutil.copytree(package.parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(package.parent.parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
     core = Path(sys.modules["auricle"].__file__ or "").parent.parent
 
     done = subprocess.run(
-        [sys.executable, "-m", "auricle_cloud.migrations", "nothing"], cwd=tmp_path, capture_output=True, text=True,
+        [sys.executable, "-m", "auricle_cloud.storage.migrations", "nothing"],
+        cwd=tmp_path, capture_output=True, text=True,
         env={"PYTHONPATH": f"{tmp_path}:{core}", "PATH": ""}, timeout=60,
     )  # fmt: skip
 
     assert done.returncode == 0, done.stderr
-    (written,) = set((copy / "migrations" / "versions").glob("*_nothing.py"))
+    (written,) = set((copy / "storage" / "migrations" / "versions").glob("*_nothing.py"))
     body = written.read_text().partition("def upgrade()")[2]
     assert "op." not in body
     assert "pass" in body

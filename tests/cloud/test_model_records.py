@@ -8,7 +8,7 @@ import pytest
 from tests.cloud.arrivals import BASE, BODY, PACK, TASK, begin, end_round, open_round, update
 
 from auricle.errors import StorageError
-from auricle_cloud.store import Store
+from auricle_cloud.storage.store import Store
 
 
 def blob(number: int) -> str:

@@ -14,8 +14,8 @@ import pytest
 from tests.cloud.api_server import serving
 from tests.cloud.filled_store import fill
 
-from auricle_cloud.openapi import document
-from auricle_cloud.routes import ROUTES
+from auricle_cloud.api.openapi import document
+from auricle_cloud.api.routes import ROUTES
 
 
 def nested(value: Any) -> Iterator[dict[str, Any]]:

@@ -11,8 +11,8 @@ from tests.cloud.coordinator_site import DEVICES, FEDAVG, TASK, Site, run
 from auricle.identity import Identity
 from auricle.pack import load_pack
 from auricle.tensors import digest, encode
-from auricle_cloud.database import SupersededError
-from auricle_cloud.operations import Operations
+from auricle_cloud.operations.operations import Operations
+from auricle_cloud.storage.database import SupersededError
 from auricle_edge.runtimes import StepRuntime
 
 

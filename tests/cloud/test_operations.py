@@ -12,11 +12,11 @@ from tests.cloud.filled_store import TASK, Filled, fill
 
 from auricle.errors import SettingsError, StorageError
 from auricle.tensors import decode
-from auricle_cloud.blobs import Blobs
-from auricle_cloud.operating import ConflictError, NotFoundError
-from auricle_cloud.operations import Operations
-from auricle_cloud.remote import checked
-from auricle_cloud.store import Store
+from auricle_cloud.api.remote import checked
+from auricle_cloud.operations.operating import ConflictError, NotFoundError
+from auricle_cloud.operations.operations import Operations
+from auricle_cloud.storage.blobs import Blobs
+from auricle_cloud.storage.store import Store
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from tests.cloud.api_server import serving
 from tests.cloud.filled_store import fill
 
-from auricle_cloud.page_files import FOLDER, TYPES
+from auricle_cloud.api.page_files import FOLDER, TYPES
 
 FILES = sorted(path for path in FOLDER.rglob("*") if path.is_file())
 SCRIPTS = [path for path in FILES if path.suffix == ".js"]

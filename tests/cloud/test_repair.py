@@ -10,9 +10,9 @@ import pytest
 from tests.cloud.model_replacement import flipped, replacement
 
 from auricle.errors import SettingsError
-from auricle_cloud.coalitions import subset
 from auricle_cloud.cohort import Aggregate, Cohort, CohortError, Layer
-from auricle_cloud.repair import hotfix, reaggregate, rebase
+from auricle_cloud.detection.coalitions import subset
+from auricle_cloud.detection.repair import hotfix, reaggregate, rebase
 from auricle_cloud.rules import get_rule
 from auricle_cloud.rules.fedavg import fedavg
 from auricle_cloud.rules.fedvsa import fedvsa, limit_losses, softmax_share

@@ -14,9 +14,9 @@ from tests.cloud.arrivals import BASE, TASK, begin, bring_to, end_round, open_ro
 
 from auricle.errors import StorageError
 from auricle.messages import Loss
-from auricle_cloud.journal import put_out
-from auricle_cloud.round_states import FINISHED, STATES, TRANSITIONS, State, label
-from auricle_cloud.store import Store
+from auricle_cloud.rounds.round_states import FINISHED, STATES, TRANSITIONS, State, label
+from auricle_cloud.storage.journal import put_out
+from auricle_cloud.storage.store import Store
 
 WAIT = 20.0
 

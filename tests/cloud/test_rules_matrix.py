@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 from auricle_cloud.cohort import Cohort, Layer
-from auricle_cloud.distances import squared_distances
-from auricle_cloud.matrix import SMALL, NumpyMatrix, pieces_of
+from auricle_cloud.compute.distances import squared_distances
+from auricle_cloud.compute.matrix import SMALL, NumpyMatrix, pieces_of
 from auricle_cloud.rules import RULES
 
 BITS = """
 import sys
 import numpy as np
 from auricle_cloud.cohort import Cohort, Layer
-from auricle_cloud.matrix import NumpyMatrix
+from auricle_cloud.compute.matrix import NumpyMatrix
 from auricle_cloud.rules import RULES
 from hashlib import sha256
 clients, size = 301, 3011
@@ -137,7 +137,7 @@ class Counting(NumpyMatrix):
 @pytest.mark.parametrize("memory", [1 << 30, 1 << 16], ids=["resident", "piece by piece"])
 def test_every_rule_gives_the_same_in_pytorch(name: str, memory: int) -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed")
-    from auricle_cloud.matrix_torch import TorchMatrix
+    from auricle_cloud.compute.matrix_torch import TorchMatrix
 
     same_as_numpy(name, lambda weights: TorchMatrix(weights, device="cpu", memory=memory))
 
@@ -147,7 +147,7 @@ def test_every_rule_gives_the_same_on_a_gpu(name: str) -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     if not torch.cuda.is_available():
         pytest.skip("there is no GPU that PyTorch can use")
-    from auricle_cloud.accelerator import choose
+    from auricle_cloud.compute.accelerator import choose
 
     same_as_numpy(name, choose("cuda", memory=1 << 24).opener)
     same_as_numpy(name, choose("cuda").opener)

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 import pytest
 
-from auricle_cloud.schedule import due
+from auricle_cloud.rounds.schedule import due
 
 BERLIN = "Europe/Berlin"
 

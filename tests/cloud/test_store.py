@@ -10,8 +10,8 @@ import pytest
 from tests.cloud.arrivals import BASE, PACK, TASK, begin, end_round, open_round, update
 
 from auricle.errors import StorageError
-from auricle_cloud.round_states import FINISHED
-from auricle_cloud.store import Store
+from auricle_cloud.rounds.round_states import FINISHED
+from auricle_cloud.storage.store import Store
 
 
 def test_a_tasks_life_with_a_restart_after_every_step(place: Path | str) -> None:

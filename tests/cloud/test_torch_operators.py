@@ -13,8 +13,8 @@ onnx = pytest.importorskip("onnx", reason="nodes are made with it")
 ort = pytest.importorskip("onnxruntime", reason="the reference")
 
 from auricle.onnx_reader import read_model
-from auricle_cloud.torch_operators import Call, UnknownOperatorError
-from auricle_cloud.torch_recurrent import KNOWN
+from auricle_cloud.evaluation.torch_operators import Call, UnknownOperatorError
+from auricle_cloud.evaluation.torch_recurrent import KNOWN
 
 RNG = np.random.default_rng(0)
 

@@ -15,9 +15,9 @@ from tests.cloud.arrivals import BASE, BODY, TASK, begin, bring_to, end_round, o
 
 from auricle.errors import StorageError
 from auricle.messages import Update
-from auricle_cloud.round_states import STATES, TAKING
-from auricle_cloud.store import Store
-from auricle_cloud.update_records import Verdict, staleness_weight
+from auricle_cloud.rounds.round_states import STATES, TAKING
+from auricle_cloud.storage.store import Store
+from auricle_cloud.storage.update_records import Verdict, staleness_weight
 
 WAIT = 20.0
 

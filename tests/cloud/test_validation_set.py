@@ -14,7 +14,7 @@ from auricle.errors import DataError
 from auricle.pack import load_pack
 from auricle.speech.audio import read_clip
 from auricle.speech.features import LogMel
-from auricle_cloud.validation_set import ValidationSet, load_validation
+from auricle_cloud.evaluation.validation_set import ValidationSet, load_validation
 
 DIGITS, GSC12 = load_pack("digits"), load_pack("gsc12")
 

@@ -19,7 +19,7 @@ from auricle.manifest import FileEntry, Start
 from auricle.pack import Pack, load_pack, pack_bytes
 from auricle.start import start_file, start_weights
 from auricle.tensors import Flat, decode
-from auricle_cloud.blobs import Blobs
+from auricle_cloud.storage.blobs import Blobs
 from auricle_edge.clips import Clips, DeviceData
 from auricle_edge.runtimes import StepRuntime
 from auricle_edge.train import Trainer

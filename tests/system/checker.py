@@ -12,11 +12,11 @@ from typing import Any
 from auricle.pack import Pack
 from auricle.tensors import Flat, decode, digest, encode
 from auricle_cloud.aggregation import cohort_of, next_model
-from auricle_cloud.blobs import BlobStore
 from auricle_cloud.presets import Preset
 from auricle_cloud.rules import get_rule
 from auricle_cloud.server_optimizer import OptimizerState
-from auricle_cloud.store import Store
+from auricle_cloud.storage.blobs import BlobStore
+from auricle_cloud.storage.store import Store
 from auricle_fleet.broker_rights import Roles, covers
 from tests.system.killed_coordinator import FLEET
 

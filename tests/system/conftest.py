@@ -122,8 +122,8 @@ class LiveFleet:
 def live_fleet(tmp_path: Path) -> Iterator[LiveFleet]:
     """A real coordinator with real agents, all approved; LPA leaves one of four out of every layer."""
     from auricle.pack import load_pack
-    from auricle_cloud.api_server import listening
-    from auricle_cloud.api_settings import ApiSettings
+    from auricle_cloud.api.api_server import listening
+    from auricle_cloud.api.api_settings import ApiSettings
     from auricle_cloud.run_settings import Detection
     from auricle_cloud.service import application
     from auricle_edge.runtimes import StepRuntime

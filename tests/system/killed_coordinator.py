@@ -33,12 +33,12 @@ from auricle.pack import load_pack
 from auricle.until_signal import until_signal
 from auricle_cloud import coordinator as coordinator_module
 from auricle_cloud.coordinator import Coordinator
-from auricle_cloud.inbox import device_of
 from auricle_cloud.presets import Preset
 from auricle_cloud.run_settings import Buffer, Detection, RoundDone, RunSettings
 from auricle_cloud.server_optimizer import OptimizerSettings
-from auricle_cloud.store import FILE
-from auricle_cloud.update_records import Verdict
+from auricle_cloud.storage.store import FILE
+from auricle_cloud.storage.update_records import Verdict
+from auricle_cloud.uplink.inbox import device_of
 from tests.system.full_disk import SmallDisk
 
 FLEET, TASK = "f", "keywords"

@@ -11,8 +11,8 @@ import numpy as np
 from auricle.messages import DeviceState
 from auricle.pack import load_pack
 from auricle.tensors import encode
-from auricle_cloud.blobs import Blobs
-from auricle_cloud.store import FILE, Store
+from auricle_cloud.storage.blobs import Blobs
+from auricle_cloud.storage.store import FILE, Store
 from tests.cloud.filled_store import TASK, Filled, register, update
 
 ROUNDS = 8

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from auricle.messages import Plan
-from auricle_cloud.store import Store
+from auricle_cloud.storage.store import Store
 from auricle_edge.agent import Agent
 from auricle_edge.train import RoundResult
 from tests.system.child import until

@@ -12,7 +12,7 @@ import pytest
 from auricle.mqtt import LinkSettings, MqttLink
 from auricle.mqtt import Message as Arrived
 from auricle.topics import Topics
-from auricle_cloud.store import Store
+from auricle_cloud.storage.store import Store
 from tests.system.child import until
 from tests.system.killed_coordinator import FLEET, TASK
 from tests.system.toy_fleet import LISTENER, ToyFleet, succeeded, toy_fleet, watching

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from auricle_cloud.schema import rounds, updates
-from auricle_cloud.store import Store
+from auricle_cloud.storage.schema import rounds, updates
+from auricle_cloud.storage.store import Store
 from tests.system.checker import DeviceLog, check
 
 TASK, BODY, OTHER = "keywords", "a" * 64, "b" * 64

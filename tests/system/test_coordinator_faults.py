@@ -17,7 +17,7 @@ from auricle.messages import CoordinatorState, Model
 from auricle.mqtt import LinkSettings, MqttLink
 from auricle.mqtt import Message as Arrived
 from auricle.topics import Topics
-from auricle_cloud.health import folder_takes
+from auricle_cloud.api.health import folder_takes
 from tests.system.child import Child, until
 from tests.system.full_disk import SmallDisk
 from tests.system.killed_coordinator import FLEET

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from auricle_cloud.blobs import Blobs
-from auricle_cloud.round_states import FINISHED, TRANSITIONS, label
-from auricle_cloud.store import FILE
+from auricle_cloud.rounds.round_states import FINISHED, TRANSITIONS, label
+from auricle_cloud.storage.blobs import Blobs
+from auricle_cloud.storage.store import FILE
 from tests.system.checker import check, check_models, open_store
 from tests.system.killed_coordinator import TASK, preset
 from tests.system.toy_fleet import DEVICES, ToyFleet, ended, toy_fleet

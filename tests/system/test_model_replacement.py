@@ -13,10 +13,10 @@ import pytest
 
 from auricle.messages import Invite, Plan
 from auricle_cloud.coordinator import Coordinator
-from auricle_cloud.evaluator import OnnxEvaluator
+from auricle_cloud.evaluation.evaluator import OnnxEvaluator
+from auricle_cloud.evaluation.validation_set import ValidationSet
 from auricle_cloud.presets import Preset
 from auricle_cloud.run_settings import Detection, RoundDone, RunSettings
-from auricle_cloud.validation_set import ValidationSet
 from auricle_edge.agent import Agent, AgentSettings
 from auricle_edge.outbox import Pending
 from auricle_edge.train import LocalState, RoundResult, Trainer

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from auricle.pack import load_pack
-from auricle_cloud.blobs import Blobs
-from auricle_cloud.store import FILE, Store
+from auricle_cloud.storage.blobs import Blobs
+from auricle_cloud.storage.store import FILE, Store
 from auricle_edge.agent import Agent, AgentSettings
 from auricle_edge.runtimes import StepRuntime
 from auricle_edge.train import Trainer

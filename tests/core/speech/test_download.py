@@ -172,6 +172,7 @@ def test_a_wrong_checksum_is_said_and_the_file_removed(server: _Server, tmp_path
         _tar({}, link="/etc"),
         _tar({}, link="../.."),
     ],
+    ids=["beside", "two up", "absolute", "link to the root", "link up"],
 )
 @pytest.mark.parametrize("by_hand", [False, True])
 def test_a_member_that_would_leave_the_folder_is_refused(

@@ -1,0 +1,49 @@
+"""Serves the API for as long as it is wanted."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from auricle.errors import SettingsError
+from auricle_cloud.api.api_settings import ApiSettings
+
+
+@asynccontextmanager
+async def listening(app: web.Application, settings: ApiSettings) -> AsyncIterator[str]:
+    """Serve an application; gives its URL.
+
+    Raises
+    ------
+    SettingsError
+        The certificate cannot be used, or the address is taken.
+    """
+    tls = settings.tls()
+    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=2.0, logger=_log())
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, settings.host, settings.port, ssl_context=tls)
+        try:
+            await site.start()
+        except OSError as error:
+            where = f"{settings.host}:{settings.port}"
+            raise SettingsError(f"The API cannot listen on {where} ({error.strerror or error}).") from error
+        host, port = runner.addresses[0][:2]
+        yield f"{'http' if tls is None else 'https'}://{f'[{host}]' if ':' in host else host}:{port}"
+    finally:
+        await runner.cleanup()
+
+
+def _log() -> logging.Logger:
+    """Where aiohttp writes; bytes that are no HTTP are everybody's to send and worth no traceback."""
+    log = logging.getLogger("auricle.cloud.api.http")
+    log.addFilter(_is_ours)
+    return log
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))

@@ -1,0 +1,149 @@
+"""The OpenAPI 3.1 document, made of the routes and of the structs that the API speaks."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from auricle import __version__
+from auricle_cloud.api.routes import ROUTES, Route
+from auricle_cloud.operations.operation_types import Me, Problem
+
+PROBLEMS = {
+    400: "The request cannot be read.",
+    401: "A token is missing, unknown or expired.",
+    403: "The token's role may not do this.",
+    404: "What it is about does not exist.",
+    409: "It does not go with how things are.",
+    413: "The request is too large.",
+    415: "The body is not JSON.",
+    422: "A parameter is missing, unknown or not allowed.",
+    429: "Too many requests: wait as long as Retry-After says.",
+    503: "The database or the disk cannot be used at the moment.",
+}
+SCHEMAS = "#/components/schemas/{name}"
+TEXT = {"schema": {"type": "string"}}
+BYTES: dict[str, Any] = {"application/octet-stream": {}}
+
+
+def document() -> dict[str, Any]:
+    """The document as it is served at `/v1/openapi.json`."""
+    results = [route.result for route in ROUTES if not route.is_file]
+    parameters = [route.parameters for route in ROUTES]
+    schemas, components = msgspec.json.schema_components([*results, Me, Problem, *parameters], ref_template=SCHEMAS)
+    named = dict(zip([*results, Me, Problem], schemas, strict=False))
+    taken = {route.operation: components.pop(route.parameters.__name__) for route in ROUTES}
+    paths: dict[str, dict[str, Any]] = {}
+    for route in ROUTES:
+        answer = BYTES if route.is_file else _json(named[route.result])
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, taken[route.operation], answer)
+    for path, operation in _further(named[Me]).items():
+        paths[path] = {"get": operation}
+    found: dict[str, Any] = _in_ecma({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Auricle coordinator", "version": __version__, "license": {"name": "Apache-2.0"},
+            "description": "What operators can do to a federated run: rounds, devices, models, tokens.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "responses": {str(code): _problem(text, code) for code, text in PROBLEMS.items()},
+            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+        },
+    })  # fmt: skip
+    return found
+
+
+def _operation(route: Route, taken: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
+    properties, required = taken["properties"], taken.get("required", [])
+    path = route.in_path
+    parameters = [
+        {"name": name, "in": "path" if name in path else "query", "required": name in required, "schema": schema}
+        for name, schema in properties.items()
+        if name in path or route.in_query
+    ]
+    operation: dict[str, Any] = {
+        "operationId": route.operation,
+        "summary": route.summary,
+        "description": f"Least role: {route.role}.",
+        "tags": [route.path.split("/")[2]],
+        "security": [{"bearer": []}],
+        "parameters": parameters,
+        "responses": {str(route.status): {"description": "Done.", "content": answer}} | _refusals(*PROBLEMS),
+    }
+    if not route.in_query:
+        operation["requestBody"] = _body(
+            {name: schema for name, schema in properties.items() if name not in path},
+            [name for name in required if name not in path],
+        )
+    return operation
+
+
+def _body(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
+    schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    return {"required": bool(required), "content": _json(schema)}
+
+
+def _further(me: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """What is no operation: who am I, the stream, files, metrics and health."""
+    free: list[dict[str, Any]] = []
+    bearer: list[dict[str, Any]] = [{"bearer": []}]
+    stream = {"text/event-stream": TEXT}
+    sha256 = {
+        "name": "sha256", "in": "path", "required": True, "schema": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+    }  # fmt: skip
+    health = _json({"type": "object", "properties": {"status": {"enum": ["ok", "failing"]}}, "required": ["status"]})
+    return {
+        "/v1/me": _get("me", "Whose token this is.", _json(me), bearer, 401, 429, 503),
+        "/v1/events": _get("events", "What happens, live, as server-sent events.", stream, bearer, 401, 429, 503),
+        "/v1/openapi.json": _get("openapi", "This document.", _json({"type": "object"}), free, 429),
+        "/v1/blobs/{sha256}": {
+            **_get("blob", "The bytes of a current model.", BYTES, free, 404, 422, 429, 503), "parameters": [sha256],
+        },
+        "/metrics": _get("metrics", "Figures for Prometheus.", {"text/plain": TEXT}, bearer, 401, 429, 503),
+        "/healthz": _health("healthz", "Whether the coordinator can work at all.", health),
+        "/readyz": _health("readyz", "Whether it works: connected, and not starting.", health),
+    }  # fmt: skip
+
+
+def _get(
+    name: str, summary: str, content: dict[str, Any], security: list[dict[str, Any]], *codes: int
+) -> dict[str, Any]:
+    answers = {"200": {"description": "Here it is.", "content": content}} | _refusals(*codes)
+    return {"operationId": name, "summary": summary, "tags": ["coordinator"], "security": security,
+            "responses": answers}  # fmt: skip
+
+
+def _health(name: str, summary: str, content: dict[str, Any]) -> dict[str, Any]:
+    described = _get(name, summary, content, [], 429)
+    described["responses"]["503"] = {"description": "A check fails.", "content": content}
+    return described
+
+
+def _json(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"application/json": {"schema": schema}}
+
+
+def _problem(text: str, code: int) -> dict[str, Any]:
+    content = {"application/problem+json": {"schema": {"$ref": SCHEMAS.format(name="Problem")}}}
+    described: dict[str, Any] = {"description": text, "content": content}
+    if code == 429:
+        described["headers"] = {"Retry-After": {"schema": {"type": "integer"}, "description": "Seconds."}}
+    return described
+
+
+def _refusals(*codes: int) -> dict[str, Any]:
+    return {str(code): {"$ref": f"#/components/responses/{code}"} for code in codes}
+
+
+def _in_ecma(value: Any) -> Any:
+    r"""Patterns as JSON Schema has them: `$` there means what `\Z` means in Python."""
+    if isinstance(value, dict):
+        return {
+            key: re.sub(r"\\Z\Z", "$", item) if key == "pattern" and isinstance(item, str) else _in_ecma(item)
+            for key, item in value.items()
+        }
+    return [_in_ecma(item) for item in value] if isinstance(value, list) else value

@@ -1,0 +1,175 @@
+"""The same operations on a coordinator elsewhere, over its HTTP API."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+from urllib.parse import quote, urlencode, urlsplit
+
+import msgspec
+
+from auricle.errors import AuricleError, SettingsError
+from auricle_cloud.announcements import Event
+from auricle_cloud.api.api_settings import is_loopback
+from auricle_cloud.api.routes import BY_OPERATION, Route
+from auricle_cloud.operations.operating import ConflictError, NotFoundError
+from auricle_cloud.operations.operation_types import File, Problem
+from auricle_cloud.operations.operations import Operations
+
+TOKEN = "AURICLE_TOKEN"
+"""Environment variable with the token, so that it stands on no command line."""
+SECONDS = 30.0
+LARGEST = 512 << 20
+"""Bytes that an answer may have: those of the largest model, and more than any page."""
+
+
+class RemoteError(AuricleError):
+    """The server cannot be reached, or refuses."""
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A redirect would carry the token elsewhere."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Refuse."""
+
+
+class Remote:
+    """Calls operations by name: every method of `Operations` that a route has.
+
+    Parameters
+    ----------
+    server
+        URL of the API, `https://` unless it is on this machine.
+    token
+        The bearer token.
+
+    Raises
+    ------
+    SettingsError
+        The URL is none, or would send the token in the clear; or the token is none.
+    """
+
+    def __init__(self, server: str, token: str) -> None:
+        parts = urlsplit(server)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
+            raise SettingsError(f'"{server}" is not the address of a coordinator: write https://host:port.')
+        if parts.scheme == "http" and not is_loopback(parts.hostname):
+            raise SettingsError(f"The token would travel in the clear to {parts.hostname}: use https://.")
+        if not token.isascii() or not token.isprintable():
+            raise SettingsError(f"The token in {TOKEN} is not one: it begins with auricle_.")
+        self._server, self._token = server.rstrip("/"), token
+        self._opener = urllib.request.build_opener(_NoRedirect())
+
+    def __getattr__(self, operation: str) -> Callable[..., Any]:
+        """An operation as a function of its keyword parameters."""
+        route = BY_OPERATION.get(operation)
+        if route is None:
+            raise AttributeError(operation)
+        return lambda *given, **values: self._call(route, {**dict(zip(route.names, given, strict=False)), **values})
+
+    def _call(self, route: Route, values: dict[str, Any]) -> Any:
+        values = {name: value for name, value in values.items() if value is not None}
+        route.checked(values)
+        path = re.sub(r"\{(\w+)\}", lambda match: quote(str(values.pop(match[1])), safe=""), route.path)
+        body = None if route.in_query else msgspec.json.encode(values)
+        query = f"?{urlencode({name: _text(value) for name, value in values.items()})}" if route.in_query else ""
+        with self._opened(route.method, path + query, body) as response:
+            data = response.read(LARGEST + 1)
+            if len(data) > LARGEST:
+                raise RemoteError(f"The answer of {self._server} is larger than {LARGEST >> 20} MiB.")
+            if route.is_file:
+                name = response.headers.get_filename() or "model"
+                return File(name=name, content_type=response.headers.get_content_type(), content=data)
+        try:
+            return msgspec.json.decode(data, type=route.result)
+        except msgspec.DecodeError as error:
+            raise RemoteError(f"{self._server} speaks another version of the API ({error}).") from error
+
+    def events(self, seconds: float = SECONDS) -> Iterator[Event | None]:
+        """What happens, live; None at every heartbeat. Ends when the server does."""
+        kind, data = "", ""
+        with self._opened("GET", "/v1/events", None, seconds) as response:
+            for raw in response:
+                line = raw.decode("utf-8", "replace").rstrip("\r\n")
+                if line.startswith(":"):
+                    yield None
+                elif line.startswith("event: "):
+                    kind = line[7:]
+                elif line.startswith("data: "):
+                    data = line[6:]
+                elif not line and data:
+                    yield Event(kind, msgspec.json.decode(data, type=dict[str, Any]))
+                    kind, data = "", ""
+
+    def _opened(
+        self, method: str, address: str, body: bytes | None, seconds: float = SECONDS
+    ) -> http.client.HTTPResponse:
+        headers = {"Authorization": f"Bearer {self._token}", "Accept": "*/*"}
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        request = urllib.request.Request(self._server + address, body, headers, method=method)
+        try:
+            response: http.client.HTTPResponse = self._opener.open(request, timeout=seconds)
+        except urllib.error.HTTPError as error:
+            raise _refused(self._server, error) from error
+        except (OSError, http.client.HTTPException) as error:
+            why = getattr(error, "reason", error)
+            raise RemoteError(f"The coordinator at {self._server} cannot be reached: {why}.") from error
+        return response
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _refused(server: str, error: urllib.error.HTTPError) -> AuricleError:
+    try:
+        detail = msgspec.json.decode(error.read(64 << 10), type=Problem).detail
+    except (msgspec.DecodeError, OSError, http.client.HTTPException):
+        detail = f"{server} answers {error.code} {error.reason}."
+    kinds: dict[int, type[AuricleError]] = {404: NotFoundError, 409: ConflictError, 422: SettingsError}
+    return kinds.get(error.code, RemoteError)(detail)
+
+
+def connect(server: str, token: str | None = None) -> Operations:
+    """Operations of a coordinator elsewhere; the token comes from the environment if it is not given."""
+    given = token or os.environ.get(TOKEN, "")
+    if not given:
+        raise SettingsError(f"A token is needed: set {TOKEN}; an admin makes one with auricle cloud tokens create.")
+    return cast(Operations, Remote(server, given))
+
+
+class Checked:
+    """Operations whose parameters are checked as the API would.
+
+    Parameters
+    ----------
+    operations
+        Of this machine.
+    """
+
+    def __init__(self, operations: Operations) -> None:
+        self._operations = operations
+
+    def __getattr__(self, operation: str) -> Callable[..., Any]:
+        """An operation as a function of its parameters."""
+        route = BY_OPERATION.get(operation)
+        if route is None:
+            raise AttributeError(operation)
+
+        def call(*given: Any, **values: Any) -> Any:
+            parameters = route.checked({**dict(zip(route.names, given, strict=False)), **values})
+            return getattr(self._operations, operation)(**parameters)
+
+        return call
+
+
+def checked(operations: Operations) -> Operations:
+    """Check what operations are given."""
+    return cast(Operations, Checked(operations))

@@ -1,0 +1,144 @@
+"""The one table of routes: the server, the OpenAPI document and the remote client are made of it.
+
+An operation's parameters and result are the signature of its method in `Operations`. Those named in the path stand
+there; of GET and DELETE the others stand in the query, of POST and PUT in a JSON object.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, get_type_hints
+
+import msgspec
+
+from auricle.errors import SettingsError
+from auricle_cloud.operations.operation_types import File
+from auricle_cloud.operations.operations import Operations
+from auricle_cloud.storage.access_records import ROLES, Role
+
+
+@dataclass(frozen=True)
+class Route:
+    """One operation over HTTP."""
+
+    method: str
+    path: str
+    operation: str
+    """The method of `Operations`."""
+    role: Role
+    """Who may at least call it."""
+    status: int = 200
+    """Of success; 202: the coordinator acts on it later."""
+
+    @property
+    def in_path(self) -> list[str]:
+        """Parameters that stand in the path."""
+        return re.findall(r"\{(\w+)\}", self.path)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All its parameters in the method's order."""
+        return self.parameters.__struct_fields__
+
+    @property
+    def in_query(self) -> bool:
+        """Whether the other parameters stand in the query."""
+        return self.method in ("GET", "DELETE")
+
+    @property
+    def summary(self) -> str:
+        """What it does, in one sentence."""
+        return inspect.getdoc(getattr(Operations, self.operation)) or ""
+
+    @cached_property
+    def parameters(self) -> type[msgspec.Struct]:
+        """All its parameters with their constraints."""
+        function = getattr(Operations, self.operation)
+        types = get_type_hints(function, include_extras=True)
+        fields = [
+            (name, types[name]) if given.default is given.empty else (name, types[name], given.default)
+            for name, given in inspect.signature(function).parameters.items()
+            if name != "self"
+        ]
+        return msgspec.defstruct(self.operation, fields, forbid_unknown_fields=True, frozen=True, kw_only=True)
+
+    @cached_property
+    def result(self) -> type[msgspec.Struct]:
+        """What it answers."""
+        answer: type[msgspec.Struct] = get_type_hints(getattr(Operations, self.operation))["return"]
+        return answer
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it answers bytes instead of JSON."""
+        return self.result is File
+
+    def converted(self, name: str, text: str) -> Any:
+        """A parameter of the path, of its type; SettingsError when it is not of that."""
+        try:
+            return msgspec.convert(text, get_type_hints(self.parameters, include_extras=True)[name], strict=False)
+        except msgspec.ValidationError as error:
+            raise SettingsError(f"{name}: {error}.") from error
+
+    def checked(self, values: Mapping[str, Any], *, texts: bool = False) -> dict[str, Any]:
+        """Parameters for the operation.
+
+        Parameters
+        ----------
+        values
+            What was given, by name.
+        texts
+            Take numbers and the like from their text, as it stands in a path or query.
+
+        Raises
+        ------
+        SettingsError
+            One is missing, unknown, or not allowed.
+        """
+        try:
+            given = msgspec.convert(values, self.parameters, strict=not texts)
+        except msgspec.ValidationError as error:
+            raise SettingsError(f"{self.operation}: {error}.") from error
+        return {name: getattr(given, name) for name in self.names}
+
+
+ROUTES = (
+    Route("GET", "/v1/overview", "overview", "viewer"),
+    Route("GET", "/v1/journal", "list_events", "viewer"),
+    Route("GET", "/v1/rounds", "list_rounds", "viewer"),
+    Route("POST", "/v1/rounds", "start_rounds", "operator", 202),
+    Route("GET", "/v1/rounds/{number}", "show_round", "viewer"),
+    Route("GET", "/v1/rounds/{number}/why", "why_round", "viewer"),
+    Route("POST", "/v1/rounds/{number}/abort", "abort_round", "operator", 202),
+    Route("POST", "/v1/rounds/{number}/resume", "resume_round", "operator", 202),
+    Route("GET", "/v1/schedules", "list_schedules", "viewer"),
+    Route("PUT", "/v1/schedules/{name}", "set_schedule", "operator"),
+    Route("DELETE", "/v1/schedules/{name}", "remove_schedule", "operator"),
+    Route("GET", "/v1/devices", "list_devices", "viewer"),
+    Route("GET", "/v1/devices/{device}", "show_device", "viewer"),
+    Route("GET", "/v1/devices/{device}/log", "device_logs", "viewer"),
+    Route("PUT", "/v1/devices/{device}/label", "label_device", "operator"),
+    Route("POST", "/v1/approvals", "approve_devices", "operator"),
+    Route("POST", "/v1/quarantines", "quarantine_devices", "operator"),
+    Route("POST", "/v1/releases", "release_devices", "operator"),
+    Route("POST", "/v1/revocations", "revoke_devices", "admin"),
+    Route("GET", "/v1/models", "list_models", "viewer"),
+    Route("GET", "/v1/models/{version}", "show_model", "viewer"),
+    Route("GET", "/v1/models/{version}/file", "download_model", "viewer"),
+    Route("POST", "/v1/models/{version}/promote", "promote_model", "operator"),
+    Route("POST", "/v1/rollbacks", "rollback_model", "operator"),
+    Route("GET", "/v1/tokens", "list_tokens", "admin"),
+    Route("POST", "/v1/tokens", "create_token", "admin", 201),
+    Route("DELETE", "/v1/tokens/{name}", "revoke_token", "admin"),
+)
+
+BY_OPERATION = {route.operation: route for route in ROUTES}
+
+
+def allows(role: Role, least: Role) -> bool:
+    """Whether a role may do what another one may."""
+    return ROLES.index(role) >= ROLES.index(least)

@@ -1,0 +1,173 @@
+"""How answers look on a terminal: tables and sentences; or one line of JSON."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from auricle_cloud.operations.operation_types import (
+    Changed,
+    DeviceDetail,
+    DeviceLog,
+    DevicePage,
+    DeviceRow,
+    Done,
+    EventPage,
+    Judged,
+    ModelPage,
+    ModelRow,
+    Overview,
+    RoundDetail,
+    RoundPage,
+    RoundRow,
+    RoundWhy,
+    ScheduleList,
+    ScheduleRow,
+    Started,
+    TokenList,
+    TokenMade,
+)
+
+ROUND = ("round", "state", "mode", "wish", "invited", "failed", "counted", "loss", "plugin_accuracy", "closed")
+MEMBER = ("device", "state", "samples", "loss", "staleness", "seconds", "received", "reason")
+DEVICE = ("device", "label", "standing", "online", "gate", "samples", "selected", "verdicts", "last_seen", "reason")
+INVITED = ("round", "state", "counted_in", "samples", "loss", "plugin_accuracy", "personal_accuracy", "reason")
+EVENT = ("id", "at", "kind", "device", "round", "who", "detail")
+MODEL = ("version", "current", "origin", "round", "parent", "accuracy", "loss", "created", "blob")
+REFUSED = ("code", "count", "last", "detail")
+TIMES = ("at", "last", "last_seen", "first_seen", "created", "expires", "planned", "opened", "closed", "received")
+
+
+def plain(text: str) -> str:
+    """Text without anything that a terminal would obey: a device may have written it."""
+    return "".join(character if character.isprintable() else "?" for character in text)
+
+
+def say(text: str) -> None:
+    """Print a sentence."""
+    typer.echo(plain(text))
+
+
+def show(answer: msgspec.Struct, *, as_json: bool) -> None:
+    """Print an answer."""
+    if as_json:
+        typer.echo(msgspec.json.encode(answer).decode())
+        return
+    for part in _parts(answer):
+        say(part) if isinstance(part, str) else console().print(part)
+
+
+def console() -> Console:
+    """Where tables go; lines are not cut where nobody looks."""
+    found = Console(markup=False, highlight=False)
+    return found if found.is_terminal else Console(markup=False, highlight=False, width=200)
+
+
+def table(rows: Iterable[Any], columns: Sequence[str]) -> Table:
+    """A table of structs."""
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        made.add_column(column.replace("_", " "), overflow="fold")
+    for row in rows:
+        made.add_row(*(Text(cell(column, getattr(row, column))) for column in columns))
+    return made
+
+
+def cell(column: str, value: Any) -> str:
+    """A value as it stands in a table."""
+    if value is None or value == "":
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if column in TIMES and not isinstance(value, str):
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(value))
+    if column == "blob":
+        return str(value)[:12]
+    return f"{value:.4g}" if isinstance(value, float) else plain(str(value))
+
+
+def _parts(answer: Any) -> list[str | Table]:
+    """Sentences and tables, one after the other."""
+    if isinstance(answer, (RoundPage, EventPage, DevicePage, ModelPage, ScheduleList, TokenList)):
+        name, columns = PAGES[type(answer)]
+        rows = getattr(answer, name)
+        more = [f"More: add {_further(answer)}."] if getattr(answer, "next", None) is not None else []
+        return [table(rows, columns) if rows else "There is none.", *more]
+    if type(answer) in ROWS:
+        return [table([answer], ROWS[type(answer)])]
+    if isinstance(answer, RoundDetail):
+        made = [] if answer.model is None else [f"It made version {answer.model} of the model."]
+        return [table([answer.row], ROUND), "", table(answer.cohort, MEMBER), *made]
+    if isinstance(answer, RoundWhy):
+        about = [f"  {sentence}" for device in answer.devices for sentence in _indented(device.sentences)]
+        return [*answer.sentences, *about] if len(answer.devices) != 1 else [s.strip() for s in about]
+    if isinstance(answer, DeviceDetail):
+        return [table([answer.row], DEVICE), "", table(answer.history, INVITED), "",
+                *_log(answer.events, answer.refusals)]  # fmt: skip
+    if isinstance(answer, DeviceLog):
+        return _log(answer.events, answer.refusals)
+    if isinstance(answer, Overview):
+        return _overview(answer)
+    return [_sentence(answer)]
+
+
+SCHEDULE = ("name", "at", "idle", "rounds", "last")
+ROWS: dict[type, Sequence[str]] = {RoundRow: ROUND, ModelRow: MODEL, DeviceRow: DEVICE, ScheduleRow: SCHEDULE}
+PAGES: dict[type, tuple[str, Sequence[str]]] = {
+    RoundPage: ("rounds", ROUND),
+    EventPage: ("events", EVENT),
+    DevicePage: ("devices", DEVICE),
+    ModelPage: ("models", MODEL),
+    ScheduleList: ("schedules", SCHEDULE),
+    TokenList: ("tokens", ("name", "role", "created", "expires")),
+}
+
+
+def _further(answer: Any) -> str:
+    return f"{'--after' if isinstance(answer.next, str) else '--before'} {answer.next}"
+
+
+def _indented(sentences: Sequence[str]) -> list[str]:
+    return [sentences[0], *(f"  {sentence}" for sentence in sentences[1:])]
+
+
+def _log(events: Sequence[Any], refusals: Sequence[Any]) -> list[str | Table]:
+    parts: list[str | Table] = [table(events, EVENT) if events else "No event is known of it."]
+    return [*parts, "", "Refused:", table(refusals, REFUSED)] if refusals else parts
+
+
+def _overview(answer: Overview) -> list[str | Table]:
+    standings = ", ".join(f"{count} {name}" for name, count in answer.standings.items() if count)
+    parts: list[str | Table] = [
+        f"{answer.devices} devices ({standings or 'none yet'}), {answer.online} online, {answer.ready} ready.",
+        f"{answer.planned} rounds are planned.",
+    ]
+    if answer.under_way is not None:
+        row = answer.under_way
+        parts.append(f"Round {row.round} is {row.state}: {row.counted} of {row.invited} counted.")
+    if answer.model is not None:
+        accuracy = "" if answer.model.accuracy is None else f", accuracy {answer.model.accuracy:.4f}"
+        parts.append(f"Version {answer.model.version} is current{accuracy}.")
+    if answer.alarms:
+        parts += ["Alarms:", table(answer.alarms, EVENT)]
+    return parts
+
+
+def _sentence(answer: Any) -> str:
+    if isinstance(answer, (Done, Judged)):
+        return answer.done
+    if isinstance(answer, Started):
+        return f"Planned: round {', '.join(str(number) for number in answer.rounds)}."
+    if isinstance(answer, Changed):
+        who = ", ".join(answer.devices)
+        return f"Now {answer.standing}: {who}." if who else f"Nothing changed: already {answer.standing}."
+    if isinstance(answer, TokenMade):
+        return answer.token
+    return msgspec.json.encode(answer).decode()

@@ -1,0 +1,92 @@
+"""`auricle cloud devices`: who may take part."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from auricle.errors import SettingsError
+from auricle_cloud.commands.operator_command import (
+    Device,
+    Devices,
+    Reason,
+    Yes,
+    complete_device,
+    confirm,
+    operator_command,
+)
+from auricle_cloud.operations.operation_types import Changed, DeviceDetail, DeviceLog, DevicePage, DeviceRow
+from auricle_cloud.operations.operations import Operations
+from auricle_cloud.storage.device_records import Standing
+
+app = typer.Typer(no_args_is_help=True, help="See devices, and say which may take part.")
+
+Limit = Annotated[int, typer.Option(help="Rows at most.")]
+MaybeDevices = Annotated[
+    list[str] | None, typer.Argument(metavar="[DEVICE]...", help="Their names.", autocompletion=complete_device)
+]
+All = Annotated[bool, typer.Option("--all", help="All that wait for approval.")]
+
+
+@operator_command(app, "list")
+def list_(
+    do: Operations, limit: Limit = 100, after: Annotated[str | None, typer.Option(help="Go on after this one.")] = None,
+    standing: Annotated[Standing | None, typer.Option(help="Only those of this standing.")] = None,
+    online: Annotated[bool | None, typer.Option("--online/--offline", help="Only these.")] = None,
+) -> DevicePage:  # fmt: skip
+    """List devices by name."""
+    return do.list_devices(limit, after, standing, online)
+
+
+@operator_command(app, "show")
+def show(do: Operations, device: Device, limit: Limit = 20) -> DeviceDetail:
+    """Show a device, its rounds, its refused frames and its events."""
+    return do.show_device(device, limit)
+
+
+@operator_command(app, "logs")
+def logs(do: Operations, device: Device, limit: Limit = 100) -> DeviceLog:
+    """Show events and refused frames of a device."""
+    return do.device_logs(device, limit)
+
+
+@operator_command(app, "label")
+def label(
+    do: Operations, device: Device, text: Annotated[str, typer.Argument(metavar="LABEL", help="A name for people.")]
+) -> DeviceRow:
+    """Give a device a name for people."""
+    return do.label_device(device, text)
+
+
+@operator_command(app, "approve")
+def approve(do: Operations, devices: MaybeDevices = None, every: All = False, reason: Reason = "") -> Changed:
+    """Let devices that wait for approval take part."""
+    if bool(devices) == every:
+        raise SettingsError("Name the devices to approve, or --all of those that wait.")
+    if not every:
+        return do.approve_devices(devices or [], reason)
+    changed: list[str] = []
+    while waiting := [row.device for row in do.list_devices(1000, standing="pending").devices]:
+        changed += do.approve_devices(waiting, reason).devices
+    return Changed(devices=changed, standing="approved")
+
+
+@operator_command(app, "quarantine")
+def quarantine(do: Operations, devices: Devices, reason: Reason = "", yes: Yes = False) -> Changed:
+    """Keep devices out of rounds until they are released."""
+    confirm(f"Quarantine {', '.join(devices)}?", yes=yes)
+    return do.quarantine_devices(devices, reason)
+
+
+@operator_command(app, "release")
+def release(do: Operations, devices: Devices, reason: Reason = "") -> Changed:
+    """Let quarantined devices take part again."""
+    return do.release_devices(devices, reason)
+
+
+@operator_command(app, "revoke")
+def revoke(do: Operations, devices: Devices, reason: Reason = "", yes: Yes = False) -> Changed:
+    """Never believe devices' keys again; this cannot be undone."""
+    confirm(f"Revoke {', '.join(devices)} for good?", yes=yes)
+    return do.revoke_devices(devices, reason)

@@ -1,0 +1,202 @@
+"""`auricle cloud doctor`, `preflight`, `backup`, `restore`, `overview` and `journal`."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from auricle.errors import SettingsError
+from auricle.pack import load_pack
+from auricle.pack_checks import require_sound
+from auricle.pack_signature import trusted_key
+from auricle.until_signal import broker_of
+from auricle_cloud.api.api_settings import ApiSettings
+from auricle_cloud.commands.answers import console, plain, show
+from auricle_cloud.commands.checkup import (
+    Checkup,
+    Finding,
+    broker_admits,
+    broker_reached,
+    clock,
+    database,
+    devices_to_compute_on,
+    disk,
+    finding,
+    versions,
+)
+from auricle_cloud.commands.operator_command import Yes, complete_device, confirm, operator_command
+from auricle_cloud.commands.place import Place
+from auricle_cloud.operations.operation_types import Done, EventPage, Overview
+from auricle_cloud.operations.operations import Operations
+from auricle_cloud.presets import get_preset
+from auricle_cloud.rules import get_rule
+from auricle_cloud.storage.backup import write_backup
+from auricle_cloud.storage.blobs import Blobs, open_blobs
+from auricle_cloud.storage.restore import restore_backup
+from auricle_cloud.storage.store import FILE
+
+COORDINATOR = "coordinator"
+"""Name under which the coordinator connects."""
+FAILED = 1
+"""Exit code of a checkup that found something bad."""
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the commands."""
+    for name, function in (
+        ("overview", overview), ("journal", journal), ("doctor", doctor), ("preflight", preflight),
+        ("backup", backup), ("restore", restore),
+    ):  # fmt: skip
+        operator_command(app, name)(function)
+
+
+def overview(do: Operations) -> Overview:
+    """Show the fleet at a glance."""
+    return do.overview()
+
+
+def journal(
+    do: Operations,
+    limit: Annotated[int, typer.Option(help="Rows at most.")] = 50,
+    before: Annotated[int | None, typer.Option(help="Go on before this event.")] = None,
+    device: Annotated[str | None, typer.Option(help="Only of this device.", autocompletion=complete_device)] = None,
+    kind: Annotated[str | None, typer.Option(help="Only of this kind.")] = None,
+) -> EventPage:
+    """List what happened, the newest first."""
+    return do.list_events(limit, before, device, kind)
+
+
+def doctor(
+    place: Place,
+    broker: Annotated[str | None, typer.Option(help="mqtt://host:port to look for.")] = None,
+    as_json: bool = False,
+) -> int:
+    """Look at this machine and at what a coordinator leans on: exit code 1 where something is bad."""
+    found = [finding("versions", versions), *devices_to_compute_on()]
+    if place.server is not None:
+        found.append(finding("server", lambda: _server(place)))
+        found.append(finding("clock", lambda: clock(None)))
+        return _tell(found, as_json)
+    found.append(finding("disk", lambda: disk(place.state or Path())))
+    where = place.database or (None if place.state is None else place.state / FILE)
+    if where is not None:
+        found.append(finding("database", lambda: database(where)))
+    found.append(finding("clock", lambda: clock(where)))
+    if broker is not None:
+        found.append(finding("broker", lambda: broker_reached(broker_of(broker, COORDINATOR))))
+    return _tell(found, as_json)
+
+
+def preflight(
+    place: Place,
+    broker: Annotated[str, typer.Option(help="As of serve.")],
+    pack: Annotated[str, typer.Option(help="As of serve.")] = "gsc12",
+    pack_key: Annotated[str | None, typer.Option(help="As of serve.")] = None,
+    rule: Annotated[str | None, typer.Option(help="As of serve.")] = None,
+    preset: Annotated[str, typer.Option(help="As of serve.")] = "practical",
+    rule_option: Annotated[list[str] | None, typer.Option(help="As of serve.")] = None,
+    listen: Annotated[str, typer.Option(help="As of serve.")] = "127.0.0.1:8080",
+    certificate: Annotated[Path | None, typer.Option(help="As of serve.")] = None,
+    key: Annotated[Path | None, typer.Option(help="As of serve.")] = None,
+    validation: Annotated[Path | None, typer.Option(help="As of serve.")] = None,
+    compute: Annotated[str, typer.Option(help="As of serve.")] = "auto",
+    as_json: bool = False,
+) -> int:
+    """Try what serve will need, before it: exit code 1 where it would fail.
+
+    Do not run it beside a coordinator that is connected to the same broker: it would be thrown out for a moment.
+    """
+    if place.state is None:
+        raise SettingsError("Name the folder that serve will use: --state FOLDER.")
+    from auricle_cloud.commands.serve_commands import rule_options
+    from auricle_cloud.service import listen_address
+
+    folder = place.state
+
+    def check_pack() -> str:
+        loaded = load_pack(pack, trusted_key(pack_key))
+        require_sound(loaded)
+        return f"The pack {loaded.manifest.name} is sound: {loaded.identity[:12]}, {len(loaded.labels)} words."
+
+    def check_rule() -> str:
+        chosen = get_preset(preset)
+        if rule is not None or rule_option:
+            known = get_rule(rule or chosen.rule, **rule_options(rule_option or []))
+        else:
+            known = get_rule(chosen.rule, **chosen.rule_options)
+        return f"The rule {known.name} is there, with the preset {preset}."
+
+    def check_api() -> str:
+        address = listen_address(listen)
+        if address is None:
+            return "There will be no API and no page."
+        context = ApiSettings(*address, certificate, key).tls()
+        with socket.create_server(address, family=socket.AF_INET6 if ":" in address[0] else socket.AF_INET):
+            return f"The API may listen on {listen}, {'without' if context is None else 'with'} TLS."
+
+    def check_validation() -> str:
+        from auricle_cloud.evaluation.evaluator import choose_evaluator
+        from auricle_cloud.evaluation.validation_set import load_validation
+
+        loaded = load_pack(pack, trusted_key(pack_key))
+        clips = load_validation(validation or Path(), loaded)
+        return f"{clips.sentence or f'{len(clips)} clips.'} {choose_evaluator(loaded, clips, compute)[1]}"
+
+    def check_broker() -> str:
+        return broker_admits(broker_of(broker, COORDINATOR), COORDINATOR)
+
+    checks = [
+        finding("disk", lambda: disk(folder)), finding("pack", check_pack), finding("rule", check_rule),
+        finding("api", check_api), finding("broker", check_broker),
+    ]  # fmt: skip
+    where = place.database or folder / FILE
+    if place.database is not None or (folder / FILE).is_file():
+        checks.append(finding("database", lambda: database(where)))
+    if validation is not None:
+        checks.append(finding("validation", check_validation))
+    return _tell(checks, as_json)
+
+
+def backup(place: Place, file: Annotated[Path, typer.Argument(metavar="FILE", help="A .tar.zst to write.")]) -> Done:
+    """Write the whole state to one file, private key included, while the coordinator runs or not."""
+    with place.local_store() as store:
+        manifest = write_backup(store.database, place.local_blobs(), place.state, file)
+    size = file.stat().st_size / (1 << 20)
+    return Done(done=f"{file}: {len(manifest.files)} files, {size:.1f} MiB. It holds the private key: keep it safe.")
+
+
+def restore(
+    place: Place, file: Annotated[Path, typer.Argument(metavar="FILE", help="A backup.")], yes: Yes = False
+) -> Done:
+    """Put a backup in place of the state in a folder; the coordinator has to be stopped."""
+    if place.state is None:
+        raise SettingsError("Name the folder to restore to: --state FOLDER.")
+    old = place.state / FILE
+    if old.exists() or place.database is not None:
+        confirm(f"Replace the state in {(place.database and 'the database') or place.state}?", yes=yes)
+    blobs = Blobs(place.state / "blobs") if place.blobs is None else open_blobs(place.blobs)
+    manifest = restore_backup(file, place.state, blobs, place.database)
+    return Done(done=f"Restored {len(manifest.files)} files: start the coordinator, and it goes on from there.")
+
+
+def _server(place: Place) -> str:
+    with place.operations() as do:
+        seen = do.overview()
+    return f"{place.server} answers: task {seen.task}, {seen.online} of {seen.devices} devices online."
+
+
+def _tell(found: list[Finding], as_json: bool) -> int:
+    checkup = Checkup(findings=found)
+    if as_json:
+        show(checkup, as_json=True)
+    else:
+        table = Table(box=None, pad_edge=False, show_header=False)
+        for each in found:
+            table.add_row(Text(each.verdict), Text(each.check), Text(plain(each.sentence), overflow="fold"))
+        console().print(table)
+    return FAILED if checkup.failed else 0

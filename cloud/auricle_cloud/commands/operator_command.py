@@ -1,0 +1,138 @@
+"""What all operators' commands have in common: where they act, how they answer, and what they ask before."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import msgspec
+import typer
+
+from auricle.errors import AuricleError, SettingsError
+from auricle_cloud.commands.answers import show
+from auricle_cloud.commands.place import Place
+from auricle_cloud.operations.operations import Operations
+
+State = Annotated[
+    Path | None, typer.Option("--state", envvar="AURICLE_STATE", help="The coordinator's folder on this machine.")
+]
+Database = Annotated[
+    str | None, typer.Option("--database", envvar="AURICLE_DATABASE", help="URL of its database, if it is not there.")
+]
+Blobs = Annotated[
+    str | None, typer.Option("--blobs", envvar="AURICLE_BLOBS", help="URL of its object store, if it is not there.")
+]
+Server = Annotated[
+    str | None,
+    typer.Option("--server", envvar="AURICLE_SERVER", help="URL of its API instead; the token is in AURICLE_TOKEN."),
+]
+Task = Annotated[str | None, typer.Option("--task", help="The task, on this machine [the only one, or keywords].")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+Reason = Annotated[str, typer.Option(help="Why, for the events.")]
+
+PLACE = {"state": State, "database": Database, "blobs": Blobs, "server": Server, "task": Task}
+COMMON = {**{name: (kind, None) for name, kind in PLACE.items()}, "as_json": (AsJson, False)}
+
+Command = Callable[..., Any]
+
+
+def operator_command(app: typer.Typer, name: str) -> Callable[[Command], Command]:
+    """Register a command whose first parameter is what it acts on; the options that say where are added.
+
+    The function's first parameter is annotated `Operations` or `Place`. It may take `as_json`; what it returns is
+    printed if it is an answer, and is the exit code if it is a number.
+    """
+
+    def register(function: Command) -> Command:
+        hints = get_type_hints(function, include_extras=True)
+        first, *own = inspect.signature(function).parameters.values()
+        takes_json = "as_json" in hints
+
+        def command(**given: Any) -> int:
+            as_json = given.pop("as_json")
+            place = Place(**{option: given.pop(option) for option in PLACE})
+            more = {"as_json": as_json} if takes_json else {}
+            if hints[first.name] is Place:
+                return _ended(function(place, **given, **more), as_json)
+            with place.operations() as operations:
+                return _ended(function(operations, **given, **more), as_json)
+
+        parameters = [p.replace(annotation=hints[p.name]) for p in own if p.name != "as_json"]
+        parameters = [p.replace(kind=p.KEYWORD_ONLY) for p in parameters]
+        for option, (kind, default) in COMMON.items():
+            parameters.append(
+                inspect.Parameter(option, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+            )
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        command.__doc__ = function.__doc__
+        app.command(name)(command)
+        return function
+
+    return register
+
+
+def _ended(result: Any, as_json: bool) -> int:
+    if isinstance(result, msgspec.Struct):
+        show(result, as_json=as_json)
+        return 0
+    return result if isinstance(result, int) else 0
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask before something is done that cannot be undone.
+
+    Raises
+    ------
+    SettingsError
+        Nobody is there to answer.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise SettingsError(f"{question} Nobody can be asked here: add --yes.")
+    if not typer.confirm(question, err=True):
+        typer.echo("Nothing was done.", err=True)
+        raise typer.Exit(1)
+
+
+# -- completion
+
+
+def _completed(names: Callable[[Operations], list[str]]) -> Callable[[typer.Context, str], list[str]]:
+    def complete(ctx: typer.Context, incomplete: str) -> list[str]:
+        place: dict[str, Any] = {option: ctx.params.get(option) for option in PLACE}
+        if place["state"] is not None:
+            place["state"] = Path(place["state"])
+        try:
+            with Place(**place).operations() as operations:
+                return [name for name in names(operations) if name.startswith(incomplete)]
+        except AuricleError:
+            return []
+
+    return complete
+
+
+complete_round = _completed(lambda do: [str(row.round) for row in do.list_rounds(limit=100).rounds])
+complete_device = _completed(lambda do: [row.device for row in do.list_devices(limit=1000).devices])
+complete_version = _completed(lambda do: [str(row.version) for row in do.list_models(limit=100).models])
+complete_token = _completed(lambda do: [row.name for row in do.list_tokens().tokens])
+complete_schedule = _completed(lambda do: [row.name for row in do.list_schedules().schedules])
+
+Round = Annotated[int, typer.Argument(metavar="ROUND", help="Its number.", autocompletion=complete_round)]
+MaybeRound = Annotated[
+    int | None, typer.Argument(metavar="[ROUND]", help="Its number [the one under way].", autocompletion=complete_round)
+]
+Device = Annotated[str, typer.Argument(metavar="DEVICE", help="Its name.", autocompletion=complete_device)]
+MaybeDevice = Annotated[
+    str | None, typer.Argument(metavar="[DEVICE]", help="Only this device.", autocompletion=complete_device)
+]
+Devices = Annotated[
+    list[str], typer.Argument(metavar="DEVICE...", help="Their names.", autocompletion=complete_device)
+]  # fmt: skip
+Version = Annotated[int, typer.Argument(metavar="VERSION", help="Its number.", autocompletion=complete_version)]
+"""Arguments, with their completion."""

@@ -1,0 +1,119 @@
+"""`auricle cloud rounds`: start, watch and explain rounds."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from auricle_cloud.commands.operator_command import (
+    MaybeDevice,
+    MaybeRound,
+    Reason,
+    Round,
+    Yes,
+    complete_schedule,
+    confirm,
+    operator_command,
+)
+from auricle_cloud.commands.place import Place
+from auricle_cloud.commands.watching import wait_for, watch_rounds
+from auricle_cloud.operations.operation_types import (
+    Done,
+    Mode,
+    RoundDetail,
+    RoundPage,
+    RoundRow,
+    RoundWhy,
+    ScheduleList,
+    Started,
+)
+from auricle_cloud.operations.operation_types import ScheduleRow as Schedule
+from auricle_cloud.operations.operations import Operations
+
+app = typer.Typer(no_args_is_help=True, help="Start, watch and explain rounds.")
+schedule = typer.Typer(no_args_is_help=True, help="Let rounds start by themselves.")
+app.add_typer(schedule, name="schedule")
+
+Limit = Annotated[int, typer.Option(help="Rows at most.")]
+Before = Annotated[int | None, typer.Option(help="Go on before this one.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=complete_schedule)]
+
+
+@operator_command(app, "start")
+def start(
+    do: Operations, count: Annotated[int, typer.Option(help="How many.")] = 1,
+    mode: Annotated[Mode, typer.Option(help="sync or async.")] = "sync",
+) -> Started:  # fmt: skip
+    """Plan rounds: the coordinator runs them one after the other."""
+    return do.start_rounds(count, mode)
+
+
+@operator_command(app, "list")
+def list_(do: Operations, limit: Limit = 20, before: Before = None) -> RoundPage:
+    """List rounds, the newest first."""
+    return do.list_rounds(limit, before)
+
+
+@operator_command(app, "show")
+def show(do: Operations, number: Round, limit: Limit = 100) -> RoundDetail:
+    """Show a round and its cohort."""
+    return do.show_round(number, limit)
+
+
+@operator_command(app, "why")
+def why(do: Operations, number: Round, device: MaybeDevice = None) -> RoundWhy:
+    """Explain a round: who counted, with what weight, who was pruned or refused, and why."""
+    return do.why_round(number, device)
+
+
+@operator_command(app, "abort")
+def abort(do: Operations, number: Round, reason: Reason = "", yes: Yes = False) -> RoundRow:
+    """Abort a round that is not finished; what was counted in it is lost."""
+    confirm(f"Abort round {number}?", yes=yes)
+    return do.abort_round(number, reason)
+
+
+@operator_command(app, "resume")
+def resume(do: Operations, number: Round, reason: Reason = "") -> RoundRow:
+    """Withdraw what was asked of a round, as long as the coordinator has not acted on it."""
+    return do.resume_round(number, reason)
+
+
+@operator_command(app, "watch")
+def watch(place: Place, number: MaybeRound = None, as_json: bool = False) -> int:
+    """Watch rounds live, until interrupted, or until this one is finished."""
+    return watch_rounds(place, number, as_json=as_json)
+
+
+@operator_command(app, "wait")
+def wait(
+    do: Operations, number: MaybeRound = None,
+    timeout: Annotated[float | None, typer.Option(help="Seconds to wait at most [for ever].")] = None,
+    as_json: bool = False,
+) -> int:  # fmt: skip
+    """Wait until a round is finished: exit code 0 when it is published, 3 aborted, 4 out of time."""
+    return wait_for(do, number, timeout, as_json=as_json)
+
+
+@operator_command(schedule, "set")
+def set_(
+    do: Operations, name: Name,
+    at: Annotated[str, typer.Option(help="HH:MM every day on the coordinator's clock, or always.")],
+    idle: Annotated[int, typer.Option(help="Devices that must be ready.")] = 1,
+    rounds: Annotated[int, typer.Option(help="Rounds each time.")] = 1,
+) -> Schedule:  # fmt: skip
+    """Enter or change a schedule."""
+    return do.set_schedule(name, at, idle, rounds)
+
+
+@operator_command(schedule, "list")
+def list_schedules(do: Operations) -> ScheduleList:
+    """List schedules."""
+    return do.list_schedules()
+
+
+@operator_command(schedule, "remove")
+def remove(do: Operations, name: Name) -> Done:
+    """Forget a schedule."""
+    return do.remove_schedule(name)

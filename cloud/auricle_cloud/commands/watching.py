@@ -1,0 +1,133 @@
+"""Rounds as they happen: on a live table, as JSON lines, or waited for."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+import time
+from collections.abc import Iterator
+
+import msgspec
+import typer
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from auricle.errors import AuricleError, SettingsError
+from auricle_cloud.api.remote import Remote
+from auricle_cloud.commands.answers import EVENT, ROUND, cell, console, say, table
+from auricle_cloud.commands.place import Place
+from auricle_cloud.operations.operation_types import Overview, RoundPage, RoundRow
+from auricle_cloud.operations.operations import Operations
+from auricle_cloud.rounds.round_states import FINISHED
+
+POLL = 1.0
+"""Seconds between looks at the database; an event of a server comes at once."""
+ABORTED, OUT_OF_TIME = 3, 4
+"""Exit codes of `wait`."""
+
+
+def wait_for(do: Operations, number: int | None, timeout: float | None, *, as_json: bool) -> int:
+    """Wait until a round is finished; the exit code."""
+    if timeout is not None and not 0 <= timeout < 1e9:
+        raise SettingsError("A timeout is a number of seconds, 0 or more.")
+    number = _under_way(do) if number is None else number
+    until = None if timeout is None else time.monotonic() + timeout
+    while True:
+        row = do.show_round(number, 1).row
+        left = POLL if until is None else min(POLL, until - time.monotonic())
+        if row.state in FINISHED or left <= 0:
+            break
+        time.sleep(left)
+    typer.echo(msgspec.json.encode(row).decode()) if as_json else say(sentence(row))
+    return {"published": 0, "aborted": ABORTED}.get(row.state, OUT_OF_TIME)
+
+
+def _under_way(do: Operations) -> int:
+    """The round under way, else the first that is planned."""
+    seen = do.overview()
+    if seen.under_way is not None:
+        return seen.under_way.round
+    planned = [row.round for row in do.list_rounds(1000).rounds if row.state == "planned"]
+    if not planned:
+        raise SettingsError("No round is under way or planned: name one, or start one.")
+    return min(planned)
+
+
+def sentence(row: RoundRow) -> str:
+    """A round in one sentence."""
+    wish = f", asked to {row.wish}" if row.wish and row.state not in FINISHED else ""
+    loss = "" if row.loss is None else f", loss {row.loss:.4g}"
+    return f"Round {row.round} is {row.state}{wish}: {row.counted} of {row.invited} counted{loss}."
+
+
+def watch_rounds(place: Place, number: int | None, *, as_json: bool) -> int:
+    """Show rounds until interrupted, or until one is finished; the exit code."""
+    with place.operations() as do, _ticks(place.remote()) as ticks:
+        known: dict[int, RoundRow] = {}
+        out = console()
+        is_live = out.is_terminal and not as_json
+        with Live(console=out, auto_refresh=False) if is_live else contextlib.nullcontext() as live:
+            for _ in ticks:
+                page = do.list_rounds(10)
+                if live is not None:
+                    live.update(_view(do.overview(), page), refresh=True)
+                else:
+                    _tell_changes(page, known, as_json=as_json)
+                watched = next((row for row in page.rounds if row.round == number), None)
+                if number is not None and watched is None:
+                    watched = do.show_round(number, 1).row
+                if watched is not None and watched.state in FINISHED:
+                    return 0 if watched.state == "published" else ABORTED
+    return 0
+
+
+def _tell_changes(page: RoundPage, known: dict[int, RoundRow], *, as_json: bool) -> None:
+    for row in reversed(page.rounds):
+        if known.get(row.round) != row:
+            known[row.round] = row
+            typer.echo(msgspec.json.encode(row).decode()) if as_json else say(sentence(row))
+
+
+def _view(seen: Overview, page: RoundPage) -> Group:
+    head = f"{seen.online} of {seen.devices} online, {seen.ready} ready, {seen.planned} rounds planned"
+    if seen.model is not None:
+        head += f", version {seen.model.version}, accuracy {cell('accuracy', seen.model.accuracy)}"
+    parts: list[RenderableType] = [Text(head), Text(""), table(page.rounds, ROUND)]
+    if seen.alarms:
+        parts += [Text(""), table(seen.alarms[:3], EVENT)]
+    return Group(*parts)
+
+
+@contextlib.contextmanager
+def _ticks(remote: Remote | None) -> Iterator[Iterator[None]]:
+    """Whenever it is time to look again: at an event of the server, and every so often."""
+    woken: queue.Queue[None] = queue.Queue(1)
+    stop = threading.Event()
+    if remote is not None:
+        threading.Thread(target=_listen, args=(remote, woken, stop), daemon=True).start()
+
+    def ticks() -> Iterator[None]:
+        while True:
+            yield
+            with contextlib.suppress(queue.Empty):
+                woken.get(timeout=POLL if remote is None else 5 * POLL)
+
+    try:
+        yield ticks()
+    finally:
+        stop.set()
+
+
+def _listen(remote: Remote, woken: queue.Queue[None], stop: threading.Event) -> None:
+    while not stop.is_set():
+        try:
+            for event in remote.events():
+                if stop.is_set():
+                    return
+                if event is not None:
+                    with contextlib.suppress(queue.Full):
+                        woken.put_nowait(None)
+        except (AuricleError, OSError):
+            stop.wait(5 * POLL)

@@ -1,0 +1,1 @@
+"""Who poisoned a model, and the model without them (FedVSA)."""

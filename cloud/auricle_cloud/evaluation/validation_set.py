@@ -1,0 +1,188 @@
+"""An operator's labelled clips, on which models are judged: features and targets for the labels of a pack.
+
+They are validation data: what results are reported on must be other clips, of other speakers (A40).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auricle.errors import DataError
+from auricle.pack import Pack
+from auricle.speech.audio import ClipFolder, fit_clip, read_audio, read_clip, scan_folder
+from auricle.speech.features import LogMel
+from auricle.speech.speech_set import mean_word_clips, silence_clips, to_float
+from auricle.speech.words import SILENCE, SPECIAL_LABELS, UNKNOWN
+from auricle_cloud.evaluation.feature_cache import Clip, FeatureCache, Features
+
+MOST_CLIPS = 1_000
+"""Enough to tell accuracies 0.01 apart; 16 MB of features."""
+_READERS = 4
+_CHUNK = 256
+"""Clips whose audio is held at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class ValidationSet:
+    """Clips as the models take them."""
+
+    features: NDArray[np.float32]
+    """(N, frames, mels) log-mels."""
+    targets: NDArray[np.int64]
+    """(N,) places in the pack's labels."""
+    sentence: str = ""
+    """What it holds, for the log."""
+    skipped: tuple[str, ...] = ()
+    """Files that could not be used, each as a sentence."""
+
+    def __post_init__(self) -> None:
+        if not len(self.features) or self.features.shape[:1] != self.targets.shape:
+            raise DataError("A validation set needs clips, and a label for each.")
+
+    def __len__(self) -> int:
+        """Count the clips."""
+        return len(self.targets)
+
+    def batches(self, size: int) -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64]]]:
+        """Give features and targets of up to `size` clips at a time, in order."""
+        for start in range(0, len(self), size):
+            yield self.features[start : start + size], self.targets[start : start + size]
+
+
+def load_validation(
+    folder: Path, pack: Pack, *, most: int = MOST_CLIPS, seed: int = 0, cache: Path | None = None
+) -> ValidationSet:
+    """Read labelled clips, `<word>/<speaker>_nohash_<n>.(wav|flac)`, for the labels of a pack.
+
+    `_unknown_` is drawn from the folder's other words and `_silence_` from its background noise, as many of each as a
+    word has on average. Where there are more clips than `most`, every label gives equally many as far as it has them.
+
+    Parameters
+    ----------
+    folder
+        The operator's folder. Not every word of the pack has to be in it.
+    pack
+        Gives the labels and the front-end.
+    most
+        Clips to keep, at least 1.
+    seed
+        Decides which.
+    cache
+        Where features are kept for the next time, by the content of the clips. What is there is not trusted to be
+        whole.
+
+    Raises
+    ------
+    DataError
+        There is no such folder, no word of the pack is in it, or no clip of these can be read; or soundfile is not
+        installed.
+    StorageError
+        The cache cannot be written.
+    """
+    found = scan_folder(folder)
+    rng = np.random.default_rng(seed)
+    clips = _capped(_by_label(found, pack, rng), most, rng)
+    noise = found.noise if any(path is None for _, path in clips) else ()
+    kept = None if cache is None else FeatureCache(cache, pack.manifest.task, seed, clips, noise)
+    known = None if kept is None else kept.read()
+    if known is None:
+        known = _compute(found, clips, pack, rng)
+        if kept is not None:
+            kept.write(known)
+    features, targets, unread = known
+    return ValidationSet(features, targets, _sentence(folder, pack, targets), (*found.skipped, *unread))
+
+
+def _compute(found: ClipFolder, clips: Sequence[Clip], pack: Pack, rng: np.random.Generator) -> Features:
+    """Features, targets, and what could not be read."""
+    frontend, length = LogMel(pack.manifest.task), pack.manifest.task.clip_samples
+    features, targets = [], []
+    unread: list[str] = []
+    files = [(target, path) for target, path in clips if path is not None]
+    for start in range(0, len(files), _CHUNK):
+        audio = _read_chunk([path for _, path in files[start : start + _CHUNK]], length, unread)
+        targets += [files[start + place][0] for place in audio]
+        if audio:
+            features.append(frontend(np.stack(list(audio.values()))))
+    if not features:
+        raise DataError(f"No clip in {found.root} of a word of the pack {pack.manifest.name} can be read: {unread[-1]}")
+    silent = len(clips) - len(files)
+    if silent:
+        quiet = to_float(silence_clips(_read_noise(found.noise, unread), silent, rng))
+        features.append(frontend(np.stack([fit_clip(clip, length) for clip in quiet])))
+        targets += [pack.labels.index(SILENCE)] * silent
+    return np.concatenate(features), np.array(targets, np.int64), tuple(unread)
+
+
+def _by_label(found: ClipFolder, pack: Pack, rng: np.random.Generator) -> list[list[Path | None]]:
+    """Give the files of every label, in its order; None stands for a second of silence that is yet to be made."""
+    files: dict[str, list[Path | None]] = {label: [] for label in pack.labels}
+    others: list[Path] = []
+    for clip in found.clips:
+        if clip.word in files:
+            files[clip.word].append(clip.path)
+        else:
+            others.append(clip.path)
+    words = [len(paths) for paths in files.values() if paths]
+    if not words:
+        raise DataError(
+            f"{found.root} has no word of the pack {pack.manifest.name}: it takes one sub-folder for each of "
+            f"{', '.join(label for label in pack.labels if label not in SPECIAL_LABELS)}."
+        )
+    special = mean_word_clips(sum(words), len(words))
+    if UNKNOWN in files:
+        chosen = rng.choice(len(others), size=min(len(others), special), replace=False)
+        files[UNKNOWN] = [others[place] for place in np.sort(chosen)]
+    if SILENCE in files:
+        files[SILENCE] = [None] * special
+    return list(files.values())
+
+
+def _capped(files: list[list[Path | None]], most: int, rng: np.random.Generator) -> list[Clip]:
+    """Give at most so many clips with their targets, label by label: drawn in turns from labels that have some left."""
+    shuffled = [[paths[place] for place in rng.permutation(len(paths))] for paths in files]
+    turns = [
+        (target, paths[turn])
+        for turn in range(max(map(len, shuffled)))
+        for target, paths in enumerate(shuffled)
+        if turn < len(paths)
+    ]
+    return sorted(turns[:most], key=lambda clip: (clip[0], str(clip[1])))
+
+
+def _read_chunk(paths: Sequence[Path], length: int, unread: list[str]) -> dict[int, NDArray[np.float32]]:
+    """Read clips of `length` samples, by their place; what cannot be read goes to `unread`."""
+
+    def read(path: Path) -> NDArray[np.float32] | str:
+        try:
+            return read_clip(path, length)
+        except DataError as error:
+            return str(error)
+
+    with ThreadPoolExecutor(_READERS) as readers:
+        found = list(readers.map(read, paths))
+    unread += [problem for problem in found if isinstance(problem, str)]
+    return {place: audio for place, audio in enumerate(found) if not isinstance(audio, str)}
+
+
+def _read_noise(paths: Sequence[Path], unread: list[str]) -> list[NDArray[np.float32]]:
+    noise: list[NDArray[np.float32]] = []
+    for path in paths:
+        try:
+            noise.append(read_audio(path))
+        except DataError as error:
+            unread.append(str(error))
+    return noise
+
+
+def _sentence(folder: Path, pack: Pack, targets: NDArray[np.int64]) -> str:
+    counts = np.bincount(targets, minlength=len(pack.labels))
+    missing = [label for label, count in zip(pack.labels, counts, strict=True) if not count]
+    held = f"{folder} holds {len(targets)} clips of {np.count_nonzero(counts)} of {len(pack.labels)} labels"
+    return f"{held}; none of {', '.join(missing)}." if missing else f"{held}."

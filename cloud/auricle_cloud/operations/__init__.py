@@ -1,0 +1,1 @@
+"""What operators can do and see, wherever they are."""

@@ -1,0 +1,107 @@
+"""Devices for operators: seen, named, let in, kept out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from auricle.errors import StorageError
+from auricle.messages import DeviceId
+from auricle_cloud.operations.operating import ConflictError, Operator, Row, absent, as_answer, with_fate
+from auricle_cloud.operations.operation_types import (
+    Changed,
+    DeviceDetail,
+    DeviceLog,
+    DevicePage,
+    DeviceRow,
+    EventPage,
+    EventRow,
+    Id,
+    Invited,
+    Label,
+    Limit,
+    Names,
+    Number,
+    Reason,
+    Refused,
+)
+from auricle_cloud.storage.device_records import STANDINGS, Standing
+
+
+class DeviceOperations(Operator):
+    """What operators can do with devices, and what happened."""
+
+    def list_events(
+        self, limit: Limit = 100, before: Id | None = None, device: DeviceId | None = None, kind: Reason | None = None
+    ) -> EventPage:
+        """List what happened, the newest first."""
+        rows = self.store.journal.events(device=device, kind=kind, limit=limit + 1, before=before)
+        shown = [as_answer(EventRow, row) for row in rows[:limit]]
+        return EventPage(events=shown, next=shown[-1].id if len(rows) > limit else None)
+
+    def _device(self, name: str) -> dict[str, Any]:
+        try:
+            return self.store.devices.get(name)
+        except StorageError as error:
+            raise absent(error) from error
+
+    def list_devices(
+        self, limit: Limit = 100, after: DeviceId | None = None, standing: Standing | None = None,
+        online: bool | None = None,
+    ) -> DevicePage:  # fmt: skip
+        """List devices by name."""
+        rows = self._list.devices(limit=limit + 1, after=after, standing=standing, online=online)
+        shown = [device_row(row) for row in rows[:limit]]
+        return DevicePage(devices=shown, next=shown[-1].device if len(rows) > limit else None)
+
+    def show_device(self, device: DeviceId, limit: Limit = 50, before: Number | None = None) -> DeviceDetail:
+        """Show a device with its invitations, refusals and events, the newest first."""
+        row = self._device(device)
+        history = self._list.history(self.task, device, limit=limit + 1, before=before)
+        shown = [as_answer(Invited, with_fate(past)) for past in history[:limit]]
+        log = self.device_logs(device, limit=min(limit, 50))
+        return DeviceDetail(
+            row=device_row(row), history=shown, next=shown[-1].round if len(history) > limit else None,
+            refusals=log.refusals, events=log.events,
+        )  # fmt: skip
+
+    def device_logs(self, device: DeviceId, limit: Limit = 100, before: Id | None = None) -> DeviceLog:
+        """Show what is known of a device's doings: events, the newest first, and refused frames."""
+        self._device(device)
+        page = self.list_events(limit=limit, before=before, device=device)
+        refused = [as_answer(Refused, row) for row in self.store.devices.refusals(device)]
+        return DeviceLog(device=device, events=page.events, next=page.next, refusals=refused)
+
+    def label_device(self, device: DeviceId, label: Label) -> DeviceRow:
+        """Give a device a name for people."""
+        self._device(device)
+        with self._changing():
+            self.store.devices.set_label(device, label, who=self.who)
+        return device_row(self._device(device))
+
+    def approve_devices(self, devices: Names, reason: Reason = "") -> Changed:
+        """Let devices that wait for approval take part."""
+        return self._stand(devices, "approved", ("pending", "approved"), "in quarantine: release it instead", reason)
+
+    def release_devices(self, devices: Names, reason: Reason = "") -> Changed:
+        """Let quarantined devices take part again."""
+        return self._stand(devices, "approved", ("quarantined", "approved"), "not in quarantine: approve it", reason)
+
+    def quarantine_devices(self, devices: Names, reason: Reason = "") -> Changed:
+        """Keep devices out of rounds until they are released."""
+        return self._stand(devices, "quarantined", STANDINGS, "", reason)
+
+    def revoke_devices(self, devices: Names, reason: Reason = "") -> Changed:
+        """Believe devices' keys never again."""
+        return self._stand(devices, "revoked", STANDINGS, "", reason)
+
+    def _stand(self, names: Names, standing: Standing, of: tuple[str, ...], else_: str, reason: str) -> Changed:
+        for name in names:
+            if self._device(name)["standing"] not in (*of, "revoked"):
+                raise ConflictError(f"{name} is {else_}.")
+        with self._changing():
+            changed = self.store.devices.set_standing(names, standing, who=self.who, reason=reason)
+        return Changed(devices=changed, standing=standing)
+
+
+def device_row(row: Row) -> DeviceRow:
+    return as_answer(DeviceRow, {**row, "public_key": bytes(row["public_key"]).hex()})

@@ -1,0 +1,95 @@
+"""Models for operators: seen, chosen, fetched."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from auricle.errors import StorageError
+from auricle.tensors import TensorTable, decode
+from auricle_cloud.operations.operating import ConflictError, NotFoundError, Operator, absent, as_answer
+from auricle_cloud.operations.operation_types import (
+    File,
+    Form,
+    Limit,
+    ModelPage,
+    ModelRow,
+    Number,
+    Reason,
+)
+
+
+class ModelOperations(Operator):
+    """What operators can do with models."""
+
+    def _model(self, version: int) -> dict[str, Any]:
+        try:
+            return self.store.models.get(self.task, version)
+        except StorageError as error:
+            raise absent(error) from error
+
+    def list_models(self, limit: Limit = 50, before: Number | None = None) -> ModelPage:
+        """List the model's versions, the newest first."""
+        rows, current = self._list.models(self.task, limit=limit + 1, before=before), self._list.current()
+        shown = [
+            as_answer(ModelRow, {**row, "current": row["version"] == current.get(self.task)}) for row in rows[:limit]
+        ]
+        return ModelPage(models=shown, next=shown[-1].version if len(rows) > limit else None)
+
+    def show_model(self, version: Number) -> ModelRow:
+        """Show a version of the model."""
+        return as_answer(ModelRow, {**self._model(version), "current": self._list.current().get(self.task) == version})
+
+    def promote_model(self, version: Number, reason: Reason = "") -> ModelRow:
+        """Make a version current: it is sent out, and the next round begins with it."""
+        self._model(version)
+        with self._changing():
+            self.store.models.promote(self.task, version, who=self.who, reason=reason)
+        return self.show_model(version)
+
+    def rollback_model(self, version: Number | None = None, reason: Reason = "") -> ModelRow:
+        """Go back to an earlier version: the one that the current was made from, or a given one."""
+        now = self._list.current().get(self.task)
+        if now is None:
+            raise NotFoundError(f"There is no task {self.task} yet: no coordinator has begun it.")
+        to = self._model(now)["parent"] if version is None else version
+        if to is None or to >= now:
+            raise ConflictError(f"Version {now} is current: there is no earlier one to go back to, or it is not that.")
+        self._model(to)
+        with self._changing():
+            self.store.models.promote(self.task, to, who=self.who, kind="rolled back", reason=reason)
+        return self.show_model(to)
+
+    def download_model(self, version: Number, form: Form = "safetensors") -> File:
+        """Download a version's weights: named tensors, or the raw float32 numbers that travel."""
+        row = self._model(version)
+        data, name = self.blobs.get(row["blob"]), f"{self.task}-{version}"
+        if form == "raw":
+            return File(name=f"{_plain(name)}.f32", content_type="application/octet-stream", content=data)
+        pack = self._pack()
+        table = self._table(pack)
+        if table is None:
+            raise ConflictError(f"The pack {pack[:12]} is not at hand, which names the tensors: name it, or take raw.")
+        content = _safetensors(table, data, f"{self.task} version {version} of pack {pack}")
+        return File(name=f"{_plain(name)}.safetensors", content_type="application/octet-stream", content=content)
+
+    def public_blob(self, sha256: str) -> File:
+        """Read what devices download: a current model, or one that a round under way began with."""
+        if sha256 not in self._list.public():
+            raise NotFoundError("There is no current model of this hash.")
+        return File(name=sha256, content_type="application/octet-stream", content=self.blobs.get(sha256))
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", name)
+
+
+def _safetensors(table: TensorTable, block: bytes, title: str) -> bytes:
+    """Named tensors; one title, for more would stand in any order."""
+    from safetensors.numpy import save
+
+    flat = decode(block, table.size)
+    tensors = {spec.name: np.ascontiguousarray(table.tensor(flat, spec.name)) for spec in table.specs}
+    return save(tensors, {"title": title})

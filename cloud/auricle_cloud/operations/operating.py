@@ -1,0 +1,88 @@
+"""What all operations stand on: store, files, task, and whose they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import msgspec
+
+from auricle.errors import AuricleError, StorageError
+from auricle.tensors import TensorTable
+from auricle_cloud.storage.blobs import BlobStore
+from auricle_cloud.storage.database import SupersededError
+from auricle_cloud.storage.listings import Listings
+from auricle_cloud.storage.store import Store
+
+Row = Mapping[str, Any]
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+class NotFoundError(StorageError):
+    """What an operation is about does not exist."""
+
+
+class ConflictError(StorageError):
+    """What an operation asks for does not go with how things are."""
+
+
+def _no_table(_pack: str) -> TensorTable | None:
+    return None
+
+
+class Operator:
+    """Somebody who acts on one task of one coordinator.
+
+    Parameters
+    ----------
+    store, blobs
+        The coordinator's.
+    task
+        The task that rounds and models are of.
+    wake
+        Called after a change, so that the coordinator acts at once; in the thread of the operation.
+    who
+        Whose operations they are, for the events.
+    table
+        Finds the plug-in's tensor table by the pack's identity; None where the pack is not at hand.
+    """
+
+    def __init__(
+        self, store: Store, blobs: BlobStore, task: str, wake: Callable[[], None] = lambda: None, who: str = "cli",
+        table: Callable[[str], TensorTable | None] = _no_table,
+    ) -> None:  # fmt: skip
+        self.store, self.blobs, self.task, self.who = store, blobs, task, who
+        self._wake, self._table = wake, table
+        self._list = Listings(store.database)
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """What a record refuses is a conflict, unless it is the database that fails; then wake the coordinator."""
+        try:
+            yield
+        except SupersededError:
+            raise
+        except StorageError as error:
+            if error.__cause__ is not None or isinstance(error, (NotFoundError, ConflictError)):
+                raise
+            raise ConflictError(str(error)) from error
+        self._wake()
+
+    def _pack(self) -> str:
+        """Identity of the task's pack; empty when no coordinator has begun the task."""
+        return next((row["pack"] for row in self.store.models.tasks() if row["task"] == self.task), "")
+
+
+def as_answer(kind: type[T], row: Row) -> T:
+    """The fields of a struct from a row that has them and perhaps more."""
+    return kind(**{name: row[name] for name in kind.__struct_fields__})
+
+
+def with_fate(row: Row) -> dict[str, Any]:
+    return {**row, "state": "counted" if row["received"] is not None else row["state"]}
+
+
+def absent(error: StorageError) -> AuricleError:
+    """What a record does not find; a database that fails stays what it is."""
+    return error if error.__cause__ is not None else NotFoundError(str(error))

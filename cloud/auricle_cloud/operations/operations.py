@@ -1,0 +1,66 @@
+"""What operators can do: looking, and wishes that the coordinator acts on. Everything is a row in the database.
+
+The same operations serve the HTTP API inside the coordinator's process and the command line on a state folder,
+while a coordinator runs or none does. `routes.ROUTES` lists them; their signatures say what they take.
+"""
+
+from __future__ import annotations
+
+from auricle.errors import nearest
+from auricle_cloud.operations.device_operations import DeviceOperations
+from auricle_cloud.operations.model_operations import ModelOperations
+from auricle_cloud.operations.operating import NotFoundError, as_answer
+from auricle_cloud.operations.operation_types import (
+    Days,
+    Done,
+    EventRow,
+    Name,
+    Overview,
+    TokenList,
+    TokenMade,
+    TokenRow,
+)
+from auricle_cloud.operations.round_operations import RoundOperations
+from auricle_cloud.storage.access_records import Role
+from auricle_cloud.storage.device_records import STANDINGS
+
+ALARMS = ("alarm", "verdict", "repair", "conflict", "quarantined", "rolled back")
+"""Kinds of events that an operator should not miss."""
+
+
+class Operations(RoundOperations, DeviceOperations, ModelOperations):
+    """Everything that an operator can do; see `Operator` for what it is made of."""
+
+    def overview(self) -> Overview:
+        """Show the fleet at a glance."""
+        counts, current = self._list.standings(), self._list.current().get(self.task)
+        planned, busy, last = self._list.due(self.task)
+        online = [row for row in counts if row["online"]]
+        return Overview(
+            task=self.task, pack=self._pack() or None, epoch=self._list.epoch(), planned=planned,
+            devices=sum(row["count"] for row in counts), online=sum(row["count"] for row in online),
+            ready=sum(r["count"] for r in online if (r["standing"], r["gate"]) == ("approved", "train")),
+            standings={name: sum(r["count"] for r in counts if r["standing"] == name) for name in STANDINGS},
+            under_way=None if busy is None else self._round(busy), last=None if last is None else self._round(last),
+            model=None if current is None else self.show_model(current),
+            alarms=[as_answer(EventRow, row) for row in self._list.events(ALARMS, 10)],
+        )  # fmt: skip
+
+    def list_tokens(self) -> TokenList:
+        """List who may use the API."""
+        return TokenList(tokens=[as_answer(TokenRow, row) for row in self.store.tokens.all()])
+
+    def create_token(self, name: Name, role: Role, days: Days | None = None) -> TokenMade:
+        """Make a token for the API; it is shown once."""
+        with self._changing():
+            token = self.store.tokens.create(name, role, days=days, who=self.who)
+        return TokenMade(name=name, role=role, token=token)
+
+    def revoke_token(self, name: Name) -> Done:
+        """Make a token worthless."""
+        known = [row.name for row in self.list_tokens().tokens]
+        if name not in known:
+            raise NotFoundError(f'There is no token "{name}"; {nearest(name, known) if known else "there is none."}')
+        with self._changing():
+            self.store.tokens.revoke(name, who=self.who)
+        return Done(done=f"The token {name} is revoked.")

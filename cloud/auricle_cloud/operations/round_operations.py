@@ -1,0 +1,128 @@
+"""Rounds for operators: seen, explained, started, aborted, scheduled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from auricle.errors import StorageError, nearest
+from auricle.messages import DeviceId
+from auricle_cloud.operations.explanation import explain, involved, is_whole
+from auricle_cloud.operations.operating import ConflictError, NotFoundError, Operator, absent, as_answer, with_fate
+from auricle_cloud.operations.operation_types import (
+    At,
+    Done,
+    Idle,
+    Limit,
+    Member,
+    Mode,
+    Name,
+    Number,
+    Reason,
+    RoundDetail,
+    RoundPage,
+    RoundRow,
+    Rounds,
+    RoundWhy,
+    ScheduleList,
+    ScheduleRow,
+    Started,
+)
+from auricle_cloud.rounds.selection import unfit
+
+
+class RoundOperations(Operator):
+    """What operators can do with rounds."""
+
+    def _found(self, number: int) -> dict[str, Any]:
+        try:
+            return self.store.rounds.get(self.task, number)
+        except StorageError as error:
+            raise absent(error) from error
+
+    def _rows(self, found: list[dict[str, Any]]) -> list[RoundRow]:
+        tallies = self._list.tallies(self.task, [row["round"] for row in found])
+        return [as_answer(RoundRow, {**row, **tallies[row["round"]]}) for row in found]
+
+    def _round(self, number: int) -> RoundRow:
+        (row,) = self._rows([self._found(number)])
+        return row
+
+    def list_rounds(self, limit: Limit = 50, before: Number | None = None) -> RoundPage:
+        """List rounds, the newest first."""
+        rows = self.store.rounds.listed(self.task, limit=limit + 1, before=before)
+        shown = self._rows(rows[:limit])
+        return RoundPage(rounds=shown, next=shown[-1].round if len(rows) > limit else None)
+
+    def show_round(self, number: Number, limit: Limit = 1000, after: DeviceId | None = None) -> RoundDetail:
+        """Show a round with its cohort, by device."""
+        found = self._found(number)
+        members = self._list.cohort(self.task, number, limit=limit + 1, after=after)
+        shown = [as_answer(Member, with_fate(row)) for row in members[:limit]]
+        made = self.store.models.of_round(self.task, number)
+        return RoundDetail(
+            row=self._rows([found])[0], cohort=shown, next=shown[-1].device if len(members) > limit else None,
+            model=None if made is None else made["version"], detection=found["detection"],
+        )  # fmt: skip
+
+    def why_round(
+        self, number: Number, device: DeviceId | None = None, limit: Limit = 1000, after: DeviceId | None = None
+    ) -> RoundWhy:
+        """Explain a finished round: who counted, with what weight, who was pruned or refused, and why."""
+        found = self._found(number)
+        report, now = found["report"], {}
+        if not is_whole(report):
+            raise ConflictError(f"Round {number} of {self.task} is {found['state']}: it has no report yet.")
+        if device is not None:
+            names, known = [device], self._list.known([device])
+            now = {name: unfit(row, self._pack()) or "" for name, row in known.items()}
+            if not known and device not in involved(report):
+                raise NotFoundError(f'There is no device "{device}", and round {number} knew of none.')
+        else:
+            names = [name for name in involved(report) if after is None or name > after]
+        report = {**report, **self._list.answers(self.task, number)}
+        said = explain(report, task=self.task, number=number, state=found["state"], only=names[:limit], now=now)
+        return msgspec.structs.replace(said, next=names[limit - 1] if len(names) > limit else None)
+
+    def start_rounds(self, count: Rounds = 1, mode: Mode = "sync") -> Started:
+        """Plan so many more rounds: the coordinator runs them one after the other."""
+        with self._changing():
+            return Started(rounds=self.store.rounds.plan(self.task, count, mode=mode, who=self.who))
+
+    def abort_round(self, number: Number, reason: Reason = "") -> RoundRow:
+        """Ask the coordinator to abort a round that is not finished."""
+        return self._wish(number, "abort", reason)
+
+    def resume_round(self, number: Number, reason: Reason = "") -> RoundRow:
+        """Withdraw what was asked of a round, as long as the coordinator has not acted on it."""
+        if self._found(number)["wish"] is None:
+            raise ConflictError(f"Nothing was asked of round {number}: there is nothing to withdraw.")
+        return self._wish(number, None, reason)
+
+    def _wish(self, number: int, wish: str | None, reason: str) -> RoundRow:
+        self._found(number)
+        with self._changing():
+            self.store.rounds.wish(self.task, number, wish, who=self.who, reason=reason)
+        return self._round(number)
+
+    # -- schedules
+
+    def list_schedules(self) -> ScheduleList:
+        """List when rounds start by themselves."""
+        return ScheduleList(schedules=[as_answer(ScheduleRow, row) for row in self.store.schedules.all()])
+
+    def set_schedule(self, name: Name, at: At, idle: Idle = 1, rounds: Rounds = 1) -> ScheduleRow:
+        """Start rounds by themselves, at `HH:MM` every day or `always`, when so many devices are idle."""
+        with self._changing():
+            self.store.schedules.set(name, task=self.task, at=at, idle=idle, rounds=rounds, who=self.who)
+        return next(row for row in self.list_schedules().schedules if row.name == name)
+
+    def remove_schedule(self, name: Name) -> Done:
+        """Forget a schedule."""
+        known = [row.name for row in self.list_schedules().schedules]
+        if name not in known:
+            raise NotFoundError(f'There is no schedule "{name}"; {nearest(name, known) if known else "there is none."}')
+        with self._changing():
+            self.store.schedules.remove(name, who=self.who)
+        return Done(done=f"The schedule {name} is removed.")

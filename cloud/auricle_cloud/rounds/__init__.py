@@ -1,0 +1,1 @@
+"""Rounds, synchronous and asynchronous, from planned to published."""

@@ -1,0 +1,170 @@
+"""Asynchronous rounds with a buffer (FedBuff, Nguyen et al. 2022, https://arxiv.org/abs/2106.06639).
+
+A round is a buffer that fills: every device that is idle is invited to the open round, its update counts whenever it
+comes, less the more models were made meanwhile, and once enough are in, the next model is made of them. Nobody is
+waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from auricle.messages import Plan, Status, Update
+from auricle.tensors import Flat
+from auricle_cloud.aggregation import cohort_of, next_model
+from auricle_cloud.rounds.closing import Closing
+from auricle_cloud.rounds.round_states import FINISHED
+from auricle_cloud.rounds.selection import unfit
+from auricle_cloud.rounds.site import Pace, Site
+from auricle_cloud.server_optimizer import OptimizerState
+from auricle_cloud.storage.update_records import Verdict
+
+log = logging.getLogger("auricle.cloud")
+
+Row = dict[str, Any]
+
+
+class Asynchronous:
+    """Runs buffered rounds, one after the other."""
+
+    def __init__(self, site: Site, closing: Closing) -> None:
+        self.site, self._closing, self._task = site, closing, site.task
+        self._row: Row | None = None
+        self._plan: Plan | None = None
+
+    async def judged(self, update: Update, verdict: Verdict) -> None:
+        """An update was counted: its device is idle again."""
+        if verdict.counts or verdict.code == "duplicate":
+            self.site.changed.set()
+
+    async def gave_up(self, status: Status) -> None:
+        """A device failed or declined: it is asked again in the next round."""
+        if status.state == "training":
+            return
+        place = (self._task, status.round, status.device)
+        await asyncio.to_thread(self.site.store.rounds.gave_up, *place, status.state, status.reason)
+
+    async def idle(self, device: str) -> None:
+        """A device has nothing to do: invite it to the open round, unless it has answered this invitation."""
+        row, plan = self._row, self._plan
+        if row is None or plan is None or row["state"] != "collecting":
+            return
+        known = await asyncio.to_thread(self.site.store.devices.get, device)
+        if unfit(known, self.site.pack.identity) is None:
+            await self._invite(row, plan, [device])
+
+    async def run(self, number: int) -> None:
+        """Take a round from the state in which it is to its end."""
+        began = time.monotonic()
+        row = await self._read(number)
+        try:
+            while row["state"] not in FINISHED:
+                self._row = row
+                if row["wish"] == "abort" and row["state"] in ("planned", "collecting"):
+                    await self._abort(row)
+                else:
+                    await self._step(row)
+                row = await self._read(number)
+                self.site.announcements.tell("state", round=number, state=row["state"])
+        finally:
+            self._row = self._plan = None
+        await self._closing.finish(row, began)
+
+    async def _step(self, row: Row) -> None:
+        move, number = self.site.store.rounds.move, row["round"]
+        match row["state"]:
+            case "planned":
+                await asyncio.to_thread(self._open, row)
+            case "inviting":
+                await asyncio.to_thread(move, self._task, number, "inviting", "collecting")
+            case "collecting":
+                if await self._fill(row):
+                    await asyncio.to_thread(move, self._task, number, "collecting", "closing")
+            case "closing":
+                await self._aggregate(row)
+            case _:
+                await self._closing.publish(row)
+
+    async def _read(self, number: int) -> Row:
+        return await asyncio.to_thread(self.site.store.rounds.get, self._task, number)
+
+    async def _abort(self, row: Row) -> None:
+        report = await asyncio.to_thread(self._closing.report, row["round"], {"reason": "aborted by an operator"})
+        await asyncio.to_thread(
+            lambda: self.site.store.rounds.move(self._task, row["round"], row["state"], "aborted", report=report)
+        )
+
+    def _open(self, row: Row) -> None:
+        site = self.site
+        current = site.store.models.current(self._task)
+        plan = site.settings.preset.plan_for(row["round"], site.horizon, site.settings.seed)
+        values = {
+            "opened": time.time(), "base_version": current["version"], "base": current["blob"],
+            "plan": msgspec.msgpack.encode(plan),
+        }  # fmt: skip
+        site.store.rounds.move(self._task, row["round"], "planned", "inviting", **values)
+
+    async def _fill(self, row: Row) -> bool:
+        """Invite whoever is idle until the buffer is full, nobody is left who could add to it, or its time is over.
+
+        False: something else is to be done about the round.
+        """
+        site, number, updates = self.site, row["round"], self.site.store.updates
+        self._plan = msgspec.msgpack.decode(row["plan"], type=Plan)
+        began, pace = time.monotonic(), Pace()
+        while True:
+            count = await asyncio.to_thread(updates.how_many, self._task, number)
+            late = time.monotonic() - began > site.settings.deadline
+            if count >= site.settings.buffer.size or (count and late):
+                return True
+            if pace.due:
+                if await asyncio.to_thread(site.store.rounds.wish_for, self._task, number):
+                    return False
+                idle, left = await pace.look(lambda: self._look(number))
+                if count and not left:
+                    return True
+                await self._invite(row, self._plan, sorted(idle))
+            await site.wait_change()
+
+    def _look(self, number: int) -> tuple[set[str], set[str]]:
+        """Who is idle, and who could still add to the round: those and the ones at work."""
+        site = self.site
+        fit, _ = site.able()
+        left = {str(entry["device"]) for entry in fit} - site.store.updates.sent_for(self._task, number)
+        oldest = max(1, number - site.settings.buffer.stale_limit)
+        return left - site.store.updates.unanswered(self._task, oldest, number), left
+
+    async def _invite(self, row: Row, plan: Plan, names: list[str]) -> None:
+        site, number = self.site, row["round"]
+        answered = await asyncio.to_thread(site.store.updates.sent_for, self._task, number)
+        chosen = [name for name in names if name not in answered]
+        for name in chosen:
+            await asyncio.to_thread(site.store.rounds.invite_late, self._task, number, name)
+        invitation = site.messenger.invitation(number, row["base"], plan, site.settings.deadline)
+        await site.messenger.ask(invitation, chosen)
+
+    async def _aggregate(self, row: Row) -> None:
+        site, number = self.site, row["round"]
+        counted = await asyncio.to_thread(site.store.updates.counted, self._task, number)
+
+        @lru_cache(maxsize=8)
+        def base_of(invited_to: int) -> Flat:
+            return site.weights(site.store.rounds.get(self._task, invited_to)["base"])
+
+        def work() -> Any:
+            current = site.store.models.get(self._task, row["base_version"])
+            saved = current["optimizer"]
+            size = site.pack.plugin_table.size
+            state = None if saved is None else OptimizerState.from_bytes(site.blobs.get(saved), size)
+            start = site.weights(current["blob"])
+            ordered = sorted(counted, key=lambda entry: (entry["device"], entry["round"]))
+            cohort = cohort_of(site.pack.plugin_table, start, ordered, site.blobs, base_of, site.opener)
+            return next_model(cohort, site.rule, site.settings.preset.server_for(number, site.horizon), state)
+
+        await self._closing.enter(row, counted, await asyncio.to_thread(work))

@@ -1,0 +1,127 @@
+"""The end of every round: the model is entered, published, and what is not needed any more is forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import Any
+
+from auricle.errors import StorageError
+from auricle.tensors import encode
+from auricle_cloud.aggregation import NextModel
+from auricle_cloud.evaluation.evaluator import Evaluator
+from auricle_cloud.rounds.site import Site
+from auricle_cloud.run_settings import RoundDone
+
+log = logging.getLogger("auricle.cloud")
+
+Row = dict[str, Any]
+
+
+class Closing:
+    """Ends rounds of either mode.
+
+    Parameters
+    ----------
+    site
+        What the coordinator's parts share.
+    evaluator
+        Judges each model on the operator's validation set, where there is one.
+    """
+
+    def __init__(self, site: Site, evaluator: Evaluator | None) -> None:
+        self.site, self._evaluator, self._task = site, evaluator, site.task
+
+    def failures(self, number: int) -> dict[str, str]:
+        """Who failed or declined, and what they said."""
+        invited = self.site.store.rounds.invited(self._task, number)
+        return {name: row["reason"] or "" for name, row in invited.items() if row["state"] != "invited"}
+
+    def report(self, number: int, more: dict[str, Any]) -> dict[str, Any]:
+        """What every report has, and more."""
+        row = self.site.store.rounds.get(self._task, number)
+        rule = self.site.settings.preset.rule
+        return {
+            **(row["report"] or {}), "invited": sorted(self.site.store.rounds.invited(self._task, number)),
+            "failed": self.failures(number), "rule": rule, "rule_options": dict(self.site.rule.options),
+            "detection": row["detection"], "base_version": row["base_version"], **more,
+        }  # fmt: skip
+
+    async def enter(self, row: Row, counted: list[Row], made: NextModel) -> None:
+        """Enter a round's model: model, report, outbox and the round's state change in one transaction."""
+        site, number = self.site, row["round"]
+        aggregate = made.aggregate
+        site.warn(*aggregate.warnings, aggregate.flag)
+
+        def commit() -> None:
+            blob = site.blobs.put(encode(made.weights))
+            optimizer = None if made.optimizer is None else site.blobs.put(made.optimizer.to_bytes())
+            score = None if self._evaluator is None else self._evaluator.scores(made.weights[None])
+            accuracy, loss = (None, None) if score is None else (float(score.accuracy[0]), float(score.loss[0]))
+            report = self.report(number, {
+                "updates": counted, "layers": aggregate.explain(), "flag": aggregate.flag,
+                "dropped": list(aggregate.dropped), "warnings": list(aggregate.warnings),
+                "accuracy": accuracy, "loss": loss,
+            })  # fmt: skip
+            about = {"optimizer": optimizer, "origin": "round", "number": number, "accuracy": accuracy, "loss": loss}
+            with site.store.rounds.moving(self._task, number, "closing", "aggregated", report=report) as tx:
+                site.store.models.add(tx, self._task, blob, **about, parent=row["base_version"])
+
+        await asyncio.to_thread(commit)
+
+    async def publish(self, row: Row) -> None:
+        """Publish what is to be published, then call the round published."""
+        await self.send_outgoing()
+        await asyncio.to_thread(self.site.store.rounds.move, self._task, row["round"], "aggregated", "published")
+
+    async def send_outgoing(self) -> None:
+        """Publish everything in the outbox; an entry is taken out once the broker has it."""
+        journal, models = self.site.store.journal, self.site.store.models
+        for entry in await asyncio.to_thread(journal.outgoing):
+            if entry["kind"] == "model" and entry["subject"] == self._task:
+                current = await asyncio.to_thread(models.current, self._task)
+                if current["version"] == entry["content"]["version"]:
+                    await self.site.messenger.offer(current)
+                    self.site.announcements.tell("model", version=current["version"])
+            await asyncio.to_thread(journal.sent, entry["id"])
+
+    def forget(self, number: int) -> None:
+        """Remove what retention gives up after a round: old models, and bodies no detection can ask for any more."""
+        site, models = self.site, self.site.store.models
+        old = models.superseded(self._task, site.settings.keep_models)
+        gone = {blob for version in old for blob in _files(models.get(self._task, version))}
+        for earlier in range(max(1, number - 3), number + 1):
+            gone |= {row["body"] for row in site.store.updates.counted(self._task, earlier)}
+        try:
+            if old:
+                models.drop(self._task, old)
+            for blob in gone - models.in_use(self._task):
+                site.blobs.remove(blob)
+            site.store.journal.trim(site.settings.keep_events)
+        except StorageError as error:
+            log.warning("files of round %d stay for now: %s", number, error)
+
+    async def finish(self, row: Row, began: float) -> None:
+        """Clear up after a finished round, log it, and tell whoever watches."""
+        site, number = self.site, row["round"]
+        await asyncio.to_thread(self.forget, number)
+        counted = await asyncio.to_thread(site.store.updates.counted_devices, self._task, number)
+        invited = await asyncio.to_thread(site.store.rounds.invited, self._task, number)
+        seconds = time.monotonic() - began
+        log.info(
+            "round %d %s: %d of %d counted in %.1f s", number, row["state"], len(counted), len(invited), seconds
+        )  # fmt: skip
+        site.metrics.round(row["state"], seconds)
+        if site.watcher is not None:
+            current = await asyncio.to_thread(site.store.models.current, self._task)
+            weights = await asyncio.to_thread(site.weights, current["blob"])
+            await site.watcher(
+                RoundDone(
+                    number, site.horizon, row["state"], weights, seconds, len(invited), len(counted), row["report"]
+                )
+            )
+
+
+def _files(model: Row) -> list[str]:
+    return [blob for blob in (model["blob"], model["optimizer"]) if blob]

@@ -1,0 +1,271 @@
+"""A synchronous round: a cohort is invited, and its answers are aggregated together (PROTOCOL section 6).
+
+Each state has one method, which does what the state is for and moves the round to the next. All of them may be done
+again: a coordinator that starts anew takes up the round in the state in which it finds it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from auricle.errors import AuricleError
+from auricle.messages import Loss, Plan, Status, Update
+from auricle_cloud.aggregation import cohort_of, next_model
+from auricle_cloud.detection.judgement import Judgement
+from auricle_cloud.rounds.closing import Closing
+from auricle_cloud.rounds.round_states import FINISHED, TRANSITIONS, State
+from auricle_cloud.rounds.selection import choose
+from auricle_cloud.rounds.site import Pace, Site
+from auricle_cloud.server_optimizer import OptimizerState
+from auricle_cloud.storage.update_records import Verdict
+
+log = logging.getLogger("auricle.cloud")
+
+NO_QUORUM = "no quorum at the deadline"
+
+Row = dict[str, Any]
+
+
+class RoundAbortedError(AuricleError):
+    """The round ends here; the sentence says why."""
+
+
+class Synchronous:
+    """Runs synchronous rounds, one at a time."""
+
+    def __init__(self, site: Site, judgement: Judgement | None, closing: Closing) -> None:
+        self.site, self._judgement, self._closing = site, judgement, closing
+        self._task = site.task
+        self._number: int | None = None
+        self._state: State = "planned"
+        self._cohort: set[str] = set()
+        self._answered: set[str] = set()
+        self._failed: set[str] = set()
+        self._message: Any = None
+        """What whoever is waited for was sent: the question for a loss, or the invitation."""
+
+    # -- what devices say meanwhile
+
+    async def measured(self, loss: Loss) -> None:
+        """A device said its loss."""
+        if loss.round == self._number and self._state == "losses":
+            self._answered.add(loss.device)
+            self.site.changed.set()
+
+    async def judged(self, update: Update, verdict: Verdict) -> None:
+        """A device's update was counted, or was before."""
+        if update.round == self._number and verdict.code in ("accepted", "duplicate"):
+            self._answered.add(update.device)
+            self.site.changed.set()
+
+    async def gave_up(self, status: Status) -> None:
+        """A device failed or declined."""
+        if status.round != self._number or status.device not in self._cohort or status.state == "training":
+            return
+        place = (self._task, status.round, status.device)
+        await asyncio.to_thread(self.site.store.rounds.gave_up, *place, status.state, status.reason)
+        self._failed.add(status.device)
+        self.site.changed.set()
+
+    async def idle(self, device: str) -> None:
+        """A device asks what is next: tell it again what it is waited for."""
+        if self._message is not None and device in self._cohort - self._answered - self._failed:
+            await self.site.messenger.ask(self._message, [device])
+
+    # -- the round
+
+    async def run(self, number: int) -> None:
+        """Take a round from the state in which it is to its end."""
+        steps: dict[str, Callable[[Row], Awaitable[None]]] = {
+            "planned": self._choose, "losses": self._measure, "alarm": self._repair, "inviting": self._invite,
+            "collecting": self._collect, "closing": self._aggregate, "aggregated": self._closing.publish,
+        }  # fmt: skip
+        self._number, self._message, began = number, None, time.monotonic()
+        row = await self._row()
+        try:
+            while row["state"] not in FINISHED:
+                await self._enter(row)
+                try:
+                    if (row["state"], "aborted") in TRANSITIONS:
+                        await self._obey()
+                    await steps[row["state"]](row)
+                except RoundAbortedError as error:
+                    await self._abort(row["state"], str(error))
+                self._message = None
+                row = await self._row()
+                self.site.announcements.tell("state", round=number, state=row["state"])
+        finally:
+            self._number, self._message = None, None
+        await self._closing.finish(row, began)
+        if row["state"] == "aborted" and self._cohort and self._failed >= self._cohort:
+            reasons = await asyncio.to_thread(self._closing.failures, number)
+            raise AuricleError(f"All devices failed in round {number}: {sorted(reasons.values())[0]}")
+
+    async def _row(self) -> Row:
+        assert self._number is not None
+        return await asyncio.to_thread(self.site.store.rounds.get, self._task, self._number)
+
+    async def _enter(self, row: Row) -> None:
+        """Know again who was invited, and who failed."""
+        self._state = row["state"]
+        invited = await asyncio.to_thread(self.site.store.rounds.invited, self._task, row["round"])
+        self._cohort = set(invited)
+        self._failed = {name for name, entry in invited.items() if entry["state"] != "invited"}
+        self._answered = set()
+
+    async def _obey(self) -> None:
+        """Do what an operator asked."""
+        assert self._number is not None
+        if await asyncio.to_thread(self.site.store.rounds.wish_for, self._task, self._number) == "abort":
+            raise RoundAbortedError("aborted by an operator")
+
+    async def _abort(self, state: State, reason: str) -> None:
+        number, rounds = self._number, self.site.store.rounds
+        assert number is not None
+        report = await asyncio.to_thread(self._closing.report, number, {"reason": reason})
+        await asyncio.to_thread(lambda: rounds.move(self._task, number, state, "aborted", report=report))
+        await self.site.messenger.call_off(number, sorted(self._cohort - self._answered), reason)
+
+    async def _choose(self, row: Row) -> None:
+        """Wait until somebody can be invited, and choose the cohort."""
+        site, settings, number = self.site, self.site.settings, row["round"]
+        fit, others = await asyncio.to_thread(site.able)
+        while not fit:
+            site.warn("no device can be invited: waiting")
+            await self._obey()
+            await site.wait_change()
+            fit, others = await asyncio.to_thread(site.able)
+        wanted = max(1, round(settings.participation * len(fit)))
+        size = min(len(fit), math.ceil(wanted * settings.over_selection - 1e-9))
+        chosen = choose(fit, size, f"{settings.seed}/{number}")
+        plan = settings.preset.plan_for(number, site.horizon, settings.seed)
+        current = await asyncio.to_thread(site.store.models.current, self._task)
+        values = {
+            "opened": time.time(), "base_version": current["version"], "base": current["blob"],
+            "plan": msgspec.msgpack.encode(plan), "report": {"passed_over": others, "wanted": wanted},
+        }  # fmt: skip
+        new: State = "losses" if self._judgement is not None else "inviting"
+
+        def enter() -> None:
+            with site.store.rounds.moving(self._task, number, "planned", new, **values) as tx:
+                site.store.rounds.invite(tx, self._task, number, chosen)
+
+        await asyncio.to_thread(enter)
+
+    # -- two-phase rounds
+
+    async def _measure(self, row: Row) -> None:
+        """Ask for the losses of the model, and compare them with those of the round before."""
+        assert self._judgement is not None
+        site, number, rounds = self.site, row["round"], self.site.store.rounds
+        known = await asyncio.to_thread(rounds.losses, self._task, number, row["base"])
+        self._answered = set(known)
+        self._message = site.messenger.question(number, row["base"])
+        await site.messenger.ask(self._message, sorted(self._cohort - self._answered - self._failed))
+        assert site.settings.detection is not None
+        until = time.monotonic() + min(site.settings.detection.wait, site.settings.deadline)
+        pace = Pace()
+        while time.monotonic() < until and (waited := self._cohort - self._answered - self._failed):
+            if pace.due:
+                await self._obey()
+                if not waited & await pace.look(site.store.devices.online):
+                    break
+            await site.wait_change(min(1.0, until - time.monotonic()))
+        new, detection = await asyncio.to_thread(self._judgement.compare, row)
+        site.warn(detection.get("warning"))
+        await asyncio.to_thread(
+            lambda: rounds.move(self._task, number, "losses", new, detection={**(row["detection"] or {}), **detection})
+        )
+        if new == "alarm":
+            log.warning("round %d: %s", number, detection["sentence"])
+            site.metrics.alarm()
+            site.announcements.tell("alarm", round=number, sentence=detection["sentence"])
+
+    async def _repair(self, row: Row) -> None:
+        """Find who poisoned the model, and go on from a repaired one."""
+        assert self._judgement is not None
+        found = await self._judgement.find(row)
+        await asyncio.to_thread(self._judgement.settle, row, found)
+        log.warning("round %d: %s", row["round"], found.sentence)
+        self.site.announcements.tell("alarm", round=row["round"], sentence=found.sentence)
+
+    # -- training
+
+    async def _invite(self, row: Row) -> None:
+        await self._call(row)
+        await asyncio.to_thread(self.site.store.rounds.move, self._task, row["round"], "inviting", "collecting")
+
+    async def _call(self, row: Row) -> None:
+        """Invite whoever has not answered; again after a restart."""
+        plan = msgspec.msgpack.decode(row["plan"], type=Plan)
+        self._answered |= await asyncio.to_thread(self.site.store.updates.sent_for, self._task, row["round"])
+        self._message = self.site.messenger.invitation(
+            row["round"], row["base"], plan, self.site.settings.deadline
+        )  # fmt: skip
+        await self.site.messenger.ask(self._message, sorted(self._cohort - self._answered - self._failed))
+
+    async def _collect(self, row: Row) -> None:
+        await self._call(row)
+        await self._wait_for_updates(row)
+        await asyncio.to_thread(self.site.store.rounds.move, self._task, row["round"], "collecting", "closing")
+
+    async def _wait_for_updates(self, row: Row) -> None:
+        """Wait until everybody has answered, or enough have and patience is over.
+
+        Raises
+        ------
+        RoundAbortedError
+            There is no quorum at the deadline, or an operator aborts.
+        """
+        site, settings = self.site, self.site.settings
+        began, reached = time.monotonic(), None
+        quorum = max(1, math.ceil(settings.quorum * len(self._cohort) - 1e-9))
+        wanted = (row["report"] or {}).get("wanted", len(self._cohort))
+        pace, online = Pace(), self._cohort
+        while True:
+            if pace.due:
+                await self._obey()
+                online = await pace.look(site.store.devices.online)
+            now = time.monotonic()
+            waited = self._cohort - self._answered - self._failed
+            if len(self._answered) >= max(quorum, wanted):
+                return
+            if len(self._answered) >= quorum:
+                reached = now if reached is None else reached
+                patience = max(settings.least_wait, settings.patience * (reached - began))
+                until = min(began + settings.deadline, reached + patience)
+                if now >= until or not waited & online:
+                    return
+            else:
+                until = began + settings.deadline
+                if now >= until or not waited:
+                    raise RoundAbortedError(NO_QUORUM)
+            await site.wait_change(min(until - now, 1.0))
+
+    async def _aggregate(self, row: Row) -> None:
+        """Make the model; model, report, outbox and the round's state change in one transaction."""
+        site, number = self.site, row["round"]
+        counted = await asyncio.to_thread(site.store.updates.counted, self._task, number)
+
+        def work() -> Any:
+            before = site.store.models.get(self._task, row["base_version"])
+            # A repaired model is the base of its round, but comes from the version before.
+            state = _state(site, before["optimizer"])
+            cohort = cohort_of(
+                site.pack.plugin_table, site.weights(row["base"]), counted, site.blobs, opener=site.opener
+            )
+            return next_model(cohort, site.rule, site.settings.preset.server_for(number, site.horizon), state)
+
+        await self._closing.enter(row, counted, await asyncio.to_thread(work))
+
+
+def _state(site: Site, blob: str | None) -> OptimizerState | None:
+    """The server optimiser's state after a model; None before its first step."""
+    return None if blob is None else OptimizerState.from_bytes(site.blobs.get(blob), site.pack.plugin_table.size)

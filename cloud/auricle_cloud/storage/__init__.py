@@ -1,0 +1,1 @@
+"""What a coordinator remembers: tables, records and content-addressed files."""

@@ -1,0 +1,188 @@
+"""The coordinator's database: SQLite in a folder or PostgreSQL by URL, migrated at the start, fenced by an epoch."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+from alembic.util import CommandError
+from sqlalchemy.dialects import postgresql, sqlite
+
+from auricle.errors import StorageError
+from auricle_cloud.storage.migrations import upgrade
+from auricle_cloud.storage.schema import meta
+
+BUSY_SECONDS = 10
+MIGRATING = 0x41555249
+"""Name of the lock under which PostgreSQL databases are migrated."""
+
+
+class SupersededError(StorageError):
+    """A newer coordinator has taken over: this one may write nothing any more."""
+
+
+class Database:
+    """Transactions on one database.
+
+    Parameters
+    ----------
+    place
+        A SQLite file, made when it is not there, or a URL `postgresql://user:password@host/name`.
+    must_exist
+        Refuse to make a SQLite file: for commands that only look.
+    probe
+        Called with `before` and `after` the name of each change of a round's state: tests end the process there.
+
+    Raises
+    ------
+    StorageError
+        It cannot be opened or migrated.
+    """
+
+    def __init__(
+        self, place: Path | str, *, must_exist: bool = False, probe: Callable[[str], None] = lambda _: None
+    ) -> None:
+        self.probe = probe
+        self._url = _url(place, must_exist=must_exist)
+        self.name = self._url.render_as_string(hide_password=True)
+        self.epoch: int | None = None
+        """Set by `take_over`: from then on every writing transaction of this object checks it."""
+        self._engine = _engine(self._url)
+        self._insert = sqlite.insert if self._url.get_backend_name() == "sqlite" else postgresql.insert
+        with self._translated():
+            self._upgrade()
+
+    def _upgrade(self) -> None:
+        """Migrate; of several that start at once on PostgreSQL one does, and the others wait for it."""
+        with self._engine.connect() as gate:
+            if self._engine.dialect.name == "postgresql":
+                gate.execute(sa.select(sa.func.pg_advisory_xact_lock(MIGRATING)))
+            try:
+                upgrade(self._engine)
+            except CommandError as error:
+                raise StorageError(
+                    f"The database {self.name} is of a newer version: upgrade Auricle ({error})."
+                ) from error
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._engine.dispose()
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except sa.exc.DBAPIError as error:
+            why = str(error.orig).strip().splitlines()
+            raise StorageError(f"The database {self.name} cannot take this: {why[0] if why else error}.") from error
+        except (sqlite3.Error, sa.exc.SQLAlchemyError) as error:
+            raise StorageError(f"The database {self.name} cannot be used: {error}.") from error
+
+    @contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        """A transaction that changes nothing."""
+        with self._translated(), self._engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[sa.Connection]:
+        """A transaction that is committed at the end, or not at all.
+
+        Raises
+        ------
+        SupersededError
+            A coordinator started after the one that holds this object.
+        StorageError
+            The database cannot take it, e.g. because its disk is full.
+        """
+        with self._translated(), self._engine.execution_options(auricle_writes=True).begin() as connection:
+            if self.epoch is not None and self._epoch(connection) != self.epoch:
+                raise SupersededError("A newer coordinator has taken over this database: this one stops.")
+            yield connection
+
+    def take_over(self) -> int:
+        """Count this start, so that every coordinator process before it is fenced off; the new epoch."""
+        self.epoch = None
+        with self.writing() as tx:
+            self.insert_missing(tx, meta, key="epoch", value="0")
+            statement = sa.update(meta).where(meta.c.key == "epoch")
+            tx.execute(statement.values(value=sa.cast(sa.cast(meta.c.value, sa.Integer) + 1, sa.Text)))
+            self.epoch = self._epoch(tx)
+        return self.epoch
+
+    @staticmethod
+    def _epoch(tx: sa.Connection) -> int:
+        # FOR SHARE (which SQLite leaves out: it has one writer) holds off a take-over until this commit.
+        row = tx.execute(sa.select(meta.c.value).where(meta.c.key == "epoch").with_for_update(read=True)).scalar()
+        return int(row or 0)
+
+    def insert_missing(self, tx: sa.Connection, table: sa.Table, **values: Any) -> bool:
+        """Insert a row unless its key is there; whether it was inserted."""
+        statement = self._insert(table).values(**values).on_conflict_do_nothing()
+        # Without the option SQLAlchemy keeps no count of an INSERT, and on PostgreSQL this would always say no.
+        return tx.execute(statement.execution_options(preserve_rowcount=True)).rowcount > 0
+
+    def insert_all_missing(self, tx: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Insert the rows whose keys are not there."""
+        if rows:
+            tx.execute(self._insert(table).on_conflict_do_nothing(), list(rows))
+
+    def upsert(self, tx: sa.Connection, table: sa.Table, keys: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+        """Insert a row, or set `values` in the one of this key."""
+        statement = self._insert(table).values(**keys, **values)
+        tx.execute(statement.on_conflict_do_update(index_elements=list(keys), set_=dict(values)))
+
+
+def _url(place: Path | str, *, must_exist: bool) -> sa.URL:
+    if isinstance(place, str) and "://" in place:
+        try:
+            url = sa.make_url(place)
+        except (sa.exc.ArgumentError, ValueError) as error:
+            raise StorageError(
+                "The database's URL cannot be read; write postgresql://user:password@host/name."
+            ) from error
+        if url.get_backend_name() not in ("postgresql", "sqlite"):
+            raise StorageError(f'There is no "{url.get_backend_name()}" storage: use SQLite or a postgresql:// URL.')
+        return url.set(drivername="postgresql+psycopg") if url.get_backend_name() == "postgresql" else url
+    path = Path(place)
+    if must_exist and not path.is_file():
+        raise StorageError(f"There is no coordinator's database at {path}.")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"{path.parent} cannot be made ({error.strerror}).") from error
+    return sa.URL.create("sqlite", database=str(path))
+
+
+def _engine(url: sa.URL) -> sa.Engine:
+    try:
+        engine = sa.create_engine(url, pool_pre_ping=url.get_backend_name() != "sqlite", json_serializer=_json)
+    except ModuleNotFoundError as error:
+        raise StorageError('PostgreSQL needs psycopg: pip install "auricle[postgres]"') from error
+    if url.get_backend_name() == "sqlite":
+        sa.event.listen(engine, "connect", _prepare)
+        sa.event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _json(value: Any) -> str:
+    """JSON has no NaN and no infinity, and PostgreSQL refuses a report with one: they become null."""
+    return msgspec.json.encode(value, enc_hook=float).decode()
+
+
+def _prepare(connection: Any, _record: Any) -> None:
+    """Write-ahead log, synchronised at every commit; transactions begin as `_begin` says, not when Python likes."""
+    connection.isolation_level = None
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", f"busy_timeout={BUSY_SECONDS * 1000}"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin(connection: sa.Connection) -> None:
+    """A writer takes its lock at once: one that read first could be refused it later."""
+    writes = connection.get_execution_options().get("auricle_writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

@@ -1,0 +1,139 @@
+"""Devices in the database: who they are, whether they may take part, and how often they did."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, get_args
+
+import sqlalchemy as sa
+
+from auricle.errors import StorageError, nearest
+from auricle.messages import DeviceState, Register
+from auricle_cloud.storage.database import Database
+from auricle_cloud.storage.journal import note
+from auricle_cloud.storage.schema import devices, refusals
+
+Standing = Literal["pending", "approved", "quarantined", "revoked"]
+STANDINGS: tuple[Standing, ...] = get_args(Standing)
+
+
+class Devices:
+    """The devices of one coordinator."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def register(self, message: Register, standing: Standing) -> bool:
+        """Enter or refresh a device; False when its name is taken by another key."""
+        with self._db.writing() as tx:
+            return self.enter(tx, message, standing)
+
+    def enter(self, tx: sa.Connection, message: Register, standing: Standing) -> bool:
+        """Enter or refresh a device in a transaction; False when its name is taken by another key.
+
+        A new one gets this `standing`; a known one keeps its own.
+        """
+        now = time.time()
+        fresh = {
+            "boot": message.boot, "online": True, "pack": message.pack, "architecture": message.architecture,
+            "samples": message.samples, "agent": message.agent, "last_seen": now,
+        }  # fmt: skip
+        added = {"public_key": message.public_key, "first_seen": now, "standing": standing}
+        if self._db.insert_missing(tx, devices, device=message.device, **added, **fresh):
+            note(tx, "registered", device=message.device, detail=standing)
+            return True
+        own = (devices.c.device == message.device) & (devices.c.public_key == message.public_key)
+        return tx.execute(sa.update(devices).where(own).values(**fresh)).rowcount > 0
+
+    def presence(self, message: DeviceState) -> None:
+        """Note a birth or a will; a will counts only for the boot of the last birth."""
+        with self._db.writing() as tx:
+            self.notice(tx, message)
+
+    @staticmethod
+    def notice(tx: sa.Connection, message: DeviceState) -> None:
+        """Note a birth or a will in a transaction."""
+        row = sa.update(devices).where(devices.c.device == message.device)
+        if message.online:
+            # PostgreSQL's texts hold no NUL: with one in it this could never be written, and would be sent for ever.
+            gate = {"gate": message.gate, "gate_reason": message.gate_reason.replace("\0", "")}
+            tx.execute(row.values(boot=message.boot, online=True, last_seen=time.time(), **gate))
+        else:
+            tx.execute(row.where(devices.c.boot == message.boot).values(online=False))
+
+    def all(self) -> list[dict[str, Any]]:
+        """Every known device, by name."""
+        with self._db.reading() as tx:
+            return [dict(row) for row in tx.execute(sa.select(devices).order_by(devices.c.device)).mappings()]
+
+    def online(self) -> set[str]:
+        """Names of the devices that are there."""
+        with self._db.reading() as tx:
+            return set(tx.execute(sa.select(devices.c.device).where(devices.c.online)).scalars())
+
+    def get(self, name: str) -> dict[str, Any]:
+        """One device; StorageError with a hint when it is not known."""
+        with self._db.reading() as tx:
+            row = tx.execute(sa.select(devices).where(devices.c.device == name)).mappings().first()
+            if row is not None:
+                return dict(row)
+            names = tx.execute(sa.select(devices.c.device)).scalars().all()
+        raise StorageError(f'There is no device "{name}"; {nearest(name, names) if names else "none registered yet."}')
+
+    def keys(self) -> dict[str, bytes]:
+        """Public keys by device; those of revoked ones are left out."""
+        query = sa.select(devices.c.device, devices.c.public_key).where(devices.c.standing != "revoked")
+        with self._db.reading() as tx:
+            return {row.device: bytes(row.public_key) for row in tx.execute(query)}
+
+    def revoked(self) -> set[str]:
+        """Devices whose key is not believed any more."""
+        with self._db.reading() as tx:
+            return set(tx.execute(sa.select(devices.c.device).where(devices.c.standing == "revoked")).scalars())
+
+    def set_standing(self, names: Iterable[str], standing: Standing, *, who: str, reason: str = "") -> list[str]:
+        """Approve, quarantine or revoke devices, all or none of them; those whose standing changed.
+
+        Raises
+        ------
+        StorageError
+            A device is not known, or was revoked: its key is not believed again, it has to register under a new name.
+        """
+        wanted = sorted(set(names))
+        rows = {name: self.get(name) for name in wanted}
+        for name, row in rows.items():
+            if row["standing"] == "revoked" != standing:
+                raise StorageError(f"{name} was revoked for good: register the device under a new name.")
+        changed = [name for name in wanted if rows[name]["standing"] != standing]
+        with self._db.writing() as tx:
+            tx.execute(
+                sa.update(devices).where(devices.c.device.in_(changed)).values(standing=standing, reason=reason[:200])
+            )
+            for name in changed:
+                note(tx, standing, device=name, who=who, detail=reason)
+        return changed
+
+    def set_label(self, name: str, label: str, *, who: str) -> None:
+        """Give a device a name for people; StorageError when it is not known."""
+        self.get(name)
+        with self._db.writing() as tx:
+            tx.execute(sa.update(devices).where(devices.c.device == name).values(label=label[:200]))
+            note(tx, "labelled", device=name, who=who, detail=label)
+
+    def add_refusals(self, counted: Mapping[tuple[str, str], tuple[int, str]]) -> None:
+        """Add up refused frames: how many and the last detail, by device and reason code."""
+        now = time.time()
+        with self._db.writing() as tx:
+            for (device, code), (count, detail) in counted.items():
+                key = (refusals.c.device == device) & (refusals.c.code == code)
+                self._db.insert_missing(tx, refusals, device=device, code=code, count=0, last=now, detail="")
+                values = {"count": refusals.c.count + count, "last": now, "detail": detail[:200]}
+                tx.execute(sa.update(refusals).where(key).values(**values))
+
+    def refusals(self, device: str | None = None) -> list[dict[str, Any]]:
+        """Refused frames by device and reason, of one device or of all."""
+        query = sa.select(refusals).order_by(refusals.c.device, refusals.c.code)
+        with self._db.reading() as tx:
+            rows = tx.execute(query if device is None else query.where(refusals.c.device == device))
+            return [dict(row) for row in rows.mappings()]

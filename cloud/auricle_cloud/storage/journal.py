@@ -1,0 +1,64 @@
+"""What happened, for operators and auditors; and what is still to be published."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import sqlalchemy as sa
+
+from auricle_cloud.storage.database import Database
+from auricle_cloud.storage.schema import events, outbox
+
+
+def note(
+    tx: sa.Connection, kind: str, *, device: str = "", task: str = "", number: int | None = None, who: str = "",
+    detail: str = "",
+) -> None:  # fmt: skip
+    """Enter an event in the transaction of what it tells of."""
+    values = {"device": device, "task": task, "round": number, "who": who[:64], "detail": detail[:500]}
+    tx.execute(events.insert().values(at=time.time(), kind=kind, **values))
+
+
+class Journal:
+    """Events and the outbox of one coordinator."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def note(self, kind: str, **about: Any) -> None:
+        """Enter an event on its own; see `note`."""
+        with self._db.writing() as tx:
+            note(tx, kind, **about)
+
+    def events(
+        self, *, device: str | None = None, kind: str | None = None, limit: int = 100, before: int | None = None
+    ) -> list[dict[str, Any]]:
+        """The newest events first; `before` an id goes on from there."""
+        query = sa.select(events).order_by(events.c.id.desc()).limit(limit)
+        for column, value in ((events.c.device, device), (events.c.kind, kind)):
+            query = query if value is None else query.where(column == value)
+        query = query if before is None else query.where(events.c.id < before)
+        with self._db.reading() as tx:
+            return [dict(row) for row in tx.execute(query).mappings()]
+
+    def outgoing(self) -> list[dict[str, Any]]:
+        """What is still to be published, in order."""
+        with self._db.reading() as tx:
+            return [dict(row) for row in tx.execute(sa.select(outbox).order_by(outbox.c.id)).mappings()]
+
+    def sent(self, number: int) -> None:
+        """Forget an outgoing entry: the broker has it."""
+        with self._db.writing() as tx:
+            tx.execute(sa.delete(outbox).where(outbox.c.id == number))
+
+    def trim(self, keep: int) -> None:
+        """Forget all but the newest events."""
+        with self._db.writing() as tx:
+            newest = tx.execute(sa.select(sa.func.max(events.c.id))).scalar() or 0
+            tx.execute(sa.delete(events).where(events.c.id <= newest - keep))
+
+
+def put_out(tx: sa.Connection, kind: str, subject: str, **content: Any) -> None:
+    """Enter something to publish in the transaction that decides it."""
+    tx.execute(outbox.insert().values(kind=kind, subject=subject, content=content, created=time.time()))

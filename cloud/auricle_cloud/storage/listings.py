@@ -1,0 +1,154 @@
+"""Pages of the coordinator's tables as operators read them: counted, joined, a page at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import sqlalchemy as sa
+
+from auricle_cloud.rounds.round_states import FINISHED
+from auricle_cloud.storage.database import Database
+from auricle_cloud.storage.schema import devices, events, invitations, meta, models, rounds, tasks, updates
+
+LARGEST = 1e300
+"""Losses beyond are not averaged: a device may report infinity."""
+CONTRIBUTED = ("received", "counted_in", "samples", "loss", "staleness", "seconds")
+
+
+class Listings:
+    """What no single kind of record can tell.
+
+    Parameters
+    ----------
+    database
+        Of the store.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def _rows(self, query: sa.Select[Any]) -> list[dict[str, Any]]:
+        with self._db.reading() as tx:
+            return [dict(row) for row in tx.execute(query).mappings()]
+
+    def epoch(self) -> int:
+        """How often a coordinator has started."""
+        with self._db.reading() as tx:
+            return int(tx.execute(sa.select(meta.c.value).where(meta.c.key == "epoch")).scalar() or 0)
+
+    def tallies(self, task: str, numbers: Iterable[int]) -> dict[int, dict[str, Any]]:
+        """By round: invited, failed (or declined), counted, samples, and mean loss and accuracies."""
+        wanted = list(numbers)
+        asked = sa.func.count().label("invited"), sa.func.sum(_one(invitations.c.state != "invited")).label("failed")
+        cohorts = sa.select(invitations.c.round, *asked).where(invitations.c.task == task)
+        cohorts = cohorts.where(invitations.c.round.in_(wanted)).group_by(invitations.c.round)
+        bodies = sa.select(
+            updates.c.counted_in.label("round"), sa.func.count().label("counted"),
+            sa.cast(sa.func.sum(updates.c.samples), sa.BigInteger).label("samples"),
+            _mean(updates.c.loss, updates.c.samples).label("loss"),
+            _mean(updates.c.plugin_accuracy, updates.c.held_out).label("plugin_accuracy"),
+            _mean(updates.c.personal_accuracy, updates.c.held_out).label("personal_accuracy"),
+        )  # fmt: skip
+        bodies = bodies.where((updates.c.task == task) & updates.c.counted_in.in_(wanted)).group_by(
+            updates.c.counted_in
+        )
+        found: dict[int, dict[str, Any]] = {
+            number: {
+                "invited": 0, "failed": 0, "counted": 0, "samples": 0, "loss": None, "plugin_accuracy": None,
+                "personal_accuracy": None,
+            }
+            for number in wanted
+        }  # fmt: skip
+        for row in [*self._rows(cohorts), *self._rows(bodies)]:
+            found[row.pop("round")].update(row)
+        return found
+
+    def due(self, task: str) -> tuple[int, int | None, int | None]:
+        """How many rounds are planned, which one is under way, and which finished last."""
+        of_task = rounds.c.task == task
+        waiting = sa.select(sa.func.count()).where(of_task & (rounds.c.state == "planned"))
+        busy = sa.select(sa.func.min(rounds.c.round)).where(of_task & rounds.c.state.not_in([*FINISHED, "planned"]))
+        last = sa.select(sa.func.max(rounds.c.round)).where(of_task & rounds.c.state.in_(FINISHED))
+        with self._db.reading() as tx:
+            return tx.execute(waiting).scalar() or 0, tx.execute(busy).scalar(), tx.execute(last).scalar()
+
+    def cohort(self, task: str, number: int, *, limit: int, after: str | None) -> list[dict[str, Any]]:
+        """A round's invitations with the updates that came of them, by device."""
+        query = _joined().where((invitations.c.task == task) & (invitations.c.round == number))
+        query = query if after is None else query.where(invitations.c.device > after)
+        return self._rows(query.order_by(invitations.c.device).limit(limit))
+
+    def answers(self, task: str, number: int) -> dict[str, Any]:
+        """What a round's report does not say: who declined, and whose update counted in which other round."""
+        of_round = (invitations.c.task == task) & (invitations.c.round == number)
+        rows = self._rows(_joined().where(of_round))
+        return {
+            "declined": [row["device"] for row in rows if row["state"] == "declined"],
+            "elsewhere": {r["device"]: r["counted_in"] for r in rows if r["counted_in"] not in (None, number)},
+        }
+
+    def history(self, task: str, device: str, *, limit: int, before: int | None) -> list[dict[str, Any]]:
+        """A device's invitations with the updates that came of them, the newest first."""
+        query = _joined().where((invitations.c.task == task) & (invitations.c.device == device))
+        query = query if before is None else query.where(invitations.c.round < before)
+        return self._rows(query.order_by(invitations.c.round.desc()).limit(limit))
+
+    def devices(
+        self, *, limit: int, after: str | None = None, standing: str | None = None, online: bool | None = None
+    ) -> list[dict[str, Any]]:
+        """Devices by name, of one standing or of all."""
+        query = sa.select(devices).order_by(devices.c.device).limit(limit)
+        query = query if after is None else query.where(devices.c.device > after)
+        query = query if standing is None else query.where(devices.c.standing == standing)
+        return self._rows(query if online is None else query.where(devices.c.online.is_(online)))
+
+    def standings(self) -> list[dict[str, Any]]:
+        """How many devices there are of each standing, presence and gate."""
+        by = (devices.c.standing, devices.c.online, devices.c.gate)
+        return self._rows(sa.select(*by, sa.func.count().label("count")).group_by(*by))
+
+    def known(self, names: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """The devices of these names that there are."""
+        rows = self._rows(sa.select(devices).where(devices.c.device.in_(list(names))))
+        return {row["device"]: row for row in rows}
+
+    def models(self, task: str, *, limit: int, before: int | None) -> list[dict[str, Any]]:
+        """The newest models first."""
+        query = sa.select(models).where(models.c.task == task).order_by(models.c.version.desc()).limit(limit)
+        return self._rows(query if before is None else query.where(models.c.version < before))
+
+    def current(self) -> dict[str, int]:
+        """The current version by task."""
+        return {row["task"]: row["current"] for row in self._rows(sa.select(tasks))}
+
+    def public(self) -> set[str]:
+        """Files that devices may ask for: current models, and those that rounds under way began with."""
+        of_current = sa.and_(tasks.c.task == models.c.task, tasks.c.current == models.c.version)
+        current = sa.select(models.c.blob).join(tasks, of_current)
+        begun = sa.select(rounds.c.base).where(rounds.c.state.not_in(FINISHED) & rounds.c.base.is_not(None))
+        with self._db.reading() as tx:
+            return {*tx.execute(current).scalars(), *tx.execute(begun).scalars()}
+
+    def events(self, kinds: Iterable[str], limit: int) -> list[dict[str, Any]]:
+        """The newest events of these kinds."""
+        query = sa.select(events).where(events.c.kind.in_(list(kinds)))
+        return self._rows(query.order_by(events.c.id.desc()).limit(limit))
+
+
+def _one(condition: sa.ColumnElement[bool]) -> sa.Case[int]:
+    return sa.case((condition, 1), else_=0)
+
+
+def _mean(value: sa.Column[Any], weight: sa.Column[Any]) -> sa.ColumnElement[Any]:
+    """Weighted mean over the finite values; NULL where there is none."""
+    usable = value.between(-LARGEST, LARGEST)
+    total = sa.func.sum(sa.case((usable, weight), else_=0))
+    return sa.func.sum(sa.case((usable, value * weight), else_=0.0)) / sa.func.nullif(total, 0)
+
+
+def _joined() -> sa.Select[Any]:
+    same = sa.and_(*(invitations.c[key] == updates.c[key] for key in ("task", "round", "device")))
+    accuracies = (updates.c.plugin_accuracy, updates.c.personal_accuracy)
+    came = [updates.c[name] for name in CONTRIBUTED]
+    return sa.select(invitations, *came, *accuracies).select_from(invitations.outerjoin(updates, same))

@@ -1,0 +1,140 @@
+"""Models in the database: their versions, which one is current, and which files they need."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import sqlalchemy as sa
+
+from auricle.errors import StorageError
+from auricle_cloud.rounds.round_states import FINISHED
+from auricle_cloud.storage.database import Database
+from auricle_cloud.storage.journal import note, put_out
+from auricle_cloud.storage.schema import models, rounds, tasks, updates
+
+
+class Models:
+    """The models of all tasks of one coordinator."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def begin(self, task: str, pack: str, blob: str) -> None:
+        """Enter a task with its first model; does nothing where both are there.
+
+        Raises
+        ------
+        StorageError
+            The task is of another pack.
+        """
+        with self._db.writing() as tx:
+            known = tx.execute(sa.select(tasks.c.pack).where(tasks.c.task == task)).scalar()
+            if known not in (None, pack):
+                raise StorageError(
+                    f"{task} is a task of pack {known[:12]}, not of {pack[:12]}: choose another --task or --state."
+                )
+            first = {"blob": blob, "created": time.time(), "origin": "first"}
+            self._db.insert_missing(tx, models, task=task, version=0, **first)
+            newest = tx.execute(sa.select(sa.func.max(models.c.version)).where(models.c.task == task)).scalar()
+            self._db.insert_missing(tx, tasks, task=task, pack=pack, current=newest)
+
+    def add(
+        self, tx: sa.Connection, task: str, blob: str, *, optimizer: str | None, origin: str, number: int | None,
+        accuracy: float | None = None, loss: float | None = None, parent: int | None = None,
+    ) -> int:  # fmt: skip
+        """Enter a model, make it current and have it published, in the transaction that decides it; its version."""
+        current = tx.execute(sa.select(tasks.c.current).where(tasks.c.task == task)).scalar()
+        newest = tx.execute(sa.select(sa.func.max(models.c.version)).where(models.c.task == task)).scalar()
+        version = 0 if newest is None else newest + 1
+        made = {"blob": blob, "optimizer": optimizer, "created": time.time(), "origin": origin, "round": number}
+        judged = {"accuracy": accuracy, "loss": loss}
+        row = {**made, **judged, "parent": current if parent is None else parent}
+        tx.execute(models.insert().values(task=task, version=version, **row))
+        self._point(tx, task, version)
+        return version
+
+    def promote(self, task: str, version: int, *, who: str, kind: str = "promoted", reason: str = "") -> None:
+        """Make a version current: the next round begins with it. StorageError when it is not there."""
+        row = self.get(task, version)
+        with self._db.writing() as tx:
+            self._point(tx, task, row["version"])
+            note(tx, kind, task=task, who=who, detail=f"version {version} {reason}".strip())
+
+    @staticmethod
+    def _point(tx: sa.Connection, task: str, version: int) -> None:
+        tx.execute(sa.update(tasks).where(tasks.c.task == task).values(current=version))
+        put_out(tx, "model", task, version=version)
+
+    def get(self, task: str, version: int) -> dict[str, Any]:
+        """One model; StorageError when it is not there."""
+        query = sa.select(models).where((models.c.task == task) & (models.c.version == version))
+        with self._db.reading() as tx:
+            row = tx.execute(query).mappings().first()
+        if row is None:
+            raise StorageError(f"There is no version {version} of the model of {task}.")
+        return dict(row)
+
+    def current(self, task: str) -> dict[str, Any]:
+        """The current model of a task; StorageError when the task was never begun."""
+        query = sa.select(models).join(tasks, (tasks.c.task == models.c.task) & (tasks.c.current == models.c.version))
+        with self._db.reading() as tx:
+            row = tx.execute(query.where(models.c.task == task)).mappings().first()
+        if row is None:
+            raise StorageError(f"There is no task {task} yet: no coordinator has begun it.")
+        return dict(row)
+
+    def all(self, task: str, limit: int = 50) -> list[dict[str, Any]]:
+        """The newest models first."""
+        query = sa.select(models).where(models.c.task == task).order_by(models.c.version.desc()).limit(limit)
+        with self._db.reading() as tx:
+            return [dict(row) for row in tx.execute(query).mappings()]
+
+    def of_round(self, task: str, number: int) -> dict[str, Any] | None:
+        """The model that a round made."""
+        key = (models.c.task == task) & (models.c.round == number) & (models.c.origin == "round")
+        with self._db.reading() as tx:
+            row = tx.execute(sa.select(models).where(key)).mappings().first()
+        return None if row is None else dict(row)
+
+    def judged(self, task: str, version: int, accuracy: float, loss: float) -> None:
+        """Note how a model does on the operator's validation set."""
+        key = (models.c.task == task) & (models.c.version == version)
+        with self._db.writing() as tx:
+            tx.execute(sa.update(models).where(key).values(accuracy=accuracy, loss=loss))
+
+    def tasks(self) -> list[dict[str, Any]]:
+        """All tasks."""
+        with self._db.reading() as tx:
+            return [dict(row) for row in tx.execute(sa.select(tasks).order_by(tasks.c.task)).mappings()]
+
+    def superseded(self, task: str, keep: int) -> list[int]:
+        """Versions that retention gives up: all but the first, the current one and the `keep` newest."""
+        with self._db.reading() as tx:
+            current = tx.execute(sa.select(tasks.c.current).where(tasks.c.task == task)).scalar()
+            query = sa.select(models.c.version).where(models.c.task == task).order_by(models.c.version.desc())
+            versions = list(tx.execute(query).scalars())
+        return [version for version in versions[keep:] if version not in (0, current)]
+
+    def drop(self, task: str, versions: list[int]) -> None:
+        """Forget models; their files go with `unused`."""
+        with self._db.writing() as tx:
+            tx.execute(sa.delete(models).where((models.c.task == task) & models.c.version.in_(versions)))
+
+    def in_use(self, task: str) -> set[str]:
+        """Files that are still needed.
+
+        Those of every model, and the bodies of updates in rounds that are not finished, or in the one that made the
+        current model: detection may ask for them.
+        """
+        with self._db.reading() as tx:
+            files = tx.execute(sa.select(models.c.blob, models.c.optimizer).where(models.c.task == task)).all()
+            open_rounds = (rounds.c.task == task) & rounds.c.state.not_in(FINISHED)
+            bases = tx.execute(sa.select(rounds.c.base).where(open_rounds)).scalars().all()
+            numbers = list(tx.execute(sa.select(rounds.c.round).where(open_rounds)).scalars())
+            current = (tasks.c.task == models.c.task) & (tasks.c.current == models.c.version)
+            made = sa.select(models.c.round).join(tasks, current).where(models.c.task == task)
+            numbers += [number for number in tx.execute(made).scalars() if number is not None]
+            counted = (updates.c.task == task) & updates.c.counted_in.in_(numbers)
+            bodies = tx.execute(sa.select(updates.c.body).where(counted)).scalars().all()
+        return {name for row in files for name in row if name} | {base for base in bases if base} | set(bodies)

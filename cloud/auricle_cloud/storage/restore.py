@@ -1,0 +1,244 @@
+"""Takes a backup back: everything is verified before anything is replaced."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import shutil
+import sqlite3
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+import sqlalchemy as sa
+import zstandard
+from alembic import command
+from alembic.script import ScriptDirectory
+
+from auricle.errors import AuricleError, StorageError
+from auricle.files import describe, sync_folder, write_durably
+from auricle_cloud.storage.backup import FORMAT, KEY, MANIFEST, ROWS, Entry, Manifest
+from auricle_cloud.storage.blobs import BlobStore
+from auricle_cloud.storage.database import Database
+from auricle_cloud.storage.migrations import config
+from auricle_cloud.storage.schema import metadata
+from auricle_cloud.storage.store import FILE
+
+LARGEST = 1 << 40
+"""Bytes of all files of a backup, and never more than the disk has free."""
+LARGEST_FILE = 16 << 30
+LARGEST_MANIFEST = 256 << 20
+WINDOW = 128 << 20
+EPOCHS = 1000
+"""Added to the epoch: devices may have seen later ones than the backup knows, and obey none that is lower."""
+
+_NAME = re.compile(rf"{re.escape(MANIFEST)}|{re.escape(KEY)}|tables/[a-z_]{{1,64}}\.jsonl|blobs/[0-9a-f]{{64}}")
+
+
+class BackupError(AuricleError):
+    """A file that is no backup, or is damaged."""
+
+
+def restore_backup(source: Path, folder: Path, blobs: BlobStore, database: str | None = None) -> Manifest:
+    """Verify a backup, then put it in place of a coordinator's state.
+
+    Parameters
+    ----------
+    source
+        The backup.
+    folder
+        The state folder; an old database there is kept as `coordinator.db.before-restore`.
+    blobs
+        Where models and updates are put.
+    database
+        URL of an empty PostgreSQL database; None: SQLite in the folder.
+
+    Raises
+    ------
+    BackupError
+        The file is no backup, is damaged or too large, or was made by a newer version.
+    StorageError
+        A coordinator runs on the folder, the database is not empty, or the disk cannot take the state.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".restore-", dir=folder) as beside:
+            manifest = _unpack(source, Path(beside))
+            _put_in_place(Path(beside), manifest, folder, blobs, database)
+    except OSError as error:
+        raise StorageError(describe(error, folder)) from error
+    return manifest
+
+
+# -- verifying
+
+
+def _unpack(source: Path, folder: Path) -> Manifest:
+    """Unpack a backup below a folder; BackupError unless everything in it is as its manifest says."""
+    (folder / "tables").mkdir()
+    (folder / "blobs").mkdir()
+    found: dict[str, Entry] = {}
+    try:
+        with source.open("rb") as file:
+            left = min(LARGEST, shutil.disk_usage(folder).free)
+            for path, content, size in _members(file, source):
+                left -= size
+                if left < 0 or size > LARGEST_FILE or path in found:
+                    raise BackupError(f"{source} holds {path} twice, or more than this disk can take.")
+                found[path] = _keep(content, folder, path)
+    except (tarfile.TarError, zstandard.ZstdError, EOFError, ValueError) as error:
+        raise BackupError(f"{source} is not a backup, or is damaged: {error}.") from error
+    except OSError as error:
+        raise BackupError(f"{source} cannot be read, or its content written: {error.strerror or error}.") from error
+    manifest = _manifest(source, folder, found)
+    if [found[path] for path in found if path != MANIFEST] != manifest.files:
+        raise BackupError(f"{source} is damaged: its content is not what its manifest says.")
+    for path, entry in found.items():
+        if path.startswith("blobs/") and path != f"blobs/{entry.sha256}":
+            raise BackupError(f"{source} is damaged: {path} has another content.")
+    return manifest
+
+
+def _members(file: IO[bytes], source: Path) -> Iterator[tuple[str, IO[bytes], int]]:
+    decompressor = zstandard.ZstdDecompressor(max_window_size=WINDOW)
+    with (
+        decompressor.stream_reader(file, closefd=False) as unpacked,
+        tarfile.open(fileobj=unpacked, mode="r|", format=tarfile.USTAR_FORMAT) as archive,
+    ):
+        for member in archive:
+            content = archive.extractfile(member) if member.type == tarfile.REGTYPE and not member.issparse() else None
+            if content is None or not _NAME.fullmatch(member.name) or member.size < 0:
+                raise BackupError(f"{source} holds {member.name!r}, which belongs into no backup.")
+            yield member.name, content, member.size
+
+
+def _keep(content: IO[bytes], folder: Path, path: str) -> Entry:
+    sha256, size = hashlib.sha256(), 0
+    with (folder / path).open("xb") as kept:
+        while block := content.read(1 << 20):
+            sha256.update(block)
+            size += len(block)
+            kept.write(block)
+    return Entry(path, size, sha256.hexdigest())
+
+
+def _manifest(source: Path, folder: Path, found: dict[str, Entry]) -> Manifest:
+    entry = found.get(MANIFEST)
+    if entry is None or entry.bytes > LARGEST_MANIFEST:
+        raise BackupError(f"{source} is not a backup, or was cut short: it has no {MANIFEST}.")
+    try:
+        manifest = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BackupError(f"The manifest of {source} is not valid: {error}.") from error
+    known = {script.revision for script in ScriptDirectory.from_config(config()).walk_revisions()}
+    if manifest.format != FORMAT or manifest.revision not in known:
+        raise BackupError(f"{source} was made by a newer version of Auricle: restore it with that.")
+    return manifest
+
+
+# -- replacing
+
+
+def _put_in_place(
+    beside: Path, manifest: Manifest, folder: Path, blobs: BlobStore, database: str | None
+) -> None:  # fmt: skip
+    old = folder / FILE
+    if database is None:
+        _fill(sa.create_engine(f"sqlite:///{beside / FILE}"), beside, manifest)
+        Database(beside / FILE, must_exist=True).close()
+        _release(beside / FILE)
+        if old.exists():
+            _release(old)
+    for path in sorted((beside / "blobs").iterdir()):
+        blobs.put(path.read_bytes())
+    if database is None:
+        if old.exists():
+            shutil.copy2(old, folder / f"{FILE}.before-restore")
+        (beside / FILE).replace(old)
+    else:
+        _fill_empty(database, beside, manifest)
+    if (beside / KEY).is_file():
+        write_durably(folder / KEY, (beside / KEY).read_bytes(), mode=0o600)
+    sync_folder(folder)
+
+
+def _release(path: Path) -> None:
+    """Fold the write-ahead log into its database; StorageError while anybody else has it open."""
+    try:
+        with closing(sqlite3.connect(path, timeout=1, isolation_level=None)) as connection:
+            connection.execute("PRAGMA synchronous=FULL")
+            mode = connection.execute("PRAGMA journal_mode=DELETE").fetchone()[0]
+    except sqlite3.DatabaseError as error:
+        if "locked" not in str(error):
+            return
+        mode = "wal"
+    if mode != "delete":
+        raise StorageError(f"A coordinator runs on {path}: stop it first.")
+
+
+def _fill_empty(database: str, beside: Path, manifest: Manifest) -> None:
+    target = Database(database)
+    try:
+        with target.reading() as tx:
+            full = [table.name for table in metadata.tables.values() if tx.execute(sa.select(table).limit(1)).first()]
+        if full:
+            raise StorageError(f"The database {target.name} is not empty (see {full[0]}): name an empty one.")
+        with target.writing() as tx:
+            _load(tx, beside, manifest)
+    finally:
+        target.close()
+
+
+def _fill(engine: sa.Engine, beside: Path, manifest: Manifest) -> None:
+    """Make a database of the backup's revision and fill it."""
+    try:
+        with engine.begin() as tx:
+            settings = config()
+            settings.attributes["connection"] = tx
+            command.upgrade(settings, manifest.revision)
+        with engine.begin() as tx:
+            _load(tx, beside, manifest)
+    finally:
+        engine.dispose()
+
+
+def _load(tx: sa.Connection, beside: Path, manifest: Manifest) -> None:
+    there = sa.MetaData()
+    there.reflect(tx)
+    try:
+        for entry in manifest.files:
+            if entry.path.startswith("tables/"):
+                table = there.tables[Path(entry.path).stem]
+                for rows in _batches(beside / entry.path, table):
+                    tx.execute(table.insert(), rows)
+        meta = there.tables["meta"]
+        last = tx.execute(sa.select(meta.c.value).where(meta.c.key == "epoch")).scalar()
+        tx.execute(sa.update(meta).where(meta.c.key == "epoch").values(value=str(int(last or 0) + EPOCHS)))
+        if tx.dialect.name == "postgresql":
+            for name in ("events", "outbox"):
+                newest = f"(SELECT COALESCE(MAX(id), 0) + 1 FROM {name})"
+                tx.execute(sa.text(f"SELECT setval(pg_get_serial_sequence('{name}', 'id'), {newest}, false)"))
+    except (KeyError, ValueError, TypeError, sa.exc.SQLAlchemyError) as error:
+        raise BackupError(f"The tables of the backup do not fit its revision {manifest.revision}: {error}.") from error
+
+
+def _batches(path: Path, table: sa.Table) -> Iterator[list[dict[str, Any]]]:
+    binary = [column.name for column in table.columns if isinstance(column.type, sa.LargeBinary)]
+    rows: list[dict[str, Any]] = []
+    with path.open(encoding="utf-8") as lines:
+        for line in lines:
+            row = json.loads(line)
+            for name in binary:
+                row[name] = None if row[name] is None else base64.b64decode(row[name], validate=True)
+            rows.append(row)
+            if len(rows) == ROWS:
+                yield rows
+                rows = []
+    if rows:
+        yield rows

@@ -1,0 +1,207 @@
+"""Rounds in the database: planned, moved from state to state, explained. Every move is one transaction."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import sqlalchemy as sa
+
+from auricle.errors import StorageError
+from auricle.messages import Loss
+from auricle_cloud.rounds.round_states import FINISHED, TRANSITIONS, State, label
+from auricle_cloud.storage.database import Database
+from auricle_cloud.storage.journal import note, put_out
+from auricle_cloud.storage.schema import devices, invitations, losses, rounds
+
+
+class Rounds:
+    """The rounds of all tasks of one coordinator."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    # -- looking
+
+    def get(self, task: str, number: int) -> dict[str, Any]:
+        """One round; StorageError when it is not there."""
+        query = sa.select(rounds).where((rounds.c.task == task) & (rounds.c.round == number))
+        with self._db.reading() as tx:
+            row = tx.execute(query).mappings().first()
+        if row is None:
+            raise StorageError(f"There is no round {number} of {task}.")
+        return dict(row)
+
+    def newest(self, task: str) -> dict[str, Any] | None:
+        """The round with the highest number that has begun."""
+        query = sa.select(rounds).where((rounds.c.task == task) & (rounds.c.state != "planned"))
+        with self._db.reading() as tx:
+            row = tx.execute(query.order_by(rounds.c.round.desc()).limit(1)).mappings().first()
+        return None if row is None else dict(row)
+
+    def wish_for(self, task: str, number: int) -> str | None:
+        """What an operator asked of a round."""
+        with self._db.reading() as tx:
+            return tx.execute(sa.select(rounds.c.wish).where(_key(task, number))).scalar()
+
+    def due(self, task: str) -> dict[str, Any] | None:
+        """The first round that is not finished: under way, or planned."""
+        query = sa.select(rounds).where((rounds.c.task == task) & rounds.c.state.not_in(FINISHED))
+        with self._db.reading() as tx:
+            row = tx.execute(query.order_by(rounds.c.round).limit(1)).mappings().first()
+        return None if row is None else dict(row)
+
+    def listed(self, task: str, *, limit: int = 50, before: int | None = None) -> list[dict[str, Any]]:
+        """The newest rounds first, without their reports."""
+        columns = [column for column in rounds.columns if column.name not in ("report", "plan")]
+        query = sa.select(*columns).where(rounds.c.task == task).order_by(rounds.c.round.desc()).limit(limit)
+        query = query if before is None else query.where(rounds.c.round < before)
+        with self._db.reading() as tx:
+            return [dict(row) for row in tx.execute(query).mappings()]
+
+    def report(self, task: str, number: int) -> dict[str, Any]:
+        """What a finished round did; StorageError when it is not there or not finished."""
+        report = self.get(task, number)["report"]
+        if report is None:
+            raise StorageError(f"Round {number} of {task} has no report: it was not run, or is not finished.")
+        assert isinstance(report, dict)
+        return report
+
+    def invited(self, task: str, number: int) -> dict[str, dict[str, Any]]:
+        """A round's cohort: state and reason by device, in order of their names."""
+        query = sa.select(invitations).where((invitations.c.task == task) & (invitations.c.round == number))
+        with self._db.reading() as tx:
+            rows = tx.execute(query.order_by(invitations.c.device)).mappings()
+            return {row["device"]: dict(row) for row in rows}
+
+    def losses(self, task: str, number: int, base: str) -> dict[str, dict[str, Any]]:
+        """Inference losses of a model that devices reported for a round, by device."""
+        key = (losses.c.task == task) & (losses.c.round == number) & (losses.c.base == base)
+        with self._db.reading() as tx:
+            rows = tx.execute(sa.select(losses).where(key).order_by(losses.c.device)).mappings()
+            return {row["device"]: dict(row) for row in rows}
+
+    # -- planning
+
+    def plan(self, task: str, count: int, *, mode: str = "sync", who: str = "") -> list[int]:
+        """Plan so many more rounds; their numbers."""
+        with self._db.writing() as tx:
+            last = tx.execute(sa.select(sa.func.max(rounds.c.round)).where(rounds.c.task == task)).scalar() or 0
+            numbers = list(range(last + 1, last + 1 + count))
+            self._enter(tx, task, numbers, mode, who)
+        return numbers
+
+    def plan_up_to(self, task: str, number: int, *, mode: str = "sync", who: str = "") -> None:
+        """Plan what is missing up to this round."""
+        with self._db.writing() as tx:
+            last = tx.execute(sa.select(sa.func.max(rounds.c.round)).where(rounds.c.task == task)).scalar() or 0
+            self._enter(tx, task, range(last + 1, number + 1), mode, who)
+
+    @staticmethod
+    def _enter(tx: sa.Connection, task: str, numbers: Sequence[int], mode: str, who: str) -> None:
+        rows = [
+            {"task": task, "round": number, "state": "planned", "mode": mode, "asked_by": who, "planned": time.time()}
+            for number in numbers
+        ]
+        if rows:
+            tx.execute(rounds.insert(), rows)
+            note(tx, "planned", task=task, number=min(numbers), who=who, detail=f"{len(rows)} rounds")
+
+    def wish(self, task: str, number: int, wish: str | None, *, who: str, reason: str = "") -> dict[str, Any]:
+        """Ask the coordinator for something about a round that is not finished, e.g. to abort it; the round.
+
+        Raises
+        ------
+        StorageError
+            The round is not there, or is finished.
+        """
+        row = self.get(task, number)
+        if row["state"] in FINISHED:
+            raise StorageError(f"Round {number} of {task} is already {row['state']}.")
+        with self._db.writing() as tx:
+            tx.execute(sa.update(rounds).where(_key(task, number)).values(wish=wish))
+            note(tx, wish or "resumed", task=task, number=number, who=who, detail=reason)
+        return row
+
+    # -- moving
+
+    def move(
+        self, task: str, number: int, old: State, new: State, *, outgoing: Iterable[Mapping[str, Any]] = (),
+        **values: Any,
+    ) -> None:  # fmt: skip
+        """Move a round from one state to the next, with everything that changes with it.
+
+        Parameters
+        ----------
+        outgoing
+            What is to be published because of it, see `journal.put_out`.
+        values
+            Further columns of the round.
+
+        Raises
+        ------
+        StorageError
+            There is no such way, or the round is in another state: somebody else moved it.
+        """
+        with self.moving(task, number, old, new, **values) as tx:
+            for entry in outgoing:
+                put_out(tx, **entry)
+
+    @contextmanager
+    def moving(self, task: str, number: int, old: State, new: State, **values: Any) -> Iterator[sa.Connection]:
+        """The transaction of a move, for what has to be committed with it."""
+        if (old, new) not in TRANSITIONS:
+            raise StorageError(f"A round cannot go from {old} to {new}.")
+        if new in ("closing", "aborted"):
+            values["closed"] = time.time()
+        self._db.probe(f"before {label(old, new)}")
+        with self._db.writing() as tx:
+            there = _key(task, number) & (rounds.c.state == old)
+            if tx.execute(sa.update(rounds).where(there).values(**values, state=new)).rowcount != 1:
+                raise StorageError(f"Round {number} of {task} is not {old} any more: somebody else moved it.")
+            yield tx
+        self._db.probe(f"after {label(old, new)}")
+
+    def invite(self, tx: sa.Connection, task: str, number: int, names: Iterable[str]) -> None:
+        """Enter a cohort, in the transaction of its round."""
+        chosen = sorted(names)
+        now = time.time()
+        rows = [{"task": task, "round": number, "device": name, "invited": now} for name in chosen]
+        self._db.insert_all_missing(tx, invitations, rows)
+        for start in range(0, len(chosen), 500):
+            some = devices.c.device.in_(chosen[start : start + 500])
+            tx.execute(sa.update(devices).where(some).values(selected=devices.c.selected + 1))
+
+    def invite_late(self, task: str, number: int, device: str) -> bool:
+        """Invite one more device to an asynchronous round; False where it was invited before."""
+        with self._db.writing() as tx:
+            row = {"task": task, "round": number, "device": device, "invited": time.time()}
+            fresh = self._db.insert_missing(tx, invitations, **row)
+            if fresh:
+                tx.execute(sa.update(devices).where(devices.c.device == device).values(selected=devices.c.selected + 1))
+        return fresh
+
+    def gave_up(self, task: str, number: int, device: str, state: str, reason: str) -> None:
+        """Note that an invited device failed or declined."""
+        key = _key(task, number, invitations) & (invitations.c.device == device)
+        with self._db.writing() as tx:
+            tx.execute(sa.update(invitations).where(key).values(state=state, reason=reason[:200].replace("\0", "")))
+
+    def enter_loss(self, tx: sa.Connection, message: Loss, loss: float | None) -> bool:
+        """Keep a device's inference loss of a model, None where it is unknown; False where it is not invited.
+
+        A later one, of another model, takes its place: the row says which model it is of.
+        """
+        where = {"task": message.task, "round": message.round, "device": message.device}
+        key = _key(message.task, message.round, invitations) & (invitations.c.device == message.device)
+        if tx.execute(sa.select(invitations.c.state).where(key)).scalar() is None:
+            return False
+        row = {"base": message.base, "loss": loss, "samples": message.samples, "received": time.time()}
+        self._db.upsert(tx, losses, where, row)
+        return True
+
+
+def _key(task: str, number: int, table: sa.Table = rounds) -> sa.ColumnElement[bool]:
+    return (table.c.task == task) & (table.c.round == number)

@@ -1,0 +1,280 @@
+"""What devices send: hostile until checked, counted, and answered only after the commit."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from auricle.errors import BrokerError, StorageError, WireError
+from auricle.frames import open_frame
+from auricle.messages import Any, DeviceState, Get, Loss, Message, Register, Status, Update
+from auricle.mqtt import Message as Arrived
+from auricle.tensors import CODECS, Flat, decode, digest
+from auricle_cloud.rate_limit import RateLimit
+from auricle_cloud.storage.device_records import Standing
+from auricle_cloud.storage.store import Store
+from auricle_cloud.storage.update_records import Verdict
+from auricle_cloud.uplink.assembly import Assemblies
+from auricle_cloud.uplink.batch import Batch
+from auricle_cloud.uplink.ledger import Ledger
+
+log = logging.getLogger("auricle.cloud")
+
+LARGEST_BATCH_OF_REFUSALS = 1000
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a device may claim and do."""
+
+    samples: int = 10_000_000
+    loss: float = 1e6
+    weight: float = 1e6
+    """No weight of a model that learns comes near it; one that does would stop a server's optimiser for good."""
+    norm: float = 1e4
+    """Largest Euclidean distance of an update from the model it started from."""
+    frames: float = 20.0
+    """Frames a second, in the long run."""
+    burst: float = 200.0
+    """Frames that may come at once."""
+
+
+class Receiver(Protocol):
+    """Who acts on messages that passed."""
+
+    async def registered(self, message: Register) -> None:
+        """A device is known now."""
+
+    async def present(self, message: DeviceState) -> None:
+        """A device came or went."""
+
+    async def asked(self, message: Get) -> None:
+        """A device asks what is next."""
+
+    async def told(self, message: Status) -> None:
+        """A device says how it fares."""
+
+    async def measured(self, message: Loss) -> None:
+        """A device's inference loss."""
+
+    async def judged(self, update: Update, verdict: Verdict) -> None:
+        """An update was counted or refused."""
+
+    async def stranger(self, device: str) -> None:
+        """Somebody speaks who is not registered."""
+
+    def base(self, sha256: str) -> Flat | None:
+        """The model (P,) of this hash, if it is at hand."""
+
+    def refused(self, device: str, code: str, detail: str) -> None:
+        """A frame was refused; `code` is a word, `detail` the sentence."""
+
+
+class Inbox:
+    """Handles uplink frames of one fleet.
+
+    Parameters
+    ----------
+    fleet
+        Its name.
+    pack
+        Identity of the pack that registrations and updates must be of.
+    size
+        Weights of the plug-in.
+    store, ledger
+        Where devices are entered and updates counted.
+    receiver
+        Who acts on what passed.
+    standing
+        What a device is when it registers for the first time.
+    limits
+        What a device may claim and do.
+    """
+
+    def __init__(
+        self, fleet: str, pack: str, size: int, store: Store, ledger: Ledger, receiver: Receiver, *,
+        standing: Standing = "approved", limits: Limits | None = None,
+    ) -> None:  # fmt: skip
+        self._fleet, self._pack, self._size, self._store, self._ledger = fleet, pack, size, store, ledger
+        self._receiver, self._standing, self._limits = receiver, standing, limits or Limits()
+        self._batch = Batch(store.database)
+        self._assemblies = Assemblies()
+        self._rate = RateLimit(self._limits.frames, self._limits.burst)
+        self._pending: dict[tuple[str, str], tuple[int, str]] = {}
+        self.keys: dict[str, bytes] = {}
+        self.revoked: set[str] = set()
+        self.refused: dict[str, int] = {}
+        """How many frames were refused, by reason."""
+        self.reload()
+
+    @property
+    def unfinished(self) -> int:
+        """Bytes of updates that are not whole yet."""
+        return self._assemblies.size
+
+    def reload(self) -> None:
+        """Read again whose key is believed: an operator may have revoked a device."""
+        self.revoked = self._store.devices.revoked()
+        # Added to, never replaced: a device that registers meanwhile is not in what was read.
+        self.keys.update(self._store.devices.keys())
+        for device in self.revoked:
+            self.keys.pop(device, None)
+
+    def flush(self) -> None:
+        """Write down what was refused since the last time."""
+        pending, self._pending = self._pending, {}
+        if pending:
+            self._store.devices.add_refusals(pending)
+
+    def _refuse(self, device: str, reason: str) -> None:
+        code = reason.split(":")[0]
+        self.refused[code] = self.refused.get(code, 0) + 1
+        if (device in self.keys or device in self.revoked) and len(self._pending) < LARGEST_BATCH_OF_REFUSALS:
+            self._pending[device, code] = (self._pending.get((device, code), (0, ""))[0] + 1, reason)
+        self._receiver.refused(device, code, reason)
+        log.warning("refused a frame of %s: %s", device, reason)
+
+    def _key(self, message: Message) -> bytes | None:
+        if isinstance(message, Register) and message.device not in self.keys:
+            return message.public_key
+        return self.keys.get(message.device)
+
+    async def handle(self, arrived: Arrived) -> None:
+        """Check a frame and act on it; whatever is wrong with it is counted and logged, never raised."""
+        if not arrived.payload:
+            return
+        device = device_of(arrived.topic)
+        try:
+            await self._check_and_act(device, arrived)
+        except (BrokerError, StorageError) as error:
+            log.error("%s's message is not acknowledged: %s", device, error)
+
+    async def _check_and_act(self, device: str, arrived: Arrived) -> None:
+        if not self._rate.take(device):
+            self._refuse(device, "rate: more frames than a device may send")
+            return
+        if device in self.revoked:
+            self._refuse(device, "standing: the device was revoked")
+            return
+        try:
+            message, body = open_frame(arrived.payload, arrived.topic, self._key)
+            if message.device != device or message.fleet != self._fleet:
+                raise WireError("identity: the header names another device than the topic")
+        except WireError as error:
+            if device in self.keys:
+                self._refuse(device, str(error))
+            else:
+                await self._stranger(device)
+            return
+        await self._act(message, body)
+
+    async def _stranger(self, device: str) -> None:
+        """Somebody who is not registered here: ask for a registration, and believe nothing until it came."""
+        self.refused["unregistered"] = self.refused.get("unregistered", 0) + 1
+        self._receiver.refused(device, "unregistered", "not registered here")
+        log.info("%s is not registered: asked it to", device)
+        await self._receiver.stranger(device)
+
+    async def _act(self, message: Any, body: bytes) -> None:
+        match message:
+            case Register():
+                await self._register(message)
+            case DeviceState():
+                await self._batch.run(lambda tx: self._store.devices.notice(tx, message))
+                await self._receiver.present(message)
+            case Get():
+                await self._receiver.asked(message)
+            case Status():
+                log.warning("%s: round %d %s: %r", message.device, message.round, message.state, message.reason)
+                await self._receiver.told(message)
+            case Loss():
+                await self._loss(message)
+            case Update():
+                await self._update(message, body)
+            case _:
+                self._refuse(message.device, "type: not a message of a device")
+
+    async def _register(self, message: Register) -> None:
+        if message.pack != self._pack:
+            self._refuse(message.device, "pack: the device has another pack than this task")
+            return
+        if not await self._batch.run(lambda tx: self._store.devices.enter(tx, message, self._standing)):
+            self._refuse(message.device, "identity: the name belongs to another key")
+            return
+        self.keys[message.device] = message.public_key
+        await self._receiver.registered(message)
+
+    async def _loss(self, message: Loss) -> None:
+        if not 1 <= message.samples <= self._limits.samples:
+            self._refuse(message.device, "samples: none, or more than a device can have")
+            return
+        # A loss that is not a finite number is a vote for the alarm (A39): it is kept, as unknown.
+        known = 0 <= message.loss <= self._limits.loss
+        loss = message.loss if known else None
+        if await self._batch.run(lambda tx: self._store.rounds.enter_loss(tx, message, loss)):
+            await self._receiver.measured(message)
+        else:
+            self._refuse(message.device, "not invited: a loss for a round of others")
+
+    async def _update(self, update: Update, body: bytes) -> None:
+        try:
+            self._require_header(update)
+            whole = self._assemblies.add(update, body)
+            if whole is None:
+                return
+            # The mathematics of a large model would hold up everybody else's messages.
+            await asyncio.to_thread(self._require_body, update, whole, self._receiver.base(update.base))
+        except WireError as error:
+            self._refuse(update.device, str(error))
+            if not str(error).startswith("memory:"):  # for that one there is room when the device sends it again
+                await self._receiver.judged(update, Verdict(f"rejected:{error}"))
+            return
+        verdict = await self._ledger.count(update, whole)
+        if verdict.code == "conflict":
+            log.error("SECURITY: %s sent two different updates for round %d", update.device, update.round)
+            what = {"device": update.device, "task": update.task, "number": update.round}
+            await asyncio.to_thread(
+                lambda: self._store.journal.note("conflict", **what, detail="two different updates for one round")
+            )
+        if verdict.code.startswith("rejected:"):
+            self._refuse(update.device, f"{verdict.code.removeprefix('rejected:')}: of round {update.round}")
+        await self._receiver.judged(update, verdict)
+
+    def _require_header(self, update: Update) -> None:
+        """Refuse by the signed header alone, before any memory is given to the body."""
+        limits = self._limits
+        if update.codec not in CODECS:
+            raise WireError("codec: unknown")
+        if update.length != self._size * CODECS[update.codec].itemsize:
+            raise WireError("shape: not the plug-in's number of weights")
+        if not 1 <= update.samples <= limits.samples:
+            raise WireError("samples: none, or more than a device can have")
+        if not 0 <= update.loss <= limits.loss:
+            raise WireError("loss: not a finite number of at least 0")
+        if update.part >= update.parts:
+            raise WireError("part: beyond the last")
+
+    def _require_body(self, update: Update, body: bytes, base: Flat | None) -> None:
+        if len(body) != update.length or digest(body) != update.body:
+            raise WireError("hash: the body is not the one the header names")
+        try:
+            weights = decode(body, self._size, update.codec)
+        except WireError as error:
+            raise WireError(f"values: {error}") from error
+        if np.abs(weights).max(initial=0.0) > self._limits.weight:
+            raise WireError("values: a weight no model learns")
+        if base is not None:
+            moved = (weights - base).astype(np.float64)
+            if math.sqrt(float(moved @ moved)) > self._limits.norm:
+                raise WireError(f"norm: further from the round's model than {self._limits.norm:g}")
+
+
+def device_of(topic: str) -> str:
+    """Whose topic it is; an empty name for a topic of no device."""
+    levels = topic.split("/")
+    return levels[4] if len(levels) > 4 else ""
