@@ -53,8 +53,9 @@ class Updates:
 
     def judge(self, arrived: Sequence[Update], stale_limit: int = 0) -> list[Verdict]:
         """What counting each of these would say; nothing is changed."""
+        known: dict[tuple[str, int], Any] = {}
         with self._db.reading() as tx:
-            return [_judge(tx, update, stale_limit) for update in arrived]
+            return [_judge(tx, update, stale_limit, known) for update in arrived]
 
     def count(self, arrived: Sequence[Update], stale_limit: int = 0) -> list[Verdict]:
         """Count those that may be, in one transaction; their bodies must be stored already.
@@ -72,16 +73,17 @@ class Updates:
             The transaction was not committed: none of them counts.
         """
         now = time.time()
+        known: dict[tuple[str, int], Any] = {}
         with self._db.writing() as tx:
             verdicts = []
             for update in arrived:
-                verdict = _judge(tx, update, stale_limit, hold=True)
+                verdict = _judge(tx, update, stale_limit, known, hold=True)
                 if verdict.counts:
                     values = {name: getattr(update, name) for name in COPIED}
                     values["loss"] = update.loss if math.isfinite(update.loss) else None
                     place = {"counted_in": verdict.counted_in, "staleness": verdict.staleness}
                     if not self._db.insert_missing(tx, updates, **values, **place, received=now):
-                        verdict = _judge(tx, update, stale_limit)  # somebody else counted it just now
+                        verdict = _judge(tx, update, stale_limit, {})  # somebody else counted it just now
                 verdicts.append(verdict)
         return verdicts
 
@@ -125,16 +127,23 @@ class Updates:
             return [dict(row) for row in tx.execute(query).mappings()]
 
 
-def _judge(tx: sa.Connection, update: Update, stale_limit: int, hold: bool = False) -> Verdict:
-    """What counting would say; `hold` keeps the round that it would count in as it is until the commit."""
+def _judge(
+    tx: sa.Connection, update: Update, stale_limit: int, known: dict[tuple[str, int], Any], hold: bool = False
+) -> Verdict:  # fmt: skip
+    """What counting would say; `hold` keeps the round that it would count in as it is until the commit.
+
+    `known` are the rounds that this transaction has looked up, and holds.
+    """
     same = (updates.c.task == update.task) & (updates.c.round == update.round) & (updates.c.device == update.device)
     counted = tx.execute(sa.select(updates.c.body, updates.c.counted_in).where(same)).first()
     if counted is not None:
         return Verdict("duplicate" if counted.body == update.body else "conflict", counted_in=counted.counted_in)
-    key = (rounds.c.task == update.task) & (rounds.c.round == update.round)
-    columns = (rounds.c.state, rounds.c.mode, rounds.c.base, rounds.c.base_version)
-    query = sa.select(*columns).where(key)
-    row = tx.execute(query.with_for_update(read=True) if hold else query).first()
+    row = known.get((update.task, update.round))
+    if row is None:
+        key = (rounds.c.task == update.task) & (rounds.c.round == update.round)
+        query = sa.select(rounds.c.state, rounds.c.mode, rounds.c.base, rounds.c.base_version).where(key)
+        row = tx.execute(query.with_for_update(read=True) if hold else query).first()
+        known[update.task, update.round] = row
     if row is None or row.base is None:
         return Verdict("rejected:round")
     refused = _refused(tx, update)

@@ -268,10 +268,9 @@ class Inbox:
             raise WireError(f"values: {error}") from error
         if np.abs(weights).max(initial=0.0) > self._limits.weight:
             raise WireError("values: a weight no model learns")
-        if base is not None:
-            moved = (weights - base).astype(np.float64)
-            if math.sqrt(float(moved @ moved)) > self._limits.norm:
-                raise WireError(f"norm: further from the round's model than {self._limits.norm:g}")
+        # A sum of squares and no dot product, for which BLAS would wake a thread on every core.
+        if base is not None and math.sqrt(float(np.square(weights - base, dtype=np.float64).sum())) > self._limits.norm:
+            raise WireError(f"norm: further from the round's model than {self._limits.norm:g}")
 
 
 def device_of(topic: str) -> str:
