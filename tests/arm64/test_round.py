@@ -83,7 +83,7 @@ def test_a_round_between_host_and_board_counts_all_three(
             coordinator = Command(
                 "cloud", "serve", "--broker", broker.address("coordinator").url, "--fleet", FLEET, "--devices", "3",
                 "--gather", str(DEADLINE), "--deadline", str(DEADLINE), "--quorum", "1.0", "--rounds", str(ROUNDS),
-                "--state", str(tmp_path / "coordinator"), "--json",
+                "--state", str(tmp_path / "coordinator"), "--approval", "auto", "--listen", "none", "--json",
             )  # fmt: skip
             commands.append(coordinator)
             key = (await asyncio.to_thread(coordinator.wait_line, lambda line: "coordinator" in line))["coordinator"]
