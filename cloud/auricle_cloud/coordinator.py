@@ -28,7 +28,7 @@ from auricle_cloud.rounds.asynchronous import Asynchronous
 from auricle_cloud.rounds.closing import Closing
 from auricle_cloud.rounds.schedule import due
 from auricle_cloud.rounds.site import POLL, Site, Watcher
-from auricle_cloud.rounds.synchronous import Synchronous
+from auricle_cloud.rounds.synchronous import RoundFailedError, Synchronous
 from auricle_cloud.rules import get_rule
 from auricle_cloud.run_settings import RunSettings
 from auricle_cloud.storage.blobs import open_blobs
@@ -175,6 +175,10 @@ class Coordinator:
         except StorageError as error:
             log.error("round %d waits: %s", number, error)
             await asyncio.sleep(POLL)
+        except RoundFailedError as error:
+            if self.settings.rounds is not None:
+                raise
+            log.error("%s", error)  # operators see it and decide: a service goes on
 
     async def _gather(self) -> None:
         """Wait for the devices the run was promised."""
@@ -208,8 +212,9 @@ class Coordinator:
         self.inbox.reload()
         self.inbox.flush()
         self._show_figures()
-        fit, _ = self.site.able()
-        for schedule in due(self.store.schedules.all(), time.time(), len(fit)):
+        schedules = self.store.schedules.all()
+        idle = len(self.site.able()[0]) if schedules else 0
+        for schedule in due(schedules, time.time(), idle):
             if schedule["task"] == self.settings.task and self.store.rounds.due(self.settings.task) is None:
                 planned = {"mode": self.settings.mode, "who": f"schedule {schedule['name']}"}
                 self.store.rounds.plan(self.settings.task, schedule["rounds"], **planned)

@@ -20,6 +20,7 @@ from auricle.tensors import encode
 from auricle.topics import Topics
 from auricle_cloud.aggregation import cohort_of, next_model
 from auricle_cloud.coordinator import NAME, Coordinator
+from auricle_cloud.evaluation.evaluator import Evaluator
 from auricle_cloud.presets import Preset
 from auricle_cloud.rules import get_rule
 from auricle_cloud.run_settings import RoundDone, RunSettings
@@ -61,13 +62,15 @@ class Site:
         self.agents: dict[str, Agent] = {}
         self._workers, self._tasks = workers, []  # type: ignore[var-annotated]
 
-    def coordinator(self, rounds: int | None, preset: Preset = FEDAVG, **changes: Any) -> Coordinator:
+    def coordinator(
+        self, rounds: int | None, preset: Preset = FEDAVG, evaluator: Evaluator | None = None, **changes: Any
+    ) -> Coordinator:
         values = {
             "devices": 3, "quorum": 0.6, "least_wait": 0.2, "patience": 0.0, "deadline": 60.0, "gather": 60.0,
             **changes,
         }  # fmt: skip
         settings = RunSettings(FLEET, self.broker.address(NAME), self.state, rounds, preset=preset, **values)
-        return Coordinator(settings, self.pack, self._watch)
+        return Coordinator(settings, self.pack, self._watch, evaluator)
 
     async def _watch(self, done: RoundDone) -> None:
         async with self.told:

@@ -5,13 +5,20 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import numpy as np
 import pytest
-from tests.cloud.coordinator_site import DEVICES, FEDAVG, TASK, Site, run
+from tests.cloud.coordinator_site import DEVICES, FEDAVG, FLEET, TASK, TOPICS, Site, run
 
+from auricle.frames import seal
 from auricle.identity import Identity
+from auricle.messages import Status
+from auricle.mqtt import Message as Arrived
 from auricle.pack import load_pack
 from auricle.tensors import digest, encode
+from auricle_cloud.evaluation.evaluator import OnnxEvaluator
+from auricle_cloud.evaluation.validation_set import ValidationSet
 from auricle_cloud.operations.operations import Operations
+from auricle_cloud.run_settings import Detection
 from auricle_cloud.storage.database import SupersededError
 from auricle_edge.runtimes import StepRuntime
 
@@ -158,6 +165,66 @@ def test_what_operators_do_is_in_the_journal(runtime: StepRuntime, tmp_path: Pat
 
         newest = store.journal.events(device="dev-a")[0]
         assert (newest["kind"], newest["who"], newest["detail"]) == ("quarantined", "ana", "noisy")
+        store.close()
+
+    run(case, runtime, tmp_path)
+
+
+def test_a_round_in_which_all_devices_fail_does_not_end_the_service(runtime: StepRuntime, tmp_path: Path) -> None:
+    async def case(site: Site) -> None:
+        key = Identity.create()
+        coordinator = site.coordinator(None, FEDAVG, devices=1)
+        async with site.scripted("dev-d", key) as link:
+            topic = TOPICS.up("dev-d", "st")
+
+            async def fail(_: Arrived) -> None:
+                said = Status(fleet=FLEET, device="dev-d", boot="b", task=TASK, round=1, state="failed", reason="full")
+                await link.publish(topic, seal(key, topic, said))
+
+            await link.subscribe(TOPICS.down("dev-d", "inv"), fail)
+            running = asyncio.create_task(coordinator.run())
+            coordinator.store.rounds.plan(TASK, 1, who="test")
+            await site.rounds(1)
+            coordinator.store.devices.set_standing(["dev-d"], "quarantined", who="test")
+            site.start_agents(coordinator, DEVICES[:1])
+            coordinator.store.rounds.plan(TASK, 1, who="test")
+            await site.rounds(2)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+        assert [(d.number, d.state) for d in site.done] == [(1, "aborted"), (2, "published")]
+        assert site.done[0].report["failed"] == {"dev-d": "full"}
+
+    run(case, runtime, tmp_path)
+
+
+def test_an_alarm_on_a_model_whose_updates_are_gone_goes_back_to_the_one_before(
+    runtime: StepRuntime, tmp_path: Path
+) -> None:
+    async def case(site: Site) -> None:
+        labels = len(site.pack.labels)
+        shape = (4, site.pack.manifest.task.frames, site.pack.manifest.task.frontend.mels)
+        validation = ValidationSet(np.zeros(shape, np.float32), np.arange(4) % labels)
+        coordinator = site.coordinator(
+            3, FEDAVG, devices=1, detection=Detection(), evaluator=OnnxEvaluator(site.pack, validation)
+        )  # fmt: skip
+        site.start_agents(coordinator, DEVICES[:1])
+        await coordinator.run()
+        store = site.store()
+        assert coordinator.blobs.get(store.models.get(TASK, 0)["blob"])
+        second = site.coordinator(
+            3, FEDAVG, devices=1, detection=Detection(), evaluator=OnnxEvaluator(site.pack, validation)
+        )  # fmt: skip
+        for row in store.updates.counted(TASK, 1):
+            second.blobs.remove(row["body"])
+        judgement = second._synchronous._judgement
+        assert judgement is not None
+
+        found = await judgement.find({"round": 4, "base_version": 1})
+
+        assert found.parent == 0
+        assert "are not kept any more: back to the last good model, version 0" in found.sentence
+        second.store.close()
         store.close()
 
     run(case, runtime, tmp_path)

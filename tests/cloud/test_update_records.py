@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cloud.arrivals import BASE, BODY, TASK, begin, bring_to, end_round, open_round, register, update
+from tests.cloud.arrivals import BODY, TASK, begin, bring_to, end_round, open_round, register, update
 
 from auricle.errors import StorageError
 from auricle.messages import Update
@@ -138,19 +138,6 @@ def test_everything_an_update_says_is_kept(store: Store) -> None:
     names = ("attempt", "codec", "samples", "steps", "seconds", "held_out", "personal_accuracy", "plugin_accuracy")
     assert [row[name] for name in names] == [getattr(sent, name) for name in names]
     assert (row["counted_in"], row["staleness"]) == (1, 0)
-
-
-def test_a_devices_newest_updates_come_first(store: Store) -> None:
-    begin(store)
-    for number in (1, 2, 3):
-        base, version = (BASE, 0) if number == 1 else (str(number - 1) * 64, number - 1)
-        open_round(store, ["dev-a", "dev-b"], number, base=base, version=version)
-        codes(store, update(round=number, base=base), update("dev-b", round=number, base=base))
-        end_round(store, number, str(number) * 64)
-
-    assert [row["round"] for row in store.updates.of_device("dev-a")] == [3, 2, 1]
-    assert [row["round"] for row in store.updates.of_device("dev-a", limit=2)] == [3, 2]
-    assert store.updates.of_device("nobody") == []
 
 
 # -- asynchronous rounds

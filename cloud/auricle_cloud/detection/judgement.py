@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
+from auricle.errors import StorageError
 from auricle.tensors import Flat, encode
 from auricle_cloud.aggregation import cohort_of
 from auricle_cloud.cohort import Cohort
@@ -21,7 +22,6 @@ from auricle_cloud.evaluation.evaluator import Evaluator
 from auricle_cloud.rounds.round_states import State
 from auricle_cloud.rounds.site import Site
 from auricle_cloud.run_settings import Detection
-from auricle_cloud.server_optimizer import OptimizerState
 from auricle_cloud.storage.journal import note
 from auricle_cloud.storage.schema import devices
 
@@ -100,17 +100,18 @@ class Judgement:
         before = models.get(self._task, judged["base_version"])
         detail: dict[str, Any] = {"judged_round": judged["round"]}
         if self._evaluator is None:
-            return self._last_good(before, detail)
+            return self._last_good(before, detail, "There is no validation set to judge devices by")
         counted = self.site.store.updates.counted(self._task, judged["round"])
         start = self.site.weights(judged["base"])
-        cohort = cohort_of(self.site.pack.plugin_table, start, counted, self.site.blobs, opener=self.site.opener)
+        try:
+            cohort = cohort_of(self.site.pack.plugin_table, start, counted, self.site.blobs, opener=self.site.opener)
+        except StorageError:  # an operator went back to a model whose updates retention has given up
+            return self._last_good(before, detail, f"The updates of round {judged['round']} are not kept any more")
         values = self._shapley(cohort, judged["round"], progress)
         return self._repaired(cohort, values, judged, before, self.site.weights(current["blob"]), detail)
 
-    def _last_good(self, before: Row, detail: dict[str, Any]) -> Found:
-        sentence = (
-            f"There is no validation set to judge devices by: back to the last good model, version {before['version']}."
-        )
+    def _last_good(self, before: Row, detail: dict[str, Any], why: str) -> Found:
+        sentence = f"{why}: back to the last good model, version {before['version']}."
         optimizer = None if before["optimizer"] is None else self.site.blobs.get(before["optimizer"])
         detail |= {"method": "last good model", "repair": "rolled back", "shapley": {}, "bad": []}
         return Found(sentence, detail, (), self.site.weights(before["blob"]), optimizer, before["version"])
@@ -144,7 +145,8 @@ class Judgement:
             "accuracy_before": float(self._evaluator.scores(sent[None]).accuracy[0]),
         }  # fmt: skip
         if not values.bad:
-            sentence = f"Nobody in round {judged['round']} has a negative Shapley value: the model stays."
+            cost = f"cost more accuracy than {self._settings.margin:g}"
+            sentence = f"Nobody in round {judged['round']} {cost}: the model stays."
             return Found(sentence, {**detail, "repair": None})
         repair = self._repair(cohort, values.bad, judged["round"], before)
         after = float(self._evaluator.scores(np.asarray(repair.weights, np.float32)[None]).accuracy[0])
@@ -161,9 +163,7 @@ class Judgement:
     def _repair(self, cohort: Cohort, bad: tuple[str, ...], number: int, before: Row) -> Repair:
         site = self.site
         server = site.settings.preset.server_for(number, site.horizon)
-        size = site.pack.plugin_table.size
-        saved = before["optimizer"]
-        state = None if saved is None else OptimizerState.from_bytes(site.blobs.get(saved), size)
+        state = site.optimizer_after(before)
         if self._settings.repair == "re-aggregate":
             return reaggregate(cohort, bad, site.rule, server, state)
         return hotfix(cohort, site.rule(cohort), bad, server, state, tau=self._settings.tau)

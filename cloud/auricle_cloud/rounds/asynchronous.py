@@ -22,7 +22,6 @@ from auricle_cloud.rounds.closing import Closing
 from auricle_cloud.rounds.round_states import FINISHED
 from auricle_cloud.rounds.selection import unfit
 from auricle_cloud.rounds.site import Pace, Site
-from auricle_cloud.server_optimizer import OptimizerState
 from auricle_cloud.storage.update_records import Verdict
 
 log = logging.getLogger("auricle.cloud")
@@ -159,9 +158,7 @@ class Asynchronous:
 
         def work() -> Any:
             current = site.store.models.get(self._task, row["base_version"])
-            saved = current["optimizer"]
-            size = site.pack.plugin_table.size
-            state = None if saved is None else OptimizerState.from_bytes(site.blobs.get(saved), size)
+            state = site.optimizer_after(current)
             start = site.weights(current["blob"])
             ordered = sorted(counted, key=lambda entry: (entry["device"], entry["round"]))
             cohort = cohort_of(site.pack.plugin_table, start, ordered, site.blobs, base_of, site.opener)

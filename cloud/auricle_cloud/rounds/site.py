@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from auricle.mqtt_deadline import within
 from auricle.pack import Pack
@@ -19,6 +19,7 @@ from auricle_cloud.metrics import Metrics
 from auricle_cloud.rounds.selection import unfit
 from auricle_cloud.rules import Rule
 from auricle_cloud.run_settings import RoundDone, RunSettings
+from auricle_cloud.server_optimizer import OptimizerState
 from auricle_cloud.storage.blobs import BlobStore
 from auricle_cloud.storage.store import Store
 
@@ -83,6 +84,11 @@ class Site:
     def weights(self, blob: str) -> Flat:
         """The weights (P,) of a stored model."""
         return decode(self.blobs.get(blob), self.pack.plugin_table.size)
+
+    def optimizer_after(self, model: Mapping[str, Any]) -> OptimizerState | None:
+        """The server optimiser's state after a model (its row); None before the first step."""
+        saved = model["optimizer"]
+        return None if saved is None else OptimizerState.from_bytes(self.blobs.get(saved), self.pack.plugin_table.size)
 
     def able(self) -> tuple[list[dict[str, object]], dict[str, str]]:
         """Devices that can be invited now, and why the others cannot."""

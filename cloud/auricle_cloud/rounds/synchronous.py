@@ -23,7 +23,6 @@ from auricle_cloud.rounds.closing import Closing
 from auricle_cloud.rounds.round_states import FINISHED, TRANSITIONS, State
 from auricle_cloud.rounds.selection import choose
 from auricle_cloud.rounds.site import Pace, Site
-from auricle_cloud.server_optimizer import OptimizerState
 from auricle_cloud.storage.update_records import Verdict
 
 log = logging.getLogger("auricle.cloud")
@@ -35,6 +34,10 @@ Row = dict[str, Any]
 
 class RoundAbortedError(AuricleError):
     """The round ends here; the sentence says why."""
+
+
+class RoundFailedError(AuricleError):
+    """Every device of a round failed; the sentence says what the first of them said."""
 
 
 class Synchronous:
@@ -106,7 +109,7 @@ class Synchronous:
         await self._closing.finish(row, began)
         if row["state"] == "aborted" and self._cohort and self._failed >= self._cohort:
             reasons = await asyncio.to_thread(self._closing.failures, number)
-            raise AuricleError(f"All devices failed in round {number}: {sorted(reasons.values())[0]}")
+            raise RoundFailedError(f"All devices failed in round {number}: {sorted(reasons.values())[0]}")
 
     async def _row(self) -> Row:
         assert self._number is not None
@@ -255,17 +258,10 @@ class Synchronous:
         counted = await asyncio.to_thread(site.store.updates.counted, self._task, number)
 
         def work() -> Any:
-            before = site.store.models.get(self._task, row["base_version"])
-            # A repaired model is the base of its round, but comes from the version before.
-            state = _state(site, before["optimizer"])
+            state = site.optimizer_after(site.store.models.get(self._task, row["base_version"]))
             cohort = cohort_of(
                 site.pack.plugin_table, site.weights(row["base"]), counted, site.blobs, opener=site.opener
             )
             return next_model(cohort, site.rule, site.settings.preset.server_for(number, site.horizon), state)
 
         await self._closing.enter(row, counted, await asyncio.to_thread(work))
-
-
-def _state(site: Site, blob: str | None) -> OptimizerState | None:
-    """The server optimiser's state after a model; None before its first step."""
-    return None if blob is None else OptimizerState.from_bytes(site.blobs.get(blob), site.pack.plugin_table.size)

@@ -120,12 +120,6 @@ class Updates:
         with self._db.reading() as tx:
             return set(tx.execute(query).scalars())
 
-    def of_device(self, device: str, limit: int = 50) -> list[dict[str, Any]]:
-        """A device's newest counted updates first."""
-        query = sa.select(updates).where(updates.c.device == device).order_by(updates.c.received.desc()).limit(limit)
-        with self._db.reading() as tx:
-            return [dict(row) for row in tx.execute(query).mappings()]
-
 
 def _judge(
     tx: sa.Connection, update: Update, stale_limit: int, known: dict[tuple[str, int], Any], hold: bool = False
