@@ -19,8 +19,8 @@ from auricle.pack_signature import trusted_key
 from auricle.settings import from_mapping, read_toml
 from auricle.until_signal import broker_of, until_signal
 from auricle_edge.agent import Agent, AgentSettings
-from auricle_edge.clips import load_clips
 from auricle_edge.runtimes import choose_runtime
+from auricle_edge.speech_data import load_clips
 from auricle_edge.train import Trainer
 
 app = typer.Typer(no_args_is_help=True)

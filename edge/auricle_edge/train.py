@@ -17,8 +17,8 @@ from auricle.pack import SLOTS, Pack
 from auricle.speech.augment import Augmenter
 from auricle.speech.features import LogMel
 from auricle.tensors import Flat
-from auricle_edge.clips import Clips, DeviceData
 from auricle_edge.runtimes import Job, Runtime, Training, accuracy, cross_entropy
+from auricle_edge.speech_data import Clips, DeviceData
 
 Array = NDArray[Any]
 

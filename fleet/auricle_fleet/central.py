@@ -10,8 +10,8 @@ import numpy as np
 from auricle.messages import Plan
 from auricle.speech.features import LogMel
 from auricle.tensors import Flat
-from auricle_edge.clips import Clips, DeviceData
 from auricle_edge.runtimes import Runtime, accuracy
+from auricle_edge.speech_data import Clips, DeviceData
 from auricle_edge.train import Trainer
 from auricle_fleet.data import FleetData
 

@@ -18,7 +18,7 @@ from auricle.speech.folder import load_folder
 from auricle.speech.split import split_by_speaker
 from auricle.speech.synthesis import SynthesisSettings, synthesise
 from auricle.tensors import Flat
-from auricle_edge.clips import Clips, DeviceData, device_data
+from auricle_edge.speech_data import Clips, DeviceData, device_data
 from auricle_fleet.settings import FleetSettings
 
 Progress = Callable[[str, int, int], None]

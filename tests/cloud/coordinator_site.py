@@ -27,8 +27,8 @@ from auricle_cloud.run_settings import RoundDone, RunSettings
 from auricle_cloud.server_optimizer import OptimizerSettings
 from auricle_cloud.storage.store import Store
 from auricle_edge.agent import Agent, AgentSettings
-from auricle_edge.clips import Clips, DeviceData
 from auricle_edge.runtimes import StepRuntime
+from auricle_edge.speech_data import Clips, DeviceData
 from auricle_edge.train import Trainer
 from auricle_fleet.broker import Broker, start_broker
 

@@ -19,8 +19,8 @@ from auricle_cloud.cohort import Cohort, FloatArray, layers_of
 from auricle_cloud.detection.alarm import Alarm, alarm, next_reference
 from auricle_cloud.evaluation.validation_set import ValidationSet
 from auricle_cloud.rules.fedvsa import fedvsa, limit_losses, softmax_share
-from auricle_edge.clips import Clips, DeviceData
 from auricle_edge.runtimes import StepRuntime
+from auricle_edge.speech_data import Clips, DeviceData
 from auricle_edge.train import LocalState, Trainer
 
 CLIENTS, ATTACKER = 20, "client-07"

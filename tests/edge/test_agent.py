@@ -33,8 +33,8 @@ from auricle.pack import Pack, load_pack
 from auricle.tensors import decode, digest, encode
 from auricle.topics import Topics
 from auricle_edge.agent import Agent, AgentSettings
-from auricle_edge.clips import Clips, DeviceData
 from auricle_edge.runtimes import StepRuntime
+from auricle_edge.speech_data import Clips, DeviceData
 from auricle_edge.train import Trainer
 from auricle_fleet.broker import Broker, start_broker
 

@@ -12,8 +12,8 @@ from tests.edge.toy import LABELS, PACK, clips, device
 
 from auricle.errors import AuricleError
 from auricle.messages import Plan
-from auricle_edge.clips import Clips, DeviceData
 from auricle_edge.runtimes import Job, StepRuntime
+from auricle_edge.speech_data import Clips, DeviceData
 from auricle_edge.train import LocalState, Trainer, TrainingStopped, batches, graph_kind, graph_optimiser, scalars_of
 
 RUNTIME = StepRuntime(PACK)

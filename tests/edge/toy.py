@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from auricle.pack import Pack, load_pack
-from auricle_edge.clips import Clips, DeviceData
+from auricle_edge.speech_data import Clips, DeviceData
 
 LABELS = ("low", "middle", "high")
 PACK: Pack = load_pack("gsc12").with_labels(LABELS)

@@ -20,8 +20,8 @@ from auricle.pack import Pack, load_pack, pack_bytes
 from auricle.start import start_file, start_weights
 from auricle.tensors import Flat, decode
 from auricle_cloud.storage.blobs import Blobs
-from auricle_edge.clips import Clips, DeviceData
 from auricle_edge.runtimes import StepRuntime
+from auricle_edge.speech_data import Clips, DeviceData
 from auricle_edge.train import Trainer
 from auricle_fleet.data import FleetData, load_data, started
 from auricle_fleet.live import View

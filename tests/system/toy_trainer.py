@@ -6,8 +6,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from auricle_edge.clips import Clips, DeviceData
 from auricle_edge.runtimes import StepRuntime
+from auricle_edge.speech_data import Clips, DeviceData
 from auricle_edge.train import Trainer
 
 T = TypeVar("T", bound=Trainer)

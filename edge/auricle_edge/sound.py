@@ -1,0 +1,51 @@
+"""What the rooms of a listening device hand to each other: blocks of sound, and the keywords found in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+RATE = 16_000
+"""Hz of every block; what the microphone gives is resampled to it."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Block:
+    """A piece of mono sound."""
+
+    samples: NDArray[np.int16]
+    """(n,), usually 1,600 (100 ms)."""
+    start: int
+    """Number of its first sample since the listener began; a gap (restart, mute) moves it on by the time lost."""
+    arrived: float
+    """`time.monotonic()` when its last sample was read from the device."""
+
+    @property
+    def end(self) -> int:
+        """Number of the first sample after it."""
+        return self.start + len(self.samples)
+
+
+@dataclass(frozen=True)
+class Detection:
+    """A keyword was heard."""
+
+    id: str
+    """12 hexadecimal digits."""
+    word: str
+    score: float
+    """Smoothed posterior at the decision, 0 to 1."""
+    model: str
+    """`personal`, `plugin` or `ensemble`."""
+    start: int
+    """First sample of the window that was judged, as in `Block.start`."""
+    end: int
+    """First sample after that window."""
+    word_end: int
+    """Sample at which the word ended, by the energy of the sound."""
+    at: float
+    """`time.time()` of the decision."""
+    latency: float
+    """Seconds from the arrival of the word's last sample to the decision."""
