@@ -1,0 +1,98 @@
+"""The other end, for commands: ask the service that runs in a state folder."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from auricle.errors import AuricleError
+
+SOCKET = "control.sock"
+PATIENCE = 30.0
+"""Seconds within which the service says something."""
+
+
+class ControlClient:
+    """Asks the service of a device.
+
+    Parameters
+    ----------
+    folder
+        Its state folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def get(self, place: str) -> dict[str, Any]:
+        """Ask; AuricleError when no service runs there, or with its own words."""
+        return self._once("GET", place, None)
+
+    def post(self, place: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Have something done; errors as in `get`."""
+        return self._once("POST", place, body)
+
+    def stream(self, method: str, place: str, body: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:
+        """Answers as they come; errors as in `get`."""
+        response = self._ask(method, place, body)
+        try:
+            while line := response.readline():
+                answer = json.loads(line)
+                if "error" in answer:
+                    raise AuricleError(str(answer["error"]))
+                yield answer
+        except (OSError, ValueError) as error:
+            raise AuricleError(f"The service in {self._folder} stopped answering: {error}.") from error
+        finally:
+            response.close()
+
+    def _once(self, method: str, place: str, body: Mapping[str, Any] | None) -> dict[str, Any]:
+        response = self._ask(method, place, body)
+        try:
+            answer: dict[str, Any] = json.loads(response.read())
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            raise AuricleError(f"The service in {self._folder} stopped answering: {error}.") from error
+        return answer
+
+    def _ask(self, method: str, place: str, body: Mapping[str, Any] | None) -> http.client.HTTPResponse:
+        connection = _UnixConnection(self._folder / SOCKET)
+        try:
+            connection.request(method, place, None if body is None else json.dumps(body).encode())
+            response = connection.getresponse()
+        except (FileNotFoundError, ConnectionRefusedError) as error:
+            raise AuricleError(
+                f"No service runs in {self._folder}: start auricle edge run with --state {self._folder}, or name its "
+                "folder with --state."
+            ) from error
+        except PermissionError as error:
+            raise AuricleError(f"You may not use the service in {self._folder}: ask as the user it runs as.") from error
+        except (OSError, http.client.HTTPException) as error:
+            raise AuricleError(f"The service in {self._folder} does not answer: {error}.") from error
+        if response.status != 200:
+            raise AuricleError(_reason(response))
+        return response
+
+
+def _reason(response: http.client.HTTPResponse) -> str:
+    try:
+        return str(json.loads(response.read())["error"])
+    except (OSError, ValueError, KeyError, TypeError, http.client.HTTPException):
+        return f"The service refused with {response.status}."
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    """HTTP over a socket file."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=PATIENCE)
+        self._path = path
+
+    def connect(self) -> None:
+        """Open the socket."""
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self._path))

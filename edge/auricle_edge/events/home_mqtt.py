@@ -1,0 +1,70 @@
+"""Detections on the home's MQTT broker, and the people's answers from it. The fleet's link is another one."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import msgspec
+
+from auricle.errors import AuricleError, SettingsError
+from auricle.messages import DeviceId
+from auricle.mqtt import BrokerAddress, LinkSettings, Message, MqttLink
+from auricle_edge.events.event import line_of
+from auricle_edge.feedback import Feedback
+from auricle_edge.sound import Detection
+
+log = logging.getLogger("auricle.events")
+
+PATIENCE = 10.0
+"""Seconds that a detection may wait for the broker; an older one is no news."""
+
+
+class HomeMqtt:
+    """Publishes detections and takes feedback.
+
+    Parameters
+    ----------
+    address
+        The home's broker.
+    topic
+        Where to publish.
+    device
+        Name that stands in the events.
+    answer
+        Called with each valid feedback, in the loop's thread.
+    """
+
+    name = "mqtt"
+
+    def __init__(
+        self, address: BrokerAddress, topic: str, device: DeviceId, answer: Callable[[Feedback], None]
+    ) -> None:
+        try:
+            self._topic = topic.format(device=device)
+        except (KeyError, IndexError, ValueError) as error:
+            raise SettingsError(f"events.mqtt_topic takes no field but {{device}}: {topic}") from error
+        self._device, self._answer = device, answer
+        self.link = MqttLink(
+            LinkSettings(address, f"auricle-events-{device}"), handlers={f"{self._topic}/feedback": self._heard}
+        )
+
+    async def open(self) -> None:
+        """Begin to connect."""
+        await self.link.start()
+
+    async def deliver(self, detection: Detection) -> None:
+        """Publish one event."""
+        await self.link.publish(self._topic, line_of(detection, self._device).encode(), expiry=PATIENCE)
+
+    async def close(self) -> None:
+        """Disconnect."""
+        await self.link.stop()
+
+    async def _heard(self, arrived: Message) -> None:
+        try:
+            self._answer(msgspec.json.decode(arrived.payload, type=Feedback))
+        except msgspec.MsgspecError as error:
+            log.warning("Feedback on %s was ignored: %s", arrived.topic, error)
+        except AuricleError as error:
+            log.warning("Feedback on %s: %s", arrived.topic, error)

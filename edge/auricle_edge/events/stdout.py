@@ -1,0 +1,34 @@
+"""Detections as lines of JSON on standard output."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from auricle_edge.events.event import line_of
+from auricle_edge.sound import Detection
+
+
+class Stdout:
+    """Standard output; who does not read it holds up nothing else.
+
+    Parameters
+    ----------
+    device
+        Name that stands in the events.
+    """
+
+    name = "stdout"
+
+    def __init__(self, device: str) -> None:
+        self._device = device
+
+    async def open(self) -> None:
+        """Nothing to do."""
+
+    async def deliver(self, detection: Detection) -> None:
+        """Write one line."""
+        await asyncio.to_thread(print, line_of(detection, self._device), file=sys.stdout, flush=True)
+
+    async def close(self) -> None:
+        """Nothing to do."""

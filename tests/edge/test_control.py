@@ -1,0 +1,139 @@
+"""Asking the running service: who may, what is bounded, and what an error looks like."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import stat
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from auricle.errors import AuricleError, SettingsError
+from auricle_edge.control import SOCKET, ControlClient, ControlServer, ControlSettings
+from auricle_edge.feedback import Feedback
+
+
+class Device:
+    """Actions that remember."""
+
+    def __init__(self) -> None:
+        self.answers: list[Feedback] = []
+        self.muted = False
+        self.go = threading.Event()
+
+    def status(self) -> Mapping[str, Any]:
+        """Whether it is muted."""
+        return {"muted": self.muted}
+
+    def answer(self, feedback: Feedback) -> Mapping[str, Any]:
+        """Keep it; nothing was ever missed."""
+        if feedback.verdict == "missed":
+            raise AuricleError("Nothing was said in the last seconds.")
+        self.answers.append(feedback)
+        return {"clip": 7}
+
+    def mute(self, muted: bool) -> Mapping[str, Any]:
+        """Set it."""
+        self.muted = muted
+        return {"muted": muted}
+
+    def live(self) -> Iterator[Mapping[str, Any]]:
+        """Two lines, and the rest when told to."""
+        yield {"level": -40}
+        yield {"level": -41}
+        self.go.wait(20)
+
+    def enrol(self, word: str, takes: int) -> Iterator[Mapping[str, Any]]:
+        """One take, then something goes wrong."""
+        yield {"say": word, "of": takes}
+        raise AuricleError("The microphone is muted.")
+
+
+@pytest.fixture
+def device() -> Device:
+    """What is asked."""
+    return Device()
+
+
+@pytest.fixture
+def server(tmp_path: Path, device: Device) -> Iterator[ControlServer]:
+    """A running server, on loopback too."""
+    running = ControlServer(tmp_path, device, ControlSettings(port=0))
+    yield running
+    device.go.set()
+    running.close()
+
+
+def over_tcp(server: ControlServer, token: str | None, path: str = "/v1/status") -> int:
+    """The status of a request over loopback."""
+    assert server.port is not None
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    connection.request("GET", path, headers={} if token is None else {"Authorization": f"Bearer {token}"})
+    return connection.getresponse().status
+
+
+def test_commands_ask_over_the_socket_in_the_folder(tmp_path: Path, server: ControlServer, device: Device) -> None:
+    client = ControlClient(tmp_path)
+    assert client.get("/v1/status") == {"muted": False}
+    assert client.post("/v1/mute", {"muted": True}) == {"muted": True}
+    assert client.post("/v1/feedback", {"verdict": "deny", "id": "00112233aabb"}) == {"clip": 7}
+    assert device.answers == [Feedback("deny", "00112233aabb")]
+    with pytest.raises(AuricleError, match="Nothing was said"):
+        client.post("/v1/feedback", {"verdict": "missed", "word": "yes"})
+    with pytest.raises(AuricleError, match="Invalid enum value"):
+        client.post("/v1/feedback", {"verdict": "perhaps"})
+    with pytest.raises(AuricleError, match="There is no GET /v1/nothing"):
+        client.get("/v1/nothing")
+
+
+def test_only_the_owner_may_use_the_socket(tmp_path: Path, server: ControlServer) -> None:
+    assert stat.S_IMODE((tmp_path / SOCKET).stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "control.token").stat().st_mode) == 0o600
+
+
+def test_streams_end_with_the_error_that_ended_them(tmp_path: Path, server: ControlServer) -> None:
+    takes = ControlClient(tmp_path).stream("POST", "/v1/enrol", {"word": "yes", "takes": 3})
+    assert next(takes) == {"say": "yes", "of": 3}
+    with pytest.raises(AuricleError, match="muted"):
+        next(takes)
+    live = ControlClient(tmp_path).stream("GET", "/v1/live")
+    assert [next(live), next(live)] == [{"level": -40}, {"level": -41}]
+
+
+def test_loopback_needs_the_token(tmp_path: Path, server: ControlServer) -> None:
+    token = (tmp_path / "control.token").read_text()
+    assert over_tcp(server, token) == 200
+    assert over_tcp(server, None) == 401
+    assert over_tcp(server, token[:-1]) == 401
+    assert over_tcp(server, "\xff\xfe") == 401
+
+
+@pytest.mark.parametrize("length", ["99999", "-1", "x", "9" * 30])
+def test_a_body_that_is_too_long_is_not_read(server: ControlServer, tmp_path: Path, length: str) -> None:
+    assert server.port is not None
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    connection.putrequest("POST", "/v1/mute")
+    connection.putheader("Authorization", "Bearer " + (tmp_path / "control.token").read_text())
+    connection.putheader("Content-Length", length)
+    connection.endheaders()
+    answer = connection.getresponse()
+    assert answer.status == 409
+    assert "4096" in json.loads(answer.read())["error"]
+
+
+def test_a_second_service_in_the_folder_is_refused_and_a_dead_ones_socket_replaced(tmp_path: Path) -> None:
+    first = ControlServer(tmp_path, Device(), ControlSettings())
+    with pytest.raises(SettingsError, match="Another service"):
+        ControlServer(tmp_path, Device(), ControlSettings())
+    first._servers[0].shutdown()
+    first._servers[0].server_close()
+    assert (tmp_path / SOCKET).exists()
+    second = ControlServer(tmp_path, Device(), ControlSettings())
+    assert ControlClient(tmp_path).get("/v1/status") == {"muted": False}
+    second.close()
+    with pytest.raises(AuricleError, match="No service runs"):
+        ControlClient(tmp_path).get("/v1/status")

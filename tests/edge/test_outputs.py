@@ -1,0 +1,193 @@
+"""Outputs of detections: none holds up another, and none can be made to run what it was not told to."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import sys
+import threading
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import pytest
+
+from auricle.errors import AuricleError, SettingsError
+from auricle.mqtt import BrokerAddress, LinkSettings, Message, MqttLink
+from auricle_edge.events.home_mqtt import HomeMqtt
+from auricle_edge.events.hook import Hook
+from auricle_edge.events.outputs import Outputs
+from auricle_edge.events.settings import EventSettings
+from auricle_edge.events.stdout import Stdout
+from auricle_edge.feedback import Feedback
+from auricle_edge.sound import Detection
+from auricle_fleet.broker_mosquitto import find_mosquitto
+from auricle_fleet.broker_process import BrokerProcess
+
+T = TypeVar("T")
+
+YES = Detection("00112233aabb", "yes", 0.93, "personal", 0, 16000, 12000, 1_700_000_000.0, 0.25)
+SAVE = "import sys, os; open(sys.argv[1], 'w').write(os.environ['AURICLE_WORD'] + ' ' + sys.stdin.read())"
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run to the end, or fail after half a minute."""
+    return asyncio.run(asyncio.wait_for(work, 30))
+
+
+class Slow:
+    """An output that takes its time, or fails."""
+
+    def __init__(self, name: str, error: Exception | None = None) -> None:
+        self.name, self.error = name, error
+        self.got: list[Detection] = []
+        self.gate = asyncio.Event()
+
+    async def open(self) -> None:
+        """Nothing to do."""
+
+    async def deliver(self, detection: Detection) -> None:
+        """Wait for the gate, then take it or fail."""
+        await self.gate.wait()
+        if self.error is not None:
+            raise self.error
+        self.got.append(detection)
+
+    async def close(self) -> None:
+        """Nothing to do."""
+
+
+async def until(condition: Any) -> None:
+    """Let the loop run until it holds."""
+    while not condition():
+        await asyncio.sleep(0.005)
+
+
+def test_a_hanging_output_drops_its_oldest_and_holds_up_no_other() -> None:
+    async def story() -> None:
+        hangs, works, fails = Slow("hangs"), Slow("works"), Slow("fails", AuricleError("no"))
+        works.gate.set()
+        fails.gate.set()
+        outputs = Outputs([hangs, works, fails], waiting=2)
+        await outputs.start()
+        for number in range(5):
+            thread = threading.Thread(target=outputs.emit, args=(YES,))
+            thread.start()
+            await until(lambda number=number: len(works.got) == number + 1)
+            thread.join()
+        await until(lambda: outputs.delivered["fails"].failed == 5)
+        assert outputs.delivered["works"].sent == 5
+        assert outputs.delivered["hangs"].dropped == 2  # one is being delivered, two wait
+        hangs.gate.set()
+        await until(lambda: len(hangs.got) == 3)
+        await outputs.stop()
+        outputs.emit(YES)
+
+    run(story())
+
+
+def test_emit_after_the_loop_has_ended_is_harmless() -> None:
+    outputs = Outputs([])
+
+    async def story() -> None:
+        await outputs.start()
+
+    run(story())
+    outputs.emit(YES)
+
+
+def test_stdout_prints_one_json_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    run(Stdout("kitchen-1").deliver(YES))
+    event = json.loads(capsys.readouterr().out)
+    assert event == {
+        "type": "detection", "device": "kitchen-1", "id": "00112233aabb", "word": "yes", "score": 0.93,
+        "model": "personal", "at": 1_700_000_000.0, "latency": 0.25,
+    }  # fmt: skip
+
+
+def test_a_hook_gets_the_event_and_no_shell(tmp_path: Path) -> None:
+    out = tmp_path / "out; touch sneaky"
+    hook = Hook((sys.executable, "-c", SAVE, str(out)), 20, "kitchen-1")
+
+    async def story() -> None:
+        await hook.open()
+        await hook.deliver(YES)
+
+    run(story())
+    word, _, line = out.read_text().partition(" ")
+    assert word == "yes"
+    assert json.loads(line)["id"] == YES.id
+    assert not (tmp_path / "sneaky").exists()
+
+
+def test_a_hook_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None:
+    child = (
+        "import subprocess, sys, time; p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']); "
+    )
+    child += f"open({str(tmp_path / 'pid')!r}, 'w').write(str(p.pid)); time.sleep(60)"
+    hook = Hook((sys.executable, "-c", child), 2, "kitchen-1")
+    with pytest.raises(AuricleError, match="longer than 2 s"):
+        run(hook.deliver(YES))
+    pid = int((tmp_path / "pid").read_text())
+    status = Path(f"/proc/{pid}/stat")
+    assert not status.exists() or status.read_text().split()[2] == "Z"
+
+
+def test_a_hook_that_fails_says_how() -> None:
+    with pytest.raises(AuricleError, match="ended with 3"):
+        run(Hook((sys.executable, "-c", "raise SystemExit(3)"), 20, "kitchen-1").deliver(YES))
+
+
+def test_a_hook_whose_program_is_missing_is_refused_at_the_start() -> None:
+    with pytest.raises(SettingsError, match="no program"):
+        run(Hook(("/no/such/program",), 1, "kitchen-1").open())
+
+
+def test_topics_with_wildcards_are_refused() -> None:
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert({"mqtt_topic": "home/#"}, EventSettings)
+    with pytest.raises(SettingsError, match="no field but"):
+        HomeMqtt(BrokerAddress("127.0.0.1"), "home/{room}", "kitchen-1", lambda _: None)
+
+
+async def home_broker(folder: Path) -> tuple[BrokerProcess, BrokerAddress]:
+    """A broker as a home has it: no passwords."""
+    program = find_mosquitto()
+    if program is None:
+        pytest.skip("mosquitto is not installed")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    config = folder / "home.conf"
+    config.write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\nlog_dest stderr\nlog_type all\n")
+    process = BrokerProcess([str(program), "-c", str(config)], folder / "home.log", sign=" running\n")
+    await process.start()
+    return process, BrokerAddress("127.0.0.1", port)
+
+
+def test_the_home_broker_gets_detections_and_gives_feedback(tmp_path: Path) -> None:
+    heard: list[bytes] = []
+    answers: list[Feedback] = []
+
+    async def listen(message: Message) -> None:
+        heard.append(message.payload)
+
+    async def story() -> None:
+        process, address = await home_broker(tmp_path)
+        output = HomeMqtt(address, "auricle-events/{device}", "kitchen-1", answers.append)
+        async with MqttLink(LinkSettings(address, "hub"), handlers={"auricle-events/kitchen-1": listen}) as hub:
+            await output.open()
+            await hub.wait_connected(20)
+            await output.link.wait_connected(20)
+            await output.deliver(YES)
+            for payload in (b"no json", b'{"verdict": "maybe"}', b'{"verdict": "deny", "id": "00112233aabb"}'):
+                await hub.publish("auricle-events/kitchen-1/feedback", payload)
+            await until(lambda: heard and answers)
+            await output.close()
+        await process.stop()
+
+    run(story())
+    assert json.loads(heard[0])["word"] == "yes"
+    assert answers == [Feedback("deny", "00112233aabb")]

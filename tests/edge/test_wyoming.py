@@ -1,0 +1,156 @@
+"""The Wyoming service as the protocol's own client library sees it, and as a hostile client does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+import numpy as np
+import pytest
+
+from auricle.errors import SettingsError
+from auricle_edge.events.wyoming import MOST_CLIENTS, WyomingService
+from auricle_edge.sound import Block, Detection
+
+pytest.importorskip("wyoming", reason="the wyoming package is not installed")
+
+from wyoming.audio import AudioChunk, AudioStart, AudioStop
+from wyoming.client import AsyncTcpClient
+from wyoming.event import Event
+from wyoming.info import Describe, Info
+from wyoming.ping import Ping, Pong
+from wyoming.wake import Detect, NotDetected
+from wyoming.wake import Detection as WakeDetection
+
+T = TypeVar("T")
+
+
+class Loud:
+    """Finds "yes" in the first block that is loud."""
+
+    def feed(self, block: Block) -> list[Detection]:
+        """A detection for a loud block."""
+        if not np.abs(block.samples.astype(int)).max(initial=0) > 1000:
+            return []
+        return [Detection("00112233aabb", "yes", 0.9, "plugin", 0, block.end, block.end, 0.0, 0.1)]
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run to the end, or fail after 20 seconds."""
+    return asyncio.run(asyncio.wait_for(work, 20))
+
+
+async def service() -> WyomingService:
+    """A running service on a free port."""
+    made = WyomingService("tcp://127.0.0.1:0", ("yes", "no"), "gsc12", Loud)
+    await made.open()
+    return made
+
+
+async def ask(client: AsyncTcpClient, *events: Event) -> Event:
+    """Send events and return the next answer."""
+    for event in events:
+        await client.write_event(event)
+    answer = await client.read_event()
+    assert answer is not None
+    return answer
+
+
+def sound(level: int) -> list[Event]:
+    """A stream of half a second."""
+    chunk = AudioChunk(16000, 2, 1, np.full(1600, level, "<i2").tobytes()).event()
+    return [AudioStart(16000, 2, 1).event(), *[chunk] * 5, AudioStop().event()]
+
+
+def test_the_reference_client_lists_the_models_and_receives_a_detection() -> None:
+    async def story() -> tuple[Info, Event, Event]:
+        running = await service()
+        async with AsyncTcpClient("127.0.0.1", running.port) as client:
+            info = Info.from_event(await ask(client, Describe().event()))
+            found = await ask(client, Detect(names=["yes"]).event(), *sound(8000))
+        async with AsyncTcpClient("127.0.0.1", running.port) as client:
+            missed = await ask(client, Detect().event(), *sound(10))
+        await running.close()
+        return info, found, missed
+
+    info, found, missed = run(story())
+    assert [model.name for model in info.wake[0].models] == ["yes", "no"]
+    assert all(model.installed for model in info.wake[0].models)
+    assert WakeDetection.from_event(found).name == "yes"
+    assert NotDetected.is_type(missed.type)
+
+
+def test_a_client_without_sound_hears_of_the_devices_own_microphone() -> None:
+    async def story() -> tuple[Event, str]:
+        running = await service()
+        heard = Detection("00112233aabb", "no", 0.9, "plugin", 0, 16000, 12000, 0.0, 0.1)
+        async with AsyncTcpClient("127.0.0.1", running.port) as client:
+            other = AsyncTcpClient("127.0.0.1", running.port)
+            await other.connect()
+            pong = await ask(other, Detect(names=["yes"]).event(), Ping("here").event())
+            await ask(client, Detect(names=["no"]).event(), Ping().event())
+            await running.deliver(heard)
+            event = await client.read_event()
+            assert event is not None
+            after = await ask(other, Ping("still").event())  # nothing was said to the one who waits for another word
+            await other.disconnect()
+        await running.close()
+        return event, str(Pong.from_event(pong).text) + str(Pong.from_event(after).text)
+
+    event, pongs = run(story())
+    assert WakeDetection.from_event(event).name == "no"
+    assert pongs == "herestill"
+
+
+HOSTILE = {
+    "no json": b"hello\n",
+    "endless line": b"{" * (1 << 17),
+    "huge payload": json.dumps({"type": "audio-chunk", "payload_length": 1 << 40}).encode() + b"\n",
+    "negative length": b'{"type": "audio-chunk", "payload_length": -1}\n',
+    "nested": b'{"type": "x", "data": ' + b"[" * 5000 + b"]" * 5000 + b"}\n",
+    "other rate": b'{"type": "audio-start", "data": {"rate": 8000, "width": 2, "channels": 1}}\n',
+    "half a sample": b'{"type": "audio-chunk", "data": {"rate": 16000, "width": 2, "channels": 1}, '
+    b'"payload_length": 1}\n\x00',
+    "names that are none": b'{"type": "detect", "data": {"names": [1, 2]}}\n',
+}
+
+
+@pytest.mark.parametrize("sent", HOSTILE.values(), ids=[name.replace(" ", "-") for name in HOSTILE])
+def test_a_hostile_client_is_hung_up_on_and_the_next_is_served(sent: bytes) -> None:
+    async def story() -> bytes:
+        running = await service()
+        reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
+        writer.write(sent)
+        try:
+            answer = await reader.read()
+        except ConnectionResetError:  # what it had not read is thrown away with the connection
+            answer = b'"error"'
+        writer.close()
+        async with AsyncTcpClient("127.0.0.1", running.port) as client:
+            await ask(client, Describe().event())
+        await running.close()
+        return answer
+
+    assert b'"error"' in run(story())
+
+
+def test_more_clients_than_allowed_are_turned_away() -> None:
+    async def story() -> bytes:
+        running = await service()
+        opened = [await asyncio.open_connection("127.0.0.1", running.port) for _ in range(MOST_CLIENTS)]
+        reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
+        answer = await reader.read()
+        for _, each in [*opened, (reader, writer)]:
+            each.close()
+        await running.close()
+        return answer
+
+    assert run(story()) == b""
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:10400", "tcp://127.0.0.1", "tcp://h:99999", "unix:///x"])
+def test_an_address_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(SettingsError, match="tcp://host:port"):
+        WyomingService(url, ("yes",), "gsc12", Loud)
