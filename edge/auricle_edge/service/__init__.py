@@ -1,0 +1,1 @@
+"""The service around a listening device: systemd, its check-up, its diagnosis bundle."""
