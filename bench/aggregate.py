@@ -29,9 +29,9 @@ from typing import IO, Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from bench.comparison_table import ratio, table, times
 from bench.step_environments import ENVIRONMENTS, ROOT, TORCH, NoEnvironment, Recipe, environment
 from bench.step_process import say
-from bench.step_table import table
 
 BYZFL, FLWR = "byzfl==0.0.11", "flwr==1.41.0"
 PYTHONS = ("3.11", "3.12", "3.10")
@@ -183,10 +183,9 @@ def compare(taken: Mapping[str, list[dict[str, Any]]]) -> dict[str, Any]:
     others = [name for name in by if name != "ours"]
     if others:
         faster = min(others, key=lambda name: facts[name]["seconds"])
-        theirs, own = by[faster], by["ours"]
-        ratios = [theirs[min(k, len(theirs) - 1)]["seconds"] / each["seconds"] for k, each in enumerate(own)]
-        facts["faster"] = faster
-        facts["ratio"] = {"median": statistics.median(ratios), "least": min(ratios), "most": max(ratios)}
+        own, theirs = ([[run["seconds"]] for run in by[name]] for name in ("ours", faster))
+        theirs += theirs[-1:] * (len(own) - len(theirs))  # a slow one is not repeated
+        facts |= {"faster": faster, "ratio": ratio(theirs[: len(own)], own)}
     return facts
 
 
@@ -225,12 +224,11 @@ def cells(facts: Mapping[str, Any]) -> list[str]:
 
 def row_of(rule: str, facts: Mapping[str, Any]) -> list[str]:
     """A rule's row."""
-    times = [f"{1e3 * facts[name]['seconds']:.1f}" if name in facts else "-" for name in PEERS]
+    seconds = [f"{1e3 * facts[name]['seconds']:.1f}" if name in facts else "-" for name in PEERS]
     if "ratio" not in facts:
-        return [rule, *times, "-", cells(facts["ours"])[1], "-", NEAREST.get(rule, "")]
-    by, theirs = facts["ratio"], facts[facts["faster"]]
-    ratio = f"{by['median']:.2f} ({by['least']:.2f}-{by['most']:.2f})"
-    return [rule, *times, ratio, cells(facts["ours"])[1], cells(theirs)[1], NEAREST.get(rule, "")]
+        return [rule, *seconds, "-", cells(facts["ours"])[1], "-", NEAREST.get(rule, "")]
+    extra = (cells(facts[name])[1] for name in ("ours", facts["faster"]))
+    return [rule, *seconds, times(facts["ratio"]), *extra, NEAREST.get(rule, "")]
 
 
 def upload_bytes(shape: Mapping[str, Any]) -> int:

@@ -1,13 +1,15 @@
-"""How many updates a coordinator takes in, how long a device waits for its acknowledgement, and how its memory grows.
+"""How many updates a coordinator takes in, how long a device waits for its acknowledgement, and what that costs.
 
-A real mosquitto, the coordinator in a process of its own, and real links: every simulated device signs an update
-of the plug-in's size for every round, and notes the seconds from its first byte to the acknowledgement, which comes
-after the commit. Devices answer an invitation at once, all together: the worst case.
+A real mosquitto, the coordinator in a process of its own, and real links: every simulated device signs and sends an
+update of the plug-in's size in every round, and notes the seconds from its first byte to the acknowledgement, which
+comes after the commit. Devices answer an invitation at once, all together: the worst case. Broker and devices run on
+the same cores as the coordinator, so the CPU time of each is printed.
 
-    python bench/coordinator.py [--devices 1000] [--rounds 10] [--processes 2] [--database URL] [--json]
+    python bench/coordinator.py [--devices 1000] [--rounds 10] [--codec float16] [--database URL] [--json]
 
-Prints for every round seconds, updates a second, the latency's median and 99th percentile, and the coordinator's
-memory (PSS) at its end; then the same over all rounds, and the largest rise of memory after the first round.
+Prints for every round seconds, updates a second, the latency's median and 99th percentile, milliseconds of CPU an
+update took in coordinator, broker and devices, and the coordinator's memory (PSS), threads and open files at its end;
+then the same over all rounds, and how these three grew after the first round.
 """
 
 from __future__ import annotations
@@ -21,99 +23,38 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from auricle.frames import CHUNK, open_frame, seal
-from auricle.identity import Identity
-from auricle.messages import Ack, CoordinatorState, Invite, Nothing, Register, Update
-from auricle.mqtt import BrokerAddress, LinkSettings, MqttLink
-from auricle.mqtt import Message as Arrived
+from tests.system.simulated_device import SimulatedDevice
+
+from auricle.mqtt import BrokerAddress
 from auricle.pack import load_pack
-from auricle.tensors import digest, encode
-from auricle.topics import Topics
+from auricle.tensors import CODECS
 from auricle_cloud.coordinator import Coordinator
 from auricle_cloud.presets import PAPER
 from auricle_cloud.run_settings import RoundDone, RunSettings
 
+RESEND = 120.0
+"""Seconds: an update that is sent twice would be measured twice."""
+
 FLEET, PACK = "bench", "gsc35"
-
-
-class Device:
-    """One simulated device: no training, real updates."""
-
-    def __init__(self, name: str, address: BrokerAddress, key: bytes, pack: str, weights: np.ndarray) -> None:
-        self.name, self._key, self._pack, self._weights = name, key, pack, weights
-        self._identity, self._topics = Identity.create(), Topics(FLEET)
-        self.sent: dict[int, float] = {}
-        self.waits: dict[int, float] = {}
-        handlers = {
-            self._topics.down(name, "+"): self._heard,
-            self._topics.coordinator_state: self._coordinator,
-        }
-        self.link = MqttLink(LinkSettings(address, name, keepalive=120), handlers=handlers)
-
-    def _head(self) -> dict[str, Any]:
-        return {"fleet": FLEET, "device": self.name, "boot": "b"}
-
-    async def _coordinator(self, arrived: Arrived) -> None:
-        message, _ = open_frame(arrived.payload, arrived.topic, lambda _: self._key)
-        if isinstance(message, CoordinatorState) and message.online:
-            await self._register()
-
-    async def _register(self) -> None:
-        topic = self._topics.up(self.name, "reg")
-        register = Register(
-            **self._head(), public_key=self._identity.public, agent="bench", pack=self._pack,
-            architecture="crnn-lite", codecs=("float32",), samples=10,
-        )  # fmt: skip
-        await self.link.publish(topic, seal(self._identity, topic, register))
-
-    async def _heard(self, arrived: Arrived) -> None:
-        message, _ = open_frame(arrived.payload, arrived.topic, lambda _: self._key)
-        if isinstance(message, Nothing) and message.again:
-            await self._register()
-        elif isinstance(message, Invite) and message.round not in self.sent:
-            await self._send(message)
-        elif isinstance(message, Ack) and message.round in self.sent:
-            self.waits.setdefault(message.round, time.monotonic() - self.sent[message.round])
-            if message.verdict not in ("accepted", "duplicate"):
-                print(json.dumps({"refused": message.verdict}), flush=True)
-
-    async def _send(self, invite: Invite) -> None:
-        self._weights[0] = invite.round
-        body = encode(self._weights)
-        update = Update(
-            **self._head(), task=invite.task, round=invite.round, attempt=1, epoch=invite.epoch, base=invite.base,
-            body=digest(body), length=len(body), codec="float32", samples=10, loss=1.0,
-        )  # fmt: skip
-        topic = self._topics.up(self.name, "upd")
-        pieces = [body[i : i + CHUNK] for i in range(0, len(body), CHUNK)]
-        self.sent[invite.round] = time.monotonic()
-        for i, piece in enumerate(pieces):
-            whole = {"part": i, "parts": len(pieces)}
-            await self.link.publish(topic, seal(self._identity, topic, _with(update, **whole), piece))
-
-
-def _with(update: Update, **changes: Any) -> Update:
-    import msgspec
-
-    return msgspec.structs.replace(update, **changes)
 
 
 async def simulate(told: dict[str, Any]) -> None:
     """Be many devices until standard input closes; then print every wait."""
     pack = load_pack(PACK)
-    rng = np.random.default_rng(0)
-    size = pack.plugin_table.size
-    devices = []
-    for name, url in told["devices"]:
-        weights = rng.normal(0, 0.05, size).astype(np.float32)
-        devices.append(Device(name, BrokerAddress.parse(url), bytes.fromhex(told["key"]), pack.identity, weights))
+    devices = [
+        SimulatedDevice(
+            name, FLEET, BrokerAddress.parse(url), bytes.fromhex(told["key"]), pack.identity, pack.plugin_table.size,
+            RESEND, codec=told["codec"], keepalive=120,
+        )
+        for name, url in told["devices"]
+    ]  # fmt: skip
     began = time.monotonic()
     for start in range(0, len(devices), 100):
         await asyncio.gather(*(device.link.start() for device in devices[start : start + 100]))
@@ -121,16 +62,26 @@ async def simulate(told: dict[str, Any]) -> None:
     print(json.dumps({"connected": len(devices), "seconds": time.monotonic() - began}), flush=True)
     await asyncio.to_thread(sys.stdin.read)
     waits = [(number, wait) for device in devices for number, wait in device.waits.items()]
-    print(json.dumps({"waits": waits}), flush=True)
+    refused = sorted({v for device in devices for v in device.answers.values() if v not in ("accepted", "duplicate")})
+    print(json.dumps({"waits": waits, "refused": refused}), flush=True)
     os._exit(0)  # thousands of polite goodbyes are not what is measured
 
 
-def memory(pid: int) -> float:
-    """Proportional set size of a process in MB."""
-    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-        if line.startswith("Pss:"):
-            return int(line.split()[1]) / 1000
-    raise RuntimeError("no Pss in smaps_rollup")
+def resources(pid: int) -> dict[str, float]:
+    """A process's proportional set size in MB, its threads, and its open files."""
+    place = Path(f"/proc/{pid}")
+    pss = next(line for line in (place / "smaps_rollup").read_text().splitlines() if line.startswith("Pss:"))
+    return {
+        "mb": int(pss.split()[1]) / 1000,
+        "threads": len(list((place / "task").iterdir())),
+        "files": len(list((place / "fd").iterdir())),
+    }
+
+
+def cpu(pids: Iterable[int]) -> float:
+    """Seconds of CPU that processes have used."""
+    fields = [Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split() for pid in pids]
+    return sum(int(field[11]) + int(field[12]) for field in fields) / os.sysconf("SC_CLK_TCK")
 
 
 async def measure(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
@@ -148,22 +99,23 @@ async def measure(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]
         key = json.loads(await server.stdout.readline())["coordinator"]
         everybody = [(name, broker.address(name).url) for name in names]
         shares = [everybody[i :: arguments.processes] for i in range(arguments.processes)]
-        simulators = [await _child("--simulate", {"key": key, "devices": share}) for share in shares]
+        simulators = [
+            await _child("--simulate", {"key": key, "codec": arguments.codec, "devices": share}) for share in shares
+        ]
         connected = [json.loads(await s.stdout.readline()) for s in simulators]
+        parts = {"coordinator": [server.pid], "broker": [broker.pid], "devices": [s.pid for s in simulators]}
         rounds = []
         while line := await server.stdout.readline():
-            told = json.loads(line)
-            if "round" in told:
-                rounds.append({**told, "mb": memory(server.pid)})
+            used = {part: cpu(pids) for part, pids in parts.items()}
+            rounds.append({**json.loads(line), **resources(server.pid), "cpu": used})
         await server.wait()
         waits: list[tuple[int, float]] = []
         for simulator in simulators:
             out, _ = await simulator.communicate(b"")
-            for line in out.splitlines():
-                said = json.loads(line)
-                waits += [tuple(entry) for entry in said.get("waits", [])]
-                if "refused" in said:
-                    print("refused:", said["refused"], file=sys.stderr)
+            said = json.loads(out)
+            waits += [tuple(entry) for entry in said["waits"]]
+            if said["refused"]:
+                print("refused:", said["refused"], file=sys.stderr)
     return {"rounds": rounds, "waits": waits, "connect_seconds": max(c["seconds"] for c in connected)}
 
 
@@ -194,48 +146,62 @@ async def serve(told: dict[str, Any]) -> None:
     await coordinator.run()
 
 
+def _latency(waits: Iterable[float]) -> dict[str, float | None]:
+    ordered = sorted(waits)
+    return {
+        "ack_median": statistics.median(ordered) if ordered else None,
+        "ack_p99": ordered[int(0.99 * (len(ordered) - 1))] if ordered else None,
+    }
+
+
 def report(found: dict[str, Any], arguments: argparse.Namespace) -> dict[str, Any]:
     """What is printed."""
-    table = []
+    table: list[dict[str, Any]] = []
+    before: dict[str, float] = {}
     for entry in found["rounds"]:
-        waits = sorted(wait for number, wait in found["waits"] if number == entry["round"])
+        each = 1000 / max(1, entry["counted"])
+        cost = {part: each * (used - before[part]) for part, used in entry["cpu"].items() if before}
+        before = entry["cpu"]
         table.append(
             {
-                "round": entry["round"],
-                "counted": entry["counted"],
-                "seconds": entry["seconds"],
-                "updates_per_second": entry["counted"] / entry["seconds"],
-                "ack_median": statistics.median(waits) if waits else None,
-                "ack_p99": waits[int(0.99 * (len(waits) - 1))] if waits else None,
-                "mb": entry["mb"],
+                **{name: entry[name] for name in ("round", "counted", "seconds", "mb", "threads", "files")},
+                "updates_per_second": entry["counted"] / entry["seconds"], "cpu_ms": cost,
+                **_latency(wait for number, wait in found["waits"] if number == entry["round"]),
             }
-        )
-    every = sorted(wait for _, wait in found["waits"])
-    memories = [row["mb"] for row in table]
+        )  # fmt: skip
+    costs = [row["cpu_ms"] for row in table if row["cpu_ms"]]
     return {
-        "devices": arguments.devices, "rounds": table, "counted": sum(row["counted"] for row in table),
-        "connect_seconds": found["connect_seconds"],
+        "devices": arguments.devices, "codec": arguments.codec,
+        "bytes": load_pack(PACK).plugin_table.size * CODECS[arguments.codec].itemsize, "rounds": table,
+        "counted": sum(row["counted"] for row in table), "connect_seconds": found["connect_seconds"],
         "updates_per_second": statistics.median(row["updates_per_second"] for row in table),
-        "ack_median": statistics.median(every), "ack_p99": every[int(0.99 * (len(every) - 1))],
-        "mb_first": memories[0], "mb_last": memories[-1], "mb_rise": max(memories[1:], default=0) - memories[0],
-        "load": os.getloadavg()[0], "cores": os.cpu_count(),
+        "cpu_ms": {part: statistics.median(cost[part] for cost in costs) for part in (costs[0] if costs else ())},
+        **_latency(wait for _, wait in found["waits"]),
+        "growth": {what: max(row[what] for row in table) - table[0][what] for what in ("mb", "threads", "files")},
+        "mb_most": max(row["mb"] for row in table), "load": os.getloadavg()[0], "cores": os.cpu_count(),
     }  # fmt: skip
 
 
 def show(result: dict[str, Any]) -> None:
     """Print a table."""
-    print(f"{result['devices']} devices connected in {result['connect_seconds']:.1f} s; {result['cores']} cores, "
-          f"load {result['load']:.1f}")  # fmt: skip
-    print("round  counted  seconds  updates/s  ack median  ack p99     PSS")
+    print(f"{result['devices']} devices connected in {result['connect_seconds']:.1f} s, updates of {result['bytes']} "
+          f"bytes ({result['codec']}); {result['cores']} cores, load {result['load']:.1f}")  # fmt: skip
+    print("round  counted  seconds  updates/s  ack median  ack p99  CPU ms an update: coordinator, broker, devices"
+          "     PSS  threads  files")  # fmt: skip
     for row in result["rounds"]:
+        costs = "".join(f"{ms:7.2f}" for ms in row["cpu_ms"].values()) or f"{'-':>21}"
         print(
             f"{row['round']:5d}  {row['counted']:7d}  {row['seconds']:7.2f}  {row['updates_per_second']:9.0f}  "
-            f"{row['ack_median']:8.2f} s  {row['ack_p99']:6.2f} s  {row['mb']:5.0f} MB"
+            f"{row['ack_median']:8.2f} s  {row['ack_p99']:5.2f} s  {costs:>45}  {row['mb']:3.0f} MB  "
+            f"{row['threads']:7d}  {row['files']:5d}"
         )
-    print(
-        f"all    {result['counted']:7d}           {result['updates_per_second']:9.0f}  {result['ack_median']:8.2f} s  "
-        f"{result['ack_p99']:6.2f} s  rise after round 1: {result['mb_rise']:.1f} MB"
-    )
+    growth = result["growth"]
+    print(f"all: {result['counted']} counted, {result['updates_per_second']:.0f} a second, acknowledged after "
+          f"{result['ack_median']:.2f} s (median) and {result['ack_p99']:.2f} s (99 %), at most "
+          f"{result['mb_most']:.0f} MB; after the first round {growth['mb']:+.1f} MB, {growth['threads']:+d} threads, "
+          f"{growth['files']:+d} files at most")  # fmt: skip
+    if result["cpu_ms"]:
+        print("CPU an update: " + ", ".join(f"{part} {ms:.2f} ms" for part, ms in result["cpu_ms"].items()))
 
 
 def main(given: Sequence[str] | None = None) -> int:
@@ -244,6 +210,7 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--devices", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--codec", default="float32", choices=sorted(CODECS), help="float16 halves an update")
     parser.add_argument("--rule", default="lpa")
     parser.add_argument("--database", default=None)
     parser.add_argument("--json", action="store_true")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from bench.step_table import table
+from bench.comparison_table import table
 
 HEADER = (
     "model", "loss", "optimiser", "step: gradient", "step: drift", "ort-training: gradient", "ort-training: drift",

@@ -27,7 +27,7 @@ import numpy as np
 from auricle_cloud import presets
 from auricle_cloud.run_settings import RoundDone
 from auricle_edge.runtimes import Job, Runtime
-from auricle_edge.train import graph_optimiser
+from auricle_edge.training_job import graph_optimiser
 from auricle_fleet.live import View
 from auricle_fleet.run import FleetRun, prepare_folder
 from auricle_fleet.settings import FleetSettings

@@ -26,10 +26,11 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
+from bench.comparison_table import ratio
 from bench.step_cost import crnn_cost
 from bench.step_environments import ORT_TRAINING, ROOT, TORCH, NoEnvironment, environment, install_bytes
 from bench.step_process import Failed, Worker, say, workers
-from bench.step_table import Series, ratio, report
+from bench.step_table import Series, report
 
 from auricle.errors import AuricleError
 from auricle.manifest import LOSSES, SCALARS, carried

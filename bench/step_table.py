@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from bench.comparison_table import table, times
+
 QUIET = 0.95
 """Least CPU time by wall time of a measurement that had its core to itself."""
 
@@ -38,23 +40,6 @@ def _all(rounds: Sequence[Sequence[float]]) -> list[float]:
     return [second for seconds in rounds for second in seconds]
 
 
-def ratio(slow: Sequence[Sequence[float]], fast: Sequence[Sequence[float]]) -> dict[str, float]:
-    """How many times as long one takes as the other, from medians of the same round: median, least and most."""
-    each = [statistics.median(a) / statistics.median(b) for a, b in zip(slow, fast, strict=True)]
-    return {"median": statistics.median(each), "least": min(each), "most": max(each)}
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns as wide as what is in them; the first one to the left."""
-    widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
-
-    def line(row: Sequence[str]) -> str:
-        cells = (c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)))
-        return "  ".join(cells).rstrip()
-
-    return "\n".join([line(header), *(line(row) for row in rows)])
-
-
 HEADER = (
     "", "ms/step", "p10-p90", "x ours (range)", "CPU ms", "x ours (range)", "of peak", "peak RSS", "PSS", "imported",
     "install", "CPU/wall",
@@ -68,13 +53,13 @@ def row_of(name: str, facts: Mapping[str, Any]) -> list[str]:
     mega = [facts["bytes"][key] / 1e6 for key in ("peak", "pss", "imported", "install")]
     return [
         name, f"{1e3 * facts['seconds']:.3f}", f"{1e3 * facts['p10']:.2f}-{1e3 * facts['p90']:.2f}",
-        _times(facts.get("ratio")), f"{1e3 * facts['cpu_seconds']:.3f}", _times(facts.get("cpu_ratio")),
+        _ratio(facts.get("ratio")), f"{1e3 * facts['cpu_seconds']:.3f}", _ratio(facts.get("cpu_ratio")),
         f"{100 * facts['share_of_peak']:.0f} %", *(f"{value:.0f}" for value in mega), f"{100 * facts['busy']:.0f} %",
     ]  # fmt: skip
 
 
-def _times(by: Mapping[str, float] | None) -> str:
-    return f"{by['median']:.2f} ({by['least']:.2f}-{by['most']:.2f})" if by else "1"
+def _ratio(by: Mapping[str, float] | None) -> str:
+    return times(by) if by else "1"
 
 
 def report(result: Mapping[str, Any]) -> str:

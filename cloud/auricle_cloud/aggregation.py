@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from auricle.tensors import Flat, TensorTable, decode
-from auricle_cloud.cohort import Aggregate, Cohort, layers_of
+from auricle_cloud.cohort import Aggregate, Cohort, FloatArray, layers_of
 from auricle_cloud.compute.matrix import NumpyMatrix, Opener
 from auricle_cloud.rules import Rule
 from auricle_cloud.server_optimizer import OptimizerSettings, OptimizerState, first_state, step
@@ -91,13 +91,31 @@ def next_model(cohort: Cohort, rule: Rule, server: OptimizerSettings, state: Opt
     state
         The server optimiser's state; None before its first step.
     """
-    start = np.asarray(cohort.start, np.float32)
     aggregate = rule(cohort)
-    weights = np.asarray(aggregate.weights, np.float32)
-    if server.kind == "none" or not aggregate.kept.any():
-        return NextModel(weights, state, aggregate)
+    if not aggregate.kept.any():
+        return NextModel(np.asarray(aggregate.weights, np.float32), state, aggregate)
+    return follow(cohort.start, aggregate, server, state)
+
+
+def follow(
+    start: FloatArray, aggregate: Aggregate, server: OptimizerSettings, state: OptimizerState | None
+) -> NextModel:
+    """Let the model go from w^t towards an aggregate; a step that is not finite keeps model and state, with a flag.
+
+    Parameters
+    ----------
+    start
+        (P,) w^t.
+    aggregate
+        What the rule made.
+    server, state
+        As in `next_model`.
+    """
+    if server.kind == "none":
+        return NextModel(np.asarray(aggregate.weights, np.float32), state, aggregate)
+    before = np.asarray(start, np.float32)
     with np.errstate(over="ignore"):
-        moved, new = step(state or first_state(start.size, server), start, weights, server)
+        moved, new = step(state or first_state(before.size, server), before, aggregate.weights, server)
     if not np.isfinite(new).all():
-        return NextModel(start, state, replace(aggregate, flag=DIVERGED))
+        return NextModel(before.copy(), state, replace(aggregate, flag=DIVERGED))
     return NextModel(np.asarray(new, np.float32), moved, aggregate)

@@ -103,7 +103,7 @@ class Coordinator:
         )  # fmt: skip
         self._lanes = Lanes(MOST_AT_ONCE)
         self._came: dict[str, float] = {}
-        """When the last part of a device's update came; bounded by the lanes and the devices that are registered."""
+        """When the last part of an update came, of devices that are registered."""
         topics = messenger.topics
         will = Will(topics.coordinator_state, messenger.presence(online=False))
         link = LinkSettings(settings.broker, NAME, will=will, high_water=MOST_AT_ONCE)
@@ -240,7 +240,7 @@ class Coordinator:
     async def _take(self, arrived: Message) -> None:
         """Take a message in hand; the broker may forget it, for its device sends again until it hears from us."""
         device = device_of(arrived.topic)
-        if arrived.topic.endswith("/upd"):
+        if arrived.topic.endswith("/upd") and device in self.inbox.keys:
             self._came[device] = time.monotonic()
         await self._lanes.put(device, lambda: self.inbox.handle(arrived))
 
@@ -283,6 +283,7 @@ class Coordinator:
         """An update was counted or refused: tell the round, so that it does not ask again, then the device."""
         if self._runner is not None and update.task == self.settings.task:
             await self._runner.judged(update, verdict)
+        await self._synchronous.turned_away(update, verdict)
         await self.site.messenger.acknowledge(update, verdict)
         self.metrics.update(verdict.code, time.monotonic() - self._came.pop(update.device, time.monotonic()))
         self.announcements.tell("update", device=update.device, round=update.round, verdict=verdict.code)

@@ -20,6 +20,7 @@ from auricle_cloud.api.health import Check, database_answers, folder_takes
 from auricle_cloud.coordinator import Coordinator
 from auricle_cloud.evaluation.evaluator import Evaluator, choose_evaluator
 from auricle_cloud.evaluation.validation_set import load_validation
+from auricle_cloud.identity.enrolment import open_enrolment
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.run_settings import RoundDone, RunSettings
 
@@ -112,5 +113,5 @@ def application(coordinator: Coordinator, api: ApiSettings) -> web.Application:
     healthy: dict[str, Check] = {"database": database_answers(store), "disk": folder_takes(settings.folder)}
     return make_app(
         operations, store.tokens, coordinator.announcements, coordinator.metrics.registry, healthy,
-        {"broker": connected}, api,
+        {"broker": connected}, api, lambda: open_enrolment(settings.folder, store.database),
     )  # fmt: skip

@@ -42,7 +42,8 @@ class PackedFiles(Mapping[str, bytes]):
 
     def __init__(self, files: Iterable[tuple[str, bytes]] = ()) -> None:
         pack = zstandard.ZstdCompressor(level=1).compress
-        self._packed = {name: pack(content) for name, content in files}
+        # copied: what the compressor gives keeps as much memory as it might have needed
+        self._packed = {name: bytes(memoryview(pack(content))) for name, content in files}
 
     def __getitem__(self, name: str) -> bytes:
         return zstandard.ZstdDecompressor().decompress(self._packed[name])

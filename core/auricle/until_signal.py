@@ -6,8 +6,11 @@ import asyncio
 import os
 import signal
 from collections.abc import Coroutine
+from pathlib import Path
 from typing import Any, TypeVar
 
+from auricle.identity_files import FOLDER, IdentityFiles
+from auricle.loopback import require_private
 from auricle.mqtt import BrokerAddress
 
 T = TypeVar("T")
@@ -39,9 +42,26 @@ async def until_signal(work: Coroutine[Any, Any, T]) -> T | None:
         return None
 
 
-def broker_of(url: str, user: str) -> BrokerAddress:
-    """Read a broker's URL; a password that it leaves out comes from the environment, for `user` if it names none."""
-    address = BrokerAddress.parse(url)
+def broker_of(url: str, user: str, state: Path | None = None) -> BrokerAddress:
+    """Read a broker's URL; a password that it leaves out comes from the environment, for `user` if it names none.
+
+    Parameters
+    ----------
+    url
+        See `BrokerAddress.parse`.
+    user
+        Who connects.
+    state
+        Its state folder: certificate and key are used where they are there.
+
+    Raises
+    ------
+    SettingsError
+        It is no URL, or without TLS on another machine.
+    """
+    address = require_private(BrokerAddress.parse(url))
+    if state is not None:
+        address = IdentityFiles(state / FOLDER).lend(address)
     if address.password is None and PASSWORD in os.environ:
         return address.as_user(address.username or user, os.environ[PASSWORD])
     return address

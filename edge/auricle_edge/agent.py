@@ -9,45 +9,33 @@ import asyncio
 import logging
 import os
 import random
-import shutil
-from collections.abc import Coroutine
+import time
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
-from auricle import __version__
-from auricle.errors import AuricleError, StorageError, WireError
-from auricle.files import describe
+from auricle.errors import AuricleError, WireError
 from auricle.frames import open_frame, seal
 from auricle.identity import Identity
-from auricle.messages import (
-    Abort,
-    Ack,
-    CoordinatorState,
-    DeviceState,
-    Get,
-    Invite,
-    Loss,
-    Measure,
-    Nothing,
-    Register,
-    Status,
-    Update,
-)
+from auricle.messages import Abort, Ack, CoordinatorState, Invite, Measure, Nothing, Update
 from auricle.messages import Message as Header
 from auricle.mqtt import BrokerAddress, LinkSettings, Message, MqttLink, Will
 from auricle.mqtt_deadline import within
-from auricle.tensors import CODECS, Flat, decode, digest, encode
+from auricle.tensors import Flat, decode
 from auricle.topics import Topics
+from auricle_edge.device_messages import DeviceMessages
 from auricle_edge.fetch import fetch_blob
+from auricle_edge.gate import Decision
+from auricle_edge.gate_watch import Declined, GateWatch, RoundControl
 from auricle_edge.local_store import LocalStore
 from auricle_edge.outbox import Outbox, Pending
+from auricle_edge.readiness import Readiness, require_room
+from auricle_edge.speech_data import DataSource
 from auricle_edge.train import LocalState, RoundResult, Trainer, TrainingStopped
 
 log = logging.getLogger("auricle.edge")
-
-ROOM = 1 << 16
-"""Bytes on disk beside a round's models: headers, folders, and what a file system rounds up."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +54,8 @@ class AgentSettings:
     resend_every: float = 10.0
     """Seconds after which an update without an answer is sent again."""
     fetch_timeout: float = 60.0
+    gate_every: float = 5.0
+    """Seconds between two looks at the gate."""
 
 
 class Agent:
@@ -79,9 +69,19 @@ class Agent:
         Its models and clips.
     executor
         Where training runs, so that the link stays alive.
+    gate
+        Says whether the device trains now; called in a thread. Without, always.
+    source
+        Where its clips come from when they change while it runs; without, they are the trainer's.
+    learnt
+        Called in the training thread after each round that was kept, with the received plug-in (P,) and what came out.
     """
 
-    def __init__(self, settings: AgentSettings, trainer: Trainer, executor: Executor) -> None:
+    def __init__(
+        self, settings: AgentSettings, trainer: Trainer, executor: Executor, *,
+        gate: Callable[[], Decision] | None = None, source: DataSource | None = None,
+        learnt: Callable[[Flat, RoundResult], None] | None = None,
+    ) -> None:  # fmt: skip
         self.settings, self.trainer, self._executor = settings, trainer, executor
         self.topics = Topics(settings.fleet)
         self.boot = os.urandom(8).hex()
@@ -90,12 +90,15 @@ class Agent:
         self._outbox = Outbox(settings.folder)
         pack = trainer.pack
         self._store = LocalStore(settings.folder, pack.identity, pack.table(trainer.architecture))
-        self._local: LocalState = self._store.read() or trainer.first_state()
+        self._local: LocalState = self._store.read() or self._store.previous() or trainer.first_state()
+        self._messages = DeviceMessages(settings.fleet, settings.device, self.boot, trainer)
+        self.gate = GateWatch(gate, settings.gate_every, self._say_presence)
+        self._readiness = Readiness(self.gate, trainer, source, executor)
+        self._learnt = learnt
         self._epoch = 0
         self._round = 0
         self._coordinator_boot = ""
         self._work: asyncio.Task[None] | None = None
-        self._stop_training = False
         self._answered = False
         self._settled: tuple[int, str, int] | None = None
         """Epoch, task and round of the newest acknowledgement: an invitation to it was on its way and is void."""
@@ -103,9 +106,10 @@ class Agent:
         self._disk = asyncio.Lock()
         """Held while the outbox changes: an acknowledgement must not clear what a newer round just put there."""
         self._blob: tuple[str, Flat] | None = None
-        will = seal(self._identity, self.topics.device_state(settings.device), self._presence(online=False))
+        topic = self.topics.device_state(settings.device)
+        will = seal(self._identity, topic, self._messages.presence(online=False, gate=self.gate.told))
         self.link = MqttLink(
-            LinkSettings(settings.broker, settings.device, will=Will(self.topics.device_state(settings.device), will)),
+            LinkSettings(settings.broker, settings.device, will=Will(topic, will)),
             handlers={
                 self.topics.down(settings.device, "+"): self._heard,
                 self.topics.coordinator_state: self._coordinator_said,
@@ -113,41 +117,30 @@ class Agent:
             on_connect=self._born,
         )
 
-    def _presence(self, *, online: bool) -> DeviceState:
-        pack = self.trainer.pack
-        return DeviceState(
-            fleet=self.settings.fleet, device=self.settings.device, boot=self.boot, online=online, agent=__version__,
-            pack=pack.identity, architecture=self.trainer.architecture,
-        )  # fmt: skip
-
     # -- life
 
     async def run(self) -> None:
         """Take part until cancelled; then say goodbye. Nothing that was trained is lost: the outbox keeps it."""
+        await self.gate.look()
         await self.link.start()
+        watch = asyncio.create_task(self.gate.run())
         try:
             while True:
                 await asyncio.sleep(self.settings.ask_every * random.uniform(0.8, 1.2))
+                if watch.done():
+                    watch.result()
                 if self._work is None or self._work.done():
-                    await self._send(self.topics.up(self.settings.device, "get"), self._get())
+                    await self._send(self._up("get"), self._messages.get(self._round))
         finally:
             self._halt()
+            watch.cancel()
+            await asyncio.gather(watch, return_exceptions=True)
             await self.link.stop()
 
-    async def _born(self, link: MqttLink) -> None:
+    async def _born(self, _link: MqttLink) -> None:
         """On every connection: birth, registration, and the outbox once more."""
-        device = self.settings.device
-        pack = self.trainer.pack
-        await self._send(
-            self.topics.up(device, "reg"),
-            Register(
-                fleet=self.settings.fleet, device=device, boot=self.boot, public_key=self._identity.public,
-                agent=__version__, pack=pack.identity, architecture=self.trainer.architecture, codecs=tuple(CODECS),
-                samples=len(self.trainer.data.train),
-            ),
-        )  # fmt: skip
-        birth = seal(self._identity, self.topics.device_state(device), self._presence(online=True))
-        await link.publish(self.topics.device_state(device), birth, retain=True)
+        await self._send(self._up("reg"), self._messages.register(self._identity.public))
+        await self._say_presence()
         self.state = "idle" if self.state == "new" else self.state
         pending = self._outbox.read()
         if pending is not None:
@@ -160,8 +153,14 @@ class Agent:
         else:
             self._wake.set()
 
-    def _get(self) -> Get:
-        return Get(fleet=self.settings.fleet, device=self.settings.device, boot=self.boot, round=self._round)
+    async def _say_presence(self) -> None:
+        """Birth, or another verdict of the gate: retained, so that it is known before the next invitation."""
+        topic = self.topics.device_state(self.settings.device)
+        birth = seal(self._identity, topic, self._messages.presence(online=True, gate=self.gate.told))
+        await self.link.publish(topic, birth, retain=True)
+
+    def _up(self, kind: str) -> str:
+        return self.topics.up(self.settings.device, kind)
 
     async def _send(self, topic: str, message: Header, body: bytes = b"") -> None:
         await self.link.publish(topic, seal(self._identity, topic, message, body))
@@ -241,7 +240,6 @@ class Agent:
         self._wake.set()
 
     def _begin(self, work: Coroutine[None, None, None]) -> None:
-        self._stop_training = False
         self._work = asyncio.get_running_loop().create_task(self._guarded(work))
 
     async def _guarded(self, work: Coroutine[None, None, None]) -> None:
@@ -249,65 +247,79 @@ class Agent:
             await work
         except TrainingStopped:
             self.state = "idle"
+        except Declined as reason:
+            self.state = "idle"
+            log.info("%s: declined: %s", self.settings.device, reason)
         except AuricleError as error:
             self.state = "idle"
             log.warning("%s: %s", self.settings.device, error)
 
     def _halt(self) -> None:
-        self._stop_training = True
+        if self.gate.control is not None:
+            self.gate.control.stop()
         if self._work is not None and not self._work.done():
             self._work.cancel()
             self.state = "idle"
 
+    async def rollback(self) -> LocalState:
+        """Go back to the local state before the newest one, durably; the round under way is given up.
+
+        Raises
+        ------
+        StorageError
+            No earlier one is kept, or the disk refuses.
+        """
+        self._halt()
+        self._local = await asyncio.to_thread(self._store.rollback)
+        return self._local
+
     # -- a round
 
     async def _take_part(self, invite: Invite) -> None:
+        deadline = time.monotonic() + invite.ttl
+        await self._consent(invite)
         try:
-            await asyncio.to_thread(self._require_room, invite)
+            await asyncio.to_thread(require_room, self.settings.folder, self._local.nbytes + invite.length)
             plugin = await self._model(invite)
             self.state = "training"
-            result = await self._train(invite, plugin)
+            result = await self._train(invite, plugin, self.gate.begin(deadline - time.monotonic()))
             pending = self._pending(invite, result)
             async with self._disk:
                 await asyncio.to_thread(self._keep, pending, result.local)
         except TrainingStopped:
             raise
         except AuricleError as error:
-            await self._report(invite, str(error))
+            await self._report(invite, error)
             raise
         log.info("%s: round %d intends body %s", self.settings.device, invite.round, pending.update.body)
         self._local = result.local
+        if self._learnt is not None:
+            await asyncio.get_running_loop().run_in_executor(self._executor, self._learnt, plugin, result)
         self.state = "outbox"
         await self._deliver(pending)
 
-    def _require_room(self, invite: Invite) -> None:
-        """Refuse to train what could not be kept: old and new lie side by side until the new is whole."""
-        local = self._local.weights.nbytes + sum(slot.nbytes for slot in self._local.slots.values())
-        needed, folder = local + invite.length + ROOM, self.settings.folder
+    async def _consent(self, asked: Invite | Measure) -> None:
+        """Go on, or report why not; the coordinator hears how many clips there are now."""
         try:
-            free = shutil.disk_usage(folder).free
-        except OSError as error:
-            raise StorageError(describe(error, folder)) from error
-        if free < needed:
-            raise StorageError(f"The disk that holds {folder} is full: a round needs {needed} bytes.")
+            await self._readiness.require_gate()
+            if await self._readiness.renew():
+                await self._send(self._up("reg"), self._messages.register(self._identity.public))
+            self._readiness.require_clips()
+        except AuricleError as error:
+            await self._report(asked, error)
+            raise
 
-    async def _report(self, invite: Invite, reason: str) -> None:
-        status = Status(
-            fleet=self.settings.fleet, device=self.settings.device, boot=self.boot, task=invite.task,
-            round=invite.round, state="failed", reason=reason[:200],
-        )  # fmt: skip
-        await self._send(self.topics.up(self.settings.device, "st"), status)
+    async def _report(self, asked: Invite | Measure, error: AuricleError) -> None:
+        state: Literal["declined", "failed"] = "declined" if isinstance(error, Declined) else "failed"
+        await self._send(self._up("st"), self._messages.status(asked, state, str(error)))
 
     async def _say_loss(self, asked: Measure) -> None:
         """Answer the first phase of a two-phase round; a lost answer is asked for again."""
+        await self._consent(asked)
         plugin = await self._model(asked)
         loop = asyncio.get_running_loop()
         value = await loop.run_in_executor(self._executor, self.trainer.inference_loss, plugin)
-        loss = Loss(
-            fleet=self.settings.fleet, device=self.settings.device, boot=self.boot, task=asked.task,
-            round=asked.round, epoch=asked.epoch, base=asked.base, loss=value, samples=len(self.trainer.data.train),
-        )  # fmt: skip
-        await self._send(self.topics.up(self.settings.device, "loss"), loss)
+        await self._send(self._up("loss"), self._messages.loss(asked, value))
 
     async def _model(self, invite: Invite | Measure) -> Flat:
         """The round's model, fetched unless it is the one we have."""
@@ -318,23 +330,21 @@ class Agent:
             self._blob = (invite.base, decode(block, self.trainer.pack.plugin_table.size, invite.codec))
         return self._blob[1]
 
-    async def _train(self, invite: Invite, plugin: Flat) -> RoundResult:
-        stop = _Flag(self)
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(
-            self._executor, self.trainer.run, invite.plan, invite.round, plugin, self._local, stop
+    async def _train(self, invite: Invite, plugin: Flat, control: RoundControl) -> RoundResult:
+        return await asyncio.get_running_loop().run_in_executor(
+            self._executor, self._trained, invite, plugin, self._local, control
         )
 
+    def _trained(self, invite: Invite, plugin: Flat, local: LocalState, control: RoundControl) -> RoundResult:
+        """In the training thread: train, and give up what made the device worse; then nothing was kept or sent."""
+        result = self.trainer.run(invite.plan, invite.round, plugin, local, control)
+        reason = self.trainer.judge(invite.plan, plugin, local, result) if self.trainer.settings.judge else None
+        if reason is not None:
+            raise Declined(reason)
+        return result
+
     def _pending(self, invite: Invite, result: RoundResult) -> Pending:
-        body = encode(result.plugin, invite.plan.codec)
-        update = Update(
-            fleet=self.settings.fleet, device=self.settings.device, boot=self.boot, task=invite.task,
-            round=invite.round, attempt=1, epoch=invite.epoch, base=invite.base, body=digest(body), length=len(body),
-            codec=invite.plan.codec, samples=result.samples, loss=result.loss, steps=result.steps,
-            seconds=result.seconds, personal_accuracy=result.personal_accuracy,
-            plugin_accuracy=result.plugin_accuracy, held_out=result.held_out,
-        )  # fmt: skip
-        return Pending(update, body)
+        return self._messages.update(invite, result)
 
     def _keep(self, pending: Pending, local: LocalState) -> None:
         self._store.save(local)
@@ -342,7 +352,7 @@ class Agent:
 
     async def _deliver(self, pending: Pending) -> None:
         """Send until the coordinator says what became of it."""
-        topic = self.topics.up(self.settings.device, "upd")
+        topic = self._up("upd")
         self._answered = False
         wait = self.settings.resend_every
         while not self._answered:
@@ -360,14 +370,3 @@ class Agent:
 def _named(message: Update | Ack) -> tuple[str, int, str]:
     """What says that an acknowledgement is for this update."""
     return message.task, message.round, message.body
-
-
-class _Flag:
-    """Tells the training thread whether its round still goes on."""
-
-    def __init__(self, agent: Agent) -> None:
-        self._agent, self._round = agent, agent._round
-
-    def __call__(self) -> bool:
-        """Whether to stop."""
-        return self._agent._stop_training or self._agent._round != self._round

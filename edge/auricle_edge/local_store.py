@@ -1,4 +1,7 @@
-"""The device's own model and optimiser state on disk, as safetensors: it never leaves the device."""
+"""The device's own model and optimiser state on disk, as safetensors: it never leaves the device.
+
+The two states before the newest one are kept too, `local.1.safetensors` and `local.2.safetensors`, to go back to.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,13 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from auricle.files import write_durably
+from auricle.errors import StorageError
+from auricle.files import describe, sync_folder, write_durably
 from auricle.tensors import TensorTable
 from auricle_edge.train import LocalState
+
+KEPT = 2
+"""States kept before the newest one."""
 
 
 class _Note(msgspec.Struct):
@@ -45,18 +52,67 @@ class LocalStore:
 
     def __init__(self, folder: Path, pack: str, table: TensorTable) -> None:
         self._path, self._pack, self._table = folder / "local.safetensors", pack, table
+        self._earlier = [folder / f"local.{i + 1}.safetensors" for i in range(KEPT)]
 
     def save(self, state: LocalState) -> None:
-        """Keep the state durably; StorageError when the disk cannot take it."""
+        """Keep the state durably, and the one before; StorageError when the disk cannot take it.
+
+        After a crash anywhere in between the newest state is the old one or the new one, whole.
+        """
         tensors = {"weights": state.weights, **{f"slot/{k}": v for k, v in state.slots.items()}}
         whole = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
         note = msgspec.json.encode(_Note(self._pack, state.steps)).decode()
-        write_durably(self._path, save(whole, metadata={"auricle": note}))
+        data = save(whole, metadata={"auricle": note})
+        if data != _bytes(self._path):
+            self._set_aside()
+            write_durably(self._path, data)
 
     def read(self) -> LocalState | None:
-        """The kept state; None when there is none, or when it is damaged or of another pack."""
+        """The newest state; None when there is none, or when it is damaged or of another pack."""
+        return self._read(self._path)
+
+    def previous(self) -> LocalState | None:
+        """The state before the newest one; None when none is kept that can be used."""
+        return next((state for state in map(self._read, self._others()) if state is not None), None)
+
+    def rollback(self) -> LocalState:
+        """Make the state before the newest one the newest, durably; StorageError when there is none.
+
+        The newest one is given up. After a crash in between the newest state is either of the two, whole.
+        """
+        for path in self._others():
+            state = self._read(path)
+            if state is not None:
+                try:
+                    path.replace(self._path)
+                    sync_folder(self._path.parent)
+                except OSError as error:
+                    raise StorageError(describe(error, self._path)) from error
+                return state
+        raise StorageError(f"{self._path.parent} keeps no earlier local model to go back to: train a round first.")
+
+    def _others(self) -> list[Path]:
+        """The files of earlier states, the newest first; after a crash the first may be the newest state itself."""
+        newest = _bytes(self._path)
+        return [path for path in self._earlier if _bytes(path) != newest]
+
+    def _set_aside(self) -> None:
+        """Keep the newest state as the one before; a crash in between leaves the newest one where it is."""
+        first = self._earlier[0]
+        if self._read(self._path) is None or _bytes(first) == _bytes(self._path):
+            return
         try:
-            data = self._path.read_bytes()
+            for older, newer in zip(self._earlier[::-1], self._earlier[-2::-1], strict=False):
+                if newer.exists():
+                    newer.replace(older)
+            first.hardlink_to(self._path)
+            sync_folder(first.parent)
+        except OSError:  # a file system without links
+            write_durably(first, _bytes(self._path))
+
+    def _read(self, path: Path) -> LocalState | None:
+        try:
+            data = path.read_bytes()
             tensors = load(data)
             header = msgspec.json.decode(data[8 : 8 + int.from_bytes(data[:8], "little")], type=_Header)
             note = msgspec.json.decode(header.metadata.auricle, type=_Note)
@@ -68,3 +124,11 @@ class LocalStore:
             return None
         slots = {name.removeprefix("slot/"): t for name, t in tensors.items() if name.startswith("slot/")}
         return LocalState(weights, slots, note.steps)
+
+
+def _bytes(path: Path) -> bytes:
+    """What a file holds; nothing where it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""

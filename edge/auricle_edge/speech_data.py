@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,17 @@ class Clips:
     """(N, T, mels) mel energies."""
     targets: NDArray[np.int64]
     """(N,) index of the label."""
+    weights: NDArray[np.float32] = field(default=None)  # type: ignore[arg-type]
+    """(N,) how much each counts beside the others, finite and not negative; 1 each where none are given."""
+
+    def __post_init__(self) -> None:
+        """Fill in weights of 1; DataError where energies, targets and weights are not of one length or not sound."""
+        if self.weights is None:
+            object.__setattr__(self, "weights", np.ones(len(self.targets), np.float32))
+        if not len(self.energies) == len(self.targets) == len(self.weights):
+            raise DataError("Clips need as many energies and weights as labels.")
+        if not (np.isfinite(self.weights).all() and (self.weights >= 0).all()):
+            raise DataError("The weight of a clip is a finite number, zero or more.")
 
     def __len__(self) -> int:
         """Count the clips."""
@@ -31,7 +43,7 @@ class Clips:
 
     def chosen(self, indices: NDArray[np.int64]) -> Clips:
         """Keep the clips at these positions."""
-        return Clips(self.energies[indices], self.targets[indices])
+        return Clips(self.energies[indices], self.targets[indices], self.weights[indices])
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +54,18 @@ class DeviceData:
     held_out: Clips
     noise: NDArray[np.float32] | None
     """Mel energies (F, mels) of background noise; None where none was recorded."""
+    unlabelled: Clips | None = None
+    """Clips whose targets mean nothing: what they teach is what the fleet's model is sure of (FixMatch)."""
+
+
+@dataclass(frozen=True)
+class DataSource:
+    """Where a device's clips come from, when they change while it runs."""
+
+    read: Callable[[], DeviceData]
+    """The clips as they are now; called in the training thread."""
+    generation: Callable[[], int]
+    """A number that grows with every change; cheap."""
 
 
 def split_held_out(targets: NDArray[np.int64], share: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

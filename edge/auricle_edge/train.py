@@ -13,12 +13,16 @@ from numpy.typing import NDArray
 
 from auricle.errors import AuricleError
 from auricle.messages import Plan
-from auricle.pack import SLOTS, Pack
 from auricle.speech.augment import Augmenter
 from auricle.speech.features import LogMel
 from auricle.tensors import Flat
+from auricle_edge.batches import Features, Pseudo, batches, fixmatch_batches, mixed_batches, pseudo_labelled
+from auricle_edge.judge import answers, worsened
+from auricle_edge.learn_settings import LearnSettings
 from auricle_edge.runtimes import Job, Runtime, Training, accuracy, cross_entropy
-from auricle_edge.speech_data import Clips, DeviceData
+from auricle_edge.runtimes.interface import EVALUATION_BATCH
+from auricle_edge.speech_data import DeviceData
+from auricle_edge.training_job import fitting_slots, graph_kind, graph_optimiser, scalars_of
 
 Array = NDArray[Any]
 
@@ -40,6 +44,11 @@ class LocalState:
     steps: int = 0
     """Steps the kept optimiser state has seen."""
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all its vectors."""
+        return self.weights.nbytes + sum(slot.nbytes for slot in self.slots.values())
+
 
 @dataclass(frozen=True)
 class RoundResult:
@@ -53,66 +62,12 @@ class RoundResult:
     steps: int
     seconds: float
     samples: int
+    """Labelled clips that were trained on; clips without labels do not count, whatever they taught."""
     personal_accuracy: float | None
     plugin_accuracy: float | None
     held_out: int
-
-
-def _kept_slots(pack: Pack, models: Mapping[str, str], plan: Plan, state: LocalState) -> dict[str, Flat]:
-    """The kept optimiser vectors by `model.slot`; none unless every vector that this plan needs was kept."""
-    sizes = {
-        f"{role}.{slot}": pack.table(a).size for role, a in models.items() for slot in SLOTS[graph_optimiser(plan)]
-    }
-    whole = all(name in state.slots and state.slots[name].shape == (size,) for name, size in sizes.items())
-    return {name: state.slots[name] for name in sizes} if plan.keep_state and whole else {}
-
-
-FLAT = 1e6
-"""An epsilon that swamps the second moment: AdamW with beta1 = 0 then is plain SGD at rate / FLAT, to 1e-5."""
-
-
-def graph_optimiser(plan: Plan) -> str:
-    """Which step graph a plan needs: `mixed` runs on AdamW's, or on SGD's where there is only the plug-in."""
-    if plan.optimiser != "mixed":
-        return plan.optimiser
-    return "adamw" if plan.mode == "mutual" else "sgd"
-
-
-def graph_kind(plan: Plan) -> str:
-    """Which kind of step graph a plan needs."""
-    return "alternating" if (plan.mode, plan.order) == ("mutual", "alternating") else plan.mode
-
-
-def scalars_of(plan: Plan) -> dict[str, float]:
-    """A plan's hyper-parameters under the names of a job's scalars."""
-    mutual = plan.mode == "mutual"
-    rates = {"local": plan.local_rate, "plugin": plan.rate} if mutual else {"model": plan.rate}
-    common = {"decay": plan.decay, "clip": plan.clip or math.inf, "momentum": plan.momentum}
-    named = {f"{role}.{name}": value for role in rates for name, value in common.items()}
-    named.update({f"{role}.rate": rate for role, rate in rates.items()})
-    if plan.optimiser == "mixed" and mutual:
-        flat = {"beta1": 0.0, "beta2": 0.0, "epsilon": FLAT, "decay": 0.0, "rate": plan.rate * FLAT}
-        named.update({f"plugin.{name}": value for name, value in flat.items()})
-    if plan.mu:
-        named["plugin.mu" if mutual else "model.mu"] = plan.mu
-    if mutual:
-        named.update({"alpha": plan.alpha, "plugin_ce": plan.plugin_ce, "temperature": plan.temperature})
-    return named
-
-
-def batches(
-    clips: Clips, labels: int, size: int, rng: np.random.Generator, features: Callable[[NDArray[np.float32]], Array]
-) -> Iterator[dict[str, Array]]:
-    """One epoch of shuffled batches; the last, partial one is padded with samples of weight 0."""
-    order = rng.permutation(len(clips))
-    for start in range(0, len(order), size):
-        chosen = order[start : start + size]
-        padded = np.concatenate([chosen, np.zeros(size - len(chosen), chosen.dtype)])
-        yield {
-            "x": features(clips.energies[padded]),
-            "target": np.eye(labels, dtype=np.float32)[clips.targets[padded]],
-            "weight": (np.arange(size) < len(chosen)).astype(np.float32),
-        }
+    sure: int = 0
+    """Clips without labels of which the received plug-in was sure."""
 
 
 class Trainer:
@@ -130,16 +85,25 @@ class Trainer:
         Of its initial local model and of everything it draws, together with the round's.
     start
         Weights (Q,) of its initial local model; without, drawn from the seed.
+    settings
+        How it learns from clips without labels, and how its rounds are judged; without, with the defaults of the
+        former, whatever its number of clips, and without a judge.
     """
 
     def __init__(
-        self, runtime: Runtime, architecture: str, data: DeviceData, seed: int, start: Flat | None = None
-    ) -> None:
-        self.runtime, self.architecture, self.data, self.seed = runtime, architecture, data, seed
-        self.start = start
+        self, runtime: Runtime, architecture: str, data: DeviceData, seed: int, start: Flat | None = None,
+        settings: LearnSettings | None = None,
+    ) -> None:  # fmt: skip
+        self.runtime, self.architecture, self.seed, self.start = runtime, architecture, seed, start
+        self.settings = settings or LearnSettings(clips=1, judge=False)
         self.pack = runtime.pack
         self.pack.table(architecture)
         self._frontend = LogMel(self.pack.manifest.task)
+        self.renew(data)
+
+    def renew(self, data: DeviceData) -> None:
+        """Go on with other clips; not while a round is trained."""
+        self.data = data
         self._augmenter = Augmenter(self._frontend, data.noise)
         self._features = {
             "train": self._frontend.finish(data.train.energies),
@@ -176,9 +140,10 @@ class Trainer:
         began = time.monotonic()
         loss = self.inference_loss(plugin)
         mutual = plan.mode == "mutual"
-        job = self._job(plan, round_number, plugin, state)
+        pseudo = self._pseudo(plugin)
+        job = self._job(plan, round_number, plugin, state, pseudo)
         training = self.runtime.begin(job)
-        self._optimise(training, plan, round_number, stopped)
+        self._optimise(training, plan, self._epochs(job.kind, training.batch, plan, round_number, pseudo), stopped)
         final = {role: training.weights(role) for role in job.models}
         if not all(np.isfinite(weights).all() for weights in final.values()):
             raise AuricleError(NOT_FINITE)
@@ -190,9 +155,57 @@ class Trainer:
             self.held_out_accuracy(self.architecture, local.weights) if mutual else self.held_out_accuracy(
                 self.pack.manifest.plugin, trained),
             self.held_out_accuracy(self.pack.manifest.plugin, plugin), len(self.data.held_out),
+            0 if pseudo is None else len(pseudo.sure),
         )  # fmt: skip
 
-    def _job(self, plan: Plan, round_number: int, plugin: Flat, state: LocalState) -> Job:
+    def judge(self, plan: Plan, plugin: Flat, state: LocalState, result: RoundResult) -> str | None:
+        """Say what a round made worse on the held-out clips, as a reason for the coordinator; None when nothing.
+
+        Parameters
+        ----------
+        plugin, state
+            What the round started from: the received plug-in (P,) and the local state.
+        """
+        pairs = [("plug-in", self.pack.manifest.plugin, plugin, result.plugin)]
+        if plan.mode == "mutual":
+            pairs.append(("personal model", self.architecture, state.weights, result.local.weights))
+        targets = self.data.held_out.targets
+        for name, architecture, *weights in pairs:
+            before, after = (
+                answers(
+                    self.runtime.logits(architecture, w, self._features["held_out"]), targets, self.pack.labels,
+                    self.settings.accept,
+                )
+                for w in weights
+            )  # fmt: skip
+            reason = worsened(before, after, self.settings)
+            if reason is not None:
+                return f"{reason} ({name})"
+        return None
+
+    def _pseudo(self, plugin: Flat) -> Pseudo | None:
+        """The clips without labels as the received plug-in labels them; None when it is sure of none."""
+        clips = self.data.unlabelled
+        if clips is None or not len(clips) or not self.settings.unlabelled:
+            return None
+        logits = [
+            self.runtime.logits(
+                self.pack.manifest.plugin, plugin, self._frontend.finish(clips.energies[i : i + EVALUATION_BATCH])
+            )
+            for i in range(0, len(clips), EVALUATION_BATCH)
+        ]
+        pseudo = pseudo_labelled(clips, np.concatenate(logits), self.settings.confidence)
+        return pseudo if len(pseudo.sure) else None
+
+    def _has_fixmatch(self, plan: Plan) -> bool:
+        """Whether a plan's round with clips without labels has a step graph of its own."""
+        name, optimiser = self.pack.manifest.plugin, graph_optimiser(plan)
+        carried = any(
+            (g.kind, g.model, g.optimiser) == ("fixmatch", name, optimiser) for g in self.pack.manifest.graphs
+        )
+        return carried and plan.mode == "supervised" and not plan.mu and self.runtime.name == "step"
+
+    def _job(self, plan: Plan, round_number: int, plugin: Flat, state: LocalState, pseudo: Pseudo | None) -> Job:
         """What a plan means for this device; a proximal term holds the plug-in to what was received (FedProx)."""
         name = self.pack.manifest.plugin
         received = self._with_prior(plugin, plan.prior)
@@ -200,12 +213,17 @@ class Trainer:
             models, weights = {"local": self.architecture, "plugin": name}, {"local": state.weights, "plugin": received}
         else:
             models, weights = {"model": name}, {"model": received}
-        kept = _kept_slots(self.pack, models, plan, state)
+        kept = fitting_slots(self.pack, models, plan, state.slots)
         anchored = "plugin" if plan.mode == "mutual" else "model"
+        kind, vectors = graph_kind(plan), {f"{anchored}.anchor": received} if plan.mu else {}
+        scalars = scalars_of(plan)
+        if pseudo is not None and self._has_fixmatch(plan):
+            kind, vectors = "fixmatch", {"teacher": plugin}
+            scalars.update({"threshold": self.settings.confidence, "lambda": self.settings.unlabelled})
         return Job(
-            kind=graph_kind(plan), models=models, optimiser=graph_optimiser(plan), weights=weights,
-            terms=("drift",) if plan.mu else (), vectors={f"{anchored}.anchor": received} if plan.mu else {},
-            scalars=scalars_of(plan), slots=kept, steps=state.steps if kept else 0,
+            kind=kind, models=models, optimiser=graph_optimiser(plan), weights=weights,
+            terms=("drift",) if plan.mu else (), vectors=vectors, scalars=scalars, slots=kept,
+            steps=state.steps if kept else 0,
             seed=int(np.random.SeedSequence([self.seed, plan.seed, round_number]).generate_state(1)[0]),
         )  # fmt: skip
 
@@ -213,25 +231,42 @@ class Trainer:
         """Add the device's log label frequencies to the plug-in's biases: logit adjustment (Menon et al. 2021, eq. 10).
 
         Training with them and taking them off again keeps a device that lacks some words from unlearning these.
-        Frequencies are smoothed by half a clip a label and centred; strength 0 changes nothing.
+        Frequencies are those of the clips' weights, smoothed by half a clip a label and centred; strength 0: nothing.
         """
         if not strength:
             return plugin
         labels = len(self.pack.labels)
-        counts = np.bincount(self.data.train.targets, minlength=labels) + 0.5
+        counts = np.bincount(self.data.train.targets, self.data.train.weights, minlength=labels) + 0.5
         prior = np.log(counts / counts.sum())
         moved: Flat = plugin.copy()
         moved[-labels:] += (strength * (prior - prior.mean())).astype(np.float32)
         return moved
 
-    def _optimise(self, training: Training, plan: Plan, round_number: int, stopped: Callable[[], bool]) -> None:
-        """Train on every batch of every epoch."""
+    def _epochs(
+        self, kind: str, size: int, plan: Plan, round_number: int, pseudo: Pseudo | None
+    ) -> Callable[[], Iterator[dict[str, Array]]]:
+        """What gives one epoch's batches at each call."""
         rng = np.random.default_rng([self.seed, plan.seed, round_number])
-        features: Callable[[NDArray[np.float32]], Array] = (
-            (lambda energies: self._augmenter(energies, rng)) if plan.augment else self._frontend.finish
-        )
+        clips, labels, weak = self.data.train, len(self.pack.labels), self._frontend.finish
+
+        def strong(energies: NDArray[np.float32]) -> Array:
+            return self._augmenter(energies, rng)
+
+        features: Features = strong if plan.augment else weak
+        if pseudo is None:
+            return lambda: batches(clips, labels, size, rng, features)
+        if kind == "fixmatch":
+            return lambda: fixmatch_batches(clips, pseudo, labels, size, rng, features, weak, strong)
+        weight = self.settings.unlabelled
+        return lambda: mixed_batches(clips, pseudo, weight, labels, size, rng, features, strong)
+
+    def _optimise(
+        self, training: Training, plan: Plan, epoch: Callable[[], Iterator[dict[str, Array]]],
+        stopped: Callable[[], bool],
+    ) -> None:  # fmt: skip
+        """Train on every batch of every epoch."""
         for _ in range(plan.epochs):
-            for batch in batches(self.data.train, len(self.pack.labels), training.batch, rng, features):
+            for batch in epoch():
                 if stopped():
                     raise TrainingStopped("The round was stopped.")
                 losses = training.step(batch)

@@ -91,7 +91,7 @@ def test_a_round_between_host_and_board_counts_all_three(
             def options(device: str, folder: str) -> tuple[str, ...]:
                 return (
                     "edge", "run", "--device", device, "--fleet", FLEET, "--broker", broker.address(device).url,
-                    "--coordinator", key, "--clips", f"{folder}/clips", "--state", f"{folder}/{device}",
+                    "--coordinator", key, "--speech", f"{folder}/clips", "--state", f"{folder}/{device}",
                     "--speaker", device, "--local", "crnn-base", "--json",
                 )  # fmt: skip
 

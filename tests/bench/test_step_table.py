@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-from bench.step_table import Series, ratio, report, table
+from bench.step_table import Series, report
 
 
 def _series(*rounds: list[float]) -> Series:
@@ -21,24 +20,6 @@ def test_a_series_counts_every_step() -> None:
     assert facts["cpu_seconds"] == 1.5
     assert facts["busy"] == 0.5
     assert facts["p10"] < 2 < 4 < facts["p90"]
-
-
-def test_a_ratio_compares_steps_of_the_same_round() -> None:
-    """The machine is three times slower in the second round: each ratio is 2 all the same, and one is 4."""
-    fast, slow = [[1.0, 1.0], [3.0, 3.0], [1.0, 1.0]], [[2.0, 2.0], [6.0, 6.0], [4.0, 4.0]]
-
-    assert ratio(slow, fast) == {"median": 2.0, "least": 2.0, "most": 4.0}
-
-
-def test_a_ratio_needs_the_same_rounds() -> None:
-    with pytest.raises(ValueError, match="zip"):
-        ratio([[1.0]], [[1.0], [1.0]])
-
-
-def test_columns_are_as_wide_as_what_is_in_them() -> None:
-    assert table(("", "ms"), [("long name", "1"), ("b", "20.5")]).splitlines() == [
-        "             ms", "long name     1", "b          20.5",
-    ]  # fmt: skip
 
 
 def test_a_peer_that_does_not_run_has_a_row_and_a_reason() -> None:

@@ -82,6 +82,9 @@ def test_the_remote_client_does_what_the_local_operations_do(server: Server) -> 
     assert there.show_round(1) == here.show_round(1)
     assert there.why_round(1) == here.why_round(1)
     assert there.list_devices(standing="approved", online=True) == here.list_devices(standing="approved", online=True)
+    assert there.list_devices(search="B", label="") == here.list_devices(search="B", label="")
+    assert there.show_round(1, fate="failed") == here.show_round(1, fate="failed")
+    assert there.why_round(1, fate="pruned") == here.why_round(1, fate="pruned")
     assert there.show_device("dev-b") == here.show_device("dev-b")
     assert there.device_logs("dev-b", 5) == here.device_logs("dev-b", 5)
     assert there.list_models() == here.list_models()
@@ -132,8 +135,9 @@ def test_a_token_is_never_sent_in_the_clear_over_a_network() -> None:
     [
         ("GET", "/v1/nothing", None, 404, "openapi.json"),
         ("POST", "/v1/overview", {}, 405, "GET"),
-        ("GET", "/v1/rounds/1000", None, 404, "no round 1000"),
-        ("GET", "/v1/rounds/one", None, 422, "int"),
+        ("GET", "/v1/rounds/1000", None, 404, "no round 1000 of keywords. The newest is round"),
+        ("GET", "/v1/rounds/one", None, 422, "number: expected a whole number"),
+        ("GET", "/v1/rounds/1?fate=lte", None, 422, 'did you mean "late"?'),
         ("GET", "/v1/rounds/99999999999", None, 422, "number"),
         ("GET", "/v1/rounds?limit=0", None, 422, "limit"),
         ("GET", "/v1/rounds?limit=1&limit=2", None, 422, "given twice"),
@@ -158,7 +162,7 @@ def test_a_token_is_never_sent_in_the_clear_over_a_network() -> None:
         ("POST", "/v1/releases", {"devices": ["dev-e"]}, 409, "not in quarantine"),
         ("PUT", "/v1/devices/dev-a/label", {"label": "a\x00b"}, 422, "label"),
         ("PUT", "/v1/devices/dev-a/label", {"label": "x" * 201}, 422, "label"),
-        ("PUT", "/v1/schedules/nightly", {"at": "25:00"}, 422, "at"),
+        ("PUT", "/v1/schedules/nightly", {"at": "25:00"}, 422, "at: it has to be HH:MM, or always."),
         ("POST", "/v1/tokens", {"name": "the-viewer", "role": "admin"}, 409, "already a token"),
         ("POST", "/v1/tokens", {"name": "x", "role": "king"}, 422, "role"),
         ("POST", "/v1/tokens", {"name": "x", "role": "viewer", "days": -1}, 422, "days"),

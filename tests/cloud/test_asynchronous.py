@@ -7,9 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.cloud.coordinator_site import DEVICES, FEDAVG, TASK, Site, keep_updates, run
+from tests.cloud.coordinator_site import DEVICES, FEDAVG, TASK, TOPICS, Site, keep_updates, run
 
+from auricle.frames import open_frame
 from auricle.identity import Identity
+from auricle.messages import Abort, Invite
+from auricle.mqtt import Message as Arrived
 from auricle.pack import load_pack
 from auricle.tensors import decode, encode
 from auricle_cloud.run_settings import Buffer
@@ -77,6 +80,38 @@ def test_a_buffer_larger_than_the_fleet_is_emptied_when_nobody_is_left(runtime: 
         await coordinator.run()
 
         assert [(d.state, d.counted) for d in site.done] == [("published", 3)] * 2
+
+    run(case, runtime, tmp_path)
+
+
+def test_devices_at_work_hear_that_a_round_was_aborted(runtime: StepRuntime, tmp_path: Path) -> None:
+    async def case(site: Site) -> None:
+        coordinator = site.coordinator(None, FEDAVG, mode="async", devices=1, buffer=Buffer(size=50))
+        told: list[Abort] = []
+        invited, stopped = asyncio.Event(), asyncio.Event()
+
+        async def hear(arrived: Arrived) -> None:
+            message, _ = open_frame(arrived.payload, arrived.topic, lambda _: coordinator.identity.public)
+            if isinstance(message, Invite):
+                invited.set()
+            elif isinstance(message, Abort):
+                told.append(message)
+                stopped.set()
+
+        store = site.store_when_there()
+        store.rounds.plan(TASK, 1, mode="async", who="test")
+        running = asyncio.create_task(coordinator.run())
+        async with site.scripted("dev-d", Identity.create()) as link:
+            await link.subscribe(TOPICS.down("dev-d", "+"), hear)
+            await asyncio.wait_for(invited.wait(), 30)
+            store.rounds.wish(TASK, 1, "abort", who="test")
+            await asyncio.wait_for(stopped.wait(), 30)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+        assert [(a.device, a.task, a.round, a.reason) for a in told] == [("dev-d", TASK, 1, "aborted by an operator")]
+        assert store.rounds.get(TASK, 1)["state"] == "aborted"
+        store.close()
 
     run(case, runtime, tmp_path)
 

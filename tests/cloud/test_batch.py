@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -12,7 +13,7 @@ from auricle.errors import StorageError
 from auricle_cloud.storage.database import Database, SupersededError
 from auricle_cloud.storage.journal import note
 from auricle_cloud.storage.schema import events
-from auricle_cloud.uplink.batch import Batch
+from auricle_cloud.uplink.batch import Batch, Gathering
 
 WAIT = 20.0
 
@@ -70,6 +71,42 @@ def test_one_that_fails_does_not_spoil_those_it_came_with(place: Path | str) -> 
     ]  # fmt: skip
     assert kinds(database) == ["a", "b", "c"]
     database.close()
+
+
+def test_those_that_fail_with_the_whole_batch_are_not_tried_one_by_one() -> None:
+    tried: list[int] = []
+
+    def work(items: Sequence[int]) -> list[int]:
+        tried.append(len(items))
+        raise StorageError("The disk is full.")
+
+    async def scene() -> list[object]:
+        gathering = Gathering[int, int](work)
+        return await asyncio.gather(*(gathering.add(item) for item in range(9)), return_exceptions=True)
+
+    assert [str(said) for said in asyncio.run(scene())] == ["The disk is full."] * 9
+    assert tried == [9]
+
+
+def test_when_many_come_they_are_waited_for() -> None:
+    batches: list[list[str]] = []
+
+    def work(items: Sequence[str]) -> Sequence[str]:
+        batches.append(list(items))
+        return items
+
+    async def scene() -> None:
+        gathering = Gathering[str, str](work, 0.2)
+        assert await gathering.add("alone") == "alone"
+        first = [asyncio.ensure_future(gathering.add(item)) for item in "ab"]
+        await asyncio.gather(*first)
+        late = [asyncio.ensure_future(gathering.add(item)) for item in "cd"]
+        await asyncio.sleep(0.02)
+        await asyncio.gather(*late, gathering.add("e"))
+
+    asyncio.run(scene())
+
+    assert batches == [["alone"], ["a", "b"], ["c", "d", "e"]]
 
 
 def test_a_coordinator_that_was_overtaken_writes_none(place: Path | str) -> None:

@@ -296,6 +296,19 @@ def test_presence_says_goodbye_and_names_the_epoch(runtime: StepRuntime, tmp_pat
     run(case, runtime, tmp_path)
 
 
+def test_when_updates_came_is_remembered_of_registered_devices_only(runtime: StepRuntime, tmp_path: Path) -> None:
+    async def case(site: Site) -> None:
+        coordinator = site.coordinator(1, devices=1)
+        coordinator.inbox.keys[DEVICES[0]] = b"k" * 32
+        for name in (*DEVICES, "dev-unknown"):
+            await coordinator._take(Arrived(TOPICS.up(name, "upd"), b"noise", 1, False, False, 1, 1))
+
+        assert list(coordinator._came) == [DEVICES[0]]
+        coordinator.store.close()
+
+    run(case, runtime, tmp_path)
+
+
 @pytest.mark.parametrize(
     ("changes", "says"),
     [

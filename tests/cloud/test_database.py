@@ -16,7 +16,7 @@ from tests.cloud.arrivals import BASE, begin, open_round, update
 from tests.cloud.postgres import Server
 
 from auricle.errors import StorageError
-from auricle_cloud.storage.database import Database, SupersededError
+from auricle_cloud.storage.database import LOG_PAGES, Database, SupersededError
 from auricle_cloud.storage.journal import note
 from auricle_cloud.storage.schema import events, meta
 from auricle_cloud.storage.store import Store
@@ -128,6 +128,17 @@ def test_sqlite_synchronises_every_commit_to_its_write_ahead_log(tmp_path: Path)
 
     assert said == ["wal", 2]
     database.close()
+
+
+def test_sqlites_write_ahead_log_stays_small(tmp_path: Path) -> None:
+    database = Database(tmp_path / "c.db")
+    for number in range(80):
+        with database.writing() as tx:
+            database.upsert(tx, meta, {"key": "large"}, {"value": str(number) * 10_000})
+    size = (tmp_path / "c.db-wal").stat().st_size
+    database.close()
+
+    assert 0 < size < 2 * LOG_PAGES * 4096
 
 
 # -- writing

@@ -131,7 +131,7 @@ def test_a_revoked_device_never_comes_back(store: Store) -> None:
 
 
 def test_many_devices_are_approved_at_once(store: Store) -> None:
-    names = [f"dev-{i:05}" for i in range(300)]
+    names = [f"dev-{i:05}" for i in range(1300)]
     with store.database.writing() as tx:
         from auricle_cloud.storage.schema import devices
 
@@ -139,8 +139,13 @@ def test_many_devices_are_approved_at_once(store: Store) -> None:
         seen = {"first_seen": 0.0, "last_seen": 0.0, "standing": "pending"}
         tx.execute(devices.insert(), [{"device": name, **row, **seen} for name in names])
 
+    asked: list[str] = []
+    sa.event.listen(store.database._engine, "before_cursor_execute", lambda *given: asked.append(given[2]))
+
     changed = store.devices.set_standing(names, "approved", who="ana")
 
+    assert len([statement for statement in asked if "devices" in statement]) == 4  # of two parts, looked at and set
+    assert [event["device"] for event in store.journal.events(kind="approved", limit=2)] == names[:-3:-1]
     assert changed == names
     assert {row["standing"] for row in store.devices.all()} == {"approved"}
 

@@ -7,10 +7,13 @@ import math
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
-from auricle_cloud.operations.explanation import explain
-from auricle_cloud.operations.operation_types import DeviceWhy
+from auricle_cloud.cohort import Cohort, layers_of
+from auricle_cloud.operations.explanation import explain, involved, those
+from auricle_cloud.operations.round_answers import DeviceWhy
+from auricle_cloud.rules import get_rule
 
 LAYER: dict[str, Any] = {
     "layer": "gru", "kept": ["dev-b", "dev-c"], "pruned_low": ["dev-a"], "pruned_high": ["dev-d"],
@@ -21,7 +24,7 @@ REPORT: dict[str, Any] = {
     "invited": ["dev-a", "dev-b", "dev-c", "dev-d", "dev-e", "dev-f", "dev-g", "dev-h"],
     "failed": {"dev-e": "its clock is wrong", "dev-f": "hot"},
     "declined": ["dev-f"],
-    "refused": {"dev-g": "rejected:norm", "dev-x": "late"},
+    "refused": {"dev-g": "rejected:norm", "dev-x": "late", "dev-y": "closed"},
     "elsewhere": {},
     "passed_over": {"dev-p": "is offline"},
     "updates": [{"device": f"dev-{letter}", "samples": 100, "loss": 1.25, "staleness": 0} for letter in "abcd"],
@@ -55,6 +58,7 @@ def one(device: str, report: dict[str, Any] = REPORT, now: dict[str, str] | None
         ("dev-f", "declined", "declined round 12: hot."),
         ("dev-g", "refused", "refused: rejected:norm."),
         ("dev-x", "late", "after round 12 had closed"),
+        ("dev-y", "late", "after round 12 had closed"),
         ("dev-h", "silent", "no update of it arrived before it closed"),
         ("dev-p", "not_invited", "When the round began it is offline."),
     ],
@@ -125,3 +129,53 @@ def test_numbers_that_are_not_finite_are_left_out() -> None:
     found = one("dev-d", report)
 
     assert (found.loss, found.layers[0].deviation, found.layers[0].rank, found.layers[0].of) == (None, None, None, 2)
+
+
+def test_a_score_by_which_a_rule_chose_is_told_with_its_rank() -> None:
+    score = {"dev-a": 3.25, "dev-b": 1.0, "dev-c": 9.5, "dev-d": None}
+    layer = {"kept": ["dev-a", "dev-b"], "pruned_low": [], "pruned_high": [], "deviation": None, "score": score,
+             "share": {"dev-a": 0.5, "dev-b": 0.5, "dev-c": 0, "dev-d": 0}, "score_of": "sum of distances"}  # fmt: skip
+    layers = [{"layer": "gru", **layer}, {"layer": "head", **layer}]
+    report = {**REPORT, "rule": "multi_krum", "layers": layers, "detection": None}
+
+    kept, left, unknown = one("dev-a", report), one("dev-c", report), one("dev-d", report)
+
+    assert kept.sentences[1:] == [
+        "Its score by multi_krum was 3.25 (sum of distances), the 2nd smallest of 3; 2 were averaged.",
+        "All 2 layers: kept with weight 0.5000.",
+    ]
+    assert left.sentences[1:] == [
+        "Its score by multi_krum was 9.5 (sum of distances), the 3rd smallest of 3; 2 were averaged.",
+        "All 2 layers: left out by the rule.",
+    ]
+    assert (kept.score, kept.score_of, kept.score_rank, kept.score_among) == (3.25, "sum of distances", 2, 3)
+    assert (unknown.score, unknown.score_rank) == (None, None)
+    said = explain(report, task="t", number=12, state="published").sentences
+    assert "The rule multi_krum left out 2 devices: dev-c, dev-d." in said
+
+
+def test_the_score_of_the_rule_itself_reaches_the_explanation() -> None:
+    start, layers = np.zeros(2, np.float32), layers_of([("a", 1, None), ("b", 1, None)])
+    weights = np.array([[0, 0], [1, 0], [0, 2], [30, 40]], np.float32)
+    cohort = Cohort.build(
+        ids=["dev-a", "dev-b", "dev-c", "dev-d"], weights=weights, samples=[1] * 4, start=start, layers=layers
+    )
+    report = {**REPORT, "rule": "krum", "layers": get_rule("krum", attackers=1)(cohort).explain(), "detection": None}
+
+    assert (one("dev-b", report).score, one("dev-b", report).score_rank) == (1.0, 1)
+    assert one("dev-c", report).sentences[1].startswith("Its score by krum was 4 (sum of the squared distances to ")
+    assert one("dev-d", report).sentences[1].endswith("the 4th smallest of 4; 1 was averaged.")
+
+
+@pytest.mark.parametrize(
+    ("faring", "devices"),
+    [
+        ("counted", ["dev-b", "dev-c", "dev-d"]), ("dropped", ["dev-a"]), ("pruned", ["dev-d"]), ("failed", ["dev-e"]),
+        ("declined", ["dev-f"]), ("refused", ["dev-g"]), ("silent", ["dev-h"]), ("late", ["dev-x", "dev-y"]),
+        ("not_invited", ["dev-p"]), ("harmful", ["dev-d"]), ("elsewhere", []),
+    ],
+)  # fmt: skip
+def test_devices_are_found_by_how_they_fared(faring: Any, devices: list[str]) -> None:
+    report = {**REPORT, "dropped": ["dev-a"]}
+
+    assert those(report, involved(report, passed_over=True), faring) == devices

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,7 @@ from tests.cloud.desk import (
     update,
 )
 
+from auricle.errors import StorageError
 from auricle.identity import Identity
 from auricle.messages import DeviceState, Get
 from auricle_cloud.rate_limit import RateLimit
@@ -218,6 +220,22 @@ def test_refusals_are_written_down_by_device_and_reason_once(desk: Desk) -> None
         ("dev-x", "unregistered", "not registered here"),
         ("dev-a", "frame", "frame: not an Auricle frame of an allowed length"),
     ]
+
+
+def test_refusals_that_cannot_be_written_down_are_written_down_later(desk: Desk) -> None:
+    desk.give(TOPICS.up("dev-a", "upd"), b"noise")
+    with sqlite3.connect(desk.folder / "c.db") as other:
+        other.execute("CREATE TRIGGER full BEFORE INSERT ON refusals BEGIN SELECT RAISE(ABORT, 'disk is full'); END")
+    with pytest.raises(StorageError, match="disk is full"):
+        desk.inbox.flush()
+    with sqlite3.connect(desk.folder / "c.db") as other:
+        other.execute("DROP TRIGGER full")
+    desk.give(TOPICS.up("dev-a", "upd"), b"noise")
+
+    desk.inbox.flush()
+    desk.inbox.flush()
+
+    assert [(r["device"], r["code"], r["count"]) for r in desk.store.devices.refusals()] == [("dev-a", "frame", 2)]
 
 
 def test_a_revoked_devices_refusals_are_written_down_too(desk: Desk) -> None:

@@ -10,12 +10,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from tests.cloud.arrivals import TASK, begin, open_round, update
 
 from auricle.errors import StorageError
 from auricle_cloud.storage.blobs import Blobs
 from auricle_cloud.storage.store import Store
-from auricle_cloud.uplink import ledger as ledger_module
+from auricle_cloud.uplink import batch as batch_module
 from auricle_cloud.uplink.ledger import Ledger
 
 WAIT = 20.0
@@ -82,7 +83,7 @@ def test_those_that_arrive_during_a_commit_share_the_next_and_each_has_its_own_v
 
 
 def test_a_batch_is_bounded(full: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledger_module, "LARGEST_BATCH", 8)
+    monkeypatch.setattr(batch_module, "LARGEST", 8)
     blobs = SlowBlobs(tmp_path / "blobs")
 
     said = asyncio.run(first_then_the_rest(Ledger(full, blobs), blobs, DEVICES[1:21]))
@@ -123,30 +124,56 @@ def test_a_commit_that_fails_fails_all_that_wait_for_it_and_later_ones_succeed(f
     assert again == ["duplicate", "accepted", "accepted", "accepted", "accepted"]
 
 
-def test_a_database_that_refuses_fails_the_batch_and_counts_nothing_of_it(tmp_path: Path) -> None:
+def test_one_that_the_database_refuses_does_not_spoil_those_it_came_with(tmp_path: Path) -> None:
     store, blobs = Store(tmp_path / "c.db"), Blobs(tmp_path / "blobs")
     begin(store, DEVICES)
     open_round(store, DEVICES)
     ledger = Ledger(store, blobs)
     with sqlite3.connect(tmp_path / "c.db") as other:
         other.execute(
-            "CREATE TRIGGER full BEFORE INSERT ON updates WHEN new.device = 'dev-003' "
-            "BEGIN SELECT RAISE(ABORT, 'disk is full'); END"
+            "CREATE TRIGGER spoilt BEFORE INSERT ON updates WHEN new.device = 'dev-003' "
+            "BEGIN SELECT RAISE(ABORT, 'not this one'); END"
         )
 
     async def scene(names: Sequence[str]) -> list[object]:
         sent = [ledger.count(update(d, body=digest(body(d))), body(d)) for d in names]
-        return await asyncio.gather(*sent, return_exceptions=True)
+        said = await asyncio.gather(*sent, return_exceptions=True)
+        return [str(one) if isinstance(one, BaseException) else one.code for one in said]
 
-    failed = asyncio.run(scene(DEVICES[:6]))
+    first = asyncio.run(scene(DEVICES[:6]))
     counted = store.updates.counted_devices(TASK, 1)
     with sqlite3.connect(tmp_path / "c.db") as other:
-        other.execute("DROP TRIGGER full")
-    asyncio.run(scene(DEVICES[:6]))
+        other.execute("DROP TRIGGER spoilt")
+    again = asyncio.run(scene(DEVICES[:6]))
 
-    assert {type(error) for error in failed} == {StorageError}
-    assert counted == set()
-    assert store.updates.counted_devices(TASK, 1) == set(DEVICES[:6])
+    assert [said for said in first if said != "accepted"] == [first[3]]
+    assert "cannot take this: not this one" in str(first[3])
+    assert counted == {*DEVICES[:3], *DEVICES[4:6]}
+    assert again == ["duplicate"] * 3 + ["accepted"] + ["duplicate"] * 2
+    store.close()
+
+
+def test_a_disk_that_is_full_is_asked_once_and_not_for_each(tmp_path: Path) -> None:
+    store, blobs = Store(tmp_path / "c.db"), Blobs(tmp_path / "blobs")
+    begin(store, DEVICES)
+    open_round(store, DEVICES)
+    with store.database.writing() as tx:
+        pages = tx.exec_driver_sql("PRAGMA page_count").scalar()
+        tx.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
+    asked: list[str] = []
+    sa.event.listen(store.database._engine, "begin", lambda _: asked.append("begin"))
+    ledger = Ledger(store, blobs)
+
+    async def scene() -> list[object]:
+        sent = [ledger.count(update(d, body=digest(body(d))), body(d)) for d in DEVICES]
+        return await asyncio.gather(*sent, return_exceptions=True)
+
+    said = asyncio.run(scene())
+
+    assert {type(error) for error in said} == {StorageError}
+    assert "full" in str(said[0])
+    assert len(asked) == 2  # to judge, and to count
+    assert store.updates.counted_devices(TASK, 1) == set()
     store.close()
 
 

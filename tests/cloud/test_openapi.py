@@ -60,6 +60,7 @@ def test_the_document_is_served_to_anybody(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1600)
 @pytest.mark.skipif(importlib.util.find_spec("schemathesis") is None, reason="schemathesis is not installed")
 def test_whatever_is_sent_the_answer_is_as_described_and_never_5xx(tmp_path: Path) -> None:
     filled = fill(tmp_path / "state")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -90,6 +91,48 @@ def test_a_device_has_its_history_refusals_and_events(do: Operations) -> None:
     assert do.list_devices(online=False).devices == []
 
 
+def test_devices_are_found_by_name_and_label_and_paged(filled: Filled, do: Operations) -> None:
+    for device, label in (("dev-a", "Kitchen 50%"), ("dev-b", "Küche"), ("dev-c", "50 steps"), ("dev-d", "Küche")):
+        do.label_device(device, label)
+
+    def found(**wanted: Any) -> list[str]:
+        return [row.device for row in do.list_devices(**wanted).devices]
+
+    assert found(search="KITCH") == ["dev-a"] and found(search="v-C") == ["dev-c"]
+    assert found(search="0%") == ["dev-a"] and found(search="_") == [] and found(search="'") == []
+    assert found(search="Küche") == found(search="küche") == found(label="Küche") == ["dev-b", "dev-d"]
+    assert found(label="") == ["dev-e"] and found(label="Kitchen") == []
+    assert found(search="dev", standing="pending") == ["dev-e"] and found(search="dev", online=False) == []
+    first = do.list_devices(limit=1, search="küche")
+    assert first.next == "dev-b" and found(limit=1, search="küche", after=first.next) == ["dev-d"]
+
+
+@pytest.mark.parametrize(
+    ("number", "fate", "devices"),
+    [
+        (1, "counted", ["dev-a", "dev-b"]), (1, "failed", ["dev-c"]), (1, "silent", ["dev-d"]), (1, "late", []),
+        (1, "pruned", ["dev-b"]), (2, "silent", ["dev-a", "dev-b", "dev-c", "dev-d"]), (2, "counted", []),
+    ],
+)  # fmt: skip
+def test_a_cohort_is_shown_by_how_its_devices_fared(
+    do: Operations, number: int, fate: Any, devices: list[str]
+) -> None:  # fmt: skip
+    assert [member.device for member in do.show_round(number, fate=fate).cohort] == devices
+    if number == 1:
+        said = do.why_round(1, fate=fate)
+        assert [why.device for why in said.devices] == devices
+        assert said.sentences[-1] == f"{fate.capitalize()}: {len(devices)} device{'' if len(devices) == 1 else 's'}."
+
+
+def test_a_cohort_of_one_fate_is_paged(do: Operations) -> None:
+    first = do.show_round(2, limit=3, fate="silent")
+
+    assert first.next == "dev-c"
+    assert [member.device for member in do.show_round(2, after="dev-c", fate="silent").cohort] == ["dev-d"]
+    assert do.why_round(1, limit=1, fate="counted").next == "dev-a"
+    assert [why.device for why in do.why_round(1, after="dev-a", fate="counted").devices] == ["dev-b"]
+
+
 def test_standings_move_as_their_names_say_and_a_revoked_device_stays_so(do: Operations) -> None:
     assert do.approve_devices(["dev-e"], "known").devices == ["dev-e"]
     assert do.approve_devices(["dev-e"]).devices == []
@@ -157,22 +200,33 @@ def test_tokens_and_schedules_come_and_go(do: Operations) -> None:
 
 
 @pytest.mark.parametrize(
-    ("operation", "values"),
+    ("operation", "values", "says"),
     [
-        ("list_rounds", {"limit": 0}), ("list_rounds", {"limit": 1001}), ("show_round", {"number": -1}),
-        ("start_rounds", {"count": 10_001}), ("start_rounds", {"mode": "batch"}), ("label_device", {"device": "dev-a"}),
-        ("label_device", {"device": "dev-a", "label": "a\nb"}), ("approve_devices", {"devices": []}),
-        ("set_schedule", {"name": "a b", "at": "always"}), ("create_token", {"name": "x", "role": "king"}),
-        ("overview", {"colour": "red"}),
+        ("list_rounds", {"limit": 0}, "limit: expected a whole number >= 1."),
+        ("list_rounds", {"limit": 1001}, "limit: expected a whole number <= 1000."),
+        ("show_round", {"number": -1}, "number: expected a whole number >= 0."),
+        ("show_round", {"number": 1, "fate": "sillent"}, 'fate: there is no "sillent"; did you mean "silent"?'),
+        ("start_rounds", {"count": 10_001}, "count: expected a whole number <= 10000."),
+        ("start_rounds", {"mode": "asnc"}, 'mode: there is no "asnc"; did you mean "async"?'),
+        ("label_device", {"device": "dev-a"}, "label is missing."),
+        ("label_device", {"device": "dev-a", "label": "a\nb"}, "label: it has to be text on one line."),
+        ("approve_devices", {"devices": []}, "devices: expected a list of length >= 1."),
+        ("approve_devices", {"devices": ["Dev A"]}, "devices[0]: it has to be a device's name: 4 to 64 small letters, "
+                                                    "digits and hyphens."),
+        ("set_schedule", {"name": "a", "at": "25:00"}, "at: it has to be HH:MM, or always."),
+        ("create_token", {"name": "x", "role": "king"}, 'role: there is no "king"; there is: admin, operator, viewer.'),
+        ("overview", {"colour": "red"}, 'There is no parameter "colour".'),
+        ("list_devices", {"serach": "x"}, 'There is no parameter "serach"; did you mean "search"?'),
     ],
 )  # fmt: skip
-def test_values_that_are_not_allowed_are_refused_here_as_by_the_api(
-    tmp_path: Path, migrated_file: Path, operation: str, values: dict[str, object]
+def test_values_that_are_not_allowed_are_refused_with_what_would_be(
+    tmp_path: Path, migrated_file: Path, operation: str, values: dict[str, object], says: str
 ) -> None:
     store = Store(migrated_file)
-    with pytest.raises(SettingsError, match=operation):
+    with pytest.raises(SettingsError) as caught:
         getattr(checked(Operations(store, Blobs(tmp_path), TASK)), operation)(**values)
     store.close()
+    assert str(caught.value) == says
 
 
 def test_an_empty_database_is_told_of_without_a_fault(tmp_path: Path, place: Path | str) -> None:

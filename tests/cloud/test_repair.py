@@ -12,7 +12,7 @@ from tests.cloud.model_replacement import flipped, replacement
 from auricle.errors import SettingsError
 from auricle_cloud.cohort import Aggregate, Cohort, CohortError, Layer
 from auricle_cloud.detection.coalitions import subset
-from auricle_cloud.detection.repair import hotfix, reaggregate, rebase
+from auricle_cloud.detection.repair import hotfix, reaggregate
 from auricle_cloud.rules import get_rule
 from auricle_cloud.rules.fedavg import fedavg
 from auricle_cloud.rules.fedvsa import fedvsa, limit_losses, softmax_share
@@ -141,12 +141,6 @@ def test_a_hotfix_wants_a_sensible_strength_and_the_rounds_own_aggregate() -> No
         hotfix(cohort, fedavg(cohort), {"k0"}, NONE, None, tau=-1)
     with pytest.raises(CohortError, match="not one of this round"):
         hotfix(cohort, fedavg(_cohort(4)), {"k0"}, NONE, None)
-
-
-def test_a_round_trained_from_a_poisoned_model_is_moved_onto_the_repaired_one() -> None:
-    repaired, sent, mean = (np.array(values, np.float32) for values in ([1.0, 2.0], [5.0, 5.0], [5.5, 4.0]))
-
-    assert rebase(repaired, sent, mean).tolist() == [1.5, 1.0]
 
 
 @pytest.mark.parametrize("rule", ["fedavg", "fedvsa"])

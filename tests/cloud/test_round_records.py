@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.cloud.arrivals import BASE, TASK, begin, bring_to, end_round, open_round, update
+from tests.cloud.postgres import Server
 
 from auricle.errors import StorageError
 from auricle.messages import Loss
@@ -45,6 +46,50 @@ def test_planned_rounds_follow_each_other(store: Store) -> None:
         ("planned", 4, "", "2 rounds"), ("planned", 1, "", "1 rounds"), ("planned", 3, "", "1 rounds"),
         ("planned", 1, "ana", "2 rounds"),
     ]  # fmt: skip
+
+
+def test_of_those_that_plan_at_once_each_gets_its_own_rounds(place: Path | str) -> None:
+    """On PostgreSQL both would read the same last number, and one of them fail at the other's."""
+    one, other = Store(place), Store(place)
+    together = threading.Barrier(3)
+
+    def plan(store: Store) -> list[int]:
+        together.wait(WAIT)
+        return [number for _ in range(20) for number in store.rounds.plan(TASK, 3)]
+
+    def plan_up_to(number: int) -> None:
+        together.wait(WAIT)
+        for last in range(1, number):
+            one.rounds.plan_up_to(TASK, last)
+
+    with ThreadPoolExecutor(3) as pool:
+        first, second, rest = pool.submit(plan, one), pool.submit(plan, other), pool.submit(plan_up_to, 60)
+        numbers = first.result(WAIT) + second.result(WAIT)
+        rest.result(WAIT)
+
+    assert len(numbers) == len(set(numbers)) == 120
+    known = sorted(row["round"] for row in one.rounds.listed(TASK, limit=1000))
+    assert set(numbers) <= set(known) and known == list(range(1, len(known) + 1))
+    one.close()
+    other.close()
+
+
+def test_who_plans_while_another_does_waits_for_its_numbers(server: Server) -> None:
+    url = server.lend()
+    one, other = Store(url), Store(url)
+
+    with ThreadPoolExecutor(1) as pool:
+        with one.database.writing() as tx:
+            one.rounds._enter(tx, TASK, [one.rounds._last(tx, TASK) + 1], "sync", "ana")
+            waiting = pool.submit(other.rounds.plan, TASK, 2)
+            server.wait_blocked(url)
+            assert not waiting.done()
+        numbers = waiting.result(WAIT)
+
+    assert numbers == [2, 3]
+    one.close()
+    other.close()
+    server.take_back(url)
 
 
 def test_the_newest_round_has_begun_and_the_due_one_is_not_finished(store: Store) -> None:

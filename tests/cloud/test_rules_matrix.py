@@ -12,8 +12,11 @@ import pytest
 
 from auricle_cloud.cohort import Cohort, Layer
 from auricle_cloud.compute.distances import squared_distances
-from auricle_cloud.compute.matrix import SMALL, NumpyMatrix, pieces_of
+from auricle_cloud.compute.matrix import SMALL, NumpyMatrix
+from auricle_cloud.compute.pieces import pieces_of
+from auricle_cloud.compute.products import PRODUCT, depth_of, strips, weighted
 from auricle_cloud.rules import RULES
+from auricle_cloud.rules.average import ascending, ten_digits
 
 BITS = """
 import sys
@@ -22,19 +25,19 @@ from auricle_cloud.cohort import Cohort, Layer
 from auricle_cloud.compute.matrix import NumpyMatrix
 from auricle_cloud.rules import RULES
 from hashlib import sha256
-clients, size = 301, 3011
-rng = np.random.default_rng(7)
-cuts = [0, 3, 40, 1500, size]
-cohort = Cohort.build(
-    ids=[f"{k:03}" for k in range(clients)], weights=rng.standard_normal((clients, size), np.float32),
-    samples=rng.integers(1, 90, clients), losses=rng.random(clients), start=rng.standard_normal(size, np.float32),
-    layers=[Layer(str(a), (slice(a, b),)) for a, b in zip(cuts, cuts[1:])],
-    opener=lambda weights: NumpyMatrix(weights, threads=int(sys.argv[1])),
-)
-for name, rule in RULES.items():
-    made = rule(cohort)
-    parts = [made.weights, made.share, made.score, made.deviation]
-    print(name, sha256(b"".join(part.tobytes() for part in parts if part is not None)).hexdigest())
+for clients, size in ((301, 3011), (50, 20011)):
+    rng = np.random.default_rng(7)
+    cuts = [0, 3, 40, 1500, size]
+    cohort = Cohort.build(
+        ids=[f"{k:03}" for k in range(clients)], weights=rng.standard_normal((clients, size), np.float32),
+        samples=rng.integers(1, 90, clients), losses=rng.random(clients), start=rng.standard_normal(size, np.float32),
+        layers=[Layer(str(a), (slice(a, b),)) for a, b in zip(cuts, cuts[1:])],
+        opener=lambda weights: NumpyMatrix(weights, threads=int(sys.argv[1])),
+    )
+    for name, rule in RULES.items():
+        made = rule(cohort)
+        parts = [made.weights, made.share, made.score, made.deviation]
+        print(name, sha256(b"".join(part.tobytes() for part in parts if part is not None)).hexdigest())
 """
 
 
@@ -60,8 +63,8 @@ def bits(*, threads: int, blas: int) -> str:
 
 @pytest.mark.parametrize(("threads", "blas"), [(2, 1), (1, 2), (3, 3)])
 def test_no_bit_of_any_rule_depends_on_the_number_of_threads(threads: int, blas: int, bits_of_one_thread: str) -> None:
-    assert SMALL < 301 * 3011
-    assert len(bits_of_one_thread.splitlines()) == len(RULES)
+    assert SMALL < 301 * 3011 < 50 * 20011
+    assert len(bits_of_one_thread.splitlines()) == 2 * len(RULES)
     assert bits(threads=threads, blas=blas) == bits_of_one_thread
 
 
@@ -71,6 +74,25 @@ def test_pieces_cover_every_layer_in_order() -> None:
     assert [(piece.layer, piece.start, piece.stop) for piece in pieces] == [
         (0, 0, 2), (0, 2, 4), (0, 4, 5), (0, 9, 10), (1, 5, 7), (1, 7, 9),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("count", "width"), [(1, 1), (7, 8192), (64, 129), (65, 3), (200, 1000), (9000, 2)])
+def test_rows_are_summed_in_parts_that_blas_leaves_to_one_thread(count: int, width: int) -> None:
+    rng = np.random.default_rng(count)
+    weight, block = rng.random(count), rng.random((count, width + 8))[:, :width]
+
+    np.testing.assert_allclose(weighted(weight, block), (weight[:, None] * block).sum(axis=0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("count", [1, 2, 16, 17, 50, 97, 1000])
+def test_strips_cover_the_upper_triangle(count: int) -> None:
+    covered = np.zeros((count, count + max(strip.number for strip in strips(count))), np.int64)
+    for strip in strips(count):
+        covered[strip.rows, strip.columns] += 1
+        assert strip.height * strip.width * depth_of(strips(count)) <= PRODUCT
+
+    assert (covered[:, :count][np.triu_indices(count)] == 1).all()
+    assert covered.max() == 1
 
 
 @pytest.mark.parametrize("count", [2, 40, 64, 65, 150])
@@ -121,6 +143,17 @@ def test_attackers_who_agree_do_not_cost_a_measurement_a_pair() -> None:
 
     assert matrix.calls < calls
     np.testing.assert_allclose(distances, plain_distances(weights), rtol=1e-11)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[3.0, 1.0, 2.0], [2.0, 2.0 + 1e-12, 1.0, 2.0], [1.0, 0.0, 0.0, -0.0], [np.inf, 1.0, np.inf], [5.0], []],
+    ids=["apart", "nearly equal", "nothing", "infinite", "one", "none"],
+)
+def test_values_are_ranked_by_ten_digits_then_by_their_place(values: list[float]) -> None:
+    given = np.array(values)
+
+    assert ascending(given).tolist() == np.argsort(ten_digits(given), kind="stable").tolist()
 
 
 class Counting(NumpyMatrix):

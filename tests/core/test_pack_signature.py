@@ -170,7 +170,7 @@ def test_a_public_key_is_64_hex_digits() -> None:
 
 
 @pytest.mark.parametrize("command", [
-    ["edge", "run", "--device", "kitchen-1", "--clips", "/no/where", "--coordinator", "00" * 32], ["cloud", "serve"],
+    ["edge", "run", "--device", "kitchen-1", "--speech", "/no/where", "--coordinator", "00" * 32], ["cloud", "serve"],
 ])  # fmt: skip
 def test_a_device_and_a_coordinator_refuse_a_pack_that_their_key_has_not_signed(
     command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]

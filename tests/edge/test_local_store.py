@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -12,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save
 
+from auricle.errors import StorageError
 from auricle.tensors import TensorSpec, TensorTable
 from auricle_edge.local_store import LocalStore
 from auricle_edge.train import LocalState
@@ -115,13 +119,14 @@ def _read(data: bytes) -> LocalState | None:
         return _store(Path(folder)).read()
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=100))
 def test_no_file_crashes_the_reader(data: bytes) -> None:
     assert _read(data) is None
     assert _read(len(data).to_bytes(8, "little") + data) is None
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(place=st.integers(0, len(_WHOLE) - 1), byte=st.integers(0, 255))
 def test_a_changed_byte_gives_a_sound_state_or_none(place: int, byte: int) -> None:
     changed = bytearray(_WHOLE)
@@ -133,3 +138,118 @@ def test_a_changed_byte_gives_a_sound_state_or_none(place: int, byte: int) -> No
         assert state.weights.shape == (8,)
         assert np.isfinite(state.weights).all()
         assert state.steps >= 0
+
+
+# -- going back
+
+
+def _state(number: int) -> LocalState:
+    return LocalState(np.full(8, number, np.float32), {}, number)
+
+
+def _steps(state: LocalState | None) -> int | None:
+    return None if state is None else state.steps
+
+
+def _saved(folder: Path, *numbers: int) -> LocalStore:
+    store = _store(folder)
+    for number in numbers:
+        store.save(_state(number))
+    return store
+
+
+def test_the_two_states_before_the_newest_are_kept(tmp_path: Path) -> None:
+    store = _saved(tmp_path, 1, 2, 3, 4)
+
+    assert (_steps(store.read()), _steps(store.previous())) == (4, 3)
+    assert _steps(store.rollback()) == 3
+    assert (_steps(store.read()), _steps(store.previous())) == (3, 2)
+    assert _steps(store.rollback()) == 2
+    assert (_steps(store.read()), store.previous()) == (2, None)
+    with pytest.raises(StorageError, match="keeps no earlier local model"):
+        store.rollback()
+    assert _steps(_store(tmp_path).read()) == 2
+
+
+def test_after_going_back_the_next_round_is_kept_beside_what_it_started_from(tmp_path: Path) -> None:
+    store = _saved(tmp_path, 1, 2, 3)
+    store.rollback()
+
+    store.save(_state(5))
+
+    assert [_steps(store.read()), _steps(store.rollback()), _steps(store.rollback())] == [5, 2, 1]
+
+
+def test_a_state_that_did_not_change_pushes_none_out(tmp_path: Path) -> None:
+    store = _saved(tmp_path, 1, 2, 2, 2)
+
+    assert (_steps(store.read()), _steps(store.previous())) == (2, 1)
+
+
+def test_a_damaged_or_foreign_state_is_none_to_go_back_to(tmp_path: Path) -> None:
+    store = _saved(tmp_path, 1, 2, 3)
+    (tmp_path / "local.1.safetensors").write_bytes(b"damaged")
+
+    assert _steps(store.previous()) == 1
+    assert _store(tmp_path, pack="b" * 64).previous() is None
+    assert _steps(store.rollback()) == 1
+
+
+def test_where_there_are_no_links_the_state_before_is_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError("no links here")
+
+    monkeypatch.setattr(os, "link", refuse)
+    store = _saved(tmp_path, 1, 2, 3)
+
+    assert [_steps(store.read()), _steps(store.rollback()), _steps(store.rollback())] == [3, 2, 1]
+
+
+class _PowerCut(BaseException):
+    """The power is gone."""
+
+
+class _Power:
+    """Goes out before or after the so many-th change on the disk."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, at: int, after: bool) -> None:
+        self.left, self.after = at, after
+        for name in ("replace", "rename", "link", "unlink", "fsync", "write", "open"):
+            monkeypatch.setattr(os, name, self._cut(getattr(os, name)))
+
+    def _cut(self, change: Callable[..., Any]) -> Callable[..., Any]:
+        def changed(*args: Any, **kwargs: Any) -> Any:
+            self.left -= 1
+            if self.left < 0 and not (self.after and self.left == -1):
+                raise _PowerCut
+            result = change(*args, **kwargs)
+            if self.left < 0:
+                raise _PowerCut
+            return result
+
+        return changed
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("at", range(12))
+@pytest.mark.parametrize("act", ["save", "rollback"])
+def test_a_power_cut_at_any_change_leaves_whole_states(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act: str, at: int, after: bool
+) -> None:
+    store = _saved(tmp_path, 1, 2, 3)
+    with monkeypatch.context() as patch:
+        _Power(patch, at, after)
+        try:
+            store.save(_state(4)) if act == "save" else store.rollback()
+            done = True
+        except _PowerCut:
+            done = False
+
+    again = _store(tmp_path)
+    old, new = (3, 4) if act == "save" else (3, 2)
+    now = _steps(again.read())
+    assert now == new if done else now in (old, new)
+    earlier = _steps(again.previous())
+    assert earlier in ({4: (3,), 3: (2, 1), 2: (1,)}[now or 0])
+    again.save(_state(9))
+    assert [_steps(again.read()), _steps(again.rollback()), _steps(again.rollback())] == [9, now, earlier]

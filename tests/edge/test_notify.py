@@ -40,10 +40,17 @@ def test_a_watchdog_meant_for_another_process_is_not_ours() -> None:
     assert Notifier({"WATCHDOG_USEC": "1000000", "WATCHDOG_PID": "1"}).interval is None
 
 
-def test_the_pulse_stops_with_the_sound_and_with_the_thread() -> None:
+def test_the_pulse_goes_on_with_sound_with_restarts_and_while_muted() -> None:
     pulse = Pulse(silence=10)
-    began = pulse._turned
-    assert pulse.beats(began, False, began + 9)
-    assert not pulse.beats(began - 5, False, began + 9)
-    assert pulse.beats(began - 1000, True, began + 9)
-    assert not pulse.beats(began + 11, True, began + 11)
+    assert pulse.beats(None, 0, False, 100.0)
+    assert pulse.beats(99.0, 0, False, 109.0)
+    assert pulse.beats(99.0, 1, False, 118.0)
+    assert pulse.beats(99.0, 1, True, 500.0)
+    assert pulse.beats(99.0, 1, False, 509.0)
+
+
+def test_the_pulse_stops_when_nothing_moves() -> None:
+    pulse = Pulse(silence=10)
+    assert pulse.beats(99.0, 3, False, 100.0)
+    assert not pulse.beats(99.0, 3, False, 110.0)
+    assert pulse.beats(111.0, 3, False, 111.0)

@@ -102,7 +102,7 @@ def test_the_command_refuses_a_runtime_before_it_looks_at_clips(
     """There is neither a broker nor a folder of clips."""
     options = {
         "device": "kitchen", "fleet": "home", "broker": "mqtt://127.0.0.1:1", "coordinator": "0" * 64,
-        "clips": str(tmp_path / "none"), "state": str(tmp_path), "pack": "digits", "runtime": name,
+        "speech": str(tmp_path / "none"), "state": str(tmp_path), "pack": "digits", "runtime": name,
     }  # fmt: skip
 
     code = main(["edge", "run", *(f"--{option}={value}" for option, value in options.items())])

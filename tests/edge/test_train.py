@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from dataclasses import replace
 
 import msgspec
@@ -12,9 +13,15 @@ from tests.edge.toy import LABELS, PACK, clips, device
 
 from auricle.errors import AuricleError
 from auricle.messages import Plan
+from auricle.speech.features import LogMel
+from auricle_edge.batches import batches, fixmatch_batches, mixed_batches, pseudo_labelled
+from auricle_edge.gate import Decision
+from auricle_edge.gate_watch import OPEN, RoundControl
+from auricle_edge.learn_settings import LearnSettings
 from auricle_edge.runtimes import Job, StepRuntime
 from auricle_edge.speech_data import Clips, DeviceData
-from auricle_edge.train import LocalState, Trainer, TrainingStopped, batches, graph_kind, graph_optimiser, scalars_of
+from auricle_edge.train import LocalState, Trainer, TrainingStopped
+from auricle_edge.training_job import graph_kind, graph_optimiser, scalars_of
 
 RUNTIME = StepRuntime(PACK)
 PLUGIN = PACK.plugin_table.initial(0)
@@ -349,6 +356,26 @@ def test_training_stops_between_two_batches() -> None:
     assert len(asked) == 3
 
 
+def test_a_round_that_waited_between_two_batches_ends_like_one_that_did_not() -> None:
+    trainer = _trainer(device(48))
+    control, asked = RoundControl(OPEN, 60), []
+
+    def interrupted() -> bool:
+        asked.append(1)
+        if len(asked) == 2:
+            control.heed(Decision("wait", "It is hot.", "heat"))
+            threading.Timer(0.05, control.heed, [OPEN]).start()
+        return control()
+
+    waited, undisturbed = (
+        trainer.run(_plan(), 1, PLUGIN, trainer.first_state(), c) for c in (interrupted, lambda: False)
+    )
+
+    assert control.waited > 0
+    assert np.array_equal(waited.plugin, undisturbed.plugin)
+    assert np.array_equal(waited.local.weights, undisturbed.local.weights)
+
+
 @pytest.mark.filterwarnings("ignore:invalid value encountered")
 @pytest.mark.parametrize("value", [np.inf, np.nan])
 def test_a_loss_that_is_not_finite_gives_the_round_up_and_leaves_the_state(value: float) -> None:
@@ -388,3 +415,150 @@ def test_a_device_without_clips_trains_nothing_and_says_so() -> None:
 
 def test_the_labels_of_the_toy_task_are_the_packs() -> None:
     assert PACK.labels == LABELS
+
+
+# -- weights, and clips without labels
+
+
+@pytest.mark.parametrize("mode", ["mutual", "supervised"])
+def test_a_clip_that_weighs_twice_is_as_good_as_two_of_it(mode: str) -> None:
+    """Both fill one batch, whose loss is the weighted mean."""
+    few = clips(4)
+    weights = np.array([2, 1, 1, 1], np.float32)
+    twice = few.chosen(np.array([0, 0, 1, 2, 3]))
+
+    once, doubled = (
+        _trainer(DeviceData(data, data, None)) for data in (Clips(few.energies, few.targets, weights), twice)
+    )
+    moved = [
+        t.run(_plan(mode=mode, plugin_ce=1.0), 1, PLUGIN, t.first_state()).plugin - PLUGIN for t in (once, doubled)
+    ]
+
+    assert _distance(moved[0], moved[1]) < 1e-3
+
+
+def test_a_clip_that_weighs_nothing_teaches_nothing() -> None:
+    few = clips(6)
+    weights = (np.arange(6) < 4).astype(np.float32)
+    part = few.chosen(np.arange(4))
+
+    without, ignored = (
+        _trainer(DeviceData(data, part, None)) for data in (part, Clips(few.energies, few.targets, weights))
+    )
+    moved = [t.run(_plan(plugin_ce=1.0), 1, PLUGIN, t.first_state()).plugin - PLUGIN for t in (without, ignored)]
+
+    assert _distance(moved[0], moved[1]) < 1e-3
+
+
+def test_the_prior_counts_weights() -> None:
+    """Weights 2 + 1, 1 and 0 over the labels: as three clips, one and none."""
+    few = Clips(clips(9).energies[:3], np.array([0, 0, 1]), np.array([2, 1, 1], np.float32))
+    trainer = _trainer(DeviceData(few, few, None))
+
+    moved = trainer._with_prior(PLUGIN, 1.0) - PLUGIN
+
+    logs = np.log([3.5, 1.5, 0.5])
+    assert moved[-3:] == pytest.approx(logs - logs.mean(), abs=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["mutual", "supervised"])
+def test_clips_of_which_the_received_model_is_not_sure_change_nothing(mode: str) -> None:
+    data = device(20)
+    unsure = replace(data, unlabelled=clips(30, 7))
+    plan = _plan(mode=mode, plugin_ce=1.0)
+
+    alone, beside = (_trainer(d).run(plan, 1, PLUGIN, LocalState(LITE.initial(1))) for d in (data, unsure))
+
+    assert beside.sure == 0
+    assert np.array_equal(alone.plugin, beside.plugin)
+    assert np.array_equal(alone.local.weights, beside.local.weights)
+
+
+def _sure_plugin() -> np.ndarray:
+    """A plug-in that was taught the toy task."""
+    trainer = _trainer(device(48, seed=3))
+    plan = _plan(mode="supervised", optimiser="adamw", rate=3e-3, epochs=25)
+    return trainer.run(plan, 1, PLUGIN, trainer.first_state()).plugin
+
+
+SURE = _sure_plugin()
+
+
+@pytest.mark.parametrize("changes", [{}, {"mode": "supervised"}, {"mode": "supervised", "mu": 1e-6}], ids=str)
+def test_clips_without_labels_teach_what_the_received_model_is_sure_of(changes: dict[str, object]) -> None:
+    """The labelled clips are of one label only; what the two others are comes from the fleet's model."""
+    few = clips(12)
+    one = few.chosen(np.arange(0, 12, 3))
+    plan = _plan(**{"optimiser": "adamw", "rate": 1e-2, "local_rate": 1e-2, "epochs": 30, "plugin_ce": 1.0, **changes})
+    start = LocalState(LITE.initial(9))
+    test = clips(30, 77)
+
+    results = [
+        (t := _trainer(DeviceData(one, test, None, unlabelled))).run(plan, 1, SURE, start)
+        for unlabelled in (None, clips(30, 5))
+    ]
+
+    assert results[1].sure > 20
+    assert [r.samples for r in results] == [4, 4]
+    learnt = [t.held_out_accuracy("crnn-lite", r.local.weights if plan.mode == "mutual" else r.plugin) for r in results]
+    assert learnt[1] is not None
+    assert learnt[0] is not None
+    assert learnt[1] > learnt[0] + 0.2
+
+
+def test_the_fixmatch_graph_and_weighted_targets_take_the_same_step() -> None:
+    """One SGD step, all clips sure, no padding: the graph's loss is f_s + f_u, the weights' is half of it."""
+    labelled, others = clips(8), clips(8, 5)
+    finish = LogMel(PACK.manifest.task).finish
+    pseudo = pseudo_labelled(others, RUNTIME.logits("crnn-lite", SURE, finish(others.energies)), 0.0)
+    scalars = scalars_of(_plan(mode="supervised", rate=0.1))
+    rng = np.random.default_rng(0)
+
+    def moved(kind: str, batch: dict[str, np.ndarray], **more: object) -> np.ndarray:
+        job = Job(
+            kind=kind, models={"model": "crnn-lite"}, optimiser="sgd", weights={"model": PLUGIN},
+            scalars={**scalars, "threshold": 0.0, "lambda": 1.0}, **more,  # type: ignore[arg-type]
+        )  # fmt: skip
+        training = RUNTIME.begin(job)
+        training.step(batch)
+        return training.weights("model") - PLUGIN
+
+    (mixed,) = mixed_batches(labelled, pseudo, 1.0, 3, 16, rng, finish, finish)
+    (whole,) = fixmatch_batches(labelled, pseudo, 3, 16, rng, finish, finish, finish)
+
+    assert _distance(2 * moved("supervised", mixed), moved("fixmatch", whole, vectors={"teacher": SURE})) < 1e-3
+
+
+def test_a_lambda_of_0_leaves_clips_without_labels_out() -> None:
+    data = replace(device(20), unlabelled=clips(30, 7))
+    trainer = Trainer(RUNTIME, "crnn-lite", data, 0, settings=LearnSettings(unlabelled=0))
+
+    assert trainer.run(_plan(), 1, SURE, trainer.first_state()).sure == 0
+
+
+# -- other clips, and the judge
+
+
+def test_a_trainer_goes_on_with_other_clips() -> None:
+    trainer, other = _trainer(device(20)), device(32, 9, seed=4)
+    trainer.renew(other)
+
+    result = trainer.run(_plan(), 1, PLUGIN, trainer.first_state())
+
+    fresh = _trainer(other)
+    assert (result.samples, result.held_out) == (32, 9)
+    assert np.array_equal(result.plugin, fresh.run(_plan(), 1, PLUGIN, fresh.first_state()).plugin)
+
+
+def test_the_judge_refuses_what_forgot_the_words() -> None:
+    trainer = Trainer(RUNTIME, "crnn-lite", device(20, held_out=60), 0, settings=LearnSettings())
+    state = LocalState(SURE)
+    good = trainer.run(_plan(rate=1e-6, local_rate=1e-6), 1, SURE, state)
+    forgot = replace(good, local=LocalState(PLUGIN))
+
+    assert trainer.judge(_plan(), SURE, state, good) is None
+    reason = trainer.judge(_plan(), SURE, state, forgot) or ""
+    assert reason.startswith("worse_accuracy: ")
+    assert reason.endswith("before (personal model)")
+    assert trainer.judge(_plan(mode="supervised"), SURE, state, forgot) is None
+    assert "(plug-in)" in (trainer.judge(_plan(), SURE, state, replace(good, plugin=PLUGIN)) or "")

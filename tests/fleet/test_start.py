@@ -160,7 +160,7 @@ def test_a_local_model_that_ones_own_pack_lacks_is_named(path: Path) -> None:
     [
         ("cloud", "serve", "--broker", "mqtt://u:p@127.0.0.1:1", "--fleet", "home"),
         ("edge", "run", "--device", "dev-000", "--broker", "mqtt://u:p@127.0.0.1:1", "--fleet", "home",
-         "--coordinator", "00" * 32, "--clips", "/no/such/folder", "--local", "crnn-lite"),
+         "--coordinator", "00" * 32, "--speech", "/no/such/folder", "--local", "crnn-lite"),
     ],
 )  # fmt: skip
 def test_coordinator_and_agent_refuse_what_the_pack_does_not_have(

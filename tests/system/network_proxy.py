@@ -88,6 +88,9 @@ class NetworkProxy:
             for way in passage.may_pass.values():
                 way.set()
 
+    def seen(self, way: str, data: bytes) -> None:
+        """What passes, for one who listens in."""
+
     # -- passing on
 
     async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -119,6 +122,7 @@ class NetworkProxy:
         while data := await reader.read(1 << 14):
             await asyncio.sleep(self.delay + (len(data) / self.rate if self.rate else 0.0))
             await passage.may_pass[way].wait()
+            self.seen(way, data)
             if way == "up" and passage.left is not None:
                 data, passage.left = data[: passage.left], passage.left - len(data)
             writer.write(data)

@@ -43,6 +43,7 @@ def fill_fleet(folder: Path, devices: int = 24, cohort: int = 12, rounds: int = 
     store.updates.count(arrived)
     store.devices.add_refusals({(PRUNED, "norm"): (3, "the update's norm is 91.2, at most 50 is allowed")})
     store.devices.set_label(PRUNED, "Kitchen, by the window", who="the-operator")
+    store.schedules.set("nightly", task=TASK, at="02:30", idle=20, rounds=5, who="the-operator")
     store.devices.set_standing([ATTACKER], "quarantined", who="policy", reason="harmful in 1 rounds")
     return Filled(folder, store, blobs, pack)
 

@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
+from functools import lru_cache
 from typing import Any
 
+import msgspec
 import numpy as np
 
-from auricle.frames import open_frame, seal
+from auricle.frames import CHUNK, open_frame, seal
 from auricle.identity import Identity
-from auricle.messages import Ack, Invite, Nothing, Register, Update
+from auricle.messages import Ack, CoordinatorState, Invite, Nothing, Register, Update
 from auricle.mqtt import BrokerAddress, LinkSettings, MqttLink
 from auricle.mqtt import Message as Arrived
 from auricle.mqtt_deadline import within
-from auricle.tensors import digest, encode
+from auricle.tensors import Flat, digest, encode
 from auricle.topics import Topics
 
 log = logging.getLogger("auricle.edge.simulated")
+
+OWN = 8
+"""Weights in which updates differ: thousands of devices share the memory and the time of the others."""
+
+
+@lru_cache(maxsize=1)
+def _common(size: int) -> Flat:
+    return np.random.default_rng(0).normal(0, 0.05, size).astype(np.float32)
 
 
 class SimulatedDevice:
@@ -31,38 +42,49 @@ class SimulatedDevice:
         Identity of the pack, and weights of its plug-in.
     resend
         Seconds without an answer after which it sends again.
+    codec
+        How its updates travel.
+    keepalive
+        Seconds of its link's keepalive.
     """
 
     def __init__(
-        self, name: str, fleet: str, address: BrokerAddress, key: bytes, pack: str, size: int, resend: float
+        self, name: str, fleet: str, address: BrokerAddress, key: bytes, pack: str, size: int, resend: float, *,
+        codec: str = "float32", keepalive: int = 5,
     ) -> None:  # fmt: skip
-        self.name, self._fleet, self._key, self._pack, self._size, self._resend = name, fleet, key, pack, size, resend
+        self.name, self._fleet, self._key, self._pack = name, fleet, key, pack
+        self._resend, self._codec = resend, codec
         self._identity, self._topics = Identity.create(), Topics(fleet)
-        self._seed = int.from_bytes(name.encode(), "big") % (1 << 32)
+        self._seed, self._size = int.from_bytes(name.encode(), "big") % (1 << 32), size
         self.answers: dict[int, str] = {}
         """Verdict by round."""
+        self.waits: dict[int, float] = {}
+        """Seconds from an update's first byte to its acknowledgement, by round."""
         self._work: dict[int, asyncio.Task[None]] = {}
         self._news = asyncio.Event()
-        self.link = MqttLink(
-            LinkSettings(address, name, keepalive=5), handlers={self._topics.down(name, "+"): self._heard},
-            on_connect=self._register,
-        )  # fmt: skip
+        handlers = {self._topics.down(name, "+"): self._heard, self._topics.coordinator_state: self._coordinator}
+        self.link = MqttLink(LinkSettings(address, name, keepalive=keepalive), handlers=handlers)
 
     def _head(self) -> dict[str, Any]:
         return {"fleet": self._fleet, "device": self.name, "boot": "b"}
 
-    async def _register(self, _: MqttLink) -> None:
+    async def _coordinator(self, arrived: Arrived) -> None:
+        message, _ = open_frame(arrived.payload, arrived.topic, lambda _: self._key)
+        if isinstance(message, CoordinatorState) and message.online:
+            await self._register()
+
+    async def _register(self) -> None:
         topic = self._topics.up(self.name, "reg")
         register = Register(
             **self._head(), public_key=self._identity.public, agent="simulated", pack=self._pack,
-            architecture="crnn-lite", codecs=("float32",), samples=10,
+            architecture="crnn-lite", codecs=(self._codec,), samples=10,
         )  # fmt: skip
         await self.link.publish(topic, seal(self._identity, topic, register))
 
     async def _heard(self, arrived: Arrived) -> None:
         message, _ = open_frame(arrived.payload, arrived.topic, lambda _: self._key)
         if isinstance(message, Nothing) and message.again:
-            await self._register(self.link)
+            await self._register()
         elif isinstance(message, Invite) and message.round not in self._work:
             self._work[message.round] = asyncio.ensure_future(self._answer(message))
         elif isinstance(message, Ack) and message.round not in self.answers:
@@ -74,21 +96,29 @@ class SimulatedDevice:
             self._news.set()
 
     async def _answer(self, invite: Invite) -> None:
-        rng = np.random.default_rng([self._seed, invite.round])
-        body = encode(rng.normal(0, 0.05, self._size).astype(np.float32))
+        weights = _common(self._size).copy()
+        weights[:OWN] = np.random.default_rng([self._seed, invite.round]).normal(0, 0.05, OWN)
+        body = encode(weights, self._codec)
         update = Update(
             **self._head(), task=invite.task, round=invite.round, attempt=1, epoch=invite.epoch, base=invite.base,
-            body=digest(body), length=len(body), codec="float32", samples=10, loss=1.0,
+            body=digest(body), length=len(body), codec=self._codec, samples=10, loss=1.0,
         )  # fmt: skip
         log.info("%s: round %d intends body %s", self.name, invite.round, update.body)
-        topic = self._topics.up(self.name, "upd")
+        began = time.monotonic()
         while invite.round not in self.answers:
             self._news.clear()
-            await self.link.publish(topic, seal(self._identity, topic, update, body))
+            await self._send(update, body)
             try:
                 await within(self._news.wait(), self._resend)
             except asyncio.TimeoutError:
                 continue
+        self.waits[invite.round] = time.monotonic() - began
+
+    async def _send(self, update: Update, body: bytes) -> None:
+        topic, parts = self._topics.up(self.name, "upd"), -(-len(body) // CHUNK)
+        for part in range(parts):
+            header = msgspec.structs.replace(update, part=part, parts=parts)
+            await self.link.publish(topic, seal(self._identity, topic, header, body[part * CHUNK : (part + 1) * CHUNK]))
 
     async def stop(self) -> None:
         """Leave."""

@@ -1,4 +1,4 @@
-"""A broker that is killed with everything it remembers, again and again (RELIABILITY F2 and F13)."""
+"""A broker killed with everything it remembers, again and again, or with a full disk (RELIABILITY F2, F9 and F13)."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from auricle.mqtt import Message as Arrived
 from auricle.topics import Topics
 from auricle_cloud.storage.store import Store
 from tests.system.child import until
+from tests.system.full_disk import SmallDisk
 from tests.system.killed_coordinator import FLEET, TASK
 from tests.system.toy_fleet import LISTENER, ToyFleet, succeeded, toy_fleet, watching
 
@@ -107,5 +108,62 @@ def test_a_coordinator_with_more_than_a_thousand_open_files_connects_again(tmp_p
             peaks = coordinator.lines[-1]["peaks"]
             assert peaks["connections"] >= 2
             print(f"1,100 sockets open: back after {seconds:.2f} s")
+
+    asyncio.run(case())
+
+
+# -- a full disk
+
+
+async def _remember(fleet: ToyFleet, disk: SmallDisk) -> None:
+    """Start the broker anew, now with a memory on this disk that it writes every second."""
+    disk.folder.chmod(0o777)
+    config = fleet.folder / "broker" / "mosquitto.conf"
+    kept = f"persistence true\npersistence_location {disk.folder}/\nautosave_interval 1"
+    config.write_text(config.read_text().replace("persistence false", kept))
+    await fleet.broker.restart()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("small_disk", [2], indirect=True)
+def test_a_broker_with_a_full_disk_goes_on_is_killed_and_goes_on_and_remembers_when_there_is_room(
+    tmp_path: Path, small_disk: SmallDisk
+) -> None:
+    async def case() -> None:
+        async with toy_fleet(tmp_path) as fleet:
+            if fleet.broker.kind != "mosquitto":
+                pytest.skip("only mosquitto writes down what it remembers")
+            await _remember(fleet, small_disk)
+            coordinator = await fleet.coordinator(1000, deadline=120.0)
+            memory, log = small_disk.folder / "mosquitto.db", fleet.broker.log_file
+            store = watching(fleet)
+
+            async def rounds(more: int) -> None:
+                done = _published(store)
+                await until(lambda: _published(store) >= done + more, "rounds")
+
+            try:
+                await until(memory.exists, "the broker's memory")
+                await rounds(1)
+                small_disk.fill()
+                said = len(log.read_text())
+                await until(lambda: "No space left" in log.read_text()[said:], "the broker's complaint")
+                await rounds(2)
+                fleet.broker.kill()
+                await fleet.broker.restart()
+                await fleet.back()
+                await rounds(2)
+                small_disk.free()
+                before = memory.stat().st_mtime_ns
+                await until(lambda: memory.stat().st_mtime_ns > before, "the broker's memory to be written")
+                fleet.broker.kill()
+                await fleet.broker.restart()
+                await fleet.back()
+                await rounds(2)
+            finally:
+                store.close()
+            coordinator.signal(signal.SIGTERM)
+            await succeeded(coordinator)
+            print(f"{len(fleet.verify(1000, stopped=True))} updates counted, none lost")
 
     asyncio.run(case())

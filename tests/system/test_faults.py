@@ -36,7 +36,7 @@ class Site:
     def agent(self, name: str) -> Command:
         command = self._start(
             "edge", "run", "--device", name, "--fleet", FLEET, "--broker", self.broker.address(name).url,
-            "--coordinator", self.key, "--clips", str(self._speech), "--state", str(self._folder / name),
+            "--coordinator", self.key, "--speech", str(self._speech), "--state", str(self._folder / name),
             "--speaker", self.speakers[DEVICES.index(name)], "--json",
         )  # fmt: skip
         command.wait_line(lambda line: "training_clips" in line)

@@ -30,7 +30,7 @@ UNDER_WAY = ROUNDS + 1
 PLANNED = ROUNDS + 2
 PAGES = (
     "#/", "#/rounds", "#/rounds/7", f"#/rounds/{UNDER_WAY}", f"#/rounds/7/{PRUNED}", "#/devices",
-    f"#/devices/{PRUNED}", "#/models", "#/events",
+    f"#/devices/{PRUNED}", "#/models", "#/events", "#/tokens", "#/rounds/7?fate=pruned", "#/devices?search=wind",
 )  # fmt: skip
 WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
 
@@ -197,7 +197,10 @@ def test_a_revoked_token_leads_back_to_the_sign_in(server: Server, visit: Visiti
 
 
 def test_roles_see_what_they_may_do(still: Server, visit: Visiting) -> None:
-    acts = {"Start rounds", "Abort the round", "Roll back", "Promote version 3", "Quarantine", "Revoke"}
+    acts = {
+        "Start rounds", "Abort the round", "Roll back", "Promote version 3", "Label", "Quarantine", "Revoke",
+        "Approve kitchen-023", f"Release {ATTACKER}", "Add a schedule", "Remove nightly", "Create a token",
+    }  # fmt: skip
 
     def offered(role: str) -> set[str]:
         one = visit(still, role)
@@ -208,7 +211,7 @@ def test_roles_see_what_they_may_do(still: Server, visit: Visiting) -> None:
         return found
 
     assert offered("viewer") == set()
-    assert offered("operator") == acts - {"Revoke"}
+    assert offered("operator") == acts - {"Revoke", "Create a token"}
     assert offered("admin") == acts
 
 
@@ -362,8 +365,11 @@ def test_detection_shows_losses_and_shapley_values_with_their_errors(still: Serv
 def test_a_devices_history_has_its_rounds_refusals_and_events(still: Server, visit: Visiting) -> None:
     one = visit(still, "viewer")
     one.open("#/devices")
-    one.page.get_by_label("Find a device by its name").fill(PRUNED)
-    one.button("Open").click()
+    one.page.get_by_label("Name or label contains").fill("BY THE window")
+    one.button("Search").click()
+    one.loaded()
+    expect(one.panel("Devices by name").get_by_role("row")).to_have_count(2)
+    one.page.get_by_role("link", name=PRUNED).click()
     one.loaded()
 
     expect(one.page.get_by_role("heading", level=1)).to_have_text(PRUNED)
@@ -459,14 +465,164 @@ def test_devices_are_approved_quarantined_released_and_revoked(server: Server, v
     one, name = visit(server, "admin"), "kitchen-023"
     one.open(f"#/devices/{name}")
 
-    for button, standing in (("Approve", "approved"), ("Quarantine", "quarantined"), ("Release", "approved"),
-                             ("Revoke", "revoked")):  # fmt: skip
+    for button, standing in ((f"Approve {name}", "approved"), ("Quarantine", "quarantined"),
+                             (f"Release {name}", "approved"), ("Revoke", "revoked")):  # fmt: skip
         one.button(button).click()
-        one.answer(button, "seen")
+        one.answer(button.split()[0], "seen")
         expect(one.panel("Standing").locator(".badge", has_text=standing)).to_be_visible()
         expect(one.page.get_by_role("dialog")).to_have_count(0)
         assert server.filled.store.devices.get(name)["standing"] == standing
-    expect(one.panel("Standing").get_by_role("button")).to_have_count(0)
+    expect(one.panel("Standing").get_by_role("button")).to_have_text(["Label"])
+
+
+def test_devices_are_let_in_from_their_list(server: Server, visit: Visiting) -> None:
+    server.filled.store.devices.set_standing(["kitchen-021", "kitchen-022"], "pending", who="test")
+    one = visit(server, "operator")
+    one.open("#/devices?standing=pending")
+    part = one.panel("Devices by name")
+
+    one.button("Approve kitchen-022").click()
+    one.answer("Approve", "seen")
+    expect(one.said).to_have_text("kitchen-022 is approved.")
+    expect(part.get_by_role("row")).to_have_count(3)
+    one.button("Approve these 2").click()
+    one.answer("Approve")
+    expect(one.said).to_have_text("2 devices are approved.")
+    expect(part).to_contain_text("No device is like that.")
+    one.open(f"#/devices?search={ATTACKER}")
+    one.button(f"Release {ATTACKER}").press("Enter")
+    one.answer("Release")
+    expect(part.locator(".badge", has_text="approved")).to_be_visible()
+    assert server.filled.store.devices.get(ATTACKER)["standing"] == "approved"
+
+
+def test_a_device_gets_a_label_and_is_found_by_it(server: Server, visit: Visiting) -> None:
+    one = visit(server, "operator")
+    one.open("#/devices/kitchen-007")
+    press = one.page.keyboard.press
+
+    one.button("Label").focus()
+    press("Enter")
+    expect(one.page.locator(":focus")).to_have_attribute("name", "label")
+    one.page.keyboard.type("Küche, Fenster")
+    press("Enter")
+    expect(one.said).to_have_text("kitchen-007 is labelled Küche, Fenster.")
+    expect(one.panel("Standing")).to_contain_text("Küche, Fenster")
+
+    one.open("#/devices")
+    one.page.get_by_label("Name or label contains").fill("küche")
+    press("Enter")
+    one.loaded()
+    assert one.page.url.endswith("?search=k%C3%BCche")
+    expect(one.panel("Devices by name").get_by_role("row")).to_have_count(2)
+    one.page.get_by_role("link", name="kitchen-007").click()
+    one.button("Label").click()
+    expect(one.page.get_by_label("Label", exact=True)).to_have_value("Küche, Fenster")
+    one.page.get_by_label("Label", exact=True).fill("")
+    one.answer("Save")
+    expect(one.said).to_have_text("kitchen-007 has no label.")
+    assert server.filled.store.devices.get("kitchen-007")["label"] == ""
+
+
+def test_schedules_are_added_changed_and_removed_by_keyboard(server: Server, visit: Visiting, shots: Path) -> None:
+    one = visit(server, "operator", viewport=PHONE)
+    schedules = server.filled.store.schedules
+    one.open("#/rounds")
+    press, part = one.page.keyboard.press, one.panel("Schedules")
+
+    one.button("Add a schedule").focus()
+    press("Enter")
+    one.page.keyboard.type("weekly.1")
+    press("Tab")
+    one.page.keyboard.type("25:00")
+    press("Enter")
+    assert one.page.get_by_role("dialog").locator(":invalid").count()
+    one.page.screenshot(path=shots / "dialog-schedule-360.png")
+    one.page.get_by_label("When: HH:MM").fill("always")
+    one.page.get_by_label("Devices that must be ready").fill("20")
+    press("Enter")
+    expect(one.said).to_have_text("The schedule weekly.1 is set.")
+    expect(part.get_by_role("row").filter(has_text="weekly.1")).to_contain_text("at least 20")
+    row = next(row for row in schedules.all() if row["name"] == "weekly.1")
+    assert (row["at"], row["idle"], row["rounds"]) == ("always", 20, 1)
+
+    one.button("Change weekly.1").click()
+    one.page.get_by_label("When: HH:MM").fill("23:15")
+    one.answer("Change")
+    expect(part).to_contain_text("every day at 23:15")
+    one.button("Remove weekly.1").press("Enter")
+    expect(one.page.locator(":focus")).to_have_text("Cancel")
+    one.answer("Remove")
+    expect(one.said).to_have_text("The schedule weekly.1 is removed.")
+    expect(part.get_by_role("row").filter(has_text="weekly.1")).to_have_count(0)
+    assert [row["name"] for row in schedules.all()] == ["nightly"]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_token_is_shown_once_works_and_is_revoked(
+    server: Server, visit: Visiting, shots: Path, scheme: str
+) -> None:  # fmt: skip
+    one = visit(server, color_scheme=scheme, viewport=PHONE, permissions=["clipboard-read", "clipboard-write"])
+    tabs = [link.bounding_box()["y"] for link in one.page.get_by_role("navigation").get_by_role("link").all()]
+    assert len(set(tabs)) == 1
+    one.page.get_by_role("link", name="Tokens", exact=True).click()
+    one.button("Create a token").click()
+    one.page.get_by_label("Whose it is").fill("bob")
+    one.page.get_by_label("Role").select_option("operator")
+    one.page.get_by_label("Days").fill("7")
+    one.answer("Create")
+
+    secret = one.page.get_by_role("dialog").get_by_label("Token")
+    expect(secret).to_be_focused()
+    token = secret.input_value()
+    one.button("Copy").click()
+    expect(one.page.get_by_role("dialog").get_by_role("status")).to_have_text("Copied.")
+    assert one.page.evaluate("navigator.clipboard.readText()") == token
+    one.page.screenshot(path=shots / f"dialog-token-{scheme}-360.png")
+    assert server.filled.store.tokens.holder(token) == ("bob", "operator")
+    one.button("Close").click()
+    expect(one.page.locator("dialog")).to_have_count(0)
+    assert token not in one.page.content() and token not in one.page.url
+    expect(one.page.get_by_role("row").filter(has_text="bob")).to_contain_text("operator")
+    expect(one.button("Create a token")).to_be_focused()
+
+    one.button("Create a token").click()
+    one.page.get_by_label("Whose it is").fill("bob")
+    one.answer("Create")
+    expect(one.page.get_by_role("dialog").get_by_role("alert")).to_contain_text('already a token "bob"')
+    one.answer("Cancel")
+    one.button("Revoke bob").click()
+    one.answer("Revoke")
+    expect(one.said).to_have_text("The token bob is revoked.")
+    expect(one.page.get_by_role("row").filter(has_text="bob")).to_have_count(0)
+    assert server.filled.store.tokens.holder(token) is None
+
+
+def test_tokens_are_an_admins_alone(still: Server, visit: Visiting) -> None:
+    one = visit(still, "operator")
+    expect(one.page.get_by_role("link", name="Tokens")).to_have_count(0)
+
+    one.open("#/tokens")
+    expect(one.panel("Tokens by name")).to_contain_text("This needs the role admin")
+
+
+def test_a_round_shows_the_devices_of_one_fate(still: Server, visit: Visiting) -> None:
+    one = visit(still, "viewer")
+    one.open("#/rounds/7")
+    expect(one.panel("Cohort").get_by_role("row")).to_have_count(13)
+
+    one.page.get_by_label("Devices that were").focus()
+    one.page.get_by_label("Devices that were").select_option("pruned")
+    one.loaded()
+    expect(one.panel("Cohort").get_by_role("row")).to_have_count(7)
+    expect(one.panel("Kept and pruned by layer").get_by_role("row")).to_have_count(7)
+    expect(one.page.get_by_label("Devices that were")).to_be_focused()
+    one.page.reload()
+    one.loaded()
+    expect(one.page.get_by_label("Devices that were")).to_have_value("pruned")
+    expect(one.panel("Cohort").get_by_role("row")).to_have_count(7)
+    one.page.get_by_label("Devices that were").select_option("late")
+    expect(one.panel("Cohort")).to_contain_text("No invited device fared so.")
 
 
 def test_models_are_promoted_and_rolled_back(server: Server, visit: Visiting) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from auricle.errors import SettingsError
+from auricle.loopback import is_loopback
 
 
 @dataclass(frozen=True)
@@ -58,11 +58,3 @@ class ApiSettings:
         except (OSError, ssl.SSLError) as error:
             raise SettingsError(f"The certificate {self.certificate} or its key cannot be used: {error}.") from error
         return context
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach this host."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

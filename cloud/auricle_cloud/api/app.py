@@ -16,13 +16,15 @@ from auricle.mqtt_deadline import within
 from auricle_cloud.announcements import Announcements
 from auricle_cloud.api.api_settings import ApiSettings
 from auricle_cloud.api.event_stream import EventStreams
-from auricle_cloud.api.gatekeeper import Gatekeeper, bearer
+from auricle_cloud.api.gatekeeper import Gatekeeper, address_of, bearer
 from auricle_cloud.api.health import Check, Health
 from auricle_cloud.api.openapi import document
 from auricle_cloud.api.page_files import HEADERS, PageFiles
 from auricle_cloud.api.problems import RefusedError, problems
 from auricle_cloud.api.routes import ROUTES, Route
-from auricle_cloud.operations.operation_types import File
+from auricle_cloud.identity.enrolment import Enrolment
+from auricle_cloud.identity.enrolment_routes import EnrolmentRoutes
+from auricle_cloud.operations.answer import File
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.storage.access_records import Tokens
 
@@ -39,6 +41,7 @@ OperationsFor = Callable[[str], Operations]
 def make_app(
     operations_for: OperationsFor, tokens: Tokens, announcements: Announcements, registry: CollectorRegistry,
     healthy: Mapping[str, Check], ready: Mapping[str, Check], settings: ApiSettings | None = None,
+    enrolment: Callable[[], Enrolment | None] = lambda: None,
 ) -> web.Application:  # fmt: skip
     """Build the application.
 
@@ -56,6 +59,8 @@ def make_app(
         Checks behind `/healthz` and `/readyz`, by name; the latter's come on top of the former's.
     settings
         See `ApiSettings`.
+    enrolment
+        Opens what certifies devices; None where there is no authority.
     """
     settings = settings or ApiSettings()
     # Threads of its own: however much is asked, the coordinator's are free.
@@ -76,6 +81,7 @@ def make_app(
     streams = EventStreams(announcements, heartbeat=settings.heartbeat)
     app.on_shutdown.append(lambda _: streams.close())
     _add_further(app, door, streams, operations_for)
+    EnrolmentRoutes(enrolment, in_thread, _body, lambda request: door.failed(address_of(request))).add_to(app)
     _add_figures(app, door, registry, Health(healthy, in_thread), Health({**healthy, **ready}, in_thread), settings)
     page = PageFiles()
     app.router.add_get("/", page.serve)

@@ -11,7 +11,7 @@ from auricle_cloud.api.api_settings import Rates
 from auricle_cloud.api.health import InThread
 from auricle_cloud.api.problems import Handler, RefusedError
 from auricle_cloud.api.routes import allows
-from auricle_cloud.operations.operation_types import Me
+from auricle_cloud.operations.access_answers import Me
 from auricle_cloud.rate_limit import RateLimit
 from auricle_cloud.storage.access_records import Role, Tokens
 
@@ -53,11 +53,11 @@ class Gatekeeper:
         """Whose request this is; RefusedError 401, 403 or 429 when it may not be made."""
         address, given = address_of(request), bearer(request)
         if given is None:
-            self._failed(address)
+            self.failed(address)
             raise _unknown("A token is needed: send it as `Authorization: Bearer TOKEN`.")
         holder = await self.check(given)
         if holder is None:
-            self._failed(address)
+            self.failed(address)
             raise _unknown("This token is unknown or has expired: ask an admin for a new one.")
         if not self._of_token.take(holder.name):
             raise _too_often(f"The token {holder.name}", self.rates.token)
@@ -70,7 +70,8 @@ class Gatekeeper:
         found = await self.in_thread(self.tokens.holder, token)
         return None if found is None else Me(name=found[0], role=found[1])
 
-    def _failed(self, address: str) -> None:
+    def failed(self, address: str) -> None:
+        """Count a refused token of an address; RefusedError 429 when there were too many."""
         if not self._of_failures.take(address):
             raise _too_often("This address", self.rates.failures)
 

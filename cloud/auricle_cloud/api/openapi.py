@@ -8,8 +8,10 @@ from typing import Any
 import msgspec
 
 from auricle import __version__
+from auricle.claims import AuthorityShown, Certified, Claim, Renewal
 from auricle_cloud.api.routes import ROUTES, Route
-from auricle_cloud.operations.operation_types import Me, Problem
+from auricle_cloud.operations.access_answers import Me
+from auricle_cloud.operations.answer import Problem
 
 PROBLEMS = {
     400: "The request cannot be read.",
@@ -24,6 +26,7 @@ PROBLEMS = {
     503: "The database or the disk cannot be used at the moment.",
 }
 SCHEMAS = "#/components/schemas/{name}"
+ENROLMENT = (AuthorityShown, Certified, Claim, Renewal)
 TEXT = {"schema": {"type": "string"}}
 BYTES: dict[str, Any] = {"application/octet-stream": {}}
 
@@ -32,8 +35,10 @@ def document() -> dict[str, Any]:
     """The document as it is served at `/v1/openapi.json`."""
     results = [route.result for route in ROUTES if not route.is_file]
     parameters = [route.parameters for route in ROUTES]
-    schemas, components = msgspec.json.schema_components([*results, Me, Problem, *parameters], ref_template=SCHEMAS)
-    named = dict(zip([*results, Me, Problem], schemas, strict=False))
+    schemas, components = msgspec.json.schema_components(
+        [*results, Me, Problem, *ENROLMENT, *parameters], ref_template=SCHEMAS
+    )
+    named = dict(zip([*results, Me, Problem, *ENROLMENT], schemas, strict=False))
     taken = {route.operation: components.pop(route.parameters.__name__) for route in ROUTES}
     paths: dict[str, dict[str, Any]] = {}
     for route in ROUTES:
@@ -41,6 +46,7 @@ def document() -> dict[str, Any]:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, taken[route.operation], answer)
     for path, operation in _further(named[Me]).items():
         paths[path] = {"get": operation}
+    paths |= _enrolment(named)
     found: dict[str, Any] = _in_ecma({
         "openapi": "3.1.0",
         "info": {
@@ -107,6 +113,23 @@ def _further(me: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "/healthz": _health("healthz", "Whether the coordinator can work at all.", health),
         "/readyz": _health("readyz", "Whether it works: connected, and not starting.", health),
     }  # fmt: skip
+
+
+def _enrolment(named: dict[Any, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """What a device asks for itself: the token or certificate in the body is its right to it."""
+
+    def post(name: str, summary: str, asked: type) -> dict[str, Any]:
+        operation = _get(name, summary, _json(named[Certified]), [], 400, 403, 404, 413, 415, 422, 429, 503)
+        return {"post": operation | {"requestBody": {"required": True, "content": _json(named[asked])}}}
+
+    shown = _get(
+        "authority", "The certificate of the authority.", _json(named[AuthorityShown]), [], 404, 429, 503
+    )  # fmt: skip
+    return {
+        "/v1/authority": {"get": shown},
+        "/v1/enrol": post("enrol", "Exchange a claim token for a device's certificate.", Claim),
+        "/v1/renew": post("renew", "Give a device its next certificate.", Renewal),
+    }
 
 
 def _get(

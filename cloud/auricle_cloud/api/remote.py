@@ -14,11 +14,11 @@ from urllib.parse import quote, urlencode, urlsplit
 import msgspec
 
 from auricle.errors import AuricleError, SettingsError
+from auricle.loopback import is_loopback
 from auricle_cloud.announcements import Event
-from auricle_cloud.api.api_settings import is_loopback
 from auricle_cloud.api.routes import BY_OPERATION, Route
+from auricle_cloud.operations.answer import File, Problem
 from auricle_cloud.operations.operating import ConflictError, NotFoundError
-from auricle_cloud.operations.operation_types import File, Problem
 from auricle_cloud.operations.operations import Operations
 
 TOKEN = "AURICLE_TOKEN"
@@ -120,7 +120,9 @@ class Remote:
             raise _refused(self._server, error) from error
         except (OSError, http.client.HTTPException) as error:
             why = getattr(error, "reason", error)
-            raise RemoteError(f"The coordinator at {self._server} cannot be reached: {why}.") from error
+            said = (getattr(why, "strerror", None) or str(why)).rstrip(".")
+            hint = "; is auricle cloud serve running there?" if isinstance(why, ConnectionRefusedError) else "."
+            raise RemoteError(f"The coordinator at {self._server} cannot be reached: {said}{hint}") from error
         return response
 
 

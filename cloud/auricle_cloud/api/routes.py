@@ -11,13 +11,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import msgspec
 
-from auricle.errors import SettingsError
-from auricle_cloud.operations.operation_types import File
+from auricle.errors import SettingsError, nearest
+from auricle_cloud.operations.answer import File
 from auricle_cloud.operations.operations import Operations
+from auricle_cloud.operations.parameters import PATTERNS
 from auricle_cloud.storage.access_records import ROLES, Role
 
 
@@ -82,7 +83,7 @@ class Route:
         try:
             return msgspec.convert(text, get_type_hints(self.parameters, include_extras=True)[name], strict=False)
         except msgspec.ValidationError as error:
-            raise SettingsError(f"{name}: {error}.") from error
+            raise SettingsError(_refusal(error, name)) from error
 
     def checked(self, values: Mapping[str, Any], *, texts: bool = False) -> dict[str, Any]:
         """Parameters for the operation.
@@ -102,8 +103,43 @@ class Route:
         try:
             given = msgspec.convert(values, self.parameters, strict=not texts)
         except msgspec.ValidationError as error:
-            raise SettingsError(f"{self.operation}: {error}.") from error
+            raise SettingsError(_refusal(error, "the request", self.parameters)) from error
         return {name: getattr(given, name) for name in self.names}
+
+
+KINDS = {
+    "`int`": "a whole number", "`float`": "a number", "`str`": "text", "`bool`": "true or false", "`array`": "a list",
+}  # fmt: skip
+
+
+def _refusal(error: msgspec.ValidationError, where: str, known: type[msgspec.Struct] | None = None) -> str:
+    """Say which parameter is not allowed and what would be."""
+    what, _, place = str(error).removesuffix("`").partition(" - at `$")
+    where = place.removeprefix(".") or where
+    names = known.__struct_fields__ if known else ()
+    if what.startswith("Object missing required field"):
+        return f"{what.split('`')[1]} is missing."
+    if what.startswith("Object contains unknown field"):
+        name = what.split("`")[1]
+        return f'There is no parameter "{name}"' + (f"; {nearest(name, names)}" if names else ".")
+    if what.startswith("Invalid enum value") and where in names:
+        given, choices = (
+            what[len("Invalid enum value ") :][1:-1],
+            _choices(get_type_hints(known, include_extras=True)[where]),
+        )
+        return f'{where}: there is no "{given}"; {nearest(given, choices)}'
+    words = next((words for pattern, words in PATTERNS.items() if repr(pattern) in what), None)
+    if words is not None:
+        return f"{where}: it has to be {words}."
+    for kind, words in KINDS.items():
+        what = what.replace(kind, words)
+    return f"{where}: {what[:1].lower()}{what[1:]}."
+
+
+def _choices(kind: Any) -> list[str]:
+    """The values of a literal, which may be optional or annotated."""
+    parts = [_choices(part) if get_args(part) else [part] for part in get_args(kind)]
+    return [value for part in parts for value in part if isinstance(value, str)]
 
 
 ROUTES = (

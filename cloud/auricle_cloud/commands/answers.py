@@ -12,18 +12,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from auricle_cloud.operations.operation_types import (
-    Changed,
-    DeviceDetail,
-    DeviceLog,
-    DevicePage,
-    DeviceRow,
-    Done,
-    EventPage,
-    Judged,
-    ModelPage,
-    ModelRow,
-    Overview,
+from auricle_cloud.operations.access_answers import TokenList, TokenMade
+from auricle_cloud.operations.answer import Done
+from auricle_cloud.operations.device_answers import Changed, DeviceDetail, DeviceLog, DevicePage, DeviceRow, EventPage
+from auricle_cloud.operations.fleet_answers import Overview
+from auricle_cloud.operations.model_answers import Judged, ModelPage, ModelRow
+from auricle_cloud.operations.round_answers import (
     RoundDetail,
     RoundPage,
     RoundRow,
@@ -31,8 +25,6 @@ from auricle_cloud.operations.operation_types import (
     ScheduleList,
     ScheduleRow,
     Started,
-    TokenList,
-    TokenMade,
 )
 
 ROUND = ("round", "state", "mode", "wish", "invited", "failed", "counted", "loss", "plugin_accuracy", "closed")
@@ -98,21 +90,22 @@ def _parts(answer: Any) -> list[str | Table]:
     if isinstance(answer, (RoundPage, EventPage, DevicePage, ModelPage, ScheduleList, TokenList)):
         name, columns = PAGES[type(answer)]
         rows = getattr(answer, name)
-        more = [f"More: add {_further(answer)}."] if getattr(answer, "next", None) is not None else []
-        return [table(rows, columns) if rows else "There is none.", *more]
+        return [table(rows, columns) if rows else "There is none.", *_more(answer)]
     if type(answer) in ROWS:
         return [table([answer], ROWS[type(answer)])]
     if isinstance(answer, RoundDetail):
         made = [] if answer.model is None else [f"It made version {answer.model} of the model."]
-        return [table([answer.row], ROUND), "", table(answer.cohort, MEMBER), *made]
+        cohort = table(answer.cohort, MEMBER) if answer.cohort else "No device of it is like that."
+        return [table([answer.row], ROUND), "", cohort, *_more(answer), *made]
     if isinstance(answer, RoundWhy):
         about = [f"  {sentence}" for device in answer.devices for sentence in _indented(device.sentences)]
+        about += _more(answer)
         return [*answer.sentences, *about] if len(answer.devices) != 1 else [s.strip() for s in about]
     if isinstance(answer, DeviceDetail):
-        return [table([answer.row], DEVICE), "", table(answer.history, INVITED), "",
-                *_log(answer.events, answer.refusals)]  # fmt: skip
+        history = table(answer.history, INVITED) if answer.history else "It was never invited."
+        return [table([answer.row], DEVICE), "", history, *_more(answer), "", *_log(answer.events, answer.refusals)]
     if isinstance(answer, DeviceLog):
-        return _log(answer.events, answer.refusals)
+        return [*_log(answer.events, answer.refusals), *_more(answer)]
     if isinstance(answer, Overview):
         return _overview(answer)
     return [_sentence(answer)]
@@ -130,8 +123,11 @@ PAGES: dict[type, tuple[str, Sequence[str]]] = {
 }
 
 
-def _further(answer: Any) -> str:
-    return f"{'--after' if isinstance(answer.next, str) else '--before'} {answer.next}"
+def _more(answer: Any) -> list[str]:
+    """How to see the next page, where there is one."""
+    if getattr(answer, "next", None) is None:
+        return []
+    return [f"More: add {'--after' if isinstance(answer.next, str) else '--before'} {answer.next}."]
 
 
 def _indented(sentences: Sequence[str]) -> list[str]:
@@ -147,7 +143,7 @@ def _overview(answer: Overview) -> list[str | Table]:
     standings = ", ".join(f"{count} {name}" for name, count in answer.standings.items() if count)
     parts: list[str | Table] = [
         f"{answer.devices} devices ({standings or 'none yet'}), {answer.online} online, {answer.ready} ready.",
-        f"{answer.planned} rounds are planned.",
+        f"{answer.planned} round{' is' if answer.planned == 1 else 's are'} planned.",
     ]
     if answer.under_way is not None:
         row = answer.under_way

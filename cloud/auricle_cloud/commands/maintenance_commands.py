@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from auricle.checkup import Finding, broker_reached, disk, finding
 from auricle.errors import SettingsError
 from auricle.pack import load_pack
 from auricle.pack_checks import require_sound
@@ -18,20 +19,19 @@ from auricle.until_signal import broker_of
 from auricle_cloud.api.api_settings import ApiSettings
 from auricle_cloud.commands.answers import console, plain, show
 from auricle_cloud.commands.checkup import (
+    LITTLE_DISK,
     Checkup,
-    Finding,
     broker_admits,
-    broker_reached,
     clock,
     database,
     devices_to_compute_on,
-    disk,
-    finding,
     versions,
 )
 from auricle_cloud.commands.operator_command import Yes, complete_device, confirm, operator_command
 from auricle_cloud.commands.place import Place
-from auricle_cloud.operations.operation_types import Done, EventPage, Overview
+from auricle_cloud.operations.answer import Done
+from auricle_cloud.operations.device_answers import EventPage
+from auricle_cloud.operations.fleet_answers import Overview
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.presets import get_preset
 from auricle_cloud.rules import get_rule
@@ -82,13 +82,13 @@ def doctor(
         found.append(finding("server", lambda: _server(place)))
         found.append(finding("clock", lambda: clock(None)))
         return _tell(found, as_json)
-    found.append(finding("disk", lambda: disk(place.state or Path())))
+    found.append(finding("disk", lambda: disk(place.state or Path(), LITTLE_DISK)))
     where = place.database or (None if place.state is None else place.state / FILE)
     if where is not None:
         found.append(finding("database", lambda: database(where)))
     found.append(finding("clock", lambda: clock(where)))
     if broker is not None:
-        found.append(finding("broker", lambda: broker_reached(broker_of(broker, COORDINATOR))))
+        found.append(finding("broker", lambda: broker_reached(broker_of(broker, COORDINATOR, place.state))))
     return _tell(found, as_json)
 
 
@@ -148,10 +148,10 @@ def preflight(
         return f"{clips.sentence or f'{len(clips)} clips.'} {choose_evaluator(loaded, clips, compute)[1]}"
 
     def check_broker() -> str:
-        return broker_admits(broker_of(broker, COORDINATOR), COORDINATOR)
+        return broker_admits(broker_of(broker, COORDINATOR, folder), COORDINATOR)
 
     checks = [
-        finding("disk", lambda: disk(folder)), finding("pack", check_pack), finding("rule", check_rule),
+        finding("disk", lambda: disk(folder, LITTLE_DISK)), finding("pack", check_pack), finding("rule", check_rule),
         finding("api", check_api), finding("broker", check_broker),
     ]  # fmt: skip
     where = place.database or folder / FILE

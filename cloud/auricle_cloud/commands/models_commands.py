@@ -16,8 +16,10 @@ from auricle.pack_signature import trusted_key
 from auricle.tensors import decode
 from auricle_cloud.commands.operator_command import Reason, Version, Yes, complete_version, confirm, operator_command
 from auricle_cloud.commands.place import Place
-from auricle_cloud.operations.operation_types import Done, Form, Judged, ModelPage, ModelRow
+from auricle_cloud.operations.answer import Done
+from auricle_cloud.operations.model_answers import Judged, ModelPage, ModelRow
 from auricle_cloud.operations.operations import Operations
+from auricle_cloud.operations.parameters import Form
 
 app = typer.Typer(no_args_is_help=True, help="See, choose, fetch and judge models.")
 

@@ -62,7 +62,7 @@ class Place:
             yield connect(self.server)
             return
         with self.local_store() as store:
-            task = self.task or _only_task(store)
+            task = _task(store, self.task)
             yield checked(Operations(store, self.local_blobs(), task, who=_user(), table=_Tables(pack)))
 
     def remote(self) -> Remote | None:
@@ -105,8 +105,13 @@ class _Tables:
         return None
 
 
-def _only_task(store: Store) -> str:
+def _task(store: Store, wanted: str | None) -> str:
+    """The task that is wanted, else the only one; before a coordinator has begun one, any."""
     names = [row["task"] for row in store.models.tasks()]
+    if wanted is not None:
+        if names and wanted not in names:
+            raise SettingsError(f'There is no task "{wanted}"; {nearest(wanted, names)}')
+        return wanted
     if len(names) > 1 and DEFAULT_TASK not in names:
         raise SettingsError(f"There are several tasks, choose one with --task; {nearest('', names)}")
     return DEFAULT_TASK if not names or DEFAULT_TASK in names else names[0]

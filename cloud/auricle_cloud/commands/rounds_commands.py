@@ -18,9 +18,11 @@ from auricle_cloud.commands.operator_command import (
 )
 from auricle_cloud.commands.place import Place
 from auricle_cloud.commands.watching import wait_for, watch_rounds
-from auricle_cloud.operations.operation_types import (
-    Done,
-    Mode,
+from auricle_cloud.operations.answer import Done
+from auricle_cloud.operations.operations import Operations
+from auricle_cloud.operations.parameters import Mode
+from auricle_cloud.operations.round_answers import (
+    Faring,
     RoundDetail,
     RoundPage,
     RoundRow,
@@ -28,8 +30,7 @@ from auricle_cloud.operations.operation_types import (
     ScheduleList,
     Started,
 )
-from auricle_cloud.operations.operation_types import ScheduleRow as Schedule
-from auricle_cloud.operations.operations import Operations
+from auricle_cloud.operations.round_answers import ScheduleRow as Schedule
 
 app = typer.Typer(no_args_is_help=True, help="Start, watch and explain rounds.")
 schedule = typer.Typer(no_args_is_help=True, help="Let rounds start by themselves.")
@@ -37,6 +38,8 @@ app.add_typer(schedule, name="schedule")
 
 Limit = Annotated[int, typer.Option(help="Rows at most.")]
 Before = Annotated[int | None, typer.Option(help="Go on before this one.")]
+After = Annotated[str | None, typer.Option(help="Go on after this device.")]
+Fate = Annotated[Faring | None, typer.Option(help="Only devices that fared so; pruned: left out in some layer.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=complete_schedule)]
 
 
@@ -56,15 +59,18 @@ def list_(do: Operations, limit: Limit = 20, before: Before = None) -> RoundPage
 
 
 @operator_command(app, "show")
-def show(do: Operations, number: Round, limit: Limit = 100) -> RoundDetail:
+def show(do: Operations, number: Round, limit: Limit = 100, after: After = None, fate: Fate = None) -> RoundDetail:
     """Show a round and its cohort."""
-    return do.show_round(number, limit)
+    return do.show_round(number, limit, after, fate)
 
 
 @operator_command(app, "why")
-def why(do: Operations, number: Round, device: MaybeDevice = None) -> RoundWhy:
+def why(
+    do: Operations, number: Round, device: MaybeDevice = None, limit: Limit = 1000, after: After = None,
+    fate: Fate = None,
+) -> RoundWhy:  # fmt: skip
     """Explain a round: who counted, with what weight, who was pruned or refused, and why."""
-    return do.why_round(number, device)
+    return do.why_round(number, device, limit, after, fate)
 
 
 @operator_command(app, "abort")

@@ -82,6 +82,9 @@ def serve(
         "practical", help="practical, paper (FedMLAC's own settings), or fedavg (the tuned baseline)."
     ),
     detect: bool = typer.Option(False, "--detect", help="Two-phase rounds: compare losses, find who poisons, repair."),
+    one_phase: bool = typer.Option(
+        False, "--one-phase", help="With --detect: compare the losses that come with the updates, after training."
+    ),
     validation: Path | None = typer.Option(None, help="Your labelled clips, <word>/<speaker>_nohash_<n>.wav."),
     repair: Repair = typer.Option("re-aggregate", help="re-aggregate, or hotfix."),
     margin: float = typer.Option(0.01, help="Accuracy a device must have cost to be called harmful."),
@@ -109,12 +112,15 @@ def serve(
     require_sound(loaded)
     address = listen_address(listen)
     api = None if address is None else ApiSettings(*address, certificate, key, metrics_open)
+    if one_phase and not detect:
+        raise SettingsError("--one-phase says how to detect: add --detect.")
+    detection = Detection(repair, margin=margin, quarantine_after=quarantine_after, one_phase=one_phase)
     settings = RunSettings(
-        fleet=fleet, broker=broker_of(broker, NAME), folder=state, rounds=rounds, task=task, preset=chosen,
+        fleet=fleet, broker=broker_of(broker, NAME, state), folder=state, rounds=rounds, task=task, preset=chosen,
         participation=participation, over_selection=over_selection, quorum=quorum, deadline=deadline, devices=devices,
         gather=gather, seed=seed, start=chosen_weights(start, loaded, loaded.manifest.plugin, seed), mode=mode,
         buffer=Buffer(buffer, stale_limit), approval=approval, database=database, blobs=blobs, compute=compute,
-        detection=Detection(repair, margin=margin, quarantine_after=quarantine_after) if detect else None,
+        detection=detection if detect else None,
         validation=validation, keep_models=keep_models,
     )  # fmt: skip
     greet, tell = (lambda said: _greet(said, as_json)), (lambda done: _tell(done, as_json))

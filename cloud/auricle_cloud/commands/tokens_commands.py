@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from auricle_cloud.commands.operator_command import Yes, complete_token, confirm, operator_command
-from auricle_cloud.operations.operation_types import Done, TokenList, TokenMade
+from auricle_cloud.operations.access_answers import TokenList, TokenMade
+from auricle_cloud.operations.answer import Done
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.storage.access_records import Role
 

@@ -18,8 +18,9 @@ from auricle.errors import AuricleError, SettingsError
 from auricle_cloud.api.remote import Remote
 from auricle_cloud.commands.answers import EVENT, ROUND, cell, console, say, table
 from auricle_cloud.commands.place import Place
-from auricle_cloud.operations.operation_types import Overview, RoundPage, RoundRow
+from auricle_cloud.operations.fleet_answers import Overview
 from auricle_cloud.operations.operations import Operations
+from auricle_cloud.operations.round_answers import RoundPage, RoundRow
 from auricle_cloud.rounds.round_states import FINISHED
 
 POLL = 1.0

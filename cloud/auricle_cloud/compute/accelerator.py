@@ -15,8 +15,9 @@ import numpy as np
 
 from auricle.errors import SettingsError
 from auricle_cloud.compute.distances import Float64Array, FloatArray
-from auricle_cloud.compute.matrix import Matrix, NumpyMatrix, Opener, Spans
+from auricle_cloud.compute.matrix import Matrix, NumpyMatrix, Opener
 from auricle_cloud.compute.matrix_torch import MEMORY, TorchMatrix
+from auricle_cloud.compute.pieces import Spans
 from auricle_cloud.rules.options import check_choice
 
 log = logging.getLogger("auricle.cloud")

@@ -1,35 +1,32 @@
 """What rules compute on the uploads of a cohort: a few primitives over (K, P) values, here with NumPy.
 
-Everything is accumulated in float64. The columns are cut into pieces that stay in a core's cache, at places that depend
-on nothing but the shape; threads take whole pieces and the parts are put together in a fixed order, and products of
-matrices are so small that BLAS does not split them. So the bits of a result do not depend on how many threads there
-are. The primitives are the same on an accelerator, see `auricle_cloud.compute.matrix_torch`.
+Everything is accumulated in float64. The columns are cut into pieces of a few MB, at places that depend on nothing but
+the shape; threads take whole pieces and the parts are put together in a fixed order, and products of matrices are so
+small that BLAS does not split them. So the bits of a result do not depend on how many threads there are. The primitives
+are the same on an accelerator, see `auricle_cloud.compute.matrix_torch`.
 """
 
 from __future__ import annotations
 
 import math
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 import numpy as np
 
 from auricle_cloud.compute.distances import Float64Array, FloatArray, Rows, squared_distances
+from auricle_cloud.compute.pieces import Piece, Spans, pieces_of
+from auricle_cloud.compute.products import VALUES, depth_of, squares, strips, weighted
 
-Spans = Sequence[tuple[slice, ...]]
-"""The spans of each layer in the flat vector."""
-
-TILE = 1 << 18
-"""Float64 values that a thread works on at a time: 2 MiB, about a core's caches."""
-WIDEST = 8192
-"""Columns of a piece. A dot product of more than 10,000 values may be split between the threads of BLAS."""
+TILE = 1 << 19
+"""Float64 values that a thread works on at a time: 4 MiB. Less would stay nearer to the core, but is more sums."""
+APART = 8
+"""Values between two rows of a tile: rows that all began at the same place of a page would share a few lines of it."""
 SMALL = 1 << 19
 """Values below which another thread costs more than it saves."""
-PRODUCT = 1 << 18
-"""Multiplications of a product of matrices that BLAS leaves to one thread."""
 SLOTS = 4
 """Partial sums of products; as many threads can add them up at a time, and always in the same order."""
 
@@ -68,30 +65,6 @@ Opener = Callable[[FloatArray], Matrix]
 """Gives the primitives over an array (K, P)."""
 
 
-@dataclass(frozen=True)
-class Piece:
-    """Some columns of one layer."""
-
-    layer: int
-    start: int
-    stop: int
-
-    @property
-    def width(self) -> int:
-        """How many columns."""
-        return self.stop - self.start
-
-
-def pieces_of(spans: Spans, width: int) -> list[Piece]:
-    """Cut every layer's spans into pieces of at most `width` columns, in the order of the layers."""
-    return [
-        Piece(layer, start, min(start + width, span.stop))
-        for layer, parts in enumerate(spans)
-        for span in parts
-        for start in range(span.start, span.stop, width)
-    ]
-
-
 def usable_threads() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -111,25 +84,23 @@ class NumpyMatrix:
     def __init__(self, weights: FloatArray, threads: int | None = None) -> None:
         self.weights = weights
         self._threads = threads or usable_threads()
+        self._tiles: deque[Float64Array] = deque()  # of calls before: the system clears new ones first
         self._wide = weights.dtype == np.float64  # may overflow and underflow where float32 cannot
 
     def weighted_sum(self, share: Float64Array, spans: Spans) -> Float64Array:
         """See `Matrix.weighted_sum`."""
         result = np.zeros(self.weights.shape[1])
-        pieces = pieces_of(spans, 2 * WIDEST)
+        counting = [np.flatnonzero(column) for column in share.T]
 
         def work(piece: Piece, tile: Float64Array) -> None:
-            column = share[:, piece.layer]
-            counting = np.flatnonzero(column)
-            whole = counting.size == len(column)
+            rows = counting[piece.layer]
+            weight = share[rows, piece.layer]
             into = result[piece.start : piece.stop]
-            for rows in _groups(counting.size, piece.width):
-                chosen = rows if whole else counting[rows]
-                block = _tile(tile, rows, piece)
-                block[...] = self.weights[chosen, piece.start : piece.stop]
-                into += np.einsum("k,kc->c", column[chosen], block)
+            for part in _groups(rows.size, piece.width):
+                block = self._load(_tile(tile, rows[part].size, piece.width), rows[part], piece)
+                into += weighted(weight[part], block)
 
-        self._run(pieces, work)
+        self._run(pieces_of(spans, 2 * VALUES), work)
         return result
 
     def layer_norms(
@@ -137,28 +108,29 @@ class NumpyMatrix:
     ) -> Float64Array:
         """See `Matrix.layer_norms`."""
         count = len(self.weights)
-        fitting = TILE // count
-        pieces = pieces_of(spans, min(fitting, WIDEST) if fitting >= 1024 else WIDEST)
+        fitting = TILE // count - APART
+        pieces = pieces_of(spans, min(fitting, VALUES) if fitting >= 1024 else VALUES)
+        everyone = np.arange(count)
         numbers = {piece: number for number, piece in enumerate(pieces)}
-        squares = np.empty((len(pieces), count))
+        sums = np.empty((len(pieces), count))
         middle = np.empty(self.weights.shape[1]) if centre is None else centre
 
         def work(piece: Piece, tile: Float64Array) -> None:
-            groups = list(_groups(count, piece.width))
+            groups = [everyone[part] for part in _groups(count, piece.width)]
             around = middle[piece.start : piece.stop]
             if centre is None:
                 around[:] = self._mean(piece, groups, tile, share)
             for rows in groups:
-                block = _tile(tile, rows, piece)
+                block = _tile(tile, rows.size, piece.width)
                 if centre is not None or len(groups) > 1:  # else the mean has left it there
-                    block[...] = self.weights[rows, piece.start : piece.stop]
+                    self._load(block, rows, piece)
                 block -= around
-                squares[numbers[piece], rows] = np.matmul(block[:, None, :], block[:, :, None])[:, 0, 0]
+                sums[numbers[piece], rows] = squares(block)
 
         with np.errstate(over="ignore", invalid="ignore"):
             self._run(pieces, work)
             total = np.zeros((count, len(spans)))
-            for piece, part in zip(pieces, squares, strict=True):
+            for piece, part in zip(pieces, sums, strict=True):
                 total[:, piece.layer] += part
             norms: Float64Array = np.sqrt(total)
             if self._wide:
@@ -171,7 +143,7 @@ class NumpyMatrix:
         """See `Matrix.middle`."""
         count, size = self.weights.shape
         result = np.empty(size)
-        pieces = pieces_of(spans, max(256, min(WIDEST, TILE // 2 // count)))
+        pieces = pieces_of(spans, max(256, min(VALUES, TILE // count)))
         numbers = {piece: number for number, piece in enumerate(pieces)}
         weight = np.empty((len(pieces), count))
 
@@ -203,82 +175,99 @@ class NumpyMatrix:
 
     def gram(self, rows: Rows) -> Float64Array:
         """See `auricle_cloud.compute.distances.Source`."""
-        side = rows.size if rows.size <= 64 else 24
-        depth = min(512, max(8, PRODUCT // side**2 // 8 * 8))
-        parts = -(-rows.size // side)
-        steps = max(1, TILE // (parts * side * depth))
-        width = steps * depth
+        cut = strips(rows.size)
+        depth, height = depth_of(cut), max(strip.columns.stop for strip in cut)
+        width = max(1, TILE // (height * depth)) * depth
         pieces = pieces_of([(slice(0, self.weights.shape[1]),)], width)
-        slots = np.zeros((SLOTS if rows.size <= 2048 else 2, parts, parts, side, side))
+        slots = [[np.zeros(strip.shape) for strip in cut] for _ in range(SLOTS if rows.size <= 2048 else 2)]
 
         def work(slot: int, _: Float64Array) -> None:
-            block = np.zeros((parts * side, width))
-            stack = block.reshape(parts, side, steps, depth).transpose(2, 0, 1, 3)
+            block = _tile(np.zeros(height * (width + APART)), height, width)
             for piece in pieces[slot :: len(slots)]:
-                used = block[: rows.size, : piece.width]
-                used[...] = self.weights[rows, piece.start : piece.stop]
-                used -= used.mean(axis=0)
+                used = self._load(block[: rows.size, : piece.width], rows, piece)
+                used -= weighted(np.ones(rows.size), used) / rows.size
                 block[:, piece.width :] = 0.0
-                for part in range(parts):
-                    products = np.matmul(stack[:, part, None], stack[:, part:].swapaxes(2, 3))
-                    slots[slot, part, part:] += products.sum(axis=0)
+                for strip, total in zip(cut, slots[slot], strict=True):
+                    strip.add(total, block, depth)
 
         self._run(range(len(slots)), work)
-        full = slots.sum(axis=0).transpose(0, 2, 1, 3).reshape(parts * side, parts * side)[: rows.size, : rows.size]
-        result: Float64Array = np.triu(full) + np.triu(full, 1).T
+        full = np.zeros((rows.size, height))
+        for strip, *totals in zip(cut, *slots, strict=True):
+            full[strip.rows, strip.columns] = strip.flat(sum(totals[1:], totals[0]))
+        upper = full[:, : rows.size]
+        result: Float64Array = np.triu(upper) + np.triu(upper, 1).T
         return result
 
     def apart(self, row: int, others: Rows) -> Float64Array:
         """See `auricle_cloud.compute.distances.Source`."""
         result = np.zeros(others.size)
-        for piece in pieces_of([(slice(0, self.weights.shape[1]),)], WIDEST):
-            block = self.weights[others, piece.start : piece.stop].astype(np.float64)
+        for piece in pieces_of([(slice(0, self.weights.shape[1]),)], VALUES):
+            block = self._load(np.empty((others.size, piece.width)), others, piece)
             block -= self.weights[row, piece.start : piece.stop]
-            result += np.matmul(block[:, None, :], block[:, :, None])[:, 0, 0]
+            result += squares(block)
         return result
 
     def _mean(
-        self, piece: Piece, groups: Sequence[slice], tile: Float64Array, share: Float64Array | None
+        self, piece: Piece, groups: Sequence[Rows], tile: Float64Array, share: Float64Array | None
     ) -> Float64Array:
         """(width,) mean of the rows; leaves the last group in the tile."""
         count = len(self.weights)
         total = np.zeros(piece.width)
         for rows in groups:
-            block = _tile(tile, rows, piece)
-            block[...] = self.weights[rows, piece.start : piece.stop]
-            total += block.sum(axis=0) if share is None else np.einsum("k,kc->c", share[rows], block)
+            block = self._load(_tile(tile, rows.size, piece.width), rows, piece)
+            total += weighted(np.ones(rows.size) if share is None else share[rows], block)
         if share is None:
             total /= count
             if self._wide and not np.isfinite(total).all():
                 total = (self.weights[:, piece.start : piece.stop] / count).sum(axis=0, dtype=np.float64)
         return total
 
-    def _run(self, jobs: Sequence[_Job], work: Callable[[_Job, Float64Array], None]) -> None:
-        """Do all jobs; a thread takes every n-th one and has a tile of its own."""
-        threads = min(self._threads, len(jobs)) if self.weights.size >= SMALL else 1
+    def _load(self, block: Float64Array, rows: Rows, piece: Piece) -> Float64Array:
+        """Put columns of some rows, which ascend, into a block."""
+        neighbours = rows.size > 0 and rows[-1] - rows[0] == rows.size - 1
+        chosen = slice(rows[0], rows[-1] + 1) if neighbours else rows  # which takes another copy
+        block[...] = self.weights[chosen, piece.start : piece.stop]
+        return block
 
-        def take(first: int) -> None:
-            tile = np.empty(TILE)
+    def _run(self, jobs: Sequence[_Job], work: Callable[[_Job, Float64Array], None]) -> None:
+        """Do all jobs; a thread takes the next one when it is through, and has a tile of its own."""
+        threads = min(self._threads, len(jobs)) if self.weights.size >= SMALL else 1
+        waiting = deque(jobs)
+
+        def take() -> None:
+            tile = _next(self._tiles)
+            tile = np.empty(TILE) if tile is None else tile
             with np.errstate(over="ignore", invalid="ignore"):  # a thread has its own state
-                for job in jobs[first::threads]:
+                while (job := _next(waiting)) is not None:
                     work(job, tile)
+            self._tiles.append(tile)
 
         if threads < 2:
-            take(0)
+            take()
             return
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(take, range(threads)))
+        with ThreadPoolExecutor(threads - 1) as pool:
+            others = [pool.submit(take) for _ in range(threads - 1)]
+            take()
+            for other in others:
+                other.result()
+
+
+def _next(waiting: deque[_Job]) -> _Job | None:
+    try:
+        return waiting.popleft()
+    except IndexError:  # another thread may have been faster
+        return None
 
 
 def _groups(count: int, width: int) -> Iterator[slice]:
     """Rows that fit into a tile together."""
-    size = max(1, TILE // width)
+    size = max(1, TILE // (width + APART))
     return (slice(first, min(first + size, count)) for first in range(0, count, size))
 
 
-def _tile(tile: Float64Array, rows: slice, piece: Piece) -> Float64Array:
-    height = rows.stop - rows.start
-    return tile[: height * piece.width].reshape(height, piece.width)
+def _tile(tile: Float64Array, height: int, width: int) -> Float64Array:
+    stride = width + APART
+    return tile[: height * stride].reshape(height, stride)[:, :width]
 
 
 def _weight(block: FloatArray, least: FloatArray, most: FloatArray, left: int) -> Float64Array:

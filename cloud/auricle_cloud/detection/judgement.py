@@ -1,9 +1,10 @@
-"""The two-phase round of FedVSA in the coordinator: alarm, Shapley values over the cached round, repair (6.2-6.4)."""
+"""The detection of FedVSA in the coordinator: alarm, Shapley values over the cached round, repair (6.2-6.4)."""
 
 from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +13,6 @@ import sqlalchemy as sa
 
 from auricle.errors import StorageError
 from auricle.tensors import Flat, encode
-from auricle_cloud.aggregation import cohort_of
 from auricle_cloud.cohort import Cohort
 from auricle_cloud.detection.alarm import alarm, next_reference
 from auricle_cloud.detection.coalitions import fedvsa_models, rule_models, worth
@@ -42,6 +42,11 @@ class Found:
     parent: int | None = None
     """The version before the poisoned one."""
 
+    @property
+    def values(self) -> dict[str, Any]:
+        """Columns of the repaired model's row."""
+        return {"origin": "repair", "parent": self.parent, "accuracy": self.detail.get("accuracy_after")}
+
 
 class Judgement:
     """Judges the model that a round starts from.
@@ -62,15 +67,33 @@ class Judgement:
     def compare(self, row: Row) -> tuple[State, dict[str, Any]]:
         """Compare the losses of a round's model with the reference (eq. 12); the next state, and what was found."""
         said = self.site.store.rounds.losses(self._task, row["round"], row["base"])
-        losses = {name: math.nan if entry["loss"] is None else entry["loss"] for name, entry in said.items()}
+        detection = self._compared(row, {name: entry["loss"] for name, entry in said.items()})
+        return ("alarm" if detection["fires"] else "inviting"), detection
+
+    def _compared(self, row: Row, said: Mapping[str, float | None]) -> dict[str, Any]:
+        losses = {name: math.nan if loss is None else loss for name, loss in said.items()}
         reference, previous = self._reference(row["round"])
         found = alarm(losses, reference, previous)
-        detection = {
-            "reference": found.reference, "losses": {name: entry["loss"] for name, entry in said.items()},
+        return {
+            "reference": found.reference, "losses": dict(said),
             "votes": list(found.voted), "fires": found.fires, "sentence": found.sentence, "warning": found.warning,
             "false_alarm": found.false_alarm, "next_reference": next_reference(reference, losses, found.fires),
         }  # fmt: skip
-        return ("alarm" if found.fires else "inviting"), detection
+
+    async def in_passing(self, row: Row, counted: list[Row]) -> tuple[dict[str, Any], Found | None]:
+        """One-phase: compare the losses that came with a round's updates, and after an alarm find who is to blame.
+
+        Returns
+        -------
+        tuple
+            What was found, for the report; and what came of an alarm.
+        """
+        losses = {update["device"]: update["loss"] for update in counted}
+        detection = await asyncio.to_thread(self._compared, row, losses)
+        if not detection["fires"]:
+            return detection, None
+        found = await self.find(row)
+        return self._verdict(detection, found), found
 
     def _reference(self, number: int) -> tuple[float | None, int | None]:
         """The largest loss of the last clean cohort, and that cohort's size."""
@@ -102,9 +125,8 @@ class Judgement:
         if self._evaluator is None:
             return self._last_good(before, detail, "There is no validation set to judge devices by")
         counted = self.site.store.updates.counted(self._task, judged["round"])
-        start = self.site.weights(judged["base"])
         try:
-            cohort = cohort_of(self.site.pack.plugin_table, start, counted, self.site.blobs, opener=self.site.opener)
+            cohort = self.site.cohort(judged, counted)
         except StorageError:  # an operator went back to a model whose updates retention has given up
             return self._last_good(before, detail, f"The updates of round {judged['round']} are not kept any more")
         values = self._shapley(cohort, judged["round"], progress)
@@ -170,26 +192,42 @@ class Judgement:
 
     def settle(self, row: Row, found: Found) -> None:
         """Enter the verdict and the repaired model, and go on to inviting, in one transaction."""
-        site, number = self.site, row["round"]
-        told = row["detection"] or {}
+        number, detection = row["round"], self._verdict(row["detection"] or {}, found)
+        values, enter = self.settling(number, found, detection)
+        with self.site.store.rounds.moving(
+            self._task, number, "alarm", "inviting", detection=detection, **values
+        ) as tx:  # fmt: skip
+            enter(tx)
+
+    @staticmethod
+    def _verdict(told: dict[str, Any], found: Found) -> dict[str, Any]:
+        """What was found in all, for the report."""
         detection = {**told, **found.detail, "sentence": f"{told.get('sentence', '')} {found.sentence}".strip()}
         if found.weights is None and "shapley" in found.detail:
             # Nobody is to blame, so these losses are those of a clean model.
             losses = {name: math.nan if loss is None else loss for name, loss in told["losses"].items()}
             detection["next_reference"] = next_reference(told["reference"], losses, fired=False)
-        values: dict[str, Any] = {"detection": detection}
-        blob = optimizer = None
+        return detection
+
+    def settling(
+        self, number: int, found: Found, detection: dict[str, Any]
+    ) -> tuple[dict[str, Any], Callable[[sa.Connection], None]]:
+        """Keep the repaired model's files; the round's new columns, and what has to be entered together with them."""
+        site, blob, optimizer = self.site, None, None
+        values: dict[str, Any] = {}
         if found.weights is not None:
             blob = site.blobs.put(encode(found.weights))
             optimizer = None if found.optimizer is None else site.blobs.put(found.optimizer)
             newest = site.store.models.all(self._task, 1)[0]["version"]
-            values |= {"base": blob, "base_version": newest + 1}
-        with site.store.rounds.moving(self._task, number, "alarm", "inviting", **values) as tx:
+            values = {"base": blob, "base_version": newest + 1}
+
+        def enter(tx: sa.Connection) -> None:
             if blob is not None:
-                made = {"optimizer": optimizer, "origin": "repair", "number": number, "parent": found.parent}
-                site.store.models.add(tx, self._task, blob, **made, accuracy=found.detail.get("accuracy_after"))
+                site.store.models.add(tx, self._task, blob, optimizer=optimizer, number=number, **found.values)
             note(tx, "alarm", task=self._task, number=number, detail=detection["sentence"])
             self._blame(tx, found, number)
+
+        return values, enter
 
     def _blame(self, tx: sa.Connection, found: Found, number: int) -> None:
         """Count a verdict for each harmful device, and quarantine whoever has too many."""

@@ -7,18 +7,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from auricle_cloud.aggregation import DIVERGED
+from auricle.tensors import Flat
+from auricle_cloud.aggregation import DIVERGED, NextModel, follow
 from auricle_cloud.cohort import Aggregate, BoolArray, Cohort, CohortError, FloatArray
 from auricle_cloud.detection.coalitions import subset
 from auricle_cloud.rules.options import check_number
-from auricle_cloud.server_optimizer import OptimizerSettings, OptimizerState, first_state, step
+from auricle_cloud.server_optimizer import OptimizerSettings, OptimizerState
 
 
 @dataclass(frozen=True, eq=False)
 class Repair:
     """The model that takes the place of the poisoned one."""
 
-    weights: FloatArray
+    weights: Flat
     """(P,) the model to send instead."""
     optimizer: OptimizerState | None
     """The server optimiser's state after it: begin the next round with this one."""
@@ -112,21 +113,6 @@ def correction(cohort: Cohort, aggregate: Aggregate, bad: BoolArray, tau: float 
     return h
 
 
-def rebase(repaired: FloatArray, sent: FloatArray, average: FloatArray) -> FloatArray:
-    """Put a round that was trained from a poisoned model onto the repaired one: w̃ + Σ p_k (w_k - w^t) (A45).
-
-    Parameters
-    ----------
-    repaired
-        (P,) w̃^t.
-    sent
-        (P,) w^t, what the clients trained from.
-    average
-        (P,) Σ p_k w_k, with Σ p_k = 1.
-    """
-    return (repaired + (average.astype(np.float64) - sent)).astype(repaired.dtype)
-
-
 def _kept(cohort: Cohort, bad: Collection[str]) -> BoolArray:
     unknown = sorted(set(bad) - set(cohort.ids) - set(cohort.dropped))
     if unknown:
@@ -141,13 +127,10 @@ def _follow(
     """Let the model follow the mended average from where it and the optimiser stood before the round."""
     stays = tuple(client for client, is_kept in zip(cohort.ids, kept, strict=True) if is_kept)
     goes = tuple(client for client in cohort.ids if client not in stays)
-    made = Repair(cohort.start.copy(), before, aggregate, stays, goes, sentence=done)
     if nobody:
-        return replace(made, sentence="Nobody of the round is left: the model of the round before it stands again.")
-    if server.kind == "none":
-        return replace(made, weights=aggregate.weights)
-    with np.errstate(over="ignore"):
-        state, weights = step(before or first_state(cohort.start.size, server), cohort.start, aggregate.weights, server)
-    if not np.isfinite(weights).all():
-        return replace(made, aggregate=replace(aggregate, flag=DIVERGED), sentence=DIVERGED)
-    return replace(made, weights=weights, optimizer=state)
+        made = NextModel(np.array(cohort.start, np.float32), before, aggregate)
+        done = "Nobody of the round is left: the model of the round before it stands again."
+    else:
+        made = follow(cohort.start, aggregate, server, before)
+    said = DIVERGED if made.aggregate.flag == DIVERGED else done
+    return Repair(made.weights, made.optimizer, made.aggregate, stays, goes, sentence=said)

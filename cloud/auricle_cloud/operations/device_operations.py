@@ -6,8 +6,7 @@ from typing import Any
 
 from auricle.errors import StorageError
 from auricle.messages import DeviceId
-from auricle_cloud.operations.operating import ConflictError, Operator, Row, absent, as_answer, with_fate
-from auricle_cloud.operations.operation_types import (
+from auricle_cloud.operations.device_answers import (
     Changed,
     DeviceDetail,
     DeviceLog,
@@ -15,15 +14,11 @@ from auricle_cloud.operations.operation_types import (
     DeviceRow,
     EventPage,
     EventRow,
-    Id,
     Invited,
-    Label,
-    Limit,
-    Names,
-    Number,
-    Reason,
     Refused,
 )
+from auricle_cloud.operations.operating import ConflictError, Operator, Row, absent, as_answer, with_fate
+from auricle_cloud.operations.parameters import Id, Label, Limit, Names, Number, Reason, Search
 from auricle_cloud.storage.device_records import STANDINGS, Standing
 
 
@@ -46,10 +41,11 @@ class DeviceOperations(Operator):
 
     def list_devices(
         self, limit: Limit = 100, after: DeviceId | None = None, standing: Standing | None = None,
-        online: bool | None = None,
+        online: bool | None = None, label: Label | None = None, search: Search | None = None,
     ) -> DevicePage:  # fmt: skip
-        """List devices by name."""
-        rows = self._list.devices(limit=limit + 1, after=after, standing=standing, online=online)
+        """List devices by name: all, or those of a standing, presence or label, or that a search finds."""
+        wanted: dict[str, Any] = {"standing": standing, "online": online, "label": label, "search": search}
+        rows = self._list.devices(limit=limit + 1, after=after, **wanted)
         shown = [device_row(row) for row in rows[:limit]]
         return DevicePage(devices=shown, next=shown[-1].device if len(rows) > limit else None)
 

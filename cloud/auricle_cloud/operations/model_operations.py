@@ -9,16 +9,10 @@ import numpy as np
 
 from auricle.errors import StorageError
 from auricle.tensors import TensorTable, decode
+from auricle_cloud.operations.answer import File
+from auricle_cloud.operations.model_answers import ModelPage, ModelRow
 from auricle_cloud.operations.operating import ConflictError, NotFoundError, Operator, absent, as_answer
-from auricle_cloud.operations.operation_types import (
-    File,
-    Form,
-    Limit,
-    ModelPage,
-    ModelRow,
-    Number,
-    Reason,
-)
+from auricle_cloud.operations.parameters import Form, Limit, Number, Reason
 
 
 class ModelOperations(Operator):
@@ -28,7 +22,9 @@ class ModelOperations(Operator):
         try:
             return self.store.models.get(self.task, version)
         except StorageError as error:
-            raise absent(error) from error
+            newest = self._list.models(self.task, limit=1, before=None)
+            hint = f"The newest is version {newest[0]['version']}." if newest else "No coordinator has begun it yet."
+            raise absent(error, hint) from error
 
     def list_models(self, limit: Limit = 50, before: Number | None = None) -> ModelPage:
         """List the model's versions, the newest first."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import msgspec
 
-from auricle.errors import AuricleError, StorageError
+from auricle.errors import AuricleError, StorageError, nearest
 from auricle.tensors import TensorTable
 from auricle_cloud.storage.blobs import BlobStore
 from auricle_cloud.storage.database import SupersededError
@@ -83,6 +83,11 @@ def with_fate(row: Row) -> dict[str, Any]:
     return {**row, "state": "counted" if row["received"] is not None else row["state"]}
 
 
-def absent(error: StorageError) -> AuricleError:
-    """What a record does not find; a database that fails stays what it is."""
-    return error if error.__cause__ is not None else NotFoundError(str(error))
+def absent(error: StorageError, hint: str = "") -> AuricleError:
+    """What a record does not find, and what there is; a database that fails stays what it is."""
+    return error if error.__cause__ is not None else NotFoundError(f"{error} {hint}".strip())
+
+
+def unknown(what: str, name: str, known: Sequence[str]) -> NotFoundError:
+    """The error that nothing has this name, with the nearest one that something has."""
+    return NotFoundError(f'There is no {what} "{name}"; {nearest(name, known) if known else "there is none at all."}')

@@ -6,20 +6,14 @@ while a coordinator runs or none does. `routes.ROUTES` lists them; their signatu
 
 from __future__ import annotations
 
-from auricle.errors import nearest
+from auricle_cloud.operations.access_answers import TokenList, TokenMade, TokenRow
+from auricle_cloud.operations.answer import Done
+from auricle_cloud.operations.device_answers import EventRow
 from auricle_cloud.operations.device_operations import DeviceOperations
+from auricle_cloud.operations.fleet_answers import Overview
 from auricle_cloud.operations.model_operations import ModelOperations
-from auricle_cloud.operations.operating import NotFoundError, as_answer
-from auricle_cloud.operations.operation_types import (
-    Days,
-    Done,
-    EventRow,
-    Name,
-    Overview,
-    TokenList,
-    TokenMade,
-    TokenRow,
-)
+from auricle_cloud.operations.operating import as_answer, unknown
+from auricle_cloud.operations.parameters import Days, Name
 from auricle_cloud.operations.round_operations import RoundOperations
 from auricle_cloud.storage.access_records import Role
 from auricle_cloud.storage.device_records import STANDINGS
@@ -60,7 +54,7 @@ class Operations(RoundOperations, DeviceOperations, ModelOperations):
         """Make a token worthless."""
         known = [row.name for row in self.list_tokens().tokens]
         if name not in known:
-            raise NotFoundError(f'There is no token "{name}"; {nearest(name, known) if known else "there is none."}')
+            raise unknown("token", name, known)
         with self._changing():
             self.store.tokens.revoke(name, who=self.who)
         return Done(done=f"The token {name} is revoked.")

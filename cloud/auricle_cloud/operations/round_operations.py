@@ -6,24 +6,26 @@ from typing import Any
 
 import msgspec
 
-from auricle.errors import StorageError, nearest
+from auricle.errors import StorageError
 from auricle.messages import DeviceId
-from auricle_cloud.operations.explanation import explain, involved, is_whole
-from auricle_cloud.operations.operating import ConflictError, NotFoundError, Operator, absent, as_answer, with_fate
-from auricle_cloud.operations.operation_types import (
-    At,
-    Done,
-    Idle,
-    Limit,
+from auricle_cloud.operations.answer import Done
+from auricle_cloud.operations.explanation import explain, involved, is_whole, those
+from auricle_cloud.operations.operating import (
+    ConflictError,
+    NotFoundError,
+    Operator,
+    absent,
+    as_answer,
+    unknown,
+    with_fate,
+)
+from auricle_cloud.operations.parameters import At, Idle, Limit, Mode, Name, Number, Reason, Rounds
+from auricle_cloud.operations.round_answers import (
+    Faring,
     Member,
-    Mode,
-    Name,
-    Number,
-    Reason,
     RoundDetail,
     RoundPage,
     RoundRow,
-    Rounds,
     RoundWhy,
     ScheduleList,
     ScheduleRow,
@@ -39,7 +41,9 @@ class RoundOperations(Operator):
         try:
             return self.store.rounds.get(self.task, number)
         except StorageError as error:
-            raise absent(error) from error
+            newest = self.store.rounds.listed(self.task, limit=1)
+            hint = f"The newest is round {newest[0]['round']}." if newest else "No round was planned yet."
+            raise absent(error, hint) from error
 
     def _rows(self, found: list[dict[str, Any]]) -> list[RoundRow]:
         tallies = self._list.tallies(self.task, [row["round"] for row in found])
@@ -55,10 +59,17 @@ class RoundOperations(Operator):
         shown = self._rows(rows[:limit])
         return RoundPage(rounds=shown, next=shown[-1].round if len(rows) > limit else None)
 
-    def show_round(self, number: Number, limit: Limit = 1000, after: DeviceId | None = None) -> RoundDetail:
-        """Show a round with its cohort, by device."""
+    def show_round(
+        self, number: Number, limit: Limit = 1000, after: DeviceId | None = None, fate: Faring | None = None
+    ) -> RoundDetail:
+        """Show a round with its cohort, by device: all of it, or those who fared so."""
         found = self._found(number)
-        members = self._list.cohort(self.task, number, limit=limit + 1, after=after)
+        if fate is None:
+            members = self._list.cohort(self.task, number, limit=limit + 1, after=after)
+        else:
+            cohort = self._list.cohort(self.task, number)
+            wanted = set(those(self._told(found, cohort), [row["device"] for row in cohort], fate))
+            members = [row for row in cohort if row["device"] in wanted and (after is None or row["device"] > after)]
         shown = [as_answer(Member, with_fate(row)) for row in members[:limit]]
         made = self.store.models.of_round(self.task, number)
         return RoundDetail(
@@ -67,23 +78,46 @@ class RoundOperations(Operator):
         )  # fmt: skip
 
     def why_round(
-        self, number: Number, device: DeviceId | None = None, limit: Limit = 1000, after: DeviceId | None = None
-    ) -> RoundWhy:
+        self, number: Number, device: DeviceId | None = None, limit: Limit = 1000, after: DeviceId | None = None,
+        fate: Faring | None = None,
+    ) -> RoundWhy:  # fmt: skip
         """Explain a finished round: who counted, with what weight, who was pruned or refused, and why."""
         found = self._found(number)
-        report, now = found["report"], {}
-        if not is_whole(report):
+        now: dict[str, str] = {}
+        if not is_whole(found["report"]):
             raise ConflictError(f"Round {number} of {self.task} is {found['state']}: it has no report yet.")
+        report = self._told(found, self._list.cohort(self.task, number))
         if device is not None:
             names, known = [device], self._list.known([device])
             now = {name: unfit(row, self._pack()) or "" for name, row in known.items()}
             if not known and device not in involved(report):
                 raise NotFoundError(f'There is no device "{device}", and round {number} knew of none.')
         else:
-            names = [name for name in involved(report) if after is None or name > after]
-        report = {**report, **self._list.answers(self.task, number)}
-        said = explain(report, task=self.task, number=number, state=found["state"], only=names[:limit], now=now)
-        return msgspec.structs.replace(said, next=names[limit - 1] if len(names) > limit else None)
+            names = involved(report, passed_over=fate == "not_invited")
+        more = []
+        if fate is not None:
+            names = those(report, names, fate)
+            more = [f"{fate.replace('_', ' ').capitalize()}: {len(names)} device{'' if len(names) == 1 else 's'}."]
+        left = [name for name in names if after is None or name > after]
+        said = explain(report, task=self.task, number=number, state=found["state"], only=left[:limit], now=now)
+        after = left[limit - 1] if len(left) > limit else None
+        return msgspec.structs.replace(said, sentences=[*said.sentences, *more], next=after)
+
+    def _told(self, found: dict[str, Any], cohort: list[dict[str, Any]]) -> dict[str, Any]:
+        """A round's report, or what is known before there is one, with what only the cohort's rows say."""
+        number = found["round"]
+        report = found["report"] or {}
+
+        def of(*states: str) -> dict[str, Any]:
+            return {row["device"]: row["reason"] for row in cohort if row["state"] in states}
+
+        return {
+            "invited": [row["device"] for row in cohort],
+            "updates": [row for row in cohort if row["counted_in"] == number], "failed": of("failed", "declined"),
+            **report, "refused": {**of("late", "refused"), **(report.get("refused") or {})},
+            "declined": list(of("declined")),
+            "elsewhere": {r["device"]: r["counted_in"] for r in cohort if r["counted_in"] not in (None, number)},
+        }  # fmt: skip
 
     def start_rounds(self, count: Rounds = 1, mode: Mode = "sync") -> Started:
         """Plan so many more rounds: the coordinator runs them one after the other."""
@@ -122,7 +156,7 @@ class RoundOperations(Operator):
         """Forget a schedule."""
         known = [row.name for row in self.list_schedules().schedules]
         if name not in known:
-            raise NotFoundError(f'There is no schedule "{name}"; {nearest(name, known) if known else "there is none."}')
+            raise unknown("schedule", name, known)
         with self._changing():
             self.store.schedules.remove(name, who=self.who)
         return Done(done=f"The schedule {name} is removed.")

@@ -94,10 +94,14 @@ class Asynchronous:
         return await asyncio.to_thread(self.site.store.rounds.get, self._task, number)
 
     async def _abort(self, row: Row) -> None:
-        report = await asyncio.to_thread(self._closing.report, row["round"], {"reason": "aborted by an operator"})
+        """End a round at an operator's wish, and tell those that still work for it."""
+        number, reason = row["round"], "aborted by an operator"
+        report = await asyncio.to_thread(self._closing.report, number, {"reason": reason})
         await asyncio.to_thread(
-            lambda: self.site.store.rounds.move(self._task, row["round"], row["state"], "aborted", report=report)
+            lambda: self.site.store.rounds.move(self._task, number, row["state"], "aborted", report=report)
         )
+        working = await asyncio.to_thread(self.site.store.updates.unanswered, self._task, number, number)
+        await self.site.messenger.call_off(number, sorted(working), reason)
 
     def _open(self, row: Row) -> None:
         site = self.site

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Callable
 from typing import Any
+
+import sqlalchemy as sa
 
 from auricle.errors import StorageError
 from auricle.tensors import encode
@@ -16,7 +19,11 @@ from auricle_cloud.run_settings import RoundDone
 
 log = logging.getLogger("auricle.cloud")
 
+GAVE_UP = ("failed", "declined")
+"""States of an invitation that its device has put an end to."""
+
 Row = dict[str, Any]
+Entry = Callable[[sa.Connection], None]
 
 
 class Closing:
@@ -36,7 +43,7 @@ class Closing:
     def failures(self, number: int) -> dict[str, str]:
         """Who failed or declined, and what they said."""
         invited = self.site.store.rounds.invited(self._task, number)
-        return {name: row["reason"] or "" for name, row in invited.items() if row["state"] != "invited"}
+        return {name: row["reason"] or "" for name, row in invited.items() if row["state"] in GAVE_UP}
 
     def report(self, number: int, more: dict[str, Any]) -> dict[str, Any]:
         """What every report has, and more."""
@@ -48,8 +55,23 @@ class Closing:
             "detection": row["detection"], "base_version": row["base_version"], **more,
         }  # fmt: skip
 
-    async def enter(self, row: Row, counted: list[Row], made: NextModel) -> None:
-        """Enter a round's model: model, report, outbox and the round's state change in one transaction."""
+    async def enter(
+        self, row: Row, counted: list[Row], made: NextModel, *, changes: Row | None = None, before: Entry | None = None
+    ) -> None:
+        """Enter a round's model: model, report, outbox and the round's state change in one transaction.
+
+        Parameters
+        ----------
+        row
+            The round.
+        counted, made
+            Its updates, and the model that the rule made of them.
+        changes
+            Columns of the round that change as well.
+        before
+            Enters what comes before the model, in the same transaction: a repaired one.
+        """
+        row, changes = {**row, **(changes or {})}, changes or {}
         site, number = self.site, row["round"]
         aggregate = made.aggregate
         site.warn(*aggregate.warnings, aggregate.flag)
@@ -62,10 +84,12 @@ class Closing:
             report = self.report(number, {
                 "updates": counted, "layers": aggregate.explain(), "flag": aggregate.flag,
                 "dropped": list(aggregate.dropped), "warnings": list(aggregate.warnings),
-                "accuracy": accuracy, "loss": loss,
+                "accuracy": accuracy, "loss": loss, "detection": row["detection"], "base_version": row["base_version"],
             })  # fmt: skip
             about = {"optimizer": optimizer, "origin": "round", "number": number, "accuracy": accuracy, "loss": loss}
-            with site.store.rounds.moving(self._task, number, "closing", "aggregated", report=report) as tx:
+            with site.store.rounds.moving(self._task, number, "closing", "aggregated", report=report, **changes) as tx:
+                if before is not None:
+                    before(tx)
                 site.store.models.add(tx, self._task, blob, **about, parent=row["base_version"])
 
         await asyncio.to_thread(commit)

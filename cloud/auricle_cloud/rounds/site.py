@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from auricle.mqtt_deadline import within
 from auricle.pack import Pack
 from auricle.tensors import Flat, decode
+from auricle_cloud.aggregation import cohort_of
 from auricle_cloud.announcements import Announcements
+from auricle_cloud.cohort import Cohort
 from auricle_cloud.compute.matrix import NumpyMatrix, Opener
 from auricle_cloud.messenger import Messenger
 from auricle_cloud.metrics import Metrics
@@ -85,10 +87,21 @@ class Site:
         """The weights (P,) of a stored model."""
         return decode(self.blobs.get(blob), self.pack.plugin_table.size)
 
+    def cohort(self, row: Mapping[str, Any], counted: Sequence[Mapping[str, Any]]) -> Cohort:
+        """A synchronous round's updates as arrays: put onto the repaired model where they were trained from another."""
+        sent = (row["detection"] or {}).get("trained_from")
+        base_of = None if sent is None else lambda _: self.weights(sent)
+        start = self.weights(row["base"])
+        return cohort_of(self.pack.plugin_table, start, counted, self.blobs, base_of, self.opener)
+
     def optimizer_after(self, model: Mapping[str, Any]) -> OptimizerState | None:
         """The server optimiser's state after a model (its row); None before the first step."""
         saved = model["optimizer"]
-        return None if saved is None else OptimizerState.from_bytes(self.blobs.get(saved), self.pack.plugin_table.size)
+        return self.optimizer_of(None if saved is None else self.blobs.get(saved))
+
+    def optimizer_of(self, saved: bytes | None) -> OptimizerState | None:
+        """A saved state of the server optimiser."""
+        return None if saved is None else OptimizerState.from_bytes(saved, self.pack.plugin_table.size)
 
     def able(self) -> tuple[list[dict[str, object]], dict[str, str]]:
         """Devices that can be invited now, and why the others cannot."""

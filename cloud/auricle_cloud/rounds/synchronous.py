@@ -15,11 +15,11 @@ from typing import Any
 
 import msgspec
 
-from auricle.errors import AuricleError
+from auricle.errors import AuricleError, StorageError
 from auricle.messages import Loss, Plan, Status, Update
-from auricle_cloud.aggregation import cohort_of, next_model
-from auricle_cloud.detection.judgement import Judgement
-from auricle_cloud.rounds.closing import Closing
+from auricle_cloud.aggregation import next_model
+from auricle_cloud.detection.judgement import Found, Judgement
+from auricle_cloud.rounds.closing import GAVE_UP, Closing, Entry
 from auricle_cloud.rounds.round_states import FINISHED, TRANSITIONS, State
 from auricle_cloud.rounds.selection import choose
 from auricle_cloud.rounds.site import Pace, Site
@@ -67,6 +67,32 @@ class Synchronous:
         if update.round == self._number and verdict.code in ("accepted", "duplicate"):
             self._answered.add(update.device)
             self.site.changed.set()
+
+    async def turned_away(self, update: Update, verdict: Verdict) -> None:
+        """Note on its invitation that an update came late or was refused, so that nobody calls it silence.
+
+        Not in an asynchronous round: there the device counts as idle once its invitation has ended, and would train at
+        once for the same refusal.
+        """
+        if verdict.code in ("late", "closed"):
+            state = "late"
+        elif verdict.code.startswith("rejected:"):
+            state = "refused"
+        else:
+            return
+
+        def enter() -> None:
+            rounds, place = self.site.store.rounds, (update.task, update.round)
+            try:
+                mode = rounds.get(*place)["mode"]
+            except StorageError as error:
+                if error.__cause__ is not None:
+                    raise
+                return  # a round that never was
+            if mode == "sync":
+                rounds.gave_up(*place, update.device, state, verdict.code.removeprefix("rejected:"))
+
+        await asyncio.to_thread(enter)
 
     async def gave_up(self, status: Status) -> None:
         """A device failed or declined."""
@@ -120,7 +146,7 @@ class Synchronous:
         self._state = row["state"]
         invited = await asyncio.to_thread(self.site.store.rounds.invited, self._task, row["round"])
         self._cohort = set(invited)
-        self._failed = {name for name, entry in invited.items() if entry["state"] != "invited"}
+        self._failed = {name for name, entry in invited.items() if entry["state"] in GAVE_UP}
         self._answered = set()
 
     async def _obey(self) -> None:
@@ -154,7 +180,7 @@ class Synchronous:
             "opened": time.time(), "base_version": current["version"], "base": current["blob"],
             "plan": msgspec.msgpack.encode(plan), "report": {"passed_over": others, "wanted": wanted},
         }  # fmt: skip
-        new: State = "losses" if self._judgement is not None else "inviting"
+        new: State = "losses" if settings.detection is not None and not settings.detection.one_phase else "inviting"
 
         def enter() -> None:
             with site.store.rounds.moving(self._task, number, "planned", new, **values) as tx:
@@ -187,17 +213,22 @@ class Synchronous:
             lambda: rounds.move(self._task, number, "losses", new, detection={**(row["detection"] or {}), **detection})
         )
         if new == "alarm":
-            log.warning("round %d: %s", number, detection["sentence"])
-            site.metrics.alarm()
-            site.announcements.tell("alarm", round=number, sentence=detection["sentence"])
+            self._alarm(number, detection["sentence"])
+
+    def _alarm(self, number: int, sentence: str) -> None:
+        self.site.metrics.alarm()
+        self._warn(number, sentence)
+
+    def _warn(self, number: int, sentence: str) -> None:
+        log.warning("round %d: %s", number, sentence)
+        self.site.announcements.tell("alarm", round=number, sentence=sentence)
 
     async def _repair(self, row: Row) -> None:
         """Find who poisoned the model, and go on from a repaired one."""
         assert self._judgement is not None
         found = await self._judgement.find(row)
         await asyncio.to_thread(self._judgement.settle, row, found)
-        log.warning("round %d: %s", row["round"], found.sentence)
-        self.site.announcements.tell("alarm", round=row["round"], sentence=found.sentence)
+        self._warn(row["round"], found.sentence)
 
     # -- training
 
@@ -256,12 +287,31 @@ class Synchronous:
         """Make the model; model, report, outbox and the round's state change in one transaction."""
         site, number = self.site, row["round"]
         counted = await asyncio.to_thread(site.store.updates.counted, self._task, number)
+        changes, found, before = await self._judge_in_passing(row, counted)
 
         def work() -> Any:
-            state = site.optimizer_after(site.store.models.get(self._task, row["base_version"]))
-            cohort = cohort_of(
-                site.pack.plugin_table, site.weights(row["base"]), counted, site.blobs, opener=site.opener
-            )
+            if found is not None and found.weights is not None:
+                state = site.optimizer_of(found.optimizer)
+            else:
+                state = site.optimizer_after(site.store.models.get(self._task, row["base_version"]))
+            cohort = site.cohort({**row, **changes}, counted)
             return next_model(cohort, site.rule, site.settings.preset.server_for(number, site.horizon), state)
 
-        await self._closing.enter(row, counted, await asyncio.to_thread(work))
+        await self._closing.enter(row, counted, await asyncio.to_thread(work), changes=changes, before=before)
+        if found is not None:
+            self._warn(number, found.sentence)
+
+    async def _judge_in_passing(self, row: Row, counted: list[Row]) -> tuple[Row, Found | None, Entry | None]:
+        """One-phase rounds: compare losses, find and repair now; the round's changes, and what is entered with them."""
+        settings, number = self.site.settings.detection, row["round"]
+        if self._judgement is None or settings is None or not settings.one_phase or row["detection"]:
+            return {}, None, None
+        detection, found = await self._judgement.in_passing(row, counted)
+        self.site.warn(detection.get("warning"))
+        if found is None:
+            return {"detection": detection}, None, None
+        self._alarm(number, detection["sentence"])
+        if found.weights is not None:
+            detection["trained_from"] = row["base"]
+        values, enter = await asyncio.to_thread(self._judgement.settling, number, found, detection)
+        return {"detection": detection, **values}, found, enter

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from auricle.errors import SettingsError
 from auricle_cloud.cohort import Aggregate, BoolArray, Cohort, Float64Array
-from auricle_cloud.rules.average import FLOOR_SLACK, average, fraction_of, sample_share, ten_digits, unchanged
+from auricle_cloud.rules.average import FLOOR_SLACK, ascending, average, fraction_of, sample_share, unchanged
 from auricle_cloud.rules.options import check_number
 
 
@@ -100,7 +100,7 @@ def prune(cohort: Cohort, *, prune_low: float, prune_high: float) -> Pruning:
     deviation = cohort.matrix.layer_norms(cohort.spans)
     pruned = np.zeros(deviation.shape, np.int8)
     for column in range(deviation.shape[1]):
-        order = np.argsort(ten_digits(deviation[:, column]), kind="stable")
+        order = ascending(deviation[:, column])
         pruned[order[:low], column] = -1
         pruned[order[count - high :], column] = 1
     removed = (("prune_low", prune_low, low), ("prune_high", prune_high, high))

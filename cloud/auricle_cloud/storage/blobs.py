@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
+from urllib.parse import unquote, urlsplit
 
 from auricle.errors import SettingsError, StorageError
 from auricle.files import describe, sync_folder, write_durably
 from auricle.tensors import digest
+from auricle_cloud.storage.parcels import FEWEST, SMALL, Parcels
+
+ABANDONED = 3600.0
+"""Seconds after which the beginning of a file belongs to a writer that was killed."""
+AT_ONCE = 10
+"""Requests to an object store; its driver keeps as many connections."""
 
 _NAME = re.compile(r"[0-9a-f]{64}")
 
@@ -36,14 +47,20 @@ class BlobStore(Protocol):
 def open_blobs(place: Path | str) -> BlobStore:
     """Open a folder, or an object store by its URL, e.g. `s3://bucket/prefix` (needs fsspec and its driver).
 
+    What writers that were killed have left in a folder is removed.
+
     Raises
     ------
     SettingsError
         The driver of the URL is not installed.
     """
     if isinstance(place, str) and "://" in place:
-        return RemoteBlobs(place)
-    return Blobs(Path(place))
+        if not place.startswith("file://"):
+            return RemoteBlobs(place)
+        place = unquote(urlsplit(place).path)
+    blobs = Blobs(Path(place))
+    blobs.sweep()
+    return blobs
 
 
 def _checked(data: bytes, sha256: str) -> bytes:
@@ -63,6 +80,8 @@ class Blobs:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        # A name of two letters, so that `sweep` comes by.
+        self._parcels = Parcels(folder / "up")
 
     def path(self, sha256: str) -> Path:
         """Where a blob lies."""
@@ -76,17 +95,22 @@ class Blobs:
         return self.put_all([data])[0]
 
     def put_all(self, blobs: Sequence[bytes]) -> list[str]:
-        """Keep several; each folder is synchronised once."""
+        """Keep several; many small ones share a file, and each folder is synchronised once."""
         names = [digest(data) for data in blobs]
-        folders = set()
-        for sha256, data in zip(names, blobs, strict=True):
-            path = self.path(sha256)
-            # Also of what is there: whoever wrote it may have failed before its folder was synchronised.
-            folders |= {path.parent, self._folder}
-            try:
-                self.get(sha256)
-            except StorageError:
-                write_durably(path, data, settle=False)
+        if not names:
+            return []
+        self._parcels.look()
+        missing = {sha256: data for sha256, data in zip(names, blobs, strict=True) if not self._is_whole(sha256)}
+        small = {sha256: data for sha256, data in missing.items() if len(data) <= SMALL}
+        together = small if len(small) >= FEWEST else {}
+        self._parcels.put(together)
+        apart = {name for name in names if name not in together and (name in missing or name not in self._parcels)}
+        for sha256 in apart & missing.keys():
+            write_durably(self.path(sha256), missing[sha256], settle=False)
+        # Also of what is there: whoever wrote it may have failed before its folder was synchronised.
+        folders = {self._folder, *(self.path(sha256).parent for sha256 in apart)}
+        if apart != set(names):
+            folders.add(self._parcels.folder)
         try:
             for folder in folders:
                 sync_folder(folder)
@@ -94,15 +118,34 @@ class Blobs:
             raise StorageError(describe(error, self._folder)) from error
         return names
 
+    def _copies(self, sha256: str) -> Iterator[bytes]:
+        yield from self._parcels.copies(sha256)
+        yield self.path(sha256).read_bytes()
+
+    def _is_whole(self, sha256: str) -> bool:
+        try:
+            return any(digest(data) == sha256 for data in self._copies(sha256))
+        except OSError:
+            return False
+
     def get(self, sha256: str) -> bytes:
         """Read a blob; StorageError when it is missing or damaged."""
+        if sha256 not in self._parcels:
+            self._parcels.look()
+        damaged = None
         try:
-            return _checked(self.path(sha256).read_bytes(), sha256)
+            for data in self._copies(sha256):
+                if digest(data) == sha256:
+                    return data
+                damaged = data
         except OSError as error:
-            raise StorageError(f"The blob {sha256} cannot be read ({error.strerror}).") from error
+            if damaged is None:
+                raise StorageError(f"The blob {sha256} cannot be read ({error.strerror}).") from error
+        return _checked(damaged or b"", sha256)
 
     def remove(self, sha256: str) -> None:
         """Forget a blob that nothing refers to any more; StorageError when the disk refuses."""
+        self._parcels.remove(sha256)
         try:
             self.path(sha256).unlink(missing_ok=True)
         except OSError as error:
@@ -110,9 +153,19 @@ class Blobs:
 
     def names(self) -> Iterator[str]:
         """Every blob there is."""
-        for path in sorted(self._folder.glob("??/*")):
-            if _NAME.fullmatch(path.name):
-                yield path.name
+        self._parcels.look()
+        apart = {path.name for path in self._folder.glob("??/*") if _NAME.fullmatch(path.name)}
+        yield from sorted(apart | self._parcels.names())
+
+    def sweep(self) -> None:
+        """Remove what writers that were killed have left.
+
+        One that lives and is only very slow fails when it wants to give its file a name, and nothing is acknowledged.
+        """
+        for path in self._folder.glob("??/.*.tmp"):
+            with contextlib.suppress(OSError):
+                if path.stat().st_mtime < time.time() - ABANDONED:
+                    path.unlink()
 
 
 class RemoteBlobs:
@@ -121,7 +174,7 @@ class RemoteBlobs:
     Parameters
     ----------
     url
-        Where they lie; credentials come from the driver's own environment.
+        Where they lie; address and credentials of the server come from the driver's own environment.
 
     Raises
     ------
@@ -135,7 +188,9 @@ class RemoteBlobs:
         except ModuleNotFoundError as error:
             raise SettingsError('Blobs behind a URL need fsspec: pip install "auricle[s3]"') from error
         try:
-            self._files, root = fsspec.core.url_to_fs(url)
+            # Without the driver's memory of listings and of others with this URL: what lies there is asked every time.
+            fresh = {"use_listings_cache": False, "skip_instance_cache": True}
+            self._files, root = fsspec.core.url_to_fs(url, **fresh)
         except (ImportError, ValueError) as error:
             raise SettingsError(f"Blobs cannot be kept at {url}: {error}") from error
         self._root: str = root.rstrip("/")
@@ -149,35 +204,47 @@ class RemoteBlobs:
         What is already there is left alone, unless it is damaged: then it is written anew.
         """
         sha256 = digest(data)
-        try:
-            self.get(sha256)
-        except StorageError:
-            self._call("makedirs", self._path(sha256).rpartition("/")[0], exist_ok=True)
-            self._call("pipe_file", self._path(sha256), data)
+        path = self._path(sha256)
+        with self._translated():
+            try:
+                there = self._files.cat_file(path)
+            except FileNotFoundError:
+                there = None
+            if there != data:
+                self._files.pipe_file(path, data)
         return sha256
 
     def put_all(self, blobs: Sequence[bytes]) -> list[str]:
-        """Keep several."""
-        return [self.put(data) for data in blobs]
+        """Keep several, some at the same time; after the first that fails no other is begun."""
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            return list(pool.map(self.put, blobs))
 
     def get(self, sha256: str) -> bytes:
         """Read a blob; StorageError when it is missing or damaged."""
-        return _checked(self._call("cat_file", self._path(sha256)), sha256)
+        with self._translated():
+            data: bytes = self._files.cat_file(self._path(sha256))
+        return _checked(data, sha256)
 
     def remove(self, sha256: str) -> None:
         """Forget a blob that nothing refers to any more."""
-        if self._call("exists", self._path(sha256)):
-            self._call("rm_file", self._path(sha256))
+        with self._translated(), contextlib.suppress(FileNotFoundError):
+            self._files.rm_file(self._path(sha256))
 
     def names(self) -> Iterator[str]:
         """Every blob there is."""
-        for path in sorted(self._call("find", self._root)):
+        with self._translated():
+            paths = sorted(self._files.find(self._root))
+        for path in paths:
             name = str(path).rpartition("/")[2]
             if _NAME.fullmatch(name):
                 yield name
 
-    def _call(self, name: str, *arguments: object, **options: object) -> Any:
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
         try:
-            return getattr(self._files, name)(*arguments, **options)
+            yield
         except Exception as error:
-            raise StorageError(f"The object store at {self._root} failed ({name}: {error}).") from error
+            why = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+            raise StorageError(
+                f"The object store at {self._root} failed ({why}): check that it runs, the bucket and the credentials."
+            ) from error

@@ -18,8 +18,11 @@ from auricle_cloud.storage.migrations import upgrade
 from auricle_cloud.storage.schema import meta
 
 BUSY_SECONDS = 10
+LOG_PAGES = 128
+"""Of 4 kB, after which the write-ahead log is folded into the database: it takes half a megabyte, and not four."""
 MIGRATING = 0x41555249
-"""Name of the lock under which PostgreSQL databases are migrated."""
+PLANNING = MIGRATING + 1
+"""Names of the locks under which PostgreSQL databases are migrated, and the numbers of rounds are given out."""
 
 
 class SupersededError(StorageError):
@@ -60,8 +63,7 @@ class Database:
     def _upgrade(self) -> None:
         """Migrate; of several that start at once on PostgreSQL one does, and the others wait for it."""
         with self._engine.connect() as gate:
-            if self._engine.dialect.name == "postgresql":
-                gate.execute(sa.select(sa.func.pg_advisory_xact_lock(MIGRATING)))
+            self.hold(gate, MIGRATING)
             try:
                 upgrade(self._engine)
             except CommandError as error:
@@ -121,16 +123,24 @@ class Database:
         row = tx.execute(sa.select(meta.c.value).where(meta.c.key == "epoch").with_for_update(read=True)).scalar()
         return int(row or 0)
 
+    @staticmethod
+    def hold(tx: sa.Connection, lock: int) -> None:
+        """Wait until nobody else holds this lock, and hold it to the end of the transaction; SQLite has one writer."""
+        if tx.dialect.name == "postgresql":
+            tx.execute(sa.select(sa.func.pg_advisory_xact_lock(lock)))
+
     def insert_missing(self, tx: sa.Connection, table: sa.Table, **values: Any) -> bool:
         """Insert a row unless its key is there; whether it was inserted."""
         statement = self._insert(table).values(**values).on_conflict_do_nothing()
         # Without the option SQLAlchemy keeps no count of an INSERT, and on PostgreSQL this would always say no.
         return tx.execute(statement.execution_options(preserve_rowcount=True)).rowcount > 0
 
-    def insert_all_missing(self, tx: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Insert the rows whose keys are not there."""
-        if rows:
-            tx.execute(self._insert(table).on_conflict_do_nothing(), list(rows))
+    def insert_all_missing(self, tx: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> int:
+        """Insert the rows whose keys are not there; how many were inserted."""
+        if not rows:
+            return 0
+        statement = self._insert(table).on_conflict_do_nothing().execution_options(preserve_rowcount=True)
+        return tx.execute(statement, list(rows)).rowcount
 
     def upsert(self, tx: sa.Connection, table: sa.Table, keys: Mapping[str, Any], values: Mapping[str, Any]) -> None:
         """Insert a row, or set `values` in the one of this key."""
@@ -178,7 +188,8 @@ def _json(value: Any) -> str:
 def _prepare(connection: Any, _record: Any) -> None:
     """Write-ahead log, synchronised at every commit; transactions begin as `_begin` says, not when Python likes."""
     connection.isolation_level = None
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", f"busy_timeout={BUSY_SECONDS * 1000}"):
+    wait, log = f"busy_timeout={BUSY_SECONDS * 1000}", f"wal_autocheckpoint={LOG_PAGES}"
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", wait, log):
         connection.execute(f"PRAGMA {pragma}")
 
 

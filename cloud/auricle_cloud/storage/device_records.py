@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
 import sqlalchemy as sa
@@ -11,10 +11,12 @@ import sqlalchemy as sa
 from auricle.errors import StorageError, nearest
 from auricle.messages import DeviceState, Register
 from auricle_cloud.storage.database import Database
-from auricle_cloud.storage.journal import note
+from auricle_cloud.storage.journal import note, note_each
 from auricle_cloud.storage.schema import devices, refusals
 
 Standing = Literal["pending", "approved", "quarantined", "revoked"]
+AT_ONCE = 1000
+"""Names that one query asks for."""
 STANDINGS: tuple[Standing, ...] = get_args(Standing)
 
 
@@ -76,10 +78,14 @@ class Devices:
         """One device; StorageError with a hint when it is not known."""
         with self._db.reading() as tx:
             row = tx.execute(sa.select(devices).where(devices.c.device == name)).mappings().first()
-            if row is not None:
-                return dict(row)
-            names = tx.execute(sa.select(devices.c.device)).scalars().all()
-        raise StorageError(f'There is no device "{name}"; {nearest(name, names) if names else "none registered yet."}')
+            if row is None:
+                raise self._unknown(tx, name)
+            return dict(row)
+
+    @staticmethod
+    def _unknown(tx: sa.Connection, name: str) -> StorageError:
+        names = tx.execute(sa.select(devices.c.device)).scalars().all()
+        return StorageError(f'There is no device "{name}"; {nearest(name, names) if names else "none registered yet."}')
 
     def keys(self) -> dict[str, bytes]:
         """Public keys by device; those of revoked ones are left out."""
@@ -101,17 +107,24 @@ class Devices:
             A device is not known, or was revoked: its key is not believed again, it has to register under a new name.
         """
         wanted = sorted(set(names))
-        rows = {name: self.get(name) for name in wanted}
-        for name, row in rows.items():
-            if row["standing"] == "revoked" != standing:
-                raise StorageError(f"{name} was revoked for good: register the device under a new name.")
-        changed = [name for name in wanted if rows[name]["standing"] != standing]
+        changed: list[str] = []
         with self._db.writing() as tx:
-            tx.execute(
-                sa.update(devices).where(devices.c.device.in_(changed)).values(standing=standing, reason=reason[:200])
-            )
-            for name in changed:
-                note(tx, standing, device=name, who=who, detail=reason)
+            for start in range(0, len(wanted), AT_ONCE):
+                changed += self._set_standing(tx, wanted[start : start + AT_ONCE], standing, reason)
+            note_each(tx, standing, changed, who=who, detail=reason)
+        return changed
+
+    def _set_standing(self, tx: sa.Connection, names: Sequence[str], standing: Standing, reason: str) -> list[str]:
+        query = sa.select(devices.c.device, devices.c.standing).where(devices.c.device.in_(names))
+        before = {row.device: row.standing for row in tx.execute(query)}
+        for name in names:
+            if name not in before:
+                raise self._unknown(tx, name)
+            if before[name] == "revoked" != standing:
+                raise StorageError(f"{name} was revoked for good: register the device under a new name.")
+        changed = [name for name in names if before[name] != standing]
+        values = {"standing": standing, "reason": reason[:200]}
+        tx.execute(sa.update(devices).where(devices.c.device.in_(changed)).values(**values))
         return changed
 
     def set_label(self, name: str, label: str, *, who: str) -> None:

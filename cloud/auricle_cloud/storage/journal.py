@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -16,8 +17,17 @@ def note(
     detail: str = "",
 ) -> None:  # fmt: skip
     """Enter an event in the transaction of what it tells of."""
-    values = {"device": device, "task": task, "round": number, "who": who[:64], "detail": detail[:500]}
-    tx.execute(events.insert().values(at=time.time(), kind=kind, **values))
+    note_each(tx, kind, [device], task=task, number=number, who=who, detail=detail)
+
+
+def note_each(
+    tx: sa.Connection, kind: str, names: Sequence[str], *, task: str = "", number: int | None = None, who: str = "",
+    detail: str = "",
+) -> None:  # fmt: skip
+    """Enter an event for each of these devices."""
+    about = {"task": task, "round": number, "who": who[:64], "detail": detail[:500]}
+    if names:
+        tx.execute(events.insert(), [{"at": time.time(), "kind": kind, "device": name, **about} for name in names])
 
 
 class Journal:

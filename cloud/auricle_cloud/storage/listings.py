@@ -13,6 +13,8 @@ from auricle_cloud.storage.schema import devices, events, invitations, meta, mod
 
 LARGEST = 1e300
 """Losses beyond are not averaged: a device may report infinity."""
+_GAVE_UP = invitations.c.state.in_(["failed", "declined"])
+_NAMES = (devices.c.device, devices.c.label)
 CONTRIBUTED = ("received", "counted_in", "samples", "loss", "staleness", "seconds")
 
 
@@ -40,7 +42,7 @@ class Listings:
     def tallies(self, task: str, numbers: Iterable[int]) -> dict[int, dict[str, Any]]:
         """By round: invited, failed (or declined), counted, samples, and mean loss and accuracies."""
         wanted = list(numbers)
-        asked = sa.func.count().label("invited"), sa.func.sum(_one(invitations.c.state != "invited")).label("failed")
+        asked = sa.func.count().label("invited"), sa.func.sum(_one(_GAVE_UP)).label("failed")
         cohorts = sa.select(invitations.c.round, *asked).where(invitations.c.task == task)
         cohorts = cohorts.where(invitations.c.round.in_(wanted)).group_by(invitations.c.round)
         bodies = sa.select(
@@ -73,20 +75,13 @@ class Listings:
         with self._db.reading() as tx:
             return tx.execute(waiting).scalar() or 0, tx.execute(busy).scalar(), tx.execute(last).scalar()
 
-    def cohort(self, task: str, number: int, *, limit: int, after: str | None) -> list[dict[str, Any]]:
+    def cohort(
+        self, task: str, number: int, *, limit: int | None = None, after: str | None = None
+    ) -> list[dict[str, Any]]:
         """A round's invitations with the updates that came of them, by device."""
         query = _joined().where((invitations.c.task == task) & (invitations.c.round == number))
         query = query if after is None else query.where(invitations.c.device > after)
         return self._rows(query.order_by(invitations.c.device).limit(limit))
-
-    def answers(self, task: str, number: int) -> dict[str, Any]:
-        """What a round's report does not say: who declined, and whose update counted in which other round."""
-        of_round = (invitations.c.task == task) & (invitations.c.round == number)
-        rows = self._rows(_joined().where(of_round))
-        return {
-            "declined": [row["device"] for row in rows if row["state"] == "declined"],
-            "elsewhere": {r["device"]: r["counted_in"] for r in rows if r["counted_in"] not in (None, number)},
-        }
 
     def history(self, task: str, device: str, *, limit: int, before: int | None) -> list[dict[str, Any]]:
         """A device's invitations with the updates that came of them, the newest first."""
@@ -95,12 +90,18 @@ class Listings:
         return self._rows(query.order_by(invitations.c.round.desc()).limit(limit))
 
     def devices(
-        self, *, limit: int, after: str | None = None, standing: str | None = None, online: bool | None = None
-    ) -> list[dict[str, Any]]:
-        """Devices by name, of one standing or of all."""
+        self, *, limit: int, after: str | None = None, standing: str | None = None, online: bool | None = None,
+        label: str | None = None, search: str | None = None,
+    ) -> list[dict[str, Any]]:  # fmt: skip
+        """Devices by name: all, or those of one standing, presence or label, or with this in their name or label."""
         query = sa.select(devices).order_by(devices.c.device).limit(limit)
         query = query if after is None else query.where(devices.c.device > after)
         query = query if standing is None else query.where(devices.c.standing == standing)
+        query = query if label is None else query.where(devices.c.label == label)
+        if search:
+            texts = (search, search.lower())  # SQLite makes ASCII small only
+            found = (column.icontains(text, autoescape=True) for column in _NAMES for text in texts)
+            query = query.where(sa.or_(*found))
         return self._rows(query if online is None else query.where(devices.c.online.is_(online)))
 
     def standings(self) -> list[dict[str, Any]]:

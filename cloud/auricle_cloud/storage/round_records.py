@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from auricle.errors import StorageError
 from auricle.messages import Loss
 from auricle_cloud.rounds.round_states import FINISHED, TRANSITIONS, State, label
-from auricle_cloud.storage.database import Database
+from auricle_cloud.storage.database import PLANNING, Database
 from auricle_cloud.storage.journal import note, put_out
 from auricle_cloud.storage.schema import devices, invitations, losses, rounds
 
@@ -88,16 +88,20 @@ class Rounds:
     def plan(self, task: str, count: int, *, mode: str = "sync", who: str = "") -> list[int]:
         """Plan so many more rounds; their numbers."""
         with self._db.writing() as tx:
-            last = tx.execute(sa.select(sa.func.max(rounds.c.round)).where(rounds.c.task == task)).scalar() or 0
-            numbers = list(range(last + 1, last + 1 + count))
+            first = self._last(tx, task) + 1
+            numbers = list(range(first, first + count))
             self._enter(tx, task, numbers, mode, who)
         return numbers
 
     def plan_up_to(self, task: str, number: int, *, mode: str = "sync", who: str = "") -> None:
         """Plan what is missing up to this round."""
         with self._db.writing() as tx:
-            last = tx.execute(sa.select(sa.func.max(rounds.c.round)).where(rounds.c.task == task)).scalar() or 0
-            self._enter(tx, task, range(last + 1, number + 1), mode, who)
+            self._enter(tx, task, range(self._last(tx, task) + 1, number + 1), mode, who)
+
+    def _last(self, tx: sa.Connection, task: str) -> int:
+        """The highest number so far; whoever else plans waits until this transaction has given out its own."""
+        self._db.hold(tx, PLANNING)
+        return tx.execute(sa.select(sa.func.max(rounds.c.round)).where(rounds.c.task == task)).scalar() or 0
 
     @staticmethod
     def _enter(tx: sa.Connection, task: str, numbers: Sequence[int], mode: str, who: str) -> None:

@@ -196,3 +196,32 @@ schedules = sa.Table(
     sa.Column("last", sa.Float, nullable=False),
 )
 """`at`: `HH:MM` every day, or `always`; a round starts when so many devices are idle."""
+
+claims = sa.Table(
+    "claims",
+    metadata,
+    sa.Column("hash", sa.LargeBinary, primary_key=True),
+    sa.Column("device", sa.Text, nullable=False, unique=True),
+    sa.Column("created", sa.Float, nullable=False),
+    sa.Column("expires", sa.Float, nullable=False),
+    sa.Column("used", sa.Float),
+    sa.Column("key", sa.Text),
+)
+"""The last claim token of each device by its SHA-256; `key`: hash of the public key that used it."""
+
+certificates = sa.Table(
+    "certificates",
+    metadata,
+    sa.Column("serial", sa.Text, primary_key=True),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("key", sa.Text, nullable=False),
+    sa.Column("chain", sa.Text, nullable=False),
+    sa.Column("issued", sa.Float, nullable=False),
+    sa.Column("expires", sa.Float, nullable=False),
+    sa.Column("renew_after", sa.Float, nullable=False),
+    sa.Column("revoked", sa.Float),
+    sa.Column("reason", sa.Text, nullable=False, server_default=""),
+    sa.Index(None, "name"),
+)
+"""Every certificate that was issued; `kind`: device, user or server."""

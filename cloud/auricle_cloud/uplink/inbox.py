@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,12 +21,17 @@ from auricle_cloud.storage.device_records import Standing
 from auricle_cloud.storage.store import Store
 from auricle_cloud.storage.update_records import Verdict
 from auricle_cloud.uplink.assembly import Assemblies
-from auricle_cloud.uplink.batch import Batch
+from auricle_cloud.uplink.batch import Batch, Gathering
 from auricle_cloud.uplink.ledger import Ledger
+from auricle_cloud.uplink.refusals import Refusals
 
 log = logging.getLogger("auricle.cloud")
 
-LARGEST_BATCH_OF_REFUSALS = 1000
+PAUSE = 0.03
+"""Seconds that updates wait for others when many come: those that are checked together are counted together."""
+
+Arrival = tuple[Update, bytes, "Flat | None"]
+"""An update, its body, and the model (P,) it started from if that is at hand."""
 
 
 @dataclass(frozen=True)
@@ -103,9 +109,11 @@ class Inbox:
         self._fleet, self._pack, self._size, self._store, self._ledger = fleet, pack, size, store, ledger
         self._receiver, self._standing, self._limits = receiver, standing, limits or Limits()
         self._batch = Batch(store.database)
+        # The mathematics of a large model would hold up everybody else's messages.
+        self._checks = Gathering[Arrival, WireError | None](self._complaints, PAUSE)
         self._assemblies = Assemblies()
         self._rate = RateLimit(self._limits.frames, self._limits.burst)
-        self._pending: dict[tuple[str, str], tuple[int, str]] = {}
+        self._refusals = Refusals(store.devices)
         self.keys: dict[str, bytes] = {}
         self.revoked: set[str] = set()
         self.refused: dict[str, int] = {}
@@ -126,16 +134,14 @@ class Inbox:
             self.keys.pop(device, None)
 
     def flush(self) -> None:
-        """Write down what was refused since the last time."""
-        pending, self._pending = self._pending, {}
-        if pending:
-            self._store.devices.add_refusals(pending)
+        """Write down what was refused since the last time; StorageError when it has to wait for the next time."""
+        self._refusals.flush()
 
     def _refuse(self, device: str, reason: str) -> None:
         code = reason.split(":")[0]
         self.refused[code] = self.refused.get(code, 0) + 1
-        if (device in self.keys or device in self.revoked) and len(self._pending) < LARGEST_BATCH_OF_REFUSALS:
-            self._pending[device, code] = (self._pending.get((device, code), (0, ""))[0] + 1, reason)
+        if device in self.keys or device in self.revoked:
+            self._refusals.add(device, code, reason)
         self._receiver.refused(device, code, reason)
         log.warning("refused a frame of %s: %s", device, reason)
 
@@ -227,8 +233,9 @@ class Inbox:
             whole = self._assemblies.add(update, body)
             if whole is None:
                 return
-            # The mathematics of a large model would hold up everybody else's messages.
-            await asyncio.to_thread(self._require_body, update, whole, self._receiver.base(update.base))
+            complaint = await self._checks.add((update, whole, self._receiver.base(update.base)))
+            if complaint is not None:
+                raise complaint
         except WireError as error:
             self._refuse(update.device, str(error))
             if not str(error).startswith("memory:"):  # for that one there is room when the device sends it again
@@ -258,6 +265,16 @@ class Inbox:
             raise WireError("loss: not a finite number of at least 0")
         if update.part >= update.parts:
             raise WireError("part: beyond the last")
+
+    def _complaints(self, arrived: Sequence[Arrival]) -> list[WireError | None]:
+        complaints: list[WireError | None] = []
+        for update, body, base in arrived:
+            try:
+                self._require_body(update, body, base)
+                complaints.append(None)
+            except WireError as error:
+                complaints.append(error)
+        return complaints
 
     def _require_body(self, update: Update, body: bytes, base: Flat | None) -> None:
         if len(body) != update.length or digest(body) != update.body:

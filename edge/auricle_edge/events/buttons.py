@@ -1,4 +1,4 @@
-"""Buttons on GPIO lines: confirm, deny, missed, mute. Lines are named by chip and number, never by a board's pin."""
+"""Buttons on GPIO lines: confirm, deny, missed. Lines are named by chip and number, never by a board's pin."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from auricle.errors import SettingsError
 log = logging.getLogger("auricle.events")
 
 Line = Annotated[str, Meta(pattern=r"^gpiochip[0-9]{1,2}:[0-9]{1,3}\Z")]
-Press = Literal["confirm", "deny", "missed", "mute"]
+Press = Literal["confirm", "deny", "missed"]
 
 DEBOUNCE = timedelta(milliseconds=30)
 
@@ -29,14 +29,10 @@ class ButtonSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     missed: Line | None = None
     """Says that the word of `missed_word` was not heard."""
     missed_word: Annotated[str, Meta(min_length=1, max_length=64)] | None = None
-    mute: Line | None = None
-    """A switch rather than a button: muted while it is low."""
 
     def lines(self) -> dict[Press, str]:
         """The lines that are in use, by what they say."""
-        given: dict[Press, str | None] = {
-            "confirm": self.confirm, "deny": self.deny, "missed": self.missed, "mute": self.mute
-        }  # fmt: skip
+        given: dict[Press, str | None] = {"confirm": self.confirm, "deny": self.deny, "missed": self.missed}
         return {press: line for press, line in given.items() if line is not None}
 
 
@@ -48,7 +44,7 @@ class Buttons:
     settings
         Which lines.
     pressed
-        Called with what was pressed and whether it is now down; for buttons only when pressed, for `mute` both ways.
+        Called with what was pressed, in a thread of its own.
 
     Raises
     ------
@@ -56,7 +52,7 @@ class Buttons:
         The package `gpiod` is not installed, or a line cannot be had.
     """
 
-    def __init__(self, settings: ButtonSettings, pressed: Callable[[Press, bool], None]) -> None:
+    def __init__(self, settings: ButtonSettings, pressed: Callable[[Press], None]) -> None:
         self._pressed = pressed
         self._stop = threading.Event()
         self._requests = [self._request(chip, lines) for chip, lines in _by_chip(settings.lines()).items()]
@@ -79,28 +75,21 @@ class Buttons:
         except ModuleNotFoundError as error:
             raise SettingsError('Buttons need gpiod: pip install "auricle[gpio]".') from error
         wanted = gpiod.LineSettings(
-            direction=Direction.INPUT, bias=Bias.PULL_UP, edge_detection=Edge.BOTH, active_low=True,
+            direction=Direction.INPUT, bias=Bias.PULL_UP, edge_detection=Edge.RISING, active_low=True,
             debounce_period=DEBOUNCE,
         )  # fmt: skip
         try:
             request = gpiod.request_lines(f"/dev/{chip}", consumer="auricle", config=dict.fromkeys(lines, wanted))
         except (OSError, ValueError) as error:
             raise SettingsError(f"The lines {sorted(lines)} of {chip} cannot be had: {error}.") from error
-        for line, press in lines.items():
-            if press == "mute" and bool(request.get_value(line).value):
-                self._pressed("mute", True)
         return request, lines
 
     def _watch(self, request: Any, lines: Mapping[int, Press]) -> None:
-        from gpiod import EdgeEvent
-
         while not self._stop.is_set():
             if not request.wait_edge_events(timedelta(milliseconds=500)):
                 continue
             for event in request.read_edge_events():
-                press, down = lines[event.line_offset], event.event_type is EdgeEvent.Type.RISING_EDGE
-                if down or press == "mute":
-                    self._pressed(press, down)
+                self._pressed(lines[event.line_offset])
 
 
 def _by_chip(lines: Mapping[Press, str]) -> dict[str, dict[int, Press]]:

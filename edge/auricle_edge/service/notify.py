@@ -1,10 +1,9 @@
-"""Tell systemd that we are ready and alive: the sd_notify protocol, and a watchdog that is fed only while sound flows."""
+"""Signs of life for systemd: the sd_notify protocol, and a watchdog that is fed only while sound flows."""
 
 from __future__ import annotations
 
 import os
 import socket
-import time
 from collections.abc import Mapping
 
 
@@ -55,32 +54,34 @@ class Notifier:
 
 
 class Pulse:
-    """Whether the watchdog may be fed: the listening thread turns, and sound flows or is known not to.
+    """Whether the watchdog may be fed: sound flows, or whoever looks after it is seen to be at work.
 
     Parameters
     ----------
     silence
-        Seconds without progress of the sound after which the service had better be started anew.
+        Seconds without a sign after which the service had better be started anew.
     """
 
-    def __init__(self, silence: float = 45.0) -> None:
+    def __init__(self, silence: float = 30.0) -> None:
         self._silence = silence
-        self._turned = time.monotonic()
+        self._seen: tuple[float | None, int] = (None, 0)
+        self._since: float | None = None
 
-    def turned(self) -> None:
-        """The listening thread went round once more."""
-        self._turned = time.monotonic()
-
-    def beats(self, last_progress: float, excused: bool, now: float) -> bool:
+    def beats(self, progress: float | None, restarts: int, muted: bool, now: float) -> bool:
         """Whether all is well.
 
         Parameters
         ----------
-        last_progress
-            `time.monotonic()` of the last real sound.
-        excused
-            No sound is to be expected: muted, or no microphone is there, which a restart would not mend.
+        progress
+            `time.monotonic()` of the newest sound; None before the first.
+        restarts
+            How often the capture was restarted: a microphone that is unplugged makes this grow, and a restart of the
+            whole service would not plug it in.
+        muted
+            No sound is to be expected.
         now
             `time.monotonic()`.
         """
-        return now - self._turned < self._silence and (excused or now - last_progress < self._silence)
+        if muted or self._since is None or (progress, restarts) != self._seen:
+            self._seen, self._since = (progress, restarts), now
+        return now - self._since < self._silence

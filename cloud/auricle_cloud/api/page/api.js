@@ -45,14 +45,14 @@ const headers = () => ({ Authorization: `Bearer ${session.token}` });
  *
  * @param {string} method
  * @param {(string|number)[]} parts of the path after `/v1/`
- * @param {object} values query of GET, body of the others; null and "" are left out of a query
+ * @param {object} values query of GET and DELETE, body of the others; null is left out, and "" of a query
  */
 export async function ask(method, parts, values = {}, signal = undefined) {
   const path = `/v1/${parts.map((part) => encodeURIComponent(part)).join("/")}`;
-  const given = Object.entries(values).filter(([, value]) => value !== null && value !== undefined && value !== "");
-  const isGet = method === "GET";
-  const query = isGet && given.length ? `?${new URLSearchParams(given)}` : "";
-  const body = isGet ? undefined : JSON.stringify(Object.fromEntries(given));
+  const inQuery = ["GET", "DELETE"].includes(method);
+  const given = Object.entries(values).filter(([, value]) => value !== null && value !== undefined && !(inQuery && value === ""));
+  const query = inQuery && given.length ? `?${new URLSearchParams(given)}` : "";
+  const body = inQuery ? undefined : JSON.stringify(Object.fromEntries(given));
   const token = session.token;
   let answer;
   try {

@@ -1,6 +1,6 @@
 /** The page's frame: sign-in, navigation, and the stream of events. */
 
-import { listen, session, signIn, signOut } from "./api.js";
+import { listen, may, session, signIn, signOut } from "./api.js";
 import { tell, warn } from "./dialogs.js";
 import { h, link } from "./dom.js";
 import { follow, leave } from "./panel.js";
@@ -9,6 +9,7 @@ import { eventsPage } from "./events.js";
 import { fleetPage } from "./fleet.js";
 import { modelsPage } from "./models.js";
 import { roundPage, roundsPage, whyPage } from "./rounds.js";
+import { tokensPage } from "./tokens.js";
 
 const ROUTES = [
   [/^$/, fleetPage],
@@ -19,8 +20,10 @@ const ROUTES = [
   [/^devices\/([a-z0-9-]+)$/, devicePage],
   [/^models$/, modelsPage],
   [/^events$/, eventsPage],
+  [/^tokens$/, tokensPage],
 ];
 const PAGES = [["Fleet", ""], ["Rounds", "rounds"], ["Devices", "devices"], ["Models", "models"], ["Events", "events"]];
+const ADMIN = [["Tokens", "tokens"]];
 
 const at = (id) => document.getElementById(id);
 const main = at("main");
@@ -91,7 +94,7 @@ session.ended = (sentence) => {
 };
 
 function begin() {
-  at("nav").replaceChildren(...PAGES.map(([text, path]) => link(text, path ? [path] : [])));
+  at("nav").replaceChildren(...[...PAGES, ...may("admin") ? ADMIN : []].map(([text, path]) => link(text, path ? [path] : [])));
   at("nav").hidden = at("who").hidden = false;
   at("holder").replaceChildren(h("span", {}, `${session.name}, `), session.role);
   stream?.abort();

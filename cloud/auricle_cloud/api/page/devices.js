@@ -1,8 +1,8 @@
 /** Devices: their list, and the history of one. */
 
-import { get } from "./api.js";
+import { get, may } from "./api.js";
 import { curves } from "./charts.js";
-import { deviceActions } from "./dialogs.js";
+import { admitDevice, approveAll, deviceActions } from "./actions.js";
 import { address, badge, count, deviceLink, facts, fixed, h, link, percent, roundLink, seconds, table, time } from "./dom.js";
 import { EVENTS } from "./fleet.js";
 import { panel } from "./panel.js";
@@ -20,15 +20,21 @@ const COLUMNS = [
   { head: "Named harmful", number: true, minor: true, cell: ({ verdicts }) => count(verdicts) },
   { head: "Samples", number: true, minor: true, cell: ({ samples }) => count(samples) },
   { head: "Last seen", minor: true, cell: ({ last_seen: at }) => time(at) },
+  { head: "Actions", cell: (row) => admitDevice(row) },
 ];
 
 export function devicesPage(query) {
-  const wanted = { standing: query.get("standing") ?? "", online: query.get("online") ?? "" };
+  const wanted = { standing: query.get("standing") ?? "", online: query.get("online") ?? "", search: query.get("search") ?? "" };
+  const columns = COLUMNS.filter(({ head: name }) => name !== "Actions" || may("operator"));
   return {
     title: "Devices",
-    content: [h("div", { class: "filters" }, filters(wanted), opening()), panel("Devices by name", async (after, signal) => {
+    content: [h("div", { class: "filters" }, filters(wanted), searching(wanted)), panel("Devices by name", async (after, signal) => {
       const { devices, next } = await get(["devices"], { limit: 50, after, ...wanted }, signal);
-      return { nodes: table("Devices", COLUMNS, devices, "No device is like that."), next };
+      const waiting = devices.filter(({ standing }) => standing === "pending").map(({ device }) => device);
+      return { nodes: [
+        waiting.length > 1 ? h("p", { class: "buttons" }, approveAll(waiting)) : null,
+        table("Devices", columns, devices, "No device is like that."),
+      ].filter(Boolean), next };
     }, { on: ["device", "state"], wide: true })],
   };
 }
@@ -45,17 +51,14 @@ function filters(wanted) {
     choice("online", "Presence", [["", "any"], ["true", "online"], ["false", "offline"]])];
 }
 
-function opening() {
-  const name = h("input", {
-    id: "device-name", type: "search", required: true, pattern: "[a-z0-9\\-]{4,64}", autocapitalize: "none", spellcheck: "false",
-    title: "4 to 64 small letters, digits and hyphens",
-  });
+function searching(wanted) {
+  const text = h("input", { id: "search", type: "search", maxlength: 200, value: wanted.search, autocapitalize: "none", spellcheck: "false" });
   const form = h("form", { class: "filters", role: "search" },
-    h("p", { class: "field" }, h("label", { for: "device-name" }, "Find a device by its name"), name),
-    h("button", { type: "submit" }, "Open"));
+    h("p", { class: "field" }, h("label", { for: "search" }, "Name or label contains"), text),
+    h("button", { type: "submit" }, "Search"));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    location.hash = address(["devices", name.value.trim()]);
+    location.hash = address(["devices"], { ...wanted, search: text.value.trim() });
   });
   return form;
 }

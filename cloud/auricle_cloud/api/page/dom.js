@@ -125,7 +125,8 @@ export function progress(done, total, words) {
 // -- putting new content in the place of old
 
 const STOPS = "a[href], button, input, select, summary, [tabindex]";
-const keyOf = (element) => `${element.tagName} ${element.getAttribute("href") ?? element.textContent}`;
+const keyOf = (element) =>
+  `${element.tagName} ${element.getAttribute("href") ?? element.getAttribute("aria-label") ?? element.textContent}`;
 
 /** Replace a part's content, and keep focus, opened details and scrolling where they were. */
 export function swap(body, nodes) {

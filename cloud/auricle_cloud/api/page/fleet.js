@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { curves } from "./charts.js";
-import { rollBack, roundActions, startRounds } from "./dialogs.js";
+import { rollBack, roundActions, startRounds } from "./actions.js";
 import { badge, count, deviceLink, facts, fixed, h, link, percent, plural, progress, roundLink, table, time } from "./dom.js";
 import { panel } from "./panel.js";
 

@@ -1,7 +1,7 @@
 /** Versions of the model and where each comes from. */
 
 import { get, may } from "./api.js";
-import { promote, rollBack } from "./dialogs.js";
+import { promote, rollBack } from "./actions.js";
 import { badge, fixed, h, percent, roundLink, table, time } from "./dom.js";
 import { panel } from "./panel.js";
 

@@ -17,6 +17,7 @@ export function leave() {
 
 /** Load again what an event concerns; without a kind, everything. */
 export function follow(kind = null, content = {}) {
+  panels = panels.filter(({ section }) => section.isConnected);
   for (const panel of panels) if (kind === null || panel.concerns(kind, content)) panel.refresh();
 }
 
@@ -87,7 +88,7 @@ export function panel(title, load, { on = [], when = () => true, about = "", wid
     if (timer !== null) return;
     timer = setTimeout(() => { timer = null; if (!signal.aborted) show(); }, Math.max(0, last + CALM - Date.now()));
   }
-  panels.push({ refresh, concerns: (kind, content) => on.includes(kind) && when(content) });
+  panels.push({ section, refresh, concerns: (kind, content) => on.includes(kind) && when(content) });
   show();
   return section;
 }

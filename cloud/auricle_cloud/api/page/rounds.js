@@ -1,10 +1,10 @@
 /** Rounds: their list, one of them, and why a device counted in it as it did. */
 
-import { get } from "./api.js";
+import { get, may } from "./api.js";
 import { dots } from "./charts.js";
-import { FINISHED, roundActions, startRounds } from "./dialogs.js";
+import { FINISHED, removeSchedule, roundActions, setSchedule, startRounds } from "./actions.js";
 import {
-  badge, count, deviceLink, facts, fixed, h, link, percent, plural, progress, roundLink, seconds, sentences, signed, table, time,
+  address, badge, count, deviceLink, facts, fixed, h, link, percent, plural, progress, roundLink, seconds, sentences, signed, table, time,
 } from "./dom.js";
 import { advance } from "./fleet.js";
 import { map } from "./map.js";
@@ -27,14 +27,30 @@ export function roundsPage() {
   return {
     title: "Rounds",
     content: [
-      h("p", { class: "buttons" }, startRounds()),
+      h("p", { class: "buttons" }, startRounds(), setSchedule()),
       panel("All rounds, the newest first", async (before, signal) => {
         const { rounds, next } = await get(["rounds"], { limit: 50, before }, signal);
         return { nodes: table("Rounds", COLUMNS, rounds, "No round was planned yet."), next };
       }, { on: ["state", "update", "plan"], wide: true }),
+      panel("Schedules", async (_, signal) =>
+        table("Schedules", schedules(), (await get(["schedules"], {}, signal)).schedules, "No rounds start by themselves."),
+      { on: ["state", "plan"], wide: true, about: "Rounds that start by themselves, on the coordinator's clock." }),
     ],
   };
 }
+
+const schedules = () => [
+  { head: "Schedule", cell: ({ name }) => name },
+  { head: "When", cell: ({ at }) => (at === "always" ? at : `every day at ${at}`) },
+  { head: "Devices ready", number: true, cell: ({ idle }) => `at least ${count(idle)}` },
+  { head: "Rounds", number: true, cell: ({ rounds }) => count(rounds) },
+  { head: "Last run, or set", minor: true, cell: ({ last }) => time(last) },
+  { head: "Actions", cell: (row) => h("span", { class: "buttons" }, setSchedule(row), removeSchedule(row)) },
+].filter(({ head }) => head !== "Actions" || may("operator"));
+
+const FARINGS = [
+  "counted", "pruned", "harmful", "silent", "failed", "declined", "late", "refused", "dropped", "elsewhere", "not_invited",
+];
 
 const COHORT = (number, isOver) => [
   { head: "Device", cell: ({ device }) => link(device, ["rounds", number, device]) },
@@ -48,7 +64,30 @@ const COHORT = (number, isOver) => [
   { head: "Received", minor: true, cell: ({ received }) => time(received) },
 ];
 
-export function roundPage(text) {
+/** The cohort by layer and in a table; the choice of who is shown stands in the address. */
+function cohort(number, query, live, done) {
+  const shown = h("div", { class: "parts" });
+  const show = (fate) => shown.replaceChildren(
+    panel("Kept and pruned by layer", async (after, signal) => {
+      const { devices, next } = await get(["rounds", number, "why"], { limit: 25, after, fate }, signal);
+      return { nodes: devices.length ? map(number, devices) : h("p", { class: "muted" }, "No device fared so."), next };
+    }, { ...done, about: "Open a device to read why.", optional: true }),
+    panel("Cohort", async (after, signal) => {
+      const { row, cohort: members, next } = await get(["rounds", number], { limit: 50, after, fate }, signal);
+      const none = fate ? "No invited device fared so." : "Nobody is invited yet.";
+      return { nodes: table("Cohort", COHORT(number, FINISHED.includes(row.state)), members, none), next };
+    }, { ...live, wide: true }));
+  const chosen = FARINGS.includes(query.get("fate")) ? query.get("fate") : "";
+  const select = h("select", { id: "filter-fate", onchange: () => {
+    history.replaceState(null, "", address(["rounds", number], { fate: select.value }));
+    show(select.value);
+  } }, h("option", { value: "" }, "all"), FARINGS.map((one) =>
+    h("option", { value: one, selected: one === chosen }, one.replaceAll("_", " "))));
+  show(chosen);
+  return [h("div", { class: "filters" }, h("p", { class: "field" }, h("label", { for: "filter-fate" }, "Devices that were"), select)), shown];
+}
+
+export function roundPage(text, query) {
   const number = Number(text);
   const when = ({ round }) => round === number;
   const live = { on: ["state", "update", "alarm"], when };
@@ -70,16 +109,9 @@ export function roundPage(text) {
       steps,
       panel("What happened", async (_, signal) =>
         sentences((await get(["rounds", number, "why"], { limit: 1 }, signal)).sentences), done),
-      panel("Kept and pruned by layer", async (after, signal) => {
-        const { devices, next } = await get(["rounds", number, "why"], { limit: 25, after }, signal);
-        return { nodes: map(number, devices), next };
-      }, { ...done, about: "Open a device to read why.", optional: true }),
       panel("Detection", async (_, signal) => detection((await get(["rounds", number], { limit: 1 }, signal)).detection),
         { ...done, on: ["state", "alarm"] }),
-      panel("Cohort", async (after, signal) => {
-        const { row, cohort, next } = await get(["rounds", number], { limit: 50, after }, signal);
-        return { nodes: table("Cohort", COHORT(number, FINISHED.includes(row.state)), cohort, "Nobody is invited yet."), next };
-      }, { ...live, wide: true }),
+      cohort(number, query, live, done),
     ],
   };
 }

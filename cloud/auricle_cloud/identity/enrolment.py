@@ -1,0 +1,291 @@
+"""How devices get certificates, keep them and lose them: every step is a transaction with an entry in the journal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from auricle.claims import RESERVED, Certified, Claim, Renewal, key_hash
+from auricle.errors import AuricleError, SettingsError, StorageError
+from auricle.messages import DeviceId
+from auricle_cloud.identity.authority import FOLDER, Authority
+from auricle_cloud.identity.certificates import PublicKey
+from auricle_cloud.storage.claim_records import ClaimRecords, Kind
+from auricle_cloud.storage.database import Database
+from auricle_cloud.storage.device_records import Devices
+from auricle_cloud.storage.journal import note
+
+DAY = 86400.0
+DEVICE_DAYS, STANDING_DAYS = 365.0, 3650.0
+"""How long certificates live: those of devices, which renew them by themselves, and those of servers and users."""
+RENEW_AT = 2 / 3
+"""Share of its life after which a certificate is renewed."""
+LONGEST_CLAIM = 30 * DAY
+MOST_TOKENS = 10_000
+
+
+class ClaimError(AuricleError):
+    """A claim or renewal that is refused; its request is not at fault, but the right to it is missing."""
+
+
+class RequestError(AuricleError):
+    """A certificate request that is none, or not signed by its own key, or for a key of another kind."""
+
+
+class Enrolment:
+    """What an authority does for one coordinator's database.
+
+    Parameters
+    ----------
+    authority
+        It signs.
+    database
+        It remembers.
+    days
+        Life of a device's certificate.
+    """
+
+    def __init__(self, authority: Authority, database: Database, *, days: float = DEVICE_DAYS) -> None:
+        self.authority = authority
+        self.records = ClaimRecords(database)
+        self._devices = Devices(database)
+        self._days = days
+
+    # -- by the operator
+
+    def tokens(self, devices: Sequence[str], seconds: float, *, who: str) -> list[tuple[str, str, float]]:
+        """Make a claim token for each device: name, token and when it expires.
+
+        Raises
+        ------
+        SettingsError
+            A name or the time is not allowed, or a device was revoked for good.
+        """
+        if not 0 < seconds <= LONGEST_CLAIM:
+            raise SettingsError(f"A claim token lives more than 0 and at most {LONGEST_CLAIM / DAY:.0f} days.")
+        if not 1 <= len(devices) <= MOST_TOKENS:
+            raise SettingsError(f"Between 1 and {MOST_TOKENS} tokens can be made at once.")
+        with self.records.writing() as tx:
+            for device in devices:
+                check_device(device)
+                if self.records.is_banned(tx, device):
+                    raise SettingsError(f"{device} was revoked for good: choose a new name.")
+        return self.records.create(devices, seconds, who=who)
+
+    def user(self, name: str, public: PublicKey, *, who: str) -> str:
+        """Certify the coordinator or the observer: its chain."""
+        if name not in RESERVED[:2]:
+            raise SettingsError(f'"{name}" is a device: make it a claim token with auricle cloud enrol token.')
+        with self.records.writing() as tx:
+            return self._issue(tx, name, "user", public, STANDING_DAYS, who).certificate
+
+    def server(self, hosts: Sequence[str], public: PublicKey, *, who: str) -> str:
+        """Certify a server under its names and addresses: its chain; SettingsError for what is no host."""
+        until = time.time() + STANDING_DAYS * DAY
+        certificate = self.authority.certify_server(hosts, public, until)
+        with self.records.writing() as tx:
+            return self._enter(tx, hosts[0], "server", certificate, STANDING_DAYS, who).certificate
+
+    def revoke(self, name: str, *, who: str, reason: str = "") -> int:
+        """Revoke every certificate and token of a name, and a device's standing; write the list; how many there were.
+
+        Raises
+        ------
+        StorageError
+            Nothing is known of the name.
+        """
+        if name not in self.records.names():
+            raise StorageError(f'There is no claim and no certificate of "{name}": auricle cloud enrol list shows all.')
+        if any(row["device"] == name for row in self._devices.all()):
+            self._devices.set_standing([name], "revoked", who=who, reason=reason)
+        with self.records.writing() as tx:
+            self.records.forget_claim(tx, name)
+            count = self.records.revoke(tx, name, reason)
+            note(tx, "certificate revoked", device=name, who=who, detail=f"{count} certificates. {reason}".strip())
+            self.authority.write_revoked(self.records.revoked(tx))
+        return count
+
+    # -- by the device
+
+    def claim(self, claim: Claim, *, who: str) -> Certified:
+        """Exchange a token for a certificate; the same token and key get the same certificate again.
+
+        Parameters
+        ----------
+        claim
+            What the device sent.
+        who
+            Where it came from, for the journal.
+
+        Raises
+        ------
+        ClaimError
+            The token is unknown, used by another key, or has expired, or the device was revoked.
+        RequestError
+            The certificate request cannot be used; the token stays good.
+        """
+        with self.records.writing() as tx:
+            row = self.records.find(tx, claim.token)
+            refusal = self._refusal(tx, row)
+            if row is None or refusal is not None:
+                error: AuricleError = ClaimError(refusal or "")
+            else:
+                try:
+                    return self._exchange(tx, row, read_request(claim.request), who)
+                except (ClaimError, RequestError) as found:
+                    error = found
+            device = "" if row is None else row["device"]
+            note(tx, "claim refused", device=device, who=who, detail=str(error))
+        raise error
+
+    def _refusal(self, tx: sa.Connection, row: dict[str, Any] | None) -> str | None:
+        again = "make another with auricle cloud enrol token."
+        if row is None:
+            return f"This claim token is unknown, or a newer one took its place: {again}"
+        if row["expires"] < time.time():
+            return f"The claim token of {row['device']} has expired: {again}"
+        if self.records.is_banned(tx, row["device"]):
+            return f"{row['device']} was revoked for good: it needs a new name and token."
+        return None
+
+    def _exchange(
+        self, tx: sa.Connection, row: dict[str, Any], request: x509.CertificateSigningRequest, who: str
+    ) -> Certified:
+        device, key = row["device"], key_hash(request)
+        if row["used"] is not None:
+            known = self.records.newest(tx, device, key) if row["key"] == key else None
+            if known is None:
+                raise ClaimError(
+                    f"The claim token of {device} was used by another key: if that was not you, revoke it."
+                )
+            return _certified(known)
+        self.records.use(tx, device, key)
+        return self._issue(tx, device, "device", _public(request), self._days, who)
+
+    def renew(self, renewal: Renewal, *, who: str) -> Certified:
+        """Give a device the certificate after the one it has, for the same key.
+
+        Before two thirds of a certificate's life are over it is the answer itself: asking twice issues one.
+
+        Raises
+        ------
+        ClaimError
+            The certificate is not one of ours, was revoked, has expired, or is for another key.
+        RequestError
+            The certificate request cannot be used.
+        """
+        with self.records.writing() as tx:
+            device = ""
+            try:
+                held, request = _read_certificate(renewal.certificate), read_request(renewal.request)
+                row = self.records.get(tx, _serial(held)) if self.authority.issued(held) else None
+                device = "" if row is None else row["name"]
+                return self._next(tx, row, request, who)
+            except (ClaimError, RequestError) as found:
+                error: AuricleError = found
+            note(tx, "renewal refused", device=device, who=who, detail=str(error))
+        raise error
+
+    def _next(
+        self, tx: sa.Connection, row: dict[str, Any] | None, request: x509.CertificateSigningRequest, who: str
+    ) -> Certified:
+        if row is None or row["kind"] != "device":
+            raise ClaimError("This certificate is not that of a device of this coordinator.")
+        device, key = row["name"], key_hash(request)
+        if row["revoked"] is not None or self.records.is_banned(tx, device):
+            raise ClaimError(f"The certificate of {device} was revoked.")
+        if row["expires"] < time.time():
+            raise ClaimError(f"The certificate of {device} has expired: claim a new one with a token.")
+        if row["key"] != key:
+            raise ClaimError(f"The request is not signed by the key of {device}'s certificate.")
+        newest = self.records.newest(tx, device, key)
+        if newest is not None and time.time() < newest["renew_after"]:
+            return _certified(newest)
+        return self._issue(tx, device, "device", _public(request), self._days, who)
+
+    # -- issuing
+
+    def _issue(self, tx: sa.Connection, name: str, kind: Kind, public: PublicKey, days: float, who: str) -> Certified:
+        certificate = self.authority.certify(name, public, time.time() + days * DAY)
+        return self._enter(tx, name, kind, certificate, days, who)
+
+    def _enter(
+        self, tx: sa.Connection, name: str, kind: Kind, certificate: x509.Certificate, days: float, who: str
+    ) -> Certified:
+        now, expires = time.time(), certificate.not_valid_after_utc.timestamp()
+        row = {
+            "serial": _serial(certificate), "name": name, "kind": kind, "key": key_hash(certificate),
+            "chain": self.authority.chain(certificate), "issued": now, "expires": expires,
+            "renew_after": now + (expires - now) * RENEW_AT,
+        }  # fmt: skip
+        self.records.add(tx, row)
+        device = name if kind == "device" else ""
+        note(tx, "certificate issued", device=device, who=who, detail=f"{kind} {name}, for {days:.0f} days")
+        return _certified(row)
+
+
+def open_enrolment(state: Path, database: Database) -> Enrolment | None:
+    """The enrolment of a coordinator's state folder; None where it has no authority."""
+    folder = state / FOLDER
+    return Enrolment(Authority(folder), database) if (folder / "issuing.pem").is_file() else None
+
+
+def check_device(name: str) -> None:
+    """SettingsError for what cannot be a device's name, or is the name of somebody with other rights."""
+    try:
+        msgspec.convert(name, DeviceId)
+    except msgspec.ValidationError as error:
+        raise SettingsError(f'A device cannot be named "{name}": use 4 to 64 of a-z, 0-9 and hyphen.') from error
+    if name in RESERVED:
+        raise SettingsError(f'A device cannot be named "{name}": that name has other rights at the broker.')
+
+
+def read_request(pem: str) -> x509.CertificateSigningRequest:
+    """A certificate request that its own key has signed.
+
+    Raises
+    ------
+    RequestError
+        It is no request, its signature is wrong, or its key is not on P-256.
+    """
+    try:
+        request = x509.load_pem_x509_csr(pem.encode())
+        _public(request)
+        good = request.is_signature_valid
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise RequestError("The certificate request cannot be read: send PKCS #10 as PEM.") from error
+    if not good:
+        raise RequestError("The certificate request is not signed by the key in it.")
+    return request
+
+
+def _public(request: x509.CertificateSigningRequest) -> PublicKey:
+    public = request.public_key()
+    if not isinstance(public, ec.EllipticCurvePublicKey) or not isinstance(public.curve, ec.SECP256R1):
+        raise RequestError("The certificate request is for a key of another kind: use one on P-256.")
+    return public
+
+
+def _read_certificate(pem: str) -> x509.Certificate:
+    try:
+        return x509.load_pem_x509_certificate(pem.encode())
+    except ValueError as error:
+        raise ClaimError("The certificate cannot be read: send it as PEM.") from error
+
+
+def _serial(certificate: x509.Certificate) -> str:
+    return f"{certificate.serial_number:x}"
+
+
+def _certified(row: dict[str, Any]) -> Certified:
+    return Certified(
+        device=row["name"], certificate=row["chain"], expires=row["expires"], renew_after=row["renew_after"]
+    )

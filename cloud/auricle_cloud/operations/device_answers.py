@@ -1,0 +1,114 @@
+"""What operators are told about devices, and about what happened."""
+
+from __future__ import annotations
+
+from auricle_cloud.operations.answer import Answer, Time
+from auricle_cloud.storage.device_records import Standing
+
+
+class DeviceRow(Answer, frozen=True, kw_only=True):
+    """A device at a glance."""
+
+    device: str
+    label: str
+    standing: Standing
+    reason: str
+    """Why it has this standing."""
+    online: bool
+    gate: str
+    """Whether it would train now."""
+    gate_reason: str
+    architecture: str
+    agent: str
+    pack: str
+    samples: int
+    selected: int
+    """Rounds it was invited to."""
+    verdicts: int
+    """Times that detection named it harmful."""
+    first_seen: Time
+    last_seen: Time
+    public_key: str
+    """In hex."""
+
+
+class DevicePage(Answer, frozen=True, kw_only=True):
+    """Devices by name."""
+
+    devices: list[DeviceRow]
+    next: str | None
+    """Give it as `after` for the next page."""
+
+
+class Invited(Answer, frozen=True, kw_only=True):
+    """One of a device's invitations and what came of it."""
+
+    round: int
+    state: str
+    reason: str | None
+    invited: Time
+    received: Time | None
+    counted_in: int | None
+    samples: int | None
+    loss: float | None
+    staleness: int | None
+    plugin_accuracy: float | None
+    personal_accuracy: float | None
+    seconds: float | None
+
+
+class Refused(Answer, frozen=True, kw_only=True):
+    """Frames of a device that were refused for one reason."""
+
+    code: str
+    count: int
+    last: Time
+    detail: str
+
+
+class EventRow(Answer, frozen=True, kw_only=True):
+    """Something that happened."""
+
+    id: int
+    at: Time
+    kind: str
+    device: str
+    task: str
+    round: int | None
+    who: str
+    detail: str
+
+
+class EventPage(Answer, frozen=True, kw_only=True):
+    """The newest events first."""
+
+    events: list[EventRow]
+    next: int | None
+    """Give it as `before` for the next page."""
+
+
+class DeviceDetail(Answer, frozen=True, kw_only=True):
+    """A device with its history."""
+
+    row: DeviceRow
+    history: list[Invited]
+    next: int | None
+    """Give it as `before` for older invitations."""
+    refusals: list[Refused]
+    events: list[EventRow]
+
+
+class DeviceLog(Answer, frozen=True, kw_only=True):
+    """What is known of a device's doings: events, and frames that were refused."""
+
+    device: str
+    events: list[EventRow]
+    next: int | None
+    refusals: list[Refused]
+
+
+class Changed(Answer, frozen=True, kw_only=True):
+    """Devices whose standing changed: those that had it already are left out."""
+
+    devices: list[str]
+    standing: Standing

@@ -1,0 +1,38 @@
+"""What operations take: types with their limits, checked wherever an operation is called from."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, get_args
+
+from msgspec import Meta
+
+from auricle.messages import DeviceId
+
+Mode = Literal["sync", "async"]
+Form = Literal["safetensors", "raw"]
+Limit = Annotated[int, Meta(ge=1, le=1000, description="Rows at most.")]
+Number = Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]
+Id = Annotated[int, Meta(ge=0, le=(1 << 31) - 1, description="An event's number.")]
+PRINTABLE = r"^[^\x00-\x1f\x7f]*\Z"
+"""Texts end up in logs and on terminals."""
+Reason = Annotated[str, Meta(max_length=200, pattern=PRINTABLE)]
+Label = Annotated[str, Meta(max_length=200, pattern=PRINTABLE, description="A name for people.")]
+Search = Annotated[
+    str, Meta(max_length=200, pattern=PRINTABLE, description="Part of a name or label, in small letters or capitals.")
+]
+NAME = r"^[A-Za-z0-9_.-]{1,64}\Z"
+Name = Annotated[str, Meta(pattern=NAME, max_length=64)]
+Names = Annotated[list[DeviceId], Meta(min_length=1, max_length=1000, description="All of them or none.")]
+Rounds = Annotated[int, Meta(ge=1, le=10_000)]
+Idle = Annotated[int, Meta(ge=1, le=1_000_000, description="Devices that must be ready.")]
+AT = r"^(([01][0-9]|2[0-3]):[0-5][0-9]|always)\Z"
+At = Annotated[str, Meta(pattern=AT, description="HH:MM, or always.")]
+Days = Annotated[float, Meta(gt=0, le=36_500, description="Until it expires.")]
+
+PATTERNS: dict[str, str] = {
+    NAME: "1 to 64 letters, digits, dots, hyphens and underscores",
+    AT: "HH:MM, or always",
+    PRINTABLE: "text on one line",
+    get_args(DeviceId)[1].pattern: "a device's name: 4 to 64 small letters, digits and hyphens",
+}
+"""What a text has to be, in words."""

@@ -1,0 +1,179 @@
+"""What operators are told about rounds: seen, explained, planned."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import field
+
+from auricle_cloud.operations.answer import Answer, Time
+from auricle_cloud.rounds.round_states import State
+
+Fate = Literal["not_invited", "silent", "failed", "declined", "late", "refused", "dropped", "counted", "elsewhere"]
+"""How a device fared in a round. `dropped`: its weights are not finite; `elsewhere`: it counted in a later round."""
+
+Faring = Literal[Fate, "pruned", "harmful"]
+"""What devices of a round are looked for by: a fate, left out by the rule in some layer, or named by detection."""
+
+
+class RoundRow(Answer, frozen=True, kw_only=True):
+    """A round at a glance."""
+
+    task: str
+    round: int
+    state: State
+    mode: str
+    asked_by: str
+    planned: Time
+    opened: Time | None
+    closed: Time | None
+    base_version: int | None
+    """The model it began with."""
+    base: str | None
+    wish: str | None
+    """What an operator asked of it, e.g. `abort`."""
+    invited: int
+    failed: int
+    counted: int
+    samples: int
+    """Training samples behind the counted updates."""
+    loss: float | None
+    """Mean inference loss of the model it began with, by samples, in nats."""
+    plugin_accuracy: float | None
+    """Of that model on the devices' held-out clips, 0 to 1."""
+    personal_accuracy: float | None
+    """Of the devices' own models on the same clips, 0 to 1."""
+
+
+class RoundPage(Answer, frozen=True, kw_only=True):
+    """The newest rounds first."""
+
+    rounds: list[RoundRow]
+    next: int | None
+    """Give it as `before` for the next page; None: this is the last."""
+
+
+class Member(Answer, frozen=True, kw_only=True):
+    """A device of a round's cohort."""
+
+    device: str
+    state: str
+    """invited, failed, declined, late, refused, or counted."""
+    reason: str | None
+    invited: Time
+    received: Time | None
+    counted_in: int | None
+    """The round whose model its update went into: a later one where rounds are asynchronous."""
+    samples: int | None
+    loss: float | None
+    staleness: int | None
+    seconds: float | None
+    """How long it trained."""
+
+
+class RoundDetail(Answer, frozen=True, kw_only=True):
+    """A round with its cohort."""
+
+    row: RoundRow
+    cohort: list[Member]
+    next: str | None
+    """Give it as `after` for the next page of the cohort."""
+    model: int | None
+    """Version of the model that it made."""
+    detection: dict[str, Any] | None
+
+
+class LayerPart(Answer, frozen=True, kw_only=True):
+    """What became of one device's weights in one layer."""
+
+    layer: str
+    verdict: Literal["kept", "pruned_near", "pruned_far", "left_out"]
+    weight: float | None
+    """Its share of the average, 0 to 1."""
+    deviation: float | None
+    """Distance from the cohort's mean."""
+    rank: int | None
+    """1 is the farthest from the mean."""
+    of: int
+    """Devices that were compared."""
+
+
+class DeviceWhy(Answer, frozen=True, kw_only=True):
+    """Why a device counted in a round as it did."""
+
+    device: str
+    fate: Fate
+    sentences: list[str]
+    samples: int | None = None
+    loss: float | None = None
+    staleness: int | None = None
+    shapley: float | None = None
+    """What it contributed to the judged model's accuracy."""
+    shapley_error: float | None = None
+    harmful: bool = False
+    """Detection named it."""
+    score: float | None = None
+    """The number by which the rule judged the device as a whole, where it has one."""
+    score_of: str | None = None
+    """What the score is."""
+    score_rank: int | None = None
+    """1 is the smallest."""
+    score_among: int = 0
+    """Devices that have a score."""
+    layers: list[LayerPart] = field(default_factory=list)
+
+
+class DetectionWhy(Answer, frozen=True, kw_only=True):
+    """What detection made of the model of an earlier round."""
+
+    fires: bool
+    sentence: str
+    judged_round: int | None
+    reference: float | None
+    votes: list[str]
+    method: str | None
+    bad: list[str]
+    repair: str | None
+    accuracy_before: float | None
+    accuracy_after: float | None
+
+
+class RoundWhy(Answer, frozen=True, kw_only=True):
+    """A round explained."""
+
+    task: str
+    round: int
+    state: State
+    rule: str | None
+    rule_options: dict[str, Any]
+    sentences: list[str]
+    """About the round as a whole."""
+    detection: DetectionWhy | None
+    devices: list[DeviceWhy]
+    next: str | None
+    """Give it as `after` for the next devices."""
+
+
+class Started(Answer, frozen=True, kw_only=True):
+    """Rounds that were planned."""
+
+    rounds: list[int]
+
+
+class ScheduleRow(Answer, frozen=True, kw_only=True):
+    """When rounds start by themselves."""
+
+    name: str
+    task: str
+    at: str
+    """`HH:MM` of every day on the coordinator's clock, or `always`."""
+    idle: int
+    """Devices that must be ready."""
+    rounds: int
+    last: Time
+
+
+class ScheduleList(Answer, frozen=True, kw_only=True):
+    """All schedules."""
+
+    schedules: list[ScheduleRow]

@@ -1,0 +1,146 @@
+"""What becomes of an update: judged by rounds, invitations and standings, read in a few queries for a whole batch."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from auricle.messages import Update
+from auricle_cloud.rounds.round_states import TAKING
+from auricle_cloud.storage.schema import devices, invitations, models, rounds, tasks, updates
+
+Place = tuple[str, int]
+"""Task and round."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What becomes of an update."""
+
+    code: str
+    """accepted, duplicate, conflict, late, closed, stale, or rejected:<reason>."""
+    counts: bool = False
+    staleness: int = 0
+    """Models that were made since the one the update started from."""
+    counted_in: int = 0
+
+    @property
+    def weight(self) -> float:
+        """The factor by which a stale update counts, 1 / sqrt(1 + staleness); 0 where it was too old.
+
+        FedBuff, Nguyen et al. 2022 (https://arxiv.org/abs/2106.06639), section 5 and appendix E.
+        """
+        if self.code != "stale":
+            return 1.0
+        return staleness_weight(self.staleness) if self.counts else 0.0
+
+
+def staleness_weight(staleness: float) -> float:
+    """The polynomial weight of FedBuff, 1 / sqrt(1 + staleness)."""
+    return float(1.0 / math.sqrt(1.0 + staleness))
+
+
+class Docket:
+    """Judges the updates of a batch.
+
+    Parameters
+    ----------
+    tx
+        The transaction in which everything is read.
+    arrived
+        All updates of the batch.
+    stale_limit
+        Of asynchronous rounds: how many models ago an update may have started.
+    hold
+        Keep the rounds that they would count in as they are until the commit.
+    """
+
+    def __init__(self, tx: sa.Connection, arrived: Sequence[Update], stale_limit: int, *, hold: bool = False) -> None:
+        self._tx, self._stale_limit, self._hold = tx, stale_limit, hold
+        self._rounds: dict[Place, Any] = {}
+        self._counted: dict[tuple[Place, str], tuple[str, int]] = {}
+        """Body, and the round it counts in."""
+        self._standing: dict[tuple[Place, str], str] = {}
+        """Of those that were invited."""
+        self._open: dict[str, int | None] = {}
+        self._newer: dict[tuple[str, int], int] = {}
+        by_place: defaultdict[Place, set[str]] = defaultdict(set)
+        for update in arrived:
+            by_place[update.task, update.round].add(update.device)
+        for place, names in sorted(by_place.items()):
+            self._read(place, names)
+
+    def _locked(self, query: sa.Select[Any]) -> sa.Select[Any]:
+        return query.with_for_update(read=True) if self._hold else query
+
+    def _read(self, place: Place, names: set[str]) -> None:
+        task, number = place
+        query = sa.select(rounds.c.state, rounds.c.mode, rounds.c.base, rounds.c.base_version)
+        of_round = (rounds.c.task == task) & (rounds.c.round == number)
+        self._rounds[place] = self._tx.execute(self._locked(query.where(of_round))).first()
+        query = sa.select(updates.c.device, updates.c.body, updates.c.counted_in)
+        same = (updates.c.task == task) & (updates.c.round == number) & updates.c.device.in_(names)
+        for row in self._tx.execute(query.where(same)):
+            self._counted[place, row.device] = (row.body, row.counted_in)
+        asked = (invitations.c.task == task) & (invitations.c.round == number) & invitations.c.device.in_(names)
+        known = devices.join(invitations, invitations.c.device == devices.c.device)
+        for row in self._tx.execute(sa.select(devices.c.device, devices.c.standing).select_from(known).where(asked)):
+            self._standing[place, row.device] = row.standing
+
+    def judge(self, update: Update) -> Verdict:
+        """What counting this update would say."""
+        place = (update.task, update.round)
+        counted = self._counted.get((place, update.device))
+        if counted is not None:
+            body, counted_in = counted
+            return Verdict("duplicate" if body == update.body else "conflict", counted_in=counted_in)
+        return self._judge_first(update, self._rounds[place], self._standing.get((place, update.device)))
+
+    def count(self, update: Update) -> Verdict:
+        """Judge an update that is counted if it may be: those after it are judged accordingly."""
+        verdict = self.judge(update)
+        if verdict.counts:
+            self._counted[(update.task, update.round), update.device] = (update.body, verdict.counted_in)
+        return verdict
+
+    def _judge_first(self, update: Update, row: Any, standing: str | None) -> Verdict:
+        if row is None or row.base is None:
+            return Verdict("rejected:round")
+        if standing is None:
+            return Verdict("rejected:not invited")
+        if standing != "approved":
+            return Verdict(f"rejected:{standing}")
+        if update.base != row.base:
+            return Verdict("rejected:base")
+        if row.mode == "async":
+            return self._judge_asynchronous(update.task, row.base_version)
+        if row.state == "aborted":
+            return Verdict("closed")
+        return Verdict("accepted", counts=True, counted_in=update.round) if row.state in TAKING else Verdict("late")
+
+    def _judge_asynchronous(self, task: str, base_version: int) -> Verdict:
+        """Count into the round that is open, as long as not too many models were made meanwhile."""
+        if task not in self._open:
+            of_task = (rounds.c.task == task) & (rounds.c.mode == "async") & rounds.c.state.in_(TAKING)
+            query = sa.select(rounds.c.round).where(of_task).order_by(rounds.c.round.desc()).limit(1)
+            self._open[task] = self._tx.execute(self._locked(query)).scalar()
+        number = self._open[task]
+        if number is None:
+            return Verdict("closed")
+        newer = self._newer_models(task, base_version)
+        if newer > self._stale_limit:
+            return Verdict("stale", staleness=newer)
+        return Verdict("stale" if newer else "accepted", counts=True, staleness=newer, counted_in=number)
+
+    def _newer_models(self, task: str, base_version: int) -> int:
+        key = (task, base_version)
+        if key not in self._newer:
+            current = sa.select(tasks.c.current).where(tasks.c.task == task).scalar_subquery()
+            made = (models.c.task == task) & (models.c.version > base_version) & (models.c.version <= current)
+            self._newer[key] = self._tx.execute(sa.select(sa.func.count()).where(made)).scalar() or 0
+        return self._newer[key]

@@ -1,0 +1,62 @@
+"""How a device becomes somebody: what it asks the coordinator's API for, and what it is given."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Annotated
+
+import msgspec
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from msgspec import Meta
+
+from auricle.messages import DeviceId
+
+RESERVED = ("coordinator", "observer", "root")
+"""Names that no device may have: the first two have other rights at the broker."""
+
+ClaimToken = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{20,100}\Z", max_length=100, description="Used once.")]
+Pem = Annotated[str, Meta(pattern=r"^[ -~\r\n]*\Z", min_length=1, max_length=16_384)]
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A device asks for its certificate: the token says who it is, the request which key is its own."""
+
+    token: ClaimToken
+    request: Pem
+    """PKCS #10, signed by the device's key; the name in it counts for nothing."""
+
+
+class Renewal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A device asks for its next certificate."""
+
+    certificate: Pem
+    """The one it has."""
+    request: Pem
+    """PKCS #10, signed by the key of that certificate."""
+
+
+class Certified(msgspec.Struct, frozen=True, kw_only=True):
+    """Who the device is from now on."""
+
+    device: DeviceId
+    certificate: Pem
+    """The device's certificate, then the issuing authority's."""
+    expires: Annotated[float, Meta(description="Seconds since 1970, UTC.")]
+    renew_after: Annotated[float, Meta(description="Seconds since 1970, UTC.")]
+
+
+class AuthorityShown(msgspec.Struct, frozen=True, kw_only=True):
+    """The certificate that everything is checked against; a device believes it if it has the pin it was told."""
+
+    certificate: Pem
+
+
+def pin(certificate: x509.Certificate) -> str:
+    """SHA-256 of a certificate's DER, 64 hexadecimal digits."""
+    return hashlib.sha256(certificate.public_bytes(Encoding.DER)).hexdigest()
+
+
+def key_hash(public: x509.Certificate | x509.CertificateSigningRequest) -> str:
+    """SHA-256 of the public key in a certificate or request (SubjectPublicKeyInfo), 64 hexadecimal digits."""
+    return hashlib.sha256(public.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()

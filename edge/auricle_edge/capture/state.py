@@ -1,0 +1,39 @@
+"""What the listener tells about its microphone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class CaptureState:
+    """A moment of `Capture`."""
+
+    running: bool = False
+    """A child is delivering sound."""
+    muted: bool = False
+    mute_reason: str = ""
+    """Who muted, while muted."""
+    device: str | None = None
+    native_rate: int | None = None
+    """Hz at which the device was opened."""
+    channels: int | None = None
+    restarts: Mapping[str, int] = field(default_factory=dict)
+    """How often the child was restarted, by reason."""
+    problem: str | None = None
+    """The last fault in a sentence, until sound comes again."""
+    frames: int = 0
+    """Sample frames taken in at the native rate."""
+    dropped: int = 0
+    """Sample frames that were read but dropped, since the listener was too slow."""
+    overruns: int = 0
+    """How often the driver lost sound before it was read, or the writer of a FIFO paused."""
+    lost_seconds: float = 0.0
+    """Time without sound through faults; mute does not count."""
+    last_progress: float | None = None
+    """`time.monotonic()` when the newest sound was read from the device."""
+    level_dbfs: float | None = None
+    """Of the last half second."""
+    clipping: float = 0.0
+    """Share of samples at full scale over ten seconds."""

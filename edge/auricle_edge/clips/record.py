@@ -1,0 +1,101 @@
+"""What is known of a clip: where its label comes from, what it weighs, and whether it is held out for ever."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+from numpy.typing import NDArray
+
+Source = Literal["enrolled", "confirmed", "denied", "missed", "ambient", "pseudo", "unlabelled"]
+ClipId = Annotated[str, Meta(pattern=r"^[0-9a-f]{12}\Z")]
+Text = Annotated[str, Meta(min_length=1, max_length=100)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+
+VALUE: tuple[Source, ...] = ("unlabelled", "pseudo", "ambient", "missed", "denied", "confirmed", "enrolled")
+"""Sources from the least to the most valuable: quotas take from the left."""
+
+JUDGING: frozenset[Source] = frozenset({"enrolled", "confirmed", "denied", "missed", "ambient"})
+"""Sources whose clips may be held out. A label that a model gave must not judge models."""
+
+WEIGHTS: dict[Source, float] = {
+    "enrolled": 1.0, "confirmed": 1.0, "denied": 1.0, "missed": 0.8, "ambient": 0.5, "pseudo": 0.5, "unlabelled": 0.0,
+}  # fmt: skip
+"""What a clip weighs in training, where nothing else is said."""
+
+
+@dataclass(frozen=True, eq=False)
+class NewClip:
+    """A clip to keep."""
+
+    samples: NDArray[np.int16]
+    """(n,) at 16 kHz; brought to the length of a clip of the task."""
+    word: str | None
+    """A label of the pack; None for `unlabelled`."""
+    source: Source
+    weight: float
+    """In training, 0 to 1."""
+    score: float | None = None
+    """Posterior of the word, 0 to 1, where a model heard it."""
+    model: str | None = None
+    """That model."""
+    guess: str | None = None
+    """Of an unlabelled clip: the word that the model heard in it."""
+
+
+class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What stands in the clip's file and in the index; sealed in both where there is a key."""
+
+    id: ClipId
+    word: Text | None
+    source: Source
+    weight: Share
+    created: float
+    """`time.time()` when it was added, as the device's clock had it."""
+    held_out: bool
+    """Never trained on; drawn when the clip came and never changed."""
+    score: Share | None = None
+    model: Text | None = None
+    guess: Text | None = None
+
+
+class Clip(msgspec.Struct, frozen=True, kw_only=True):
+    """A kept clip."""
+
+    record: Record
+    file: str
+    """Name of its file."""
+    bytes: int
+    sha256: str
+    """Of the file."""
+    damaged: bool = False
+    """Its file was missing or not whole when it was read: it is left out and counted."""
+
+    @property
+    def id(self) -> str:
+        """12 hexadecimal digits."""
+        return self.record.id
+
+
+class ClipRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A clip as a command shows it."""
+
+    id: str
+    word: str | None
+    source: str
+    weight: float
+    created: float
+    held_out: bool
+    damaged: bool
+    bytes: int
+    score: float | None = None
+    model: str | None = None
+    guess: str | None = None
+
+
+def row(clip: Clip) -> ClipRow:
+    """What a command shows of a clip."""
+    return ClipRow(**msgspec.structs.asdict(clip.record), damaged=clip.damaged, bytes=clip.bytes)

@@ -1,0 +1,310 @@
+"""The clips that a device keeps, on its own disk: what was acknowledged is there after a power cut at any write."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import random
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from auricle.errors import DataError, SettingsError, StorageError, nearest
+from auricle.speech.features import LogMel
+from auricle_edge.clips.clock import Clock, misdated
+from auricle_edge.clips.coding import AUDIO, FEATURES, Content, encode_again, encode_audio, encode_features, fitted
+from auricle_edge.clips.disk import Disk
+from auricle_edge.clips.held_out import holds_out
+from auricle_edge.clips.index import DamagedIndexError
+from auricle_edge.clips.opening import chosen_seal, open_store
+from auricle_edge.clips.quota import aged, surplus
+from auricle_edge.clips.record import WEIGHTS, Clip, NewClip, Record, Source
+from auricle_edge.clips.settings import ClipSettings
+from auricle_edge.clips.shelf import Shelf
+from auricle_edge.clips.training_set import training_set
+from auricle_edge.clips.wipe import Wiped, wipe
+from auricle_edge.speech_data import DeviceData
+
+_log = logging.getLogger(__name__)
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+class NoRoomError(StorageError):
+    """The quotas are full of clips that are worth more."""
+
+
+def _mended(
+    method: Callable[Concatenate[ClipStore, _P], _T],
+) -> Callable[Concatenate[ClipStore, _P], _T]:
+    """Where the index turns out to be damaged, make it again and do once more what was asked."""
+
+    @functools.wraps(method)
+    def safely(store: ClipStore, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        try:
+            return method(store, *args, **kwargs)
+        except DamagedIndexError as error:
+            _log.warning("%s", error)
+            store.reopen()
+            return method(store, *args, **kwargs)
+
+    return safely
+
+
+class ClipStore:
+    """Clips with their labels; several threads and processes may use one folder at the same time.
+
+    Parameters
+    ----------
+    folder
+        Of the store; made when there is none, 0700.
+    settings
+        Quotas, encryption, what is held out.
+    frontend
+        Of the device's pack: its labels, and the features where no sound is kept.
+    disk, clock, draw
+        What writes, tells the time and draws numbers in [0, 1).
+
+    Raises
+    ------
+    StorageError
+        The folder or the disk refuses; of every method.
+    SettingsError
+        The key does not fit the clips.
+    """
+
+    def __init__(
+        self, folder: Path, settings: ClipSettings, frontend: LogMel, *, disk: Disk | None = None,
+        clock: Callable[[], float] = time.time, draw: Callable[[], float] = random.random,
+    ) -> None:  # fmt: skip
+        self.folder, self.settings, self.frontend = folder, settings, frontend
+        self._disk, self._clock, self._draw = disk or Disk(), clock, draw
+        self._closed = False
+        opened = open_store(folder, settings, self._disk)
+        self._index, self._shelf, self.unreadable = opened.index, opened.shelf, opened.unreadable
+
+    def reopen(self) -> None:
+        """Open it again: the index is looked over, and made again where it is damaged."""
+        if self._closed:
+            raise StorageError(f"The clips in {self.folder} were closed.")
+        self._index.close()
+        opened = open_store(self.folder, self.settings, self._disk)
+        self._index, self._shelf, self.unreadable = opened.index, opened.shelf, opened.unreadable
+
+    def close(self) -> None:
+        """Close it."""
+        self._closed = True
+        self._index.close()
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What a clip can be labelled."""
+        return self.frontend.task.labels
+
+    @property
+    def generation(self) -> int:
+        """Another number after every change, whichever process made it."""
+        return self._generation()
+
+    @_mended
+    def _generation(self) -> int:
+        return int(self._index.value("generation") or 0)
+
+    @_mended
+    def list(
+        self, *, word: str | None = None, source: str | None = None, held_out: bool | None = None
+    ) -> tuple[Clip, ...]:
+        """Clips of a label, a source, a part; the oldest first."""
+        return tuple(
+            clip for clip in self._clips()
+            if (word is None or clip.record.word == word) and (source is None or clip.record.source == source)
+            and (held_out is None or clip.record.held_out == held_out)
+        )  # fmt: skip
+
+    @_mended
+    def get(self, clip: str) -> Clip:
+        """The clip of an id, or of a beginning of one that only it has; DataError: there is none, or several."""
+        return self._named(clip)
+
+    @_mended
+    def add(self, new: NewClip) -> str:
+        """Keep a clip; returns its id when it and its label are safe on the disk.
+
+        Raises
+        ------
+        SettingsError
+            The pack does not know the word.
+        DataError
+            It has no samples.
+        NoRoomError
+            The quotas are full of clips that are worth more.
+        """
+        self.check(new.word, new.source)
+        if not len(new.samples) or new.samples.ndim != 1 or new.samples.dtype != np.int16:
+            raise DataError("A clip is one row of 16-bit samples.")
+        with self._index.transaction():
+            before = self._clips()
+            held = holds_out(before, new.word, new.source, self.settings.held_out, self._draw())
+            record = Record(
+                id=os.urandom(6).hex(), word=new.word, source=new.source, weight=new.weight, created=self._clock(),
+                held_out=held, score=new.score, model=new.model, guess=new.guess,
+            )  # fmt: skip
+            clip, box = self._unsealed().boxed(*self._encoded(new.samples, record), record)
+            gone = surplus(before, clip, self.settings)
+            if gone is None:
+                raise NoRoomError(f"A clip ({new.source}) was not kept: the quotas of {self.folder} are full.")
+            self._put(clip, box)
+        try:
+            self._remove(lambda clips: [each for each in clips if each.id in gone])
+        except StorageError as error:
+            _log.warning("%s", error)
+        return clip.id
+
+    @_mended
+    def relabel(
+        self, clip: str, word: str | None, source: Source, weight: float | None = None, score: float | None = None
+    ) -> Clip:
+        """Give a clip another label; whether it is held out stays as it is.
+
+        A held-out clip that a model labels (`pseudo`) would judge models by their own opinion: DataError.
+        """
+        self.check(word, source)
+        with self._index.transaction():
+            old = self._named(clip)
+            if old.record.held_out and source in ("pseudo", "unlabelled"):
+                raise DataError(f"The clip {old.id} is held out to judge models: a model cannot label it.")
+            content, _ = self._unsealed().content(old.file, old.sha256)
+            record = msgspec.structs.replace(
+                old.record, word=word, source=source, weight=WEIGHTS[source] if weight is None else weight,
+                score=old.record.score if score is None else score,
+            )  # fmt: skip
+            suffix = AUDIO if content.samples is not None else FEATURES
+            changed, box = self._unsealed().boxed(encode_again(content, record), suffix, record)
+            self._put(changed, box)
+        self._shelf.bury(old.file)
+        return changed
+
+    @_mended
+    def delete(self, clips: Iterable[str]) -> int:
+        """Destroy clips by their whole ids; returns how many there were."""
+        wanted = set(clips)
+        return self._remove(lambda kept: [clip for clip in kept if clip.id in wanted])
+
+    @_mended
+    def prune(self) -> int:
+        """Delete clips past their age; returns how many. Nothing else looks at ages: call it now and then."""
+        now = self._clock()
+        with self._index.transaction():
+            if not self._looked(now).steady:
+                return 0
+            for clip in self._clips():
+                if misdated(clip.record, now):
+                    dated = msgspec.structs.replace(clip.record, created=now)
+                    self._index.put(self._shelf.row(msgspec.structs.replace(clip, record=dated)))
+        return self._remove(lambda clips: aged(clips, self.settings, now))
+
+    def read(self, clip: str) -> NDArray[np.int16]:
+        """Sound (n,) of a clip; DataError where only features are kept, or its file is not whole."""
+        found = self.get(clip)
+        samples = self.content(found).samples
+        if samples is None:
+            raise DataError(f"Of the clip {found.id} only features are kept, no sound.")
+        return samples
+
+    def content(self, clip: Clip) -> Content:
+        """Sound or features of a clip; where its file is not whole it is marked damaged, and DataError says so."""
+        try:
+            return self._unsealed().content(clip.file, clip.sha256)[0]
+        except DataError as error:
+            self._damaged(clip)
+            raise DataError(f"The clip {clip.id} cannot be read ({error}): it is left out from now on.") from error
+
+    def device_data(self) -> DeviceData:
+        """What a round trains on and is judged by, see `training_set`."""
+        made = training_set(self.list(), self.content, self.frontend, self.settings)
+        for error in made.unread.values():
+            _log.warning("%s", error)
+        return made.data
+
+    @_mended
+    def wipe(self) -> Wiped:
+        """Destroy all clips, and the key first; see `wipe`."""
+        wiped, seal = wipe(self._index, self.folder, self.settings.key_file, self._disk)
+        self._shelf = Shelf(self._shelf.folder, self._disk, seal)
+        return wiped
+
+    def check(self, word: str | None, source: Source) -> None:
+        """Raise SettingsError unless a clip of this source can have this label."""
+        if (word is None) != (source == "unlabelled"):
+            raise SettingsError("A clip has a word, or is unlabelled and has none.")
+        if word is not None and word not in self.labels:
+            raise SettingsError(f'The pack does not know the word "{word}": {nearest(word, self.labels)}')
+
+    def _unsealed(self) -> Shelf:
+        """The files with today's key: another process may have wiped the store."""
+        mark = self._index.value("key")
+        if mark is not None and mark != self._shelf.seal.mark:
+            seal = chosen_seal(self.folder, self.settings, self._index, self._disk)
+            self._shelf = Shelf(self._shelf.folder, self._disk, seal)
+        return self._shelf
+
+    def _encoded(self, samples: NDArray[np.int16], record: Record) -> tuple[bytes, str]:
+        samples = fitted(samples, self.frontend.task.clip_samples)
+        if self.settings.keep == "audio":
+            return encode_audio(samples, record), AUDIO
+        return encode_features(self.frontend.energies(samples[np.newaxis])[0], record), FEATURES
+
+    def _clips(self) -> tuple[Clip, ...]:
+        """All clips, the oldest first."""
+        clips = self._unsealed().clips(self._index.rows())
+        return tuple(sorted(clips, key=lambda clip: (clip.record.created, clip.id)))
+
+    def _named(self, clip: str) -> Clip:
+        found = [each for each in self._clips() if clip and each.id.startswith(clip)]
+        if len(found) != 1:
+            what = "no clip" if not found else f"{len(found)} clips whose id begins with"
+            raise DataError(f'There is {what} "{clip}": auricle edge clips list shows their ids.')
+        return found[0]
+
+    def _put(self, clip: Clip, box: bytes) -> None:
+        """Write the file, then the row; the file does not stay where the row cannot be written."""
+        self._shelf.write(clip, box)
+        self._index.after_failure(lambda: self._shelf.bury(clip.file))
+        self._index.put(self._shelf.row(clip))
+
+    def _remove(self, choose: Callable[[tuple[Clip, ...]], Sequence[Clip]]) -> int:
+        """Destroy clips: marked, out of the index, overwritten; where the index refuses, the marks are taken off."""
+        gone = choose(self._clips())
+        if not gone:
+            return 0
+        with self._index.transaction():
+            gone = choose(self._clips())
+            for clip in gone:
+                self._index.after_failure(functools.partial(self._shelf.revive, clip.file))
+                self._shelf.doom(clip.file)
+            self._index.remove(clip.id for clip in gone)
+        for clip in gone:
+            self._shelf.bury(clip.file)
+        return len(gone)
+
+    def _looked(self, now: float) -> Clock:
+        """Look at the clock, and write down what was seen now and then."""
+        seen = Clock(float(self._index.value("seen") or now), float(self._index.value("since") or now))
+        clock = seen.looked(now)
+        if clock.since != seen.since or now - seen.seen > 600 or self._index.value("seen") is None:
+            self._index.set_value("seen", clock.seen)
+            self._index.set_value("since", clock.since)
+        return clock
+
+    def _damaged(self, clip: Clip) -> None:
+        """Mark a clip that is still in the index; another process may have deleted it."""
+        with self._index.transaction():
+            now = next((row for row in self._index.rows() if row.id == clip.id and row.file == clip.file), None)
+            if now is not None and not now.damaged:
+                self._index.put(self._shelf.row(msgspec.structs.replace(clip, damaged=True)))

@@ -1,0 +1,189 @@
+"""Commands for the running service: how it is, what it hears, and what a person says of it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from auricle_edge.commands.place import CONFIG_HELP, CONFIG_VARIABLE, STATE_HELP, STATE_VARIABLE, state_folder
+from auricle_edge.control.client import ControlClient
+
+FLOOR = -70.0
+"""dBFS at which the meter is empty."""
+BAR = 40
+SHOWN = 5
+"""Posteriors in the live view."""
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands."""
+    for command in (status, listen, confirm, deny, missed, mute, unmute, enroll):
+        app.command()(command)
+
+
+def _state_option() -> Any:
+    return typer.Option(None, envvar=STATE_VARIABLE, help=STATE_HELP)
+
+
+def _config_option() -> Any:
+    return typer.Option(None, envvar=CONFIG_VARIABLE, help=CONFIG_HELP)
+
+
+def _json_option() -> Any:
+    return typer.Option(False, "--json", help="Print JSON.")
+
+
+def _client(state: Path | None, config: Path | None) -> ControlClient:
+    return ControlClient(state_folder(state, config))
+
+
+def status(
+    state: Path | None = _state_option(), config: Path | None = _config_option(), as_json: bool = _json_option()
+) -> int:
+    """How the running service is; exit code 1 when it hears nothing though it should."""
+    told = _client(state, config).get("/v1/status")
+    if as_json:
+        typer.echo(json.dumps(told))
+    else:
+        for line in sentences(told):
+            typer.echo(line)
+    sound = told["capture"]
+    return 0 if sound["running"] or sound["muted"] else 1
+
+
+def sentences(told: Mapping[str, Any]) -> Iterator[str]:
+    """The status for a person."""
+    sound, heard, fleet = told["capture"], told["listening"], told["fleet"]
+    yield f"{told['device']}: pack {told['pack_name']} ({told['pack'][:12]}), {told['running_seconds']:.0f} s up."
+    if sound["muted"]:
+        yield f"The microphone is muted ({sound['mute_reason']})."
+    elif sound["running"]:
+        yield (
+            f"Listening to {sound['device']} at {sound['native_rate']} Hz, {sound['level_dbfs'] or FLOOR:.0f} dBFS, "
+            f"with the {told['model']} model."
+        )
+    else:
+        yield f"No sound: {sound['problem'] or 'waiting for the microphone.'}"
+    if sound["restarts"]:
+        yield "Restarts: " + ", ".join(f"{count} {reason}" for reason, count in sound["restarts"].items()) + "."
+    yield (
+        f"{heard['detections']} detections in {heard['hours']:.2f} h, {heard['denied']} denied; "
+        f"real-time factor {heard['real_time_factor']:.3f}."
+    )
+    if heard["latency_p50"] is not None:
+        yield f"Latency from the word's end: {heard['latency_p50']:.2f} s (median), {heard['latency_p95']:.2f} s (p95)."
+    if fleet is not None:
+        reached = "connected" if fleet["connected"] else f"not connected: {fleet['last_error'] or 'no answer yet'}"
+        yield f"Fleet {fleet['name']}: {reached}; {fleet['state']}."
+    if told["gate"] is not None:
+        yield f"Gate: {told['gate']['verdict']}. {told['gate']['reason']}"
+
+
+def listen(
+    state: Path | None = _state_option(), config: Path | None = _config_option(), as_json: bool = _json_option()
+) -> int:
+    """Show what the running service hears: level, posteriors, detections; until interrupted."""
+    answers = _client(state, config).stream("GET", "/v1/live")
+    if as_json:
+        for answer in answers:
+            typer.echo(json.dumps(answer))
+        return 0
+    last = ""
+    with Live(console=Console(stderr=not sys.stdout.isatty()), auto_refresh=False, transient=False) as view:
+        for answer in answers:
+            found = answer.get("detection")
+            last = f"{found['word']} ({found['score']:.2f}, {found['model']})" if found else last
+            view.update(meter(answer, last), refresh=True)
+    return 0
+
+
+def meter(answer: Mapping[str, Any], last: str) -> Table:
+    """One picture of the live view."""
+    table = Table(show_header=False, box=None, pad_edge=False)
+    level = answer["level_dbfs"]
+    if answer["muted"]:
+        table.add_row("level", Text("muted"))
+    elif level is None or not answer["running"]:
+        table.add_row("level", Text(answer["problem"] or "no sound"))
+    else:
+        filled = round(BAR * min(1.0, max(0.0, 1 - level / FLOOR)))
+        colour = "red" if answer["clipping"] > 0.001 else "green" if answer["speaking"] else "blue"
+        bar = Text("█" * filled, style=colour) + Text("░" * (BAR - filled))
+        table.add_row("level", bar, f"{level:.0f} dBFS" + (" speech" if answer["speaking"] else ""))
+    best = sorted(answer["posteriors"].items(), key=lambda item: -item[1])[:SHOWN]
+    for word, posterior in best:
+        filled = round(BAR * posterior)
+        table.add_row(word, Text("█" * filled, style="cyan") + Text("░" * (BAR - filled)), f"{posterior:.2f}")
+    table.add_row("heard", last or "nothing yet")
+    return table
+
+
+def _feedback(client: ControlClient, answer: Mapping[str, Any], as_json: bool) -> int:
+    told = client.post("/v1/feedback", {name: value for name, value in answer.items() if value is not None})
+    typer.echo(json.dumps(told) if as_json else told["said"])
+    return 0
+
+
+def confirm(
+    detection: str | None = typer.Argument(None, help="Id of the detection [the last one]."),
+    state: Path | None = _state_option(), config: Path | None = _config_option(), as_json: bool = _json_option(),
+) -> int:  # fmt: skip
+    """Say that a detection was right: its clip is kept."""
+    return _feedback(_client(state, config), {"verdict": "confirm", "id": detection}, as_json)
+
+
+def deny(
+    detection: str | None = typer.Argument(None, help="Id of the detection [the last one]."),
+    word: str | None = typer.Option(None, help="Which keyword it was instead [none]."),
+    state: Path | None = _state_option(), config: Path | None = _config_option(), as_json: bool = _json_option(),
+) -> int:  # fmt: skip
+    """Say that a detection was wrong: its clip is kept as what it was not."""
+    return _feedback(_client(state, config), {"verdict": "deny", "id": detection, "word": word}, as_json)
+
+
+def missed(
+    word: str = typer.Argument(help="The word that was said and not heard."),
+    state: Path | None = _state_option(), config: Path | None = _config_option(), as_json: bool = _json_option(),
+) -> int:  # fmt: skip
+    """Say that a word was said in the last seconds and missed: its second is kept."""
+    return _feedback(_client(state, config), {"verdict": "missed", "word": word}, as_json)
+
+
+def _mute(client: ControlClient, muted: bool, as_json: bool) -> int:
+    told = client.post("/v1/mute", {"muted": muted})
+    typer.echo(json.dumps(told) if as_json else "The microphone is closed." if told["muted"] else "It listens again.")
+    return 0
+
+
+def mute(
+    state: Path | None = _state_option(), config: Path | None = _config_option(), as_json: bool = _json_option()
+) -> int:
+    """Close the microphone: nothing reads it until `unmute`."""
+    return _mute(_client(state, config), True, as_json)
+
+
+def unmute(
+    state: Path | None = _state_option(), config: Path | None = _config_option(), as_json: bool = _json_option()
+) -> int:
+    """Open the microphone again."""
+    return _mute(_client(state, config), False, as_json)
+
+
+def enroll(
+    word: str = typer.Argument(help="The word to record."),
+    takes: int = typer.Option(5, min=1, max=100, help="How many good takes."),
+    state: Path | None = _state_option(), config: Path | None = _config_option(), as_json: bool = _json_option(),
+) -> int:  # fmt: skip
+    """Record takes of a word by the running service's microphone, each checked and repeated where it was no good."""
+    for step in _client(state, config).stream("POST", "/v1/enrol", {"word": word, "takes": takes}):
+        typer.echo(json.dumps(step) if as_json else step["said"])
+    return 0

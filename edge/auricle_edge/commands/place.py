@@ -1,0 +1,33 @@
+"""Which device a command is about: the folder it keeps, from an option, the environment or its settings file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from auricle.errors import SettingsError
+from auricle_edge.settings import CONFIG, EdgeSettings, read_settings
+
+STATE_VARIABLE, CONFIG_VARIABLE = "AURICLE_EDGE_STATE", "AURICLE_EDGE_CONFIG"
+STATE_HELP = "State folder of the device [that of the settings file]."
+CONFIG_HELP = f"Settings file [{CONFIG}]."
+
+
+def config_file(config: Path | None) -> Path | None:
+    """The settings file: the one that is named, or that of an installed device."""
+    return config or (CONFIG if CONFIG.is_file() else None)
+
+
+def settings_of(config: Path | None) -> EdgeSettings | None:
+    """Settings of the device; None where there is no settings file."""
+    file = config_file(config)
+    return None if file is None else read_settings(file, {})
+
+
+def state_folder(state: Path | None, config: Path | None) -> Path:
+    """The state folder that a command is about; SettingsError where nothing names one."""
+    if state is not None:
+        return state
+    settings = settings_of(config)
+    if settings is None:
+        raise SettingsError(f"Name the device's folder with --state (or {STATE_VARIABLE}), or its file with --config.")
+    return settings.folder

@@ -1,0 +1,126 @@
+"""`auricle edge run`: the service of one device."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import typer
+
+from auricle.errors import SettingsError, nearest
+from auricle.first_weights import chosen_weights
+from auricle.pack import Pack
+from auricle.pack_signature import trusted_key
+from auricle.until_signal import until_signal
+from auricle_edge.agent import Agent, AgentSettings
+from auricle_edge.commands.place import CONFIG_HELP, CONFIG_VARIABLE, config_file
+from auricle_edge.listening_device import ListeningDevice
+from auricle_edge.priority import yield_to_detection
+from auricle_edge.runtimes import choose_runtime
+from auricle_edge.service.pack_shelf import PackShelf
+from auricle_edge.settings import EdgeSettings, agent_settings, read_settings
+from auricle_edge.speech_data import load_clips
+from auricle_edge.train import Trainer
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(run)
+
+
+def run(
+    config: Path | None = typer.Option(None, envvar=CONFIG_VARIABLE, help=f"{CONFIG_HELP} Options override it."),
+    device: str | None = typer.Option(None, help="Name of this device, 4 to 64 of a-z, 0-9 and hyphen."),
+    state: str | None = typer.Option(None, help="Folder for key, models, outbox and clips."),
+    source: str | None = typer.Option(
+        None, help="What it listens to: mic, mic:NAME, alsa:CARD=ID, arecord:PCM, file:PATH, folder:PATH, fifo:PATH."
+    ),
+    fleet: str | None = typer.Option(None, help="Name of the fleet; without one it listens and does not train."),
+    broker: str | None = typer.Option(
+        None, help="mqtt://user:password@host:port; the password may be left to AURICLE_PASSWORD."
+    ),
+    coordinator: str | None = typer.Option(None, help="Public key of the coordinator, 64 hexadecimal digits."),
+    speech: str | None = typer.Option(
+        None,
+        help="Learn from this folder of labelled recordings, <word>/<speaker>_nohash_<n>.(wav|flac), "
+        "instead of listening.",
+    ),
+    pack: str | None = typer.Option(None, help="gsc12, gsc35, digits, a folder or a .tar.zst [gsc12]."),
+    pack_key: str | None = typer.Option(None, help="Public key in hex: refuse a pack that it has not signed."),
+    local: str | None = typer.Option(None, help="Architecture of the local model [crnn-base]."),
+    runtime: str | None = typer.Option(None, help="auto, step or ort-training [auto]."),
+    speaker: str | None = typer.Option(None, help="With --speech: use this speaker's clips only."),
+    threads: int | None = typer.Option(None, help="Threads inside one operator [1]."),
+    start: str | None = typer.Option(
+        None, help="Local model's first weights: pack (trained) or scratch (seeded noise) [pack where it has some]."
+    ),
+    seed: int | None = typer.Option(None, help="Of the local model's first weights [0]."),
+    verbose: bool = typer.Option(False, "--verbose", help="Log what happens, not only what goes wrong."),
+    as_json: bool = typer.Option(False, "--json", help="Print what the device starts with as JSON."),
+) -> int:
+    """Listen, learn and take part in a fleet until interrupted. Detections are lines of JSON on standard output."""
+    given = {
+        "device": device, "fleet": fleet, "broker": broker, "coordinator": coordinator, "speech": speech,
+        "state": state, "pack": pack, "pack_key": pack_key, "local": local, "runtime": runtime, "speaker": speaker,
+        "threads": threads, "start": start, "seed": seed, "source": source,
+    }  # fmt: skip
+    if verbose:
+        logging.getLogger("auricle").setLevel(logging.INFO)
+    settings = read_settings(config_file(config), {name: value for name, value in given.items() if value is not None})
+    loaded = PackShelf(settings.folder, settings.pack, trusted_key(settings.pack_key)).current()
+    if settings.local not in loaded.tables:
+        raise SettingsError(f'There is no local model "{settings.local}": {nearest(settings.local, loaded.tables)}')
+    if settings.speech is not None:
+        _train_only(settings, loaded, as_json)
+    else:
+        _listen(settings, loaded, as_json)
+    return 0
+
+
+def _listen(settings: EdgeSettings, pack: Pack, as_json: bool) -> None:
+    device = ListeningDevice(settings, pack)
+    facts = {
+        "device": settings.device, "fleet": settings.fleet, "pack": pack.identity, "words": device.words,
+        "source": settings.capture.source, "runtime": device.choice.runtime.name, "reason": device.choice.reason,
+        "model": device.hearing.now.candidate.name, "model_reason": device.hearing.now.reason,
+    }  # fmt: skip
+    _say(facts, as_json, f"{settings.device} listens to {settings.capture.source} for {', '.join(device.words)}.\n"
+                         f"{device.choice.reason}\n{device.hearing.now.reason}")  # fmt: skip
+    asyncio.run(_until_signal(device))
+
+
+async def _until_signal(device: ListeningDevice) -> None:
+    await until_signal(device.run())
+
+
+def _train_only(settings: EdgeSettings, loaded: Pack, as_json: bool) -> None:
+    agent = agent_settings(settings)
+    assert agent is not None, "read_settings refuses speech without a fleet"
+    assert settings.speech is not None
+    first = chosen_weights(settings.start, loaded, settings.local, settings.seed)
+    choice = choose_runtime(settings.runtime, loaded, settings.threads)
+    data, skipped = load_clips(Path(settings.speech), loaded, speaker=settings.speaker, seed=settings.seed)
+    trainer = Trainer(choice.runtime, settings.local, data, settings.seed, first)
+    facts = {
+        "device": settings.device, "fleet": settings.fleet, "pack": loaded.identity, "training_clips": len(data.train),
+        "held_out_clips": len(data.held_out), "skipped_files": len(skipped),
+        "runtime": choice.runtime.name, "reason": choice.reason,
+    }  # fmt: skip
+    clips = f"{len(data.train)} training clips, {len(data.held_out)} held out, {len(skipped)} unreadable files skipped"
+    _say(facts, as_json, f"{settings.device}: {clips}; pack {loaded.identity[:12]}.\n{choice.reason}")
+    asyncio.run(_serve(agent, trainer))
+
+
+def _say(facts: Mapping[str, object], as_json: bool, sentences: str) -> None:
+    """What it starts with: as JSON on standard output, or for a person on standard error."""
+    typer.echo(json.dumps(facts) if as_json else sentences, err=not as_json)
+
+
+async def _serve(settings: AgentSettings, trainer: Trainer) -> None:
+    """Run the agent until SIGINT or SIGTERM."""
+    with ThreadPoolExecutor(1, "train", initializer=yield_to_detection) as executor:
+        await until_signal(Agent(settings, trainer, executor).run())

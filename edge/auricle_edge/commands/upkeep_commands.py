@@ -1,0 +1,228 @@
+"""Commands that look after a device: its check-up, its microphones, its diagnosis, its packs."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import threading
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from auricle.checkup import Finding
+from auricle.errors import AuricleError, DataError
+from auricle.pack import Pack
+from auricle.pack_signature import trusted_key
+from auricle.speech.features import LogMel
+from auricle.until_signal import broker_of
+from auricle_edge.capture.capture import Capture
+from auricle_edge.capture.devices import devices as microphones
+from auricle_edge.capture.frames import Device
+from auricle_edge.capture.settings import CaptureSettings
+from auricle_edge.commands.place import (
+    CONFIG_HELP,
+    CONFIG_VARIABLE,
+    STATE_HELP,
+    STATE_VARIABLE,
+    settings_of,
+    state_folder,
+)
+from auricle_edge.control.client import SOCKET, ControlClient
+from auricle_edge.detect import Detector, DetectSettings
+from auricle_edge.gate import GateSettings
+from auricle_edge.sensors import Sensors
+from auricle_edge.service.checkup import Heard, examine_board, examine_microphone, verdict_of, versions
+from auricle_edge.service.diagnosis import write_bundle
+from auricle_edge.service.pack_shelf import PackShelf
+from auricle_edge.sound import RATE, Block
+
+MARKS = {"good": "ok", "doubtful": "?", "bad": "!!"}
+UNIT = "service/auricle-edge.service"
+PATIENCE = 6.0
+"""Seconds more than the wanted ones that a microphone may take."""
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands."""
+    for command in (doctor, devices, diag, update, rollback, unit):
+        app.command()(command)
+
+
+def _state_option() -> Any:
+    return typer.Option(None, envvar=STATE_VARIABLE, help=STATE_HELP)
+
+
+def _config_option() -> Any:
+    return typer.Option(None, envvar=CONFIG_VARIABLE, help=CONFIG_HELP)
+
+
+def _json_option() -> Any:
+    return typer.Option(False, "--json", help="Print JSON.")
+
+
+def doctor(
+    state: Path | None = _state_option(),
+    config: Path | None = _config_option(),
+    source: str | None = typer.Option(None, help="What to listen to [that of the settings]."),
+    seconds: float = typer.Option(3.0, min=0.5, max=60, help="How long to listen; say something meanwhile."),
+    simulate: bool = typer.Option(False, "--simulate", help="Without a microphone: check everything else."),
+    as_json: bool = _json_option(),
+) -> int:
+    """Check the board and everything that the service leans on; exit code 1 when something is bad."""
+    settings = settings_of(config)
+    folder = state or (settings.folder if settings is not None else Path.cwd())
+    name, key = ("gsc12", None) if settings is None else (settings.pack, settings.pack_key)
+    gate = GateSettings() if settings is None else settings.gate
+    told = None if settings is None or settings.broker is None else settings
+    broker = None if told is None or told.broker is None else broker_of(told.broker, told.device, folder)
+    shelf = PackShelf(folder, name, trusted_key(key))
+    found = examine_board(Path("/"), folder, shelf.current, Sensors(Path("/"), gate), broker)
+    if not simulate:
+        capture = CaptureSettings() if settings is None else settings.capture
+        capture = capture if source is None else msgspec.structs.replace(capture, source=source)
+        if (folder / SOCKET).exists() and source is None:
+            found.append(_service(ControlClient(folder)))
+        else:
+            found += examine_microphone(lambda: _heard(capture, seconds), lambda sound: _opened(shelf.current(), sound))
+    if as_json:
+        typer.echo(json.dumps({"findings": [msgspec.to_builtins(each) for each in found]}))
+    else:
+        for each in found:
+            typer.echo(f"{MARKS[each.verdict]:>2} {each.check:<11} {each.sentence}")
+    return verdict_of(found)
+
+
+def _service(client: ControlClient) -> Finding:
+    """What the running service says of its microphone: it holds it, so nobody else can listen."""
+    try:
+        sound = client.get("/v1/status")["capture"]
+    except AuricleError as error:
+        return Finding(check="service", verdict="bad", sentence=str(error))
+    if sound["muted"]:
+        return Finding(check="microphone", verdict="good", sentence="The service runs, and the microphone is muted.")
+    if not sound["running"]:
+        sentence = f"The service runs and hears nothing: {sound['problem'] or 'no sound yet.'}"
+        return Finding(check="microphone", verdict="bad", sentence=sentence)
+    sentence = f"The service listens to {sound['device']} at {sound['native_rate']} Hz, {sound['level_dbfs']:.0f} dBFS."
+    return Finding(check="microphone", verdict="good", sentence=sentence)
+
+
+def _heard(settings: CaptureSettings, seconds: float) -> Heard:
+    """Listen for some seconds; DataError when no sound comes."""
+    capture = Capture(settings)
+    capture.start()
+    patience = threading.Timer(seconds + PATIENCE, capture.stop)
+    patience.start()
+    pieces, length = [], 0
+    try:
+        for block in capture.blocks():
+            pieces.append(block.samples)
+            length += len(block.samples)
+            if length >= seconds * RATE:
+                break
+    finally:
+        patience.cancel()
+        capture.stop()
+    state = capture.state
+    if not pieces or state.native_rate is None or state.channels is None:
+        raise DataError(state.problem or f"{settings.source} gave no sound within {seconds + PATIENCE:.0f} s.")
+    return Heard(state.device or settings.source, state.native_rate, state.channels, np.concatenate(pieces))
+
+
+def _opened(pack: Pack, samples: NDArray[np.int16]) -> bool:
+    """Whether the voice gate opens at some point of the sound."""
+    labels = pack.labels
+    detector = Detector(
+        LogMel(pack.manifest.task), labels, lambda x: np.zeros((len(x), len(labels)), np.float32), DetectSettings()
+    )
+    detector.feed(Block(samples, 0, 0.0))
+    return detector.figures.open_share > 0
+
+
+def devices(as_json: bool = _json_option()) -> int:
+    """List the microphones that are there now; exit code 1 when there is none."""
+    found = microphones()
+    if as_json:
+        typer.echo(json.dumps({"devices": [msgspec.to_builtins(each) for each in found]}))
+    else:
+        for each in found:
+            typer.echo(_described(each))
+        if not found:
+            typer.echo("No microphone: plug one in, or see whether this user is in the group audio.")
+    return 0 if found else 1
+
+
+def _described(device: Device) -> str:
+    facts = [f"{device.rate} Hz" if device.rate else "", f"{device.channels} channels" if device.channels else ""]
+    facts += [f"usb {device.usb}" if device.usb else "", "the default" if device.default else ""]
+    return f'{device.name}: source = "{device.source}" ({", ".join(fact for fact in facts if fact)})'
+
+
+def diag(
+    out: Path = typer.Option(Path("auricle-diagnosis.tar.gz"), help="File to write."),
+    state: Path | None = _state_option(),
+    config: Path | None = _config_option(),
+    as_json: bool = _json_option(),
+) -> int:
+    """Write a bundle for somebody who helps: versions, settings, figures, sensors; no secrets, no words, no sound."""
+    folder, settings = state_folder(state, config), settings_of(config)
+    gate = GateSettings() if settings is None else settings.gate
+    parts: dict[str, Callable[[], Any]] = {
+        "versions": lambda: versions()[1],
+        "settings": lambda: None if settings is None else msgspec.to_builtins(settings),
+        "service": lambda: ControlClient(folder).get("/v1/status"),
+        "devices": lambda: [msgspec.to_builtins(each) for each in microphones()],
+        "sensors": lambda: dataclasses.asdict(Sensors(Path("/"), gate)()),
+        "files": lambda: {
+            str(p.relative_to(folder)): p.stat().st_size for p in sorted(folder.glob("*")) if p.is_file()
+        },
+    }
+    written = write_bundle(out, parts)
+    typer.echo(json.dumps({"file": str(out), "parts": written}) if as_json else f"{out}: {', '.join(written)}.")
+    return 0
+
+
+def _shelf(state: Path | None, config: Path | None) -> PackShelf:
+    settings = settings_of(config)
+    name, key = ("gsc12", None) if settings is None else (settings.pack, settings.pack_key)
+    return PackShelf(state_folder(state, config), name, trusted_key(key))
+
+
+def update(
+    pack: str = typer.Argument(help="A pack: a folder, a .tar.zst, or the name of a shipped one."),
+    state: Path | None = _state_option(),
+    config: Path | None = _config_option(),
+    as_json: bool = _json_option(),
+) -> int:
+    """Make another pack the one that runs, once it has proved itself; the running one is kept for `rollback`."""
+    shelf = _shelf(state, config)
+    return _switched(shelf.install(pack), state_folder(state, config), as_json)
+
+
+def rollback(
+    state: Path | None = _state_option(), config: Path | None = _config_option(), as_json: bool = _json_option()
+) -> int:
+    """Go back to the pack before the last update."""
+    shelf = _shelf(state, config)
+    return _switched(shelf.roll_back(), state_folder(state, config), as_json)
+
+
+def _switched(pack: Pack, folder: Path, as_json: bool) -> int:
+    running = (folder / SOCKET).exists()
+    then = "Restart the service: systemctl restart auricle-edge." if running else "The service will start with it."
+    told = {"pack": pack.identity, "name": pack.manifest.name, "restart_needed": running}
+    typer.echo(json.dumps(told) if as_json else f"{pack.manifest.name} ({pack.identity[:12]}) runs next. {then}")
+    return 0
+
+
+def unit(as_json: bool = _json_option()) -> int:
+    """Print the systemd unit: auricle edge unit > /etc/systemd/system/auricle-edge.service."""
+    text = resources.files("auricle_edge").joinpath(UNIT).read_text("utf-8")
+    typer.echo(json.dumps({"unit": text}) if as_json else text, nl=as_json)
+    return 0

@@ -1,0 +1,123 @@
+"""Which model judges: the device's own, the shared plug-in, or both together, by what they do on its own clips."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auricle_edge.detect.decision import is_keyword
+from auricle_edge.detect.recognisers import Features, Recognise, ensemble
+
+ENOUGH = 10
+"""Held-out clips of keywords without which nothing can be said."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A model that could judge."""
+
+    name: str
+    """`personal`, `plugin` or `ensemble`."""
+    recognise: Recognise
+    cost: int
+    """Weights that a window goes through: what it costs, relative to the others."""
+    trained: bool = True
+    """Whether it was ever trained."""
+
+
+@dataclass(frozen=True)
+class Merit:
+    """What a candidate does on the held-out clips."""
+
+    hits: int
+    """Clips of keywords whose own posterior is the largest of all and reaches the threshold."""
+    keywords: int
+    false_accepts: int
+    """Other clips in which a keyword's posterior is the largest and reaches the threshold."""
+    others: int
+
+    @property
+    def value(self) -> float:
+        """Share of hits less share of false accepts (Youden's index)."""
+        return self.hits / max(self.keywords, 1) - self.false_accepts / max(self.others, 1)
+
+
+@dataclass(frozen=True)
+class ModelChoice:
+    """The model that judges, and why."""
+
+    candidate: Candidate
+    reason: str
+    merits: dict[str, Merit]
+    """By name of the candidate; empty when there was too little to measure on."""
+
+
+def both(personal: Candidate, plugin: Candidate) -> Candidate:
+    """The mean of the posteriors of two candidates, as a third."""
+    recognise = ensemble((personal.recognise, plugin.recognise))
+    return Candidate("ensemble", recognise, personal.cost + plugin.cost, personal.trained and plugin.trained)
+
+
+def merit(
+    posteriors: NDArray[np.float32], targets: NDArray[np.int64], labels: Sequence[str], threshold: float
+) -> Merit:
+    """Count hits and false accepts of posteriors (N, L) on clips with labels (N,)."""
+    is_word = np.array([is_keyword(label) for label in labels])
+    best = posteriors.argmax(axis=1)
+    said = is_word[best] & (posteriors.max(axis=1) >= threshold)
+    word = is_word[targets]
+    return Merit(
+        hits=int((said & word & (best == targets)).sum()), keywords=int(word.sum()),
+        false_accepts=int((said & ~word).sum()), others=int((~word).sum()),
+    )  # fmt: skip
+
+
+def choose_model(
+    candidates: Sequence[Candidate], features: Features, targets: NDArray[np.int64], labels: Sequence[str],
+    threshold: float = 0.5,
+) -> ModelChoice:  # fmt: skip
+    """Take the candidate with the most hits less false accepts on held-out clips; of equals the cheapest.
+
+    Parameters
+    ----------
+    candidates
+        At least one, with different names.
+    features, targets
+        Log-mels (N, T, mels) and labels (N,) of the held-out clips.
+    labels
+        The pack's labels.
+    threshold
+        Posterior of a single window from which a keyword would count.
+
+    Returns
+    -------
+    ModelChoice
+        With too few clips, the plug-in where it was trained and the device's own model where not: a shared model is
+        the safer one as long as nothing is known.
+    """
+    keywords = sum(is_keyword(labels[target]) for target in targets)
+    if keywords < ENOUGH:
+        return _unmeasured(candidates, keywords)
+    merits = {c.name: merit(c.recognise(features), targets, labels, threshold) for c in candidates}
+    ranked = sorted(candidates, key=lambda c: (-merits[c.name].value, c.cost))
+    said = "; ".join(f"{c.name} {_in_words(merits[c.name])}" for c in ranked)
+    equal = sum(merits[c.name].value == merits[ranked[0].name].value for c in ranked) > 1
+    return ModelChoice(ranked[0], f"{'As good and cheaper' if equal else 'Best'} on held-out clips: {said}.", merits)
+
+
+def _unmeasured(candidates: Sequence[Candidate], keywords: int) -> ModelChoice:
+    order = ("plugin", "personal", "ensemble")
+    chosen = min(candidates, key=lambda c: (not c.trained, order.index(c.name) if c.name in order else len(order)))
+    why = "it comes trained" if chosen.trained else "none of the models is trained yet"
+    reason = f"{keywords} of {ENOUGH} held-out keyword clips are too few to compare models: {chosen.name}, since {why}."
+    return ModelChoice(chosen, reason, {})
+
+
+def _in_words(merit: Merit) -> str:
+    heard = f"hears {merit.hits} of {merit.keywords} keywords"
+    if not merit.others:
+        return f"{heard} (there is no other sound to try)"
+    return f"{heard} and {merit.false_accepts} of {merit.others} other sounds as one"

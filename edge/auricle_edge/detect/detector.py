@@ -1,0 +1,222 @@
+"""The detector: blocks of sound in, keywords out."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from auricle.errors import PackError, SettingsError
+from auricle.speech.features import LogMel
+from auricle_edge.detect.decision import Decider
+from auricle_edge.detect.figures import DetectFigures, Tally
+from auricle_edge.detect.recognisers import Recognise
+from auricle_edge.detect.ring import Ring
+from auricle_edge.detect.settings import DetectSettings
+from auricle_edge.detect.voice import make_gate
+from auricle_edge.detect.word_end import last_frame
+from auricle_edge.sound import RATE, Block, Detection
+
+
+class Detector:
+    """Listens to a stream and says which keywords it heard.
+
+    Everything happens hop by hop, counted from the first sample after a gap, so that the same sound gives the same
+    detections however it was cut into blocks. A hop's mel energies are computed once, from frames of which the last
+    ends with the hop; a window is the energies of the newest frames, as many as a clip has. One thread feeds; every
+    other method may be called from any thread.
+
+    Parameters
+    ----------
+    frontend
+        The pack's front-end.
+    labels
+        The pack's labels, in order.
+    recognise
+        Posteriors (N, labels) of log-mels (N, T, mels).
+    settings
+        How windows are judged.
+    model
+        What `recognise` is: "personal", "plugin" or "ensemble".
+    clock
+        The clock of `Block.arrived`, for latencies.
+
+    Raises
+    ------
+    PackError
+        The pack is for another sample rate than that of the sound.
+    SettingsError
+        The hop is no multiple of the front-end's, or longer than a clip; a threshold for no keyword; a package is
+        missing.
+    """
+
+    def __init__(
+        self, frontend: LogMel, labels: Sequence[str], recognise: Recognise, settings: DetectSettings | None = None,
+        *, model: str = "plugin", clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        self.settings = settings or DetectSettings()
+        task = frontend.task
+        if task.sample_rate != RATE:
+            raise PackError(f"The pack is for sound at {task.sample_rate} Hz; a device listens at {RATE} Hz.")
+        self._frames = _frames_of_hop(self.settings.hop, task.frontend.hop, task.frames)
+        self._hop = self._frames * task.frontend.hop
+        self._span = self._hop - task.frontend.hop + task.frontend.window
+        """Samples under a hop's frames."""
+        self._frontend, self._clock = frontend, clock
+        self._hop_frontend = LogMel(msgspec.structs.replace(task, frames=self._frames, clip_samples=self._span))
+        covered = (task.frames - 1) * task.frontend.hop + task.frontend.window
+        self._lead = (covered - task.clip_samples + 1) // 2
+        """Samples after a clip that its last frame sees."""
+        self._model = (recognise, model)
+        self._decider = Decider(labels, self.settings)
+        self._gate = make_gate(self.settings, task.frontend.floor)
+        self._ring = Ring(max(round(self.settings.ring * RATE), 2 * task.clip_samples + self._span))
+        self._energies = np.zeros((task.frames, task.frontend.mels), np.float32)
+        self._arrivals: deque[tuple[int, float]] = deque()
+        self._begun = self._next = 0
+        self._tally = Tally()
+        self._lock = threading.Lock()
+
+    # -- for the thread that listens
+
+    def feed(self, block: Block) -> list[Detection]:
+        """Take a block and say what was heard; samples that came before are passed over."""
+        began = time.thread_time()
+        with self._lock:
+            samples = self._follow(block)
+            self._ring.append(samples)
+            self._arrivals.append((self._ring.newest, block.arrived))
+            while self._arrivals[0][0] < self._ring.newest - 2 * RATE:
+                self._arrivals.popleft()
+            found = []
+            while self._next + self._hop <= self._ring.newest:
+                self._next += self._hop
+                detection = self._judge_hop()
+                if detection is not None:
+                    found.append(detection)
+            self._tally.sound(len(samples), time.thread_time() - began)
+            return found
+
+    def _follow(self, block: Block) -> NDArray[np.int16]:
+        """The samples of a block that are new; after a gap, everything begins anew."""
+        newest = self._ring.newest
+        if self._arrivals and block.start <= newest:
+            return block.samples[newest - block.start :]
+        if self._arrivals:
+            self._ring.skip(block.start - newest)
+        else:
+            self._ring.begin(block.start)
+        self._arrivals.clear()
+        self._begun = self._next = block.start
+        self._gate.reset()
+        self._decider.reset()
+        return block.samples
+
+    def _judge_hop(self) -> Detection | None:
+        """Judge the hop that ends at `_next`."""
+        end = self._next
+        first = max(end - self._span, self._begun)
+        samples = self._ring.read(first, end)
+        under = np.pad(samples, (self._span - len(samples), 0))
+        energies = self._hop_frontend.energies(under[None])[0]
+        self._energies = np.concatenate((self._energies[self._frames :], energies))
+        is_open = self._gate.hear(samples[-self._hop :], energies)
+        task = self._frontend.task
+        judged = is_open and end - self._begun >= task.frames * task.frontend.hop
+        self._tally.hop(open_=is_open, judged=judged)
+        recognise, model = self._model
+        posteriors = recognise(self._frontend.finish(self._energies[None]))[0] if judged else None
+        decision = self._decider.step(posteriors)
+        return None if decision is None else self._detection(end, model, *decision)
+
+    def _detection(self, end: int, model: str, label: int, score: float) -> Detection:
+        task = self._frontend.task
+        clip_end = end - self._lead
+        frame = last_frame(self._energies, task.frontend.floor)
+        word_end = min(clip_end, end - (task.frames - 1 - frame) * task.frontend.hop)
+        detection = Detection(
+            id=os.urandom(6).hex(), word=self._decider.labels[label], score=score, model=model,
+            start=clip_end - task.clip_samples, end=clip_end, word_end=word_end, at=time.time(),
+            latency=self._clock() - self._arrival(word_end),
+        )  # fmt: skip
+        self._tally.detected(detection)
+        return detection
+
+    def _arrival(self, sample: int) -> float:
+        """When a sample came: a block's time, less what follows in it."""
+        end, arrived = next((arrival for arrival in self._arrivals if arrival[0] >= sample), self._arrivals[-1])
+        return arrived - (end - sample) / RATE
+
+    # -- for every thread
+
+    def replace(self, recognise: Recognise, model: str, thresholds: Mapping[str, float] | None = None) -> None:
+        """Judge with another model from the next block on, and with other thresholds where some are given.
+
+        Raises
+        ------
+        SettingsError
+            A threshold for something that is no keyword; the old model goes on.
+        """
+        with self._lock:
+            if thresholds is not None:
+                self._decider.set_thresholds(thresholds)
+            self._model = (recognise, model)
+
+    def audio(self, start: int, end: int) -> NDArray[np.int16]:
+        """The samples (end - start,) from the ring; DataError when they are not all there."""
+        with self._lock:
+            return self._ring.read(start, end)
+
+    @property
+    def newest(self) -> int:
+        """Number of the sample that comes next."""
+        return self._ring.newest
+
+    @property
+    def oldest(self) -> int:
+        """Number of the first sample that `audio` can still give."""
+        return self._ring.oldest
+
+    @property
+    def speaking(self) -> bool:
+        """Whether there is, or just was, speech."""
+        return self._gate.open
+
+    @property
+    def posteriors(self) -> dict[str, float]:
+        """The smoothed posteriors by label, for a meter."""
+        with self._lock:
+            return dict(zip(self._decider.labels, self._decider.smoothed.tolist(), strict=True))
+
+    def denied(self, identity: str) -> bool:
+        """Count a detection as a false accept, once; False when it is not one of the last thousand, or was denied."""
+        with self._lock:
+            return self._tally.deny(identity)
+
+    def expect_nothing(self, on: bool) -> None:
+        """Say that from now on the sound holds no keyword, or that it may again: detections are false accepts."""
+        with self._lock:
+            self._tally.quiet = on
+
+    @property
+    def figures(self) -> DetectFigures:
+        """What the detector says about itself."""
+        with self._lock:
+            return self._tally.figures()
+
+
+def _frames_of_hop(seconds: float, frame_hop: int, clip_frames: int) -> int:
+    samples = seconds * RATE
+    frames = round(samples / frame_hop)
+    if not 1 <= frames <= clip_frames or abs(frames * frame_hop - samples) > 1e-6 * RATE:
+        raise SettingsError(
+            f"hop = {seconds} in [detect] must be a multiple of {frame_hop / RATE} seconds and no longer than a clip: "
+            f"say {max(1, min(frames, clip_frames)) * frame_hop / RATE}."
+        )
+    return frames

@@ -1,0 +1,74 @@
+"""What a device says to the coordinator: no audio, no features, no labels, no local model."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from auricle import __version__
+from auricle.messages import DeviceState, Get, Invite, Loss, Measure, Register, Status, Update
+from auricle.tensors import CODECS, digest, encode
+from auricle_edge.gate import Decision
+from auricle_edge.gate_watch import OPEN
+from auricle_edge.outbox import Pending
+from auricle_edge.train import RoundResult, Trainer
+
+LONGEST_REASON = 200
+
+
+class DeviceMessages:
+    """Writes the messages of one device.
+
+    Parameters
+    ----------
+    fleet, device, boot
+        Who speaks.
+    trainer
+        Says with which pack, architecture and number of clips.
+    """
+
+    def __init__(self, fleet: str, device: str, boot: str, trainer: Trainer) -> None:
+        self._who: dict[str, Any] = {"fleet": fleet, "device": device, "boot": boot}
+        self._trainer = trainer
+        self._kind: dict[str, Any] = {"pack": trainer.pack.identity, "architecture": trainer.architecture}
+
+    def presence(self, *, online: bool, gate: Decision) -> DeviceState:
+        """Birth and last will, with what the gate says."""
+        return DeviceState(
+            **self._who, **self._kind, online=online, agent=__version__, gate=gate.verdict,
+            gate_reason="" if gate is OPEN else gate.reason[:LONGEST_REASON],
+        )  # fmt: skip
+
+    def register(self, public_key: bytes) -> Register:
+        """Who the device is."""
+        return Register(
+            **self._who, **self._kind, public_key=public_key, agent=__version__, codecs=tuple(CODECS),
+            samples=len(self._trainer.data.train),
+        )  # fmt: skip
+
+    def get(self, round_number: int) -> Get:
+        """What is next?"""
+        return Get(**self._who, round=round_number)
+
+    def status(self, asked: Invite | Measure, state: Literal["declined", "failed"], reason: str) -> Status:
+        """Why the device does not take part."""
+        return Status(
+            **self._who, task=asked.task, round=asked.round, state=state, reason=reason[:LONGEST_REASON]
+        )  # fmt: skip
+
+    def loss(self, asked: Measure, value: float) -> Loss:
+        """The answer to the first phase of a two-phase round."""
+        return Loss(
+            **self._who, task=asked.task, round=asked.round, epoch=asked.epoch, base=asked.base, loss=value,
+            samples=len(self._trainer.data.train),
+        )  # fmt: skip
+
+    def update(self, invite: Invite, result: RoundResult) -> Pending:
+        """What was trained."""
+        body = encode(result.plugin, invite.plan.codec)
+        update = Update(
+            **self._who, task=invite.task, round=invite.round, attempt=1, epoch=invite.epoch, base=invite.base,
+            body=digest(body), length=len(body), codec=invite.plan.codec, samples=result.samples, loss=result.loss,
+            steps=result.steps, seconds=result.seconds, personal_accuracy=result.personal_accuracy,
+            plugin_accuracy=result.plugin_accuracy, held_out=result.held_out,
+        )  # fmt: skip
+        return Pending(update, body)

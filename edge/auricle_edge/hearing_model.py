@@ -1,0 +1,63 @@
+"""Which model listens: the device's own, the fleet's plug-in or both, chosen anew after every round."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from auricle.speech.features import LogMel
+from auricle.tensors import Flat
+from auricle_edge.detect import recogniser
+from auricle_edge.detect.choice import Candidate, ModelChoice, both, choose_model
+from auricle_edge.local_store import LocalStore
+from auricle_edge.runtimes import Runtime
+from auricle_edge.speech_data import Clips
+from auricle_edge.train import LocalState
+
+
+class HearingModel:
+    """Keeps the fleet's newest plug-in beside the device's own model, and chooses between them.
+
+    Parameters
+    ----------
+    folder
+        The device's state folder.
+    runtime
+        Runs the models.
+    architecture
+        Of the device's own model.
+    first, plugin
+        Trained weights to begin with, (Q,) and (P,); None where there are none and only noise is left.
+    """
+
+    def __init__(
+        self, folder: Path, runtime: Runtime, architecture: str, first: Flat | None, plugin: Flat | None
+    ) -> None:
+        pack = runtime.pack
+        self._runtime, self._architecture, self._frontend = runtime, architecture, LogMel(pack.manifest.task)
+        self._kept = LocalStore(folder / "plugin", pack.identity, pack.plugin_table)
+        local = LocalStore(folder, pack.identity, pack.table(architecture)).read()
+        saved = self._kept.read()
+        self._personal = first if local is None else local.weights
+        self._plugin = plugin if saved is None else saved.weights
+        self.now: ModelChoice
+        """What listens, and why."""
+
+    def choose(self, held_out: Clips) -> ModelChoice:
+        """Let the model listen that does best on the clips that are never trained on."""
+        pack = self._runtime.pack
+        personal = self._candidate("personal", self._architecture, self._personal)
+        plugin = self._candidate("plugin", pack.manifest.plugin, self._plugin)
+        features = self._frontend.finish(held_out.energies)
+        self.now = choose_model((plugin, personal, both(personal, plugin)), features, held_out.targets, pack.labels)
+        return self.now
+
+    def learnt(self, plugin: Flat, personal: Flat, held_out: Clips) -> ModelChoice:
+        """Take in what a round brought: the fleet's plug-in (P,), kept for the next start, and the own model (Q,)."""
+        self._plugin, self._personal = plugin, personal
+        self._kept.save(LocalState(plugin))
+        return self.choose(held_out)
+
+    def _candidate(self, name: str, model: str, weights: Flat | None) -> Candidate:
+        table = self._runtime.pack.table(model)
+        used = table.initial(0) if weights is None else weights
+        return Candidate(name, recogniser(self._runtime, model, used), table.size, weights is not None)

@@ -1,0 +1,332 @@
+"""Turns answers, chances and certainty into labelled clips."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from auricle.errors import AuricleError, DataError, SettingsError
+from auricle.speech.words import SILENCE, UNKNOWN
+from auricle_edge.clips import ClipStore, NewClip, NoRoomError, Source
+from auricle_edge.labels.candidates import Opinion, Recognise, opinion, weight_of
+from auricle_edge.labels.chances import HOUR, Chances
+from auricle_edge.labels.levels import loudest_word
+from auricle_edge.labels.settings import LabelSettings
+from auricle_edge.sound import RATE, Detection
+
+_log = logging.getLogger(__name__)
+MOST_WAITING = 16
+"""Detections that wait for an answer; of more, the oldest is settled early."""
+
+
+class Ears(Protocol):
+    """What of a detector labels are made from; called from any thread."""
+
+    def audio(self, start: int, end: int) -> NDArray[np.int16]:
+        """The samples (end - start,); DataError when they are not all held."""
+
+    @property
+    def oldest(self) -> int:
+        """Number of the first sample that is held."""
+
+    @property
+    def newest(self) -> int:
+        """Number of the sample that comes next."""
+
+    @property
+    def speaking(self) -> bool:
+        """Whether there is, or just was, speech."""
+
+
+class Labelled(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of an answer or a chance."""
+
+    clip: str | None
+    """Id of the clip; None where nothing was kept."""
+    word: str | None
+    source: Source
+    said: str
+    """A sentence: what was done, or why not."""
+    detection: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class _Waiting:
+    detection: Detection
+    samples: NDArray[np.int16]
+    until: float
+
+
+@dataclass(frozen=True)
+class _Kept:
+    clip: str
+    start: int
+    end: int
+
+
+class Labeller:
+    """Labels clips of one device.
+
+    `detected` only copies sound and may be called by the thread that listens. Everything else may write to the disk:
+    call it from another. Sound of a detection that nobody answered and of which the model is not sure never reaches the
+    disk.
+
+    Parameters
+    ----------
+    store
+        Keeps the clips.
+    ears
+        The detector.
+    settings
+        Times, thresholds, weights.
+    recognise
+        Today's model, posteriors (N, L) of log-mels (N, T, mels); without, speech that was no detection stays
+        unlabelled.
+    clock
+        Seconds that never go back.
+    rng
+        Draws the moments at which negatives are looked for.
+    """
+
+    def __init__(
+        self, store: ClipStore, ears: Ears, settings: LabelSettings, recognise: Recognise | None = None, *,
+        clock: Callable[[], float] = time.monotonic, rng: random.Random | None = None,
+    ) -> None:  # fmt: skip
+        if settings.missed_word is not None:
+            store.check(settings.missed_word, "missed")
+        self.recognise = recognise
+        self._store, self._ears, self._settings, self._clock = store, ears, settings, clock
+        self._chances = Chances(settings.ambient_seconds, settings.automatic_per_hour, rng or random.Random())
+        self._length = store.frontend.task.clip_samples
+        self._waiting: deque[_Waiting] = deque()
+        self._kept: deque[_Kept] = deque(maxlen=4 * MOST_WAITING)
+        self._lock = threading.RLock()
+        self._spoke: int | None = None
+        self._looked = self._taken = 0
+        self._pruned: float | None = None
+        self._pauses = 0
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Keep nothing of what is heard meanwhile: an enrolment's takes would be trained on and held out."""
+        with self._lock:
+            self._pauses += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._pauses -= 1
+                self._taken = self._ears.newest
+
+    def detected(self, detection: Detection) -> None:
+        """Remember a detection's sound until it is answered."""
+        if self._pauses:
+            return
+        try:
+            samples = self._ears.audio(detection.start, detection.end)
+        except DataError as error:
+            _log.warning("A detection cannot be answered: %s", error)
+            return
+        with self._lock:
+            self._waiting.append(_Waiting(detection, samples, self._clock() + self._settings.confirm_seconds))
+
+    def confirm(self, identity: str | None = None) -> Labelled:
+        """It was that word. None: the last detection. DataError: there is none that waits for an answer."""
+        waiting = self._answered(identity)
+        return self._keep(waiting, waiting.detection.word, "confirmed")
+
+    def deny(self, identity: str | None = None, word: str | None = None) -> Labelled:
+        """It was not that word, but `word`; None: no keyword. Errors as of `confirm`; SettingsError: no such word."""
+        if word is not None:
+            self._store.check(word, "confirmed")
+        waiting = self._answered(identity)
+        return self._keep(waiting, word or UNKNOWN, "denied" if word is None else "confirmed")
+
+    def missed(self, word: str | None = None) -> Labelled:
+        """A word was said and not detected: keep the loudest second of the last ones that may be it.
+
+        What the device has just kept of the same sound under another label gets this one instead.
+
+        Raises
+        ------
+        SettingsError
+            No word is named, or the pack does not know it.
+        DataError
+            Nothing of the last seconds sounds like a word.
+        """
+        word = word or self._settings.missed_word
+        if word is None:
+            raise SettingsError("Say which word was missed, or set missed_word in [labels].")
+        self._store.check(word, "missed")
+        newest = self._ears.newest
+        begin = max(self._ears.oldest, newest - round(self._settings.missed_seconds * RATE))
+        sound = self._ears.audio(begin, newest)
+        place = loudest_word(sound, self._length)
+        if place is None:
+            seconds = len(sound) / RATE
+            raise DataError(
+                f"Nothing in the last {seconds:.1f} seconds sounds like a word: say it, and tell me sooner."
+            )
+        start = begin + place
+        with self._lock:
+            self._waiting = deque(w for w in self._waiting if not _overlap(w.detection, start, self._length))
+            earlier = next((k for k in self._kept if _overlap(k, start, self._length)), None)
+        if earlier is not None and self._renamed(earlier, word):
+            return Labelled(clip=earlier.clip, word=word, source="missed", said=f'The clip is now "{word}".')
+        clip = self._add(sound[place : place + self._length], word, "missed")
+        self._remember(clip, start, start + self._length)
+        return Labelled(clip=clip, word=word, source="missed", said=f'A second was kept as "{word}".')
+
+    def tick(self) -> list[Labelled]:
+        """Settle detections that nobody answered in time, take a negative when chance says so, delete what is too old.
+
+        For several times a second. A clip that the disk refuses is given up with a log line: the device goes on.
+        """
+        now = self._clock()
+        done: list[Labelled] = []
+        try:
+            if self._pruned is None or now - self._pruned >= HOUR / 6:
+                self._pruned = now
+                self._store.prune()
+            done += self._settle(now)
+            done += self._look_around(now)
+        except AuricleError as error:
+            _log.log(logging.INFO if isinstance(error, NoRoomError) else logging.WARNING, "%s", error)
+        return done
+
+    def _settle(self, now: float) -> list[Labelled]:
+        """Detections whose time is over: `pseudo` where the model was sure, else forgotten."""
+        done: list[Labelled] = []
+        while True:
+            with self._lock:
+                if not self._waiting or (self._waiting[0].until > now and len(self._waiting) <= MOST_WAITING):
+                    return done
+                waiting = self._waiting.popleft()
+            done.append(self._unanswered(waiting, now))
+
+    def _unanswered(self, waiting: _Waiting, now: float) -> Labelled:
+        heard = waiting.detection
+        sure = self._settings.pseudo and heard.score >= self._settings.pseudo_threshold
+        if sure and self._chances.allowed(now):
+            self._chances.keep(now)
+            return self._keep(waiting, heard.word, "pseudo")
+        why = "this hour has its share" if sure else "the model was not sure"
+        return Labelled(
+            clip=None, word=heard.word, source="pseudo", detection=heard.id,
+            said=f"Nobody answered and {why}: the sound is forgotten.",
+        )  # fmt: skip
+
+    def _look_around(self, now: float) -> list[Labelled]:
+        """At a chance moment: the last second as a negative, or as one without a label."""
+        newest = self._ears.newest
+        speaking = self._ears.speaking
+        if speaking:
+            self._spoke = newest
+        if not self._chances.due(now) or not self._chances.allowed(now):
+            return []
+        start = newest - self._length
+        moved, self._looked = newest > self._looked, newest
+        if self._pauses or not moved or start < max(self._ears.oldest, self._taken):
+            return []
+        with self._lock:
+            known: list[Detection | _Kept] = [*(w.detection for w in self._waiting), *self._kept]
+        if any(_overlap(piece, start, self._length, 0.0) for piece in known):
+            return []
+        samples = self._ears.audio(start, newest)
+        if not samples.any():
+            return []
+        quiet = not speaking and (self._spoke is None or newest - self._spoke > self._length)
+        found = self._negative(samples, quiet=quiet)
+        if found.clip is not None:
+            self._chances.keep(now)
+            self._taken = newest
+            self._remember(found.clip, start, newest)
+        return [found]
+
+    def _negative(self, samples: NDArray[np.int16], *, quiet: bool) -> Labelled:
+        if quiet:
+            return self._labelled(samples, Opinion("ambient", SILENCE, 1.0))
+        if self.recognise is None:
+            return self._labelled(samples, Opinion("unlabelled", UNKNOWN, 0.0))
+        posteriors = self.recognise(self._store.frontend(samples[np.newaxis]))[0]
+        return self._labelled(samples, opinion(posteriors, self._store.labels, self._settings.pseudo_threshold))
+
+    def _labelled(self, samples: NDArray[np.int16], found: Opinion) -> Labelled:
+        """Keep a clip as what a model, or silence, says that it is."""
+        source = found.source
+        if source in ("pseudo", "unlabelled") and not self._settings.pseudo:
+            return Labelled(clip=None, word=None, source=source, said="Pseudo-labels are off: nothing was kept.")
+        if source == "unlabelled":
+            new = NewClip(samples, None, source, 0.0, found.score, guess=found.word)
+            said = "Speech was kept without a label."
+        else:
+            if found.word not in self._store.labels:
+                return self._no_label(found.word, source, None)
+            score = None if found.word == SILENCE else found.score
+            new = NewClip(samples, found.word, source, weight_of(source, self._settings), score)
+            said = f'A second was kept as "{found.word}".'
+        clip = self._store.add(new)
+        return Labelled(clip=clip, word=new.word, source=source, said=said)
+
+    def _answered(self, identity: str | None) -> _Waiting:
+        """The detection that is meant; it waits no more."""
+        now = self._clock()
+        with self._lock:
+            found = [w for w in self._waiting if w.until > now and identity in (None, w.detection.id)]
+            if found:
+                self._waiting.remove(found[-1])
+                return found[-1]
+        which = "detection" if identity is None else f"detection {identity}"
+        seconds = self._settings.confirm_seconds
+        raise DataError(f"No {which} waits for an answer: it takes one for {seconds:g} seconds, and only once.")
+
+    def _keep(self, waiting: _Waiting, word: str, source: Source) -> Labelled:
+        heard = waiting.detection
+        if word not in self._store.labels:
+            return self._no_label(word, source, heard.id)
+        try:
+            clip = self._add(waiting.samples, word, source, heard)
+        except AuricleError:
+            if source != "pseudo":
+                with self._lock:
+                    self._waiting.append(waiting)
+            raise
+        self._remember(clip, heard.start, heard.end)
+        said = f'The clip was kept as "{word}" ({source}).'
+        return Labelled(clip=clip, word=word, source=source, said=said, detection=heard.id)
+
+    def _renamed(self, kept: _Kept, word: str) -> bool:
+        """Give a clip that was just kept another label; False where it is no more, or cannot be read."""
+        try:
+            self._store.relabel(kept.clip, word, "missed", weight_of("missed", self._settings))
+        except DataError:
+            return False
+        return True
+
+    def _remember(self, clip: str, start: int, end: int) -> None:
+        with self._lock:
+            self._kept.append(_Kept(clip, start, end))
+
+    def _add(self, samples: NDArray[np.int16], word: str, source: Source, heard: Detection | None = None) -> str:
+        score, model = (None, None) if heard is None else (min(1.0, max(0.0, heard.score)), heard.model)
+        return self._store.add(NewClip(samples, word, source, weight_of(source, self._settings), score, model))
+
+    def _no_label(self, word: str, source: Source, detection: str | None) -> Labelled:
+        said = f'The pack has no label "{word}": nothing was kept.'
+        return Labelled(clip=None, word=None, source=source, said=said, detection=detection)
+
+
+def _overlap(piece: Detection | _Kept, start: int, length: int, least: float = 0.5) -> bool:
+    """Whether a piece of sound and a clip have more than this part of the clip in common."""
+    return min(piece.end, start + length) - max(piece.start, start) > least * length

@@ -1,0 +1,33 @@
+"""How a device learns from its own clips, and when it does not trust what it learnt."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+Part = Annotated[float, Meta(ge=0, le=1)]
+
+
+class LearnSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Table `[learn]`."""
+
+    clips: Annotated[int, Meta(ge=1, le=100_000)] = 5
+    """Fewest labelled clips to train on; with fewer the device declines."""
+    confidence: Part = 0.7
+    """Posterior from which the fleet's model is believed about a clip without a label (FixMatch's tau)."""
+    unlabelled: Annotated[float, Meta(ge=0, le=100)] = 1.0
+    """Weight of the loss on clips without labels (FixMatch's lambda); 0: they are not used."""
+    judge: bool = True
+    """Whether a round that made the device worse on its held-out clips is neither sent nor kept."""
+    accept: Part = 0.5
+    """Posterior from which the judge takes a keyword as heard: one window, where detection sees many and averages."""
+    more_false_accepts: Part = 0.01
+    """Most by which the share of held-out negatives that are taken for keywords may grow, as far as it is no chance."""
+    less_accuracy: Part = 0.02
+    """Most by which the share of held-out clips that are recognised may fall, as far as it is no chance."""
+    chance: Annotated[float, Meta(gt=0, le=0.5)] = 0.05
+    """Probability below which a change for the worse is no chance (one-sided sign test on the clips that changed)."""
+    detector: Part = 0.1
+    """Share of held-out keywords that a model must detect before its false accepts are a standard for the next one."""

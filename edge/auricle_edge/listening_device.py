@@ -1,0 +1,329 @@
+"""A device that listens: its parts put together, and what can be asked of it while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from auricle import __version__
+from auricle.errors import AuricleError
+from auricle.first_weights import chosen_weights
+from auricle.mqtt import BrokerAddress
+from auricle.pack import Pack
+from auricle.speech.features import LogMel
+from auricle.speech.words import SPECIAL_LABELS
+from auricle.tensors import Flat
+from auricle_edge.agent import Agent
+from auricle_edge.capture.capture import Capture
+from auricle_edge.clips import ClipStore
+from auricle_edge.control import ControlServer
+from auricle_edge.detect import Detector
+from auricle_edge.events.buttons import Buttons, Press
+from auricle_edge.events.home_mqtt import HomeMqtt
+from auricle_edge.events.hook import Hook
+from auricle_edge.events.outputs import Output, Outputs
+from auricle_edge.events.stdout import Stdout
+from auricle_edge.events.wyoming import WyomingService
+from auricle_edge.feedback import Feedback
+from auricle_edge.gate import Gate
+from auricle_edge.hearing_model import HearingModel
+from auricle_edge.labels import Enrolment, Labeller
+from auricle_edge.labels.candidates import reconsider
+from auricle_edge.listener import Listener
+from auricle_edge.priority import yield_to_detection
+from auricle_edge.runtimes import choose_runtime
+from auricle_edge.sensors import Sensors
+from auricle_edge.service.notify import Notifier, Pulse
+from auricle_edge.settings import EdgeSettings, agent_settings
+from auricle_edge.sound import Detection
+from auricle_edge.speech_data import DataSource, DeviceData
+from auricle_edge.taps import Taps
+from auricle_edge.train import RoundResult, Trainer
+
+log = logging.getLogger("auricle.edge")
+
+TICK = 0.5
+"""Seconds between two looks after labels, and between two lines of a live view's posteriors at most."""
+LIVE = 0.1
+"""Seconds between two lines of a live view."""
+
+
+class ListeningDevice:
+    """Everything between the microphone and the fleet.
+
+    Parameters
+    ----------
+    settings
+        What was set.
+    pack
+        What it runs.
+    notifier
+        Tells systemd; without, by the environment.
+
+    Raises
+    ------
+    AuricleError
+        A part cannot work with its settings.
+    """
+
+    def __init__(self, settings: EdgeSettings, pack: Pack, *, notifier: Notifier | None = None) -> None:
+        self.settings, self.pack = settings, pack
+        folder, frontend = settings.folder, LogMel(pack.manifest.task)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.choice = choose_runtime(settings.runtime, pack, settings.threads, training=settings.fleet is not None)
+        self._notifier, self._pulse, self._began = notifier or Notifier(), Pulse(), time.monotonic()
+        self._executor = ThreadPoolExecutor(1, "train", initializer=yield_to_detection)
+        self._labelling = ThreadPoolExecutor(1, "label")
+        self.capture = Capture(settings.capture, self._capture_changed)
+        self.taps = Taps()
+        first, plugin = (
+            chosen_weights(settings.start, pack, model, settings.seed)
+            for model in (settings.local, pack.manifest.plugin)
+        )
+        self.store = ClipStore(folder / "clips", settings.clips, frontend)
+        data = self.store.device_data()
+        self.hearing = HearingModel(folder, self.choice.runtime, settings.local, first, plugin)
+        chosen = self.hearing.choose(data.held_out).candidate
+        self.detector = Detector(frontend, pack.labels, chosen.recognise, settings.detect, model=chosen.name)
+        self.labeller = Labeller(self.store, self.detector, settings.labels, chosen.recognise)
+        self.listener = Listener(self.capture, self.detector, self._heard, self.taps, self._listening_ended)
+        self.gate = Gate(
+            Sensors(Path("/"), settings.gate), settings.gate,
+            speaking=lambda: self.detector.speaking, muted=lambda: self.capture.state.muted,
+        )  # fmt: skip
+        self._agent_settings = agent_settings(settings)
+        self.agent = None if self._agent_settings is None else self._make_agent(first, data)
+        self.outputs = Outputs(self._make_outputs(), settings.events.waiting)
+        self._last: Detection | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._over: asyncio.Future[None] | None = None
+        self._tell = ""
+
+    # -- its parts
+
+    def _make_agent(self, first: Flat | None, data: DeviceData) -> Agent:
+        assert self._agent_settings is not None
+        settings = self.settings
+        trainer = Trainer(self.choice.runtime, settings.local, data, settings.seed, first, settings.learn)
+        source = DataSource(self.store.device_data, lambda: self.store.generation)
+        return Agent(self._agent_settings, trainer, self._executor, gate=self.gate, source=source, learnt=self._learnt)
+
+    def _make_outputs(self) -> list[Output]:
+        events, device = self.settings.events, self.settings.device
+        outputs: list[Output] = []
+        if events.stdout:
+            outputs.append(Stdout(device))
+        if events.hook:
+            outputs.append(Hook(events.hook, events.hook_seconds, device))
+        if events.mqtt is not None:
+            outputs.append(HomeMqtt(BrokerAddress.parse(events.mqtt), events.mqtt_topic, device, self._answer_later))
+        if events.wyoming is not None:
+            outputs.append(WyomingService(events.wyoming, self.words, self.pack.manifest.name, self._another_detector))
+        return outputs
+
+    def _another_detector(self) -> Detector:
+        """A detector for the sound of somebody else, with the model that listens now."""
+        now = self.hearing.now.candidate
+        frontend = LogMel(self.pack.manifest.task)
+        return Detector(frontend, self.pack.labels, now.recognise, self.settings.detect, model=now.name)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The keywords."""
+        return tuple(label for label in self.pack.labels if label not in SPECIAL_LABELS)
+
+    # -- life
+
+    async def run(self) -> None:
+        """Listen until cancelled, or until a recording is over.
+
+        Raises
+        ------
+        AuricleError
+            A part cannot start, or the listening failed.
+        """
+        self._loop = asyncio.get_running_loop()
+        self._over = self._loop.create_future()
+        self.capture.start()
+        control = ControlServer(self.settings.folder, self, self.settings.control)
+        buttons = Buttons(self.settings.buttons, self._pressed) if self.settings.buttons.lines() else None
+        tasks: list[asyncio.Task[None]] = []
+        try:
+            await self.outputs.start()
+            self.listener.start()
+            tasks = [self._loop.create_task(self._look_after())]
+            if self.agent is not None:
+                tasks.append(self._loop.create_task(self.agent.run()))
+            self._notifier.ready(self._summary())
+            await asyncio.wait([self._over, *tasks], return_when=asyncio.FIRST_COMPLETED)
+            for ended in (self._over, *tasks):
+                if ended.done():
+                    ended.result()
+        finally:
+            self._notifier.stopping()
+            self.capture.stop()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.to_thread(self.listener.join)
+            await self.outputs.stop()
+            control.close()
+            if buttons is not None:
+                buttons.close()
+            self._executor.shutdown(cancel_futures=True)
+            self._labelling.shutdown(cancel_futures=True)
+            self.store.close()
+
+    async def _look_after(self) -> None:
+        """Labels, the watchdog, what systemd shows."""
+        assert self._loop is not None
+        fed = 0.0
+        while True:
+            await asyncio.sleep(TICK)
+            for done in await self._loop.run_in_executor(self._labelling, self.labeller.tick):
+                log.info("%s", done.said)
+            state, now = self.capture.state, time.monotonic()
+            well = self._pulse.beats(state.last_progress, sum(state.restarts.values()), state.muted, now)
+            if well and now - fed >= (self._notifier.interval or 0) / 2:
+                self._notifier.alive()
+                fed = now
+            self._notifier.status(self._summary())
+
+    def _listening_ended(self, error: AuricleError | None) -> None:
+        """From the listening thread: end the service, with the error if there is one."""
+
+        def settle() -> None:
+            assert self._over is not None
+            if not self._over.done():
+                self._over.set_result(None) if error is None else self._over.set_exception(error)
+
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(settle)
+
+    def _capture_changed(self, state: Any) -> None:
+        if state.problem is not None and state.problem != self._tell:
+            log.warning("%s", state.problem)
+        self._tell = state.problem
+
+    def _heard(self, detection: Detection) -> None:
+        self._last = detection
+        self.outputs.emit(detection)
+        self.labeller.detected(detection)
+
+    def _learnt(self, plugin: Flat, result: RoundResult) -> None:
+        """After a round: let the model that is best on the held-out clips listen."""
+
+        def choose() -> None:
+            choice = self.hearing.learnt(plugin, result.local.weights, self.store.device_data().held_out)
+            self.detector.replace(choice.candidate.recognise, choice.candidate.name)
+            self.labeller.recognise = choice.candidate.recognise
+            reconsider(self.store, choice.candidate.recognise, self.settings.labels)
+            log.info("%s", choice.reason)
+
+        self._labelling.submit(choose).add_done_callback(_report)
+
+    # -- what can be asked
+
+    def status(self) -> Mapping[str, Any]:
+        """How the device is: its parts' own words."""
+        state, figures = self.capture.state, self.detector.figures
+        now, gate = time.monotonic(), self.agent.gate.decision if self.agent is not None else None
+        sound = dataclasses.asdict(state) | {
+            "last_progress": None,
+            "seconds_since_sound": None if state.last_progress is None else round(now - state.last_progress, 3),
+        }
+        return {
+            "device": self.settings.device, "agent": __version__, "pack": self.pack.identity,
+            "pack_name": self.pack.manifest.name, "running_seconds": round(now - self._began, 1),
+            "capture": sound, "listening": dataclasses.asdict(figures), "judging_failures": self.listener.failures,
+            "model": self.hearing.now.candidate.name, "model_reason": self.hearing.now.reason,
+            "gate": None if gate is None else dataclasses.asdict(gate),
+            "fleet": None if self.agent is None else {
+                "name": self.settings.fleet, "connected": self.agent.link.connected, "state": self.agent.state,
+                "last_error": self.agent.link.last_error,
+            },
+            "outputs": {name: dataclasses.asdict(counts) for name, counts in self.outputs.delivered.items()},
+            "last": None if self._last is None else dataclasses.asdict(self._last),
+        }  # fmt: skip
+
+    def answer(self, feedback: Feedback) -> Mapping[str, Any]:
+        """Take feedback; AuricleError when there is nothing that it could be about."""
+        if feedback.verdict == "confirm":
+            done = self.labeller.confirm(feedback.id)
+        elif feedback.verdict == "deny":
+            done = self.labeller.deny(feedback.id, feedback.word)
+            if done.detection is not None:
+                self.detector.denied(done.detection)
+        else:
+            done = self.labeller.missed(feedback.word)
+        answered: dict[str, Any] = msgspec.structs.asdict(done)
+        return answered
+
+    def mute(self, muted: bool) -> Mapping[str, Any]:
+        """Close or open the microphone."""
+        self.capture.mute(muted, "command")
+        if self.agent is not None and self._loop is not None:
+            asyncio.run_coroutine_threadsafe(self.agent.gate.look(), self._loop)
+        return {"muted": self.capture.state.muted}
+
+    def live(self) -> Iterator[Mapping[str, Any]]:
+        """Level, posteriors and detections, ten times a second."""
+        seen = self._last
+        while True:
+            state = self.capture.state
+            line: dict[str, Any] = {
+                "level_dbfs": state.level_dbfs, "clipping": state.clipping, "muted": state.muted,
+                "running": state.running, "problem": state.problem, "speaking": self.detector.speaking,
+                "posteriors": self.detector.posteriors,
+            }  # fmt: skip
+            if self._last is not seen and self._last is not None:
+                seen = self._last
+                line["detection"] = dataclasses.asdict(seen)
+            yield line
+            time.sleep(LIVE)
+
+    def enrol(self, word: str, takes: int) -> Iterator[Mapping[str, Any]]:
+        """Record takes of a word from the sound that comes."""
+        enrolment = Enrolment(word, takes, self.store, self.settings.labels)
+        with self.labeller.paused(), self.taps.listening() as blocks:
+            for step in enrolment.run(blocks):
+                yield msgspec.structs.asdict(step)
+
+    # -- inside
+
+    def _answer_later(self, feedback: Feedback) -> None:
+        """Feedback from the loop's thread: it may write to the disk."""
+        self._labelling.submit(self.answer, feedback).add_done_callback(_report)
+
+    def _pressed(self, press: Press) -> None:
+        word = self.settings.buttons.missed_word if press == "missed" else None
+        self._answer_later(Feedback(press, word=word))
+
+    def _summary(self) -> str:
+        state = self.capture.state
+        if state.muted:
+            return "Muted."
+        if not state.running:
+            return state.problem or "Waiting for sound."
+        return (
+            f"Listening to {state.device} for {len(self.words)} words with the {self.hearing.now.candidate.name} model."
+        )
+
+
+def _report(done: Any) -> None:
+    """Log what went wrong in another thread."""
+    error = None if done.cancelled() else done.exception()
+    if isinstance(error, AuricleError):
+        log.warning("%s", error)
+    elif error is not None:
+        log.error("A task failed in an unforeseen way", exc_info=error)

@@ -1,0 +1,222 @@
+"""Is this board, and what the agent leans on, in order? Each check says so in one sentence."""
+
+from __future__ import annotations
+
+import importlib.util
+import platform
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auricle import __version__
+from auricle.checkup import Finding, Verdict, broker_reached, clock, disk, finding, size, versions_of
+from auricle.errors import AuricleError
+from auricle.mqtt import BrokerAddress
+from auricle.pack import Pack
+from auricle_edge.gate import Readings
+from auricle_edge.runtimes import choose_runtime
+
+LEAST_DISK = 64 << 20
+LEAST_MEMORY = 128 << 20
+LIBRARIES = ("onnxruntime", "numpy", "msgspec", "paho-mqtt", "soundfile", "sounddevice", "soxr", "wyoming")
+VECTORS = {"x86_64": ("avx2", "fma"), "aarch64": ("asimd",)}
+"""Processor features without which the kernels fall back to slow ones."""
+
+QUIET = -65.0
+"""dBFS: a microphone in a room hears more than this."""
+LOUD = 0.001
+"""Share of samples at full scale from which speech is distorted."""
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What a microphone gave in a few seconds."""
+
+    device: str
+    rate: int
+    """Hz, of the device itself."""
+    channels: int
+    samples: NDArray[np.int16]
+    """(n,) at 16 kHz."""
+
+
+def examine_board(
+    root: Path, state: Path, pack: Callable[[], Pack], readings: Callable[[], Readings], broker: BrokerAddress | None,
+    *, now: Callable[[], float] = time.time,
+) -> list[Finding]:  # fmt: skip
+    """Every check that needs no microphone.
+
+    Parameters
+    ----------
+    root
+        Where `/proc` is looked for.
+    state
+        The device's folder.
+    pack, readings
+        Read the pack and the sensors.
+    broker
+        Of the fleet; None: not checked.
+    """
+    checks: list[tuple[str, Callable[[], str | tuple[Verdict, str]]]] = [
+        ("versions", versions),
+        ("processor", lambda: processor(root)),
+        ("memory", lambda: memory(root)),
+        ("pack", lambda: pack_runs(pack())),
+        ("clock", lambda: clock_synchronised(now())),
+        ("disk", lambda: disk(state, LEAST_DISK)),
+        ("sensors", lambda: sensors(readings())),
+    ]
+    if broker is not None:
+        checks.append(("broker", lambda: broker_reached(broker)))
+    return [finding(name, examine) for name, examine in checks]
+
+
+def versions() -> tuple[Verdict, str]:
+    """What is installed, and whether the wheel of onnxruntime is one for this board."""
+    here = f"auricle {__version__}, Python {platform.python_version()}, {platform.machine()}"
+    sentence = f"{here}; {', '.join(versions_of(LIBRARIES))}."
+    if importlib.util.find_spec("onnxruntime") is None:
+        return "bad", f'{sentence} onnxruntime is missing: pip install "auricle[edge]".'
+    if platform.machine() not in VECTORS:
+        return "bad", f"{sentence} There is no onnxruntime wheel for {platform.machine()}: use a 64-bit system."
+    return "good", sentence
+
+
+def processor(root: Path) -> tuple[Verdict, str]:
+    """Cores and vector instructions."""
+    text = (root / "proc/cpuinfo").read_text("utf-8", "replace")
+    lines = [line.partition(":") for line in text.splitlines()]
+    flags = {flag for key, _, value in lines if key.strip() in ("flags", "Features") for flag in value.split()}
+    cores = sum(key.strip() == "processor" for key, _, _ in lines)
+    wanted = VECTORS.get(platform.machine(), ())
+    missing = [flag for flag in wanted if flag not in flags]
+    sentence = f"{cores} cores, {', '.join(flag for flag in wanted if flag in flags) or 'no vector instructions'}."
+    if missing:
+        return "doubtful", f"{sentence} Without {' and '.join(missing)} training is several times slower."
+    return "good", sentence
+
+
+def memory(root: Path) -> tuple[Verdict, str]:
+    """Free memory."""
+    for line in (root / "proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            free = int(line.split()[1]) << 10
+            sentence = f"{size(free)} of memory can be had."
+            return ("good", sentence) if free >= LEAST_MEMORY else ("doubtful", f"{sentence} A round may not fit.")
+    return "doubtful", "The system does not say how much memory is free."
+
+
+def pack_runs(pack: Pack) -> str:
+    """Whether the pack is whole, and its plug-in runs."""
+    choice = choose_runtime("auto", pack)
+    task, name = pack.manifest.task, pack.manifest.plugin
+    clips = np.zeros((1, task.frames, task.frontend.mels), np.float32)
+    weights = pack.plugin_table.initial(0)
+    began = time.perf_counter()
+    answer = choice.runtime.logits(name, weights, clips)
+    first = time.perf_counter() - began
+    began = time.perf_counter()
+    choice.runtime.logits(name, weights, clips)
+    took = time.perf_counter() - began
+    if not np.isfinite(answer).all():
+        raise AuricleError(f"The pack {pack.manifest.name} gives numbers that are not finite on this processor.")
+    return (
+        f"{pack.manifest.name}, {pack.identity[:12]}, is whole; {name} judges a window in {took * 1000:.1f} ms "
+        f"({first * 1000:.0f} ms the first time). {choice.reason}"
+    )
+
+
+def clock_synchronised(now: float) -> tuple[Verdict, str]:
+    """Whether the clock was set, and something keeps it right."""
+    verdict, sentence = clock(now)
+    program = shutil.which("timedatectl")
+    if verdict != "good" or program is None:
+        return verdict, sentence
+    try:
+        asked = subprocess.run(
+            [program, "show", "--property=NTPSynchronized", "--value"], capture_output=True, text=True, timeout=5
+        ).stdout.strip()
+    except (OSError, subprocess.TimeoutExpired):
+        return verdict, sentence
+    if asked == "no":
+        return "doubtful", f"{sentence} Nothing keeps it right: certificates fail when it strays."
+    return verdict, sentence
+
+
+def sensors(readings: Readings) -> tuple[Verdict, str]:
+    """Heat, power and throttling, as the gate sees them."""
+    parts = []
+    if readings.temperature is not None:
+        parts.append(f"{readings.temperature:.1f} °C")
+    if readings.power is not None:
+        parts.append(f"on {readings.power}" + ("" if readings.battery is None else f" at {readings.battery:.0f} %"))
+    sentence = f"{', '.join(parts) or 'No sensor of heat or power'}."
+    slowed = readings.throttling
+    if slowed is not None and slowed.now:
+        return "bad", f"{sentence} The board is slowed down: {', '.join(slowed.now)}: see to its supply and cooling."
+    if slowed is not None and slowed.occurred:
+        return "doubtful", f"{sentence} Since it started the board had: {', '.join(slowed.occurred)}."
+    if readings.problems:
+        return "doubtful", f"{sentence} {' '.join(readings.problems)}"
+    return "good", sentence
+
+
+def examine_microphone(listen: Callable[[], Heard], speech: Callable[[NDArray[np.int16]], bool]) -> list[Finding]:
+    """Checks of a few seconds of sound: whether it comes, how loud, how distorted, and what the voice gate makes of it.
+
+    Parameters
+    ----------
+    listen
+        Records; AuricleError when there is no microphone.
+    speech
+        Whether the voice gate opened.
+    """
+    kept: list[Heard] = []
+
+    def hears() -> str:
+        kept.append(listen())
+        heard = kept[0]
+        return f"{heard.device} gives sound at {heard.rate} Hz, {heard.channels} channels."
+
+    found = [finding("microphone", hears)]
+    if kept:
+        found.append(finding("level", lambda: level(kept[0].samples)))
+        found.append(finding("clipping", lambda: clipping(kept[0].samples)))
+        found.append(finding("voice", lambda: voice(speech(kept[0].samples))))
+    return found
+
+
+def level(samples: NDArray[np.int16]) -> tuple[Verdict, str]:
+    """How loud it is."""
+    if not len(samples) or not samples.any():
+        return "bad", "The microphone gives nothing but zeros: it is muted, or not the one that is plugged in."
+    loudness = 20 * np.log10(np.sqrt(np.mean(np.square(samples, dtype=np.float64))) / 32768 + 1e-9)
+    sentence = f"The sound is at {loudness:.0f} dBFS."
+    if loudness < QUIET:
+        return "doubtful", f"{sentence} That is quieter than a room: raise the capture level with alsamixer."
+    return "good", sentence
+
+
+def clipping(samples: NDArray[np.int16]) -> tuple[Verdict, str]:
+    """How much of it is cut off."""
+    share = float(np.mean(np.abs(samples.astype(np.int32)) >= 32767))
+    sentence = f"{share:.2%} of the samples are at full scale."
+    if share > LOUD:
+        return "doubtful", f"{sentence} Speech is distorted: lower the capture level with alsamixer."
+    return "good", sentence
+
+
+def voice(opened: bool) -> str:
+    """What the voice gate says."""
+    return "The voice gate opened." if opened else "The voice gate stayed closed: say something while it listens."
+
+
+def verdict_of(findings: Sequence[Finding]) -> int:
+    """Exit code of a check-up: 1 when something is bad."""
+    return int(any(found.verdict == "bad" for found in findings))

@@ -1,0 +1,45 @@
+"""The geometric median against a plain reading: measured by pairs with few clients, directly with many."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from auricle_cloud.cohort import Cohort, Layer
+from auricle_cloud.rules.geometric_median import FEW, geometric_median
+
+STEPS = 5
+
+
+def plain(weights: Any, start: Any, nu: float) -> tuple[Any, Any]:
+    """Take the steps as they are written, in float64: the point and all distances from it."""
+    values, share = weights.astype(np.float64), start
+    for _ in range(STEPS):
+        distances = np.linalg.norm(values - share @ values, axis=1)
+        share = start / np.maximum(nu, distances)
+        share = share / share.sum()
+    return share @ values, np.linalg.norm(values - share @ values, axis=1)
+
+
+@pytest.mark.parametrize("clients", [60, FEW, FEW + 1])
+@pytest.mark.parametrize("spread", ["one cloud", "an attacker at 1e6", "an attacker at 1e38", "one at the median"])
+def test_the_steps_are_those_of_the_paper(clients: int, spread: str) -> None:
+    rng = np.random.default_rng(clients)
+    weights = rng.standard_normal((clients, 1500)).astype(np.float32)
+    if spread.startswith("an attacker"):
+        weights[3] = float(spread.split()[-1])
+    elif spread == "one at the median":
+        weights[3] = plain(weights, np.full(clients, 1 / clients), 1e-6)[0]
+    samples = rng.integers(1, 90, clients)
+    cohort = Cohort.build(
+        ids=[f"{k:03}" for k in range(clients)], weights=weights, samples=samples, start=np.zeros(1500, np.float32),
+        layers=[Layer("all", (slice(0, 1500),))],
+    )  # fmt: skip
+
+    result = geometric_median(cohort, ftol=0.0, iterations=STEPS)
+
+    point, distances = plain(weights, samples / samples.sum(), 1e-6)
+    np.testing.assert_allclose(result.weights, point, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(result.score, distances, rtol=1e-9)

@@ -1,0 +1,74 @@
+"""An update that came too late, or was refused, is not called silence when an operator asks why."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.cloud.coordinator_site import DEVICES, FEDAVG, FLEET, TASK, TOPICS, Site, run
+
+from auricle.frames import seal
+from auricle.identity import Identity
+from auricle.messages import Update
+from auricle.mqtt import Message as Arrived
+from auricle.mqtt import MqttLink
+from auricle.pack import load_pack
+from auricle.tensors import digest, encode
+from auricle_cloud.operations.operations import Operations
+from auricle_edge.runtimes import StepRuntime
+
+
+@pytest.fixture(scope="module")
+def runtime() -> StepRuntime:
+    return StepRuntime(load_pack("digits"))
+
+
+async def send(
+    link: MqttLink, device: str, key: Identity, base: str, weights: np.ndarray, number: int = 1
+) -> None:  # fmt: skip
+    """Send an update and wait for the answer."""
+    answered = asyncio.Event()
+
+    async def hear(_: Arrived) -> None:
+        answered.set()
+
+    await link.subscribe(TOPICS.down(device, "ack"), hear)
+    body, topic = encode(weights), TOPICS.up(device, "upd")
+    update = Update(
+        fleet=FLEET, device=device, boot="b", task=TASK, round=number, attempt=1, epoch=1, base=base, body=digest(body),
+        length=len(body), codec="float32", samples=3, loss=1.0,
+    )  # fmt: skip
+    await link.publish(topic, seal(key, topic, update, body))
+    await asyncio.wait_for(answered.wait(), 30)
+
+
+def test_late_and_refused_updates_are_known_to_the_round(runtime: StepRuntime, tmp_path: Path) -> None:
+    async def case(site: Site) -> None:
+        keys = {name: Identity.create() for name in ("dev-c", "dev-d")}
+        coordinator = site.coordinator(None, FEDAVG, devices=4, quorum=0.5)
+        site.start_agents(coordinator, DEVICES[:2])
+        async with site.scripted("dev-c", keys["dev-c"]) as first, site.scripted("dev-d", keys["dev-d"]) as second:
+            running = asyncio.create_task(coordinator.run())
+            while len(coordinator.store.devices.online()) < 4:
+                await coordinator.site.wait_change(0.1)
+            coordinator.store.rounds.plan(TASK, 1, who="test")
+            await site.rounds(1)
+            start = coordinator.store.models.get(TASK, 0)["blob"]
+            weights = coordinator.weights(start)
+            await send(first, "dev-c", keys["dev-c"], start, weights + np.float32(1e4))
+            await send(second, "dev-d", keys["dev-d"], start, weights)
+            await send(second, "dev-d", keys["dev-d"], start, weights + np.float32(1e4), number=77)
+            do = Operations(coordinator.store, coordinator.blobs, TASK)
+            shown = {fate: [m.device for m in do.show_round(1, fate=fate).cohort] for fate in ("late", "refused")}
+            why = {found.device: found.sentences[0] for found in do.why_round(1).devices}
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+        assert shown == {"late": ["dev-d"], "refused": ["dev-c"]}
+        assert why["dev-c"].startswith("dev-c sent an update to round 1 that was refused: ")
+        assert why["dev-d"] == "dev-d sent its update after round 1 had closed."
+        assert site.done[0].report["failed"] == {} and do.show_round(1).row.failed == 0
+
+    run(case, runtime, tmp_path)

@@ -1,0 +1,352 @@
+"""The agent and what it asks before and while it trains: its gate, its clips, its judge. On a real broker."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.edge.agent_site import DEVICE, FLEET, TASK, Site, run, trainer, until
+from tests.edge.toy import PACK, device
+
+from auricle.messages import DeviceState, Loss, Measure, Plan, Register, Status, Update
+from auricle.pack import load_pack
+from auricle.tensors import Flat, digest, encode
+from auricle_edge.agent import Agent
+from auricle_edge.gate import Decision
+from auricle_edge.learn_settings import LearnSettings
+from auricle_edge.local_store import LocalStore
+from auricle_edge.runtimes import StepRuntime
+from auricle_edge.speech_data import Clips, DataSource, DeviceData
+from auricle_edge.train import LocalState, RoundResult, Trainer
+
+OPEN = Decision("train", "Nothing speaks against training.")
+HOT = Decision("wait", "It is hot.", "heat")
+MUTED = Decision("decline", "The microphone is muted.", "mute")
+SPEECH = Decision("wait", "Somebody speaks.", "speech")
+
+
+@pytest.fixture(scope="module")
+def runtime() -> StepRuntime:
+    return StepRuntime(load_pack("digits"))
+
+
+@pytest.fixture(scope="module")
+def toy() -> StepRuntime:
+    return StepRuntime(PACK)
+
+
+class Board:
+    """A gate that says what a test wants, and something else once a round trains.
+
+    While somebody speaks a round begins and waits for its first batch: it is sure to be there when something changes.
+    """
+
+    def __init__(self) -> None:
+        self.says, self.says_in_training = OPEN, None
+        self.agent: Agent | None = None
+
+    def __call__(self) -> Decision:
+        training = self.agent is not None and self.agent.state == "training"
+        return self.says_in_training or self.says if training else self.says
+
+    def given(self) -> dict[str, Any]:
+        """What makes it an agent's."""
+        return {"parts": {"gate": self}, "gate_every": 0.02}
+
+
+async def verdict(site: Site, wanted: str) -> DeviceState:
+    """The first state of the device, from now on, that says so."""
+    count = 0
+    while True:
+        count += 1
+        state = await site.coordinator.wait(DeviceState, count)
+        if state.gate == wanted:
+            return state
+
+
+def test_the_gates_verdict_is_told_and_an_invitation_is_declined_with_its_reason(
+    runtime: StepRuntime, tmp_path: Path
+) -> None:
+    async def case(site: Site) -> None:
+        c, board = site.coordinator, Board()
+        async with site.device(**board.given()):
+            first = await c.wait(DeviceState)
+            board.says = MUTED
+            told = await verdict(site, "decline")
+            await c.say("inv", c.invite(site.model))
+            status = await c.wait(Status)
+            board.says = OPEN
+            again = await c.wait(DeviceState, 3)
+            await c.say("inv", c.invite(site.model))
+            await c.wait(Update)
+
+            assert (first.gate, first.gate_reason) == ("train", OPEN.reason)
+            assert (told.online, told.gate_reason) == (True, MUTED.reason)
+            assert (status.state, status.reason, status.round, status.task) == ("declined", MUTED.reason, 1, TASK)
+            assert (again.gate, again.gate_reason) == ("train", OPEN.reason)
+
+    run(case, runtime, tmp_path)
+
+
+def test_a_birth_says_what_the_gate_said_before_there_was_a_broker(runtime: StepRuntime, tmp_path: Path) -> None:
+    async def case(site: Site) -> None:
+        board = Board()
+        board.says = HOT
+        async with site.device(**board.given()):
+            state = await site.coordinator.wait(DeviceState)
+
+            assert (state.gate, state.gate_reason) == ("wait", HOT.reason)
+
+    run(case, runtime, tmp_path)
+
+
+def test_a_round_waits_between_two_batches_and_goes_on(runtime: StepRuntime, tmp_path: Path) -> None:
+    async def case(site: Site) -> None:
+        c, board = site.coordinator, Board()
+        async with site.device(**board.given()) as board.agent:
+            board.says, board.says_in_training = SPEECH, HOT
+            await c.say("inv", c.invite(site.model, plan=Plan(epochs=3)))
+            await verdict(site, "wait")
+            waiting = asyncio.get_running_loop().run_in_executor(board.agent._executor, lambda: True)
+            await c.barrier()
+            still = board.agent.state, waiting.done(), c.said(Update), c.said(Status)
+            board.says_in_training = OPEN
+            update = await c.wait(Update)
+
+            assert still == ("training", False, [], [])
+            assert update.steps == 3
+            assert board.agent.gate.control is not None
+            assert board.agent.gate.control.waited > 0
+
+    run(case, runtime, tmp_path)
+
+
+def test_a_round_that_waits_for_too_long_is_given_up_with_the_reason(runtime: StepRuntime, tmp_path: Path) -> None:
+    async def case(site: Site) -> None:
+        c, board = site.coordinator, Board()
+        async with site.device(**board.given()) as board.agent:
+            board.says, board.says_in_training = SPEECH, HOT
+            await c.say("inv", c.invite(site.model, ttl=1.0))
+            status = await c.wait(Status)
+            await until(lambda: board.agent is not None and board.agent.state == "idle")
+
+            assert status.state == "declined"
+            assert status.reason == "The round's time ran out while it waited. It is hot."
+            assert c.said(Update) == []
+            assert not (site.folder / "local.safetensors").exists()
+
+    run(case, runtime, tmp_path)
+
+
+def test_a_mute_stops_the_round(runtime: StepRuntime, tmp_path: Path) -> None:
+    async def case(site: Site) -> None:
+        c, board = site.coordinator, Board()
+        async with site.device(**board.given()) as board.agent:
+            board.says_in_training = MUTED
+            await c.say("inv", c.invite(site.model, plan=Plan(epochs=1000)))
+            status = await c.wait(Status)
+            free = asyncio.get_running_loop().run_in_executor(board.agent._executor, lambda: True)
+
+            assert (status.state, status.reason) == ("declined", MUTED.reason)
+            assert await asyncio.wait_for(free, 10)
+            assert c.said(Update) == []
+            assert not site.pending.exists()
+
+    run(case, runtime, tmp_path)
+
+
+def test_a_round_that_waits_ends_with_its_agent(runtime: StepRuntime, tmp_path: Path) -> None:
+    async def case(site: Site) -> None:
+        board = Board()
+        async with site.device(**board.given()) as board.agent:
+            board.says, board.says_in_training = SPEECH, HOT
+            await site.coordinator.say("inv", site.coordinator.invite(site.model, ttl=1e6))
+            await verdict(site, "wait")
+
+    run(case, runtime, tmp_path)
+
+
+def test_nobody_outside_hears_that_somebody_speaks(runtime: StepRuntime, tmp_path: Path) -> None:
+    async def case(site: Site) -> None:
+        c, board = site.coordinator, Board()
+        async with site.device(**board.given()) as board.agent:
+            board.says = SPEECH
+            await until(lambda: board.agent is not None and board.agent.gate.decision == SPEECH)
+            await c.barrier()
+            await c.say("inv", c.invite(site.model))
+            await until(lambda: board.agent is not None and board.agent.state == "training")
+            await c.barrier()
+            quiet = c.said(Update), c.said(Status)
+            board.says = OPEN
+            await c.wait(Update)
+
+            assert quiet == ([], [])
+            assert {(s.gate, s.gate_reason) for s in c.said(DeviceState)} == {("train", OPEN.reason)}
+
+    run(case, runtime, tmp_path)
+
+
+def test_a_round_that_ran_out_of_time_for_speech_does_not_say_so(runtime: StepRuntime, tmp_path: Path) -> None:
+    async def case(site: Site) -> None:
+        c, board = site.coordinator, Board()
+        board.says = SPEECH
+        async with site.device(**board.given()):
+            await c.say("inv", c.invite(site.model, ttl=1.0))
+            status = await c.wait(Status)
+
+            assert status.reason == "The round's time ran out while it waited."
+
+    run(case, runtime, tmp_path)
+
+
+# -- clips that change
+
+
+def test_clips_are_renewed_before_a_round_and_too_few_of_them_are_a_reason(
+    runtime: StepRuntime, tmp_path: Path
+) -> None:
+    async def case(site: Site) -> None:
+        c, reads, generation = site.coordinator, [3, 8], [0]
+
+        def read() -> DeviceData:
+            return trainer(runtime, reads[generation[0]]).data
+
+        own = trainer(runtime, 2)
+        own.settings = LearnSettings(clips=5, judge=False)
+        source = DataSource(read, lambda: generation[0])
+        async with site.device(own, {"source": source}):
+            await c.say("inv", c.invite(site.model))
+            status = await c.wait(Status)
+            generation[0] = 1
+            await c.say("inv", c.invite(site.model))
+            update = await c.wait(Update)
+
+            assert (status.state, status.reason) == (
+                "declined",
+                "It has 3 labelled clips to train on and needs 5.",
+            )
+            assert update.samples == 8
+            assert [r.samples for r in c.said(Register)] == [2, 3, 8]
+
+    run(case, runtime, tmp_path)
+
+
+def test_a_measurement_is_of_the_clips_as_they_are_now(runtime: StepRuntime, tmp_path: Path) -> None:
+    async def case(site: Site) -> None:
+        c, generation = site.coordinator, [0]
+        source = DataSource(lambda: trainer(runtime, 4 + generation[0]).data, lambda: generation[0])
+        asked = Measure(
+            fleet=FLEET, device=DEVICE, boot="c", task=TASK, round=1, epoch=5, base=digest(site.model),
+            length=len(site.model), codec="float32", chunks=1 + len(site.model) // (120 * 1024),
+        )  # fmt: skip
+        board = Board()
+        async with site.device(None, {"source": source, "gate": board}, gate_every=0.02):
+            for i in (0, 1, 2):
+                generation[0] = i
+                await c.say("cmd", asked)
+                loss = await c.wait(Loss, i + 1)
+                assert loss.samples == 4 + i
+            board.says = MUTED
+            await c.say("cmd", asked)
+            status = await c.wait(Status)
+
+            assert (status.state, status.reason, status.round) == ("declined", MUTED.reason, 1)
+            assert len(c.said(Loss)) == 3
+
+    run(case, runtime, tmp_path)
+
+
+# -- the judge, and going back
+
+
+@pytest.fixture(scope="module")
+def taught(toy: StepRuntime) -> Flat:
+    """A plug-in that knows the toy task."""
+    pupil = Trainer(toy, "crnn-lite", device(48, seed=3), 0)
+    plan = Plan(mode="supervised", optimiser="adamw", rate=5e-3, epochs=12)
+    return pupil.run(plan, 1, PACK.plugin_table.initial(0), pupil.first_state()).plugin
+
+
+CAREFUL = Plan(rate=1e-6, local_rate=1e-6)
+
+
+def test_a_round_that_made_the_device_worse_is_neither_sent_nor_kept(
+    toy: StepRuntime, taught: Flat, tmp_path: Path
+) -> None:
+    async def case(site: Site) -> None:
+        c, model = site.coordinator, encode(taught)
+        await c.offer(model)
+        good = device(24, held_out=60)
+        wrong = Clips(good.train.energies, (good.train.targets + 1) % 3)
+        own = Trainer(toy, "crnn-lite", good, 0, taught, LearnSettings())
+        path = site.folder / "local.safetensors"
+        async with site.device(own) as agent:
+            await c.say("inv", c.invite(model, 1, plan=CAREFUL))
+            await c.ack(await c.wait(Update))
+            await until(lambda: agent.state == "idle")
+            kept, local = path.read_bytes(), agent._local
+            own.renew(DeviceData(wrong, good.held_out, None))
+            hasty = Plan(optimiser="adamw", rate=1e-2, local_rate=1e-2, epochs=10, plugin_ce=1.0)
+            await c.say("inv", c.invite(model, 2, plan=hasty))
+            status = await c.wait(Status)
+            await until(lambda: agent.state == "idle")
+
+            assert status.state == "declined"
+            assert status.reason.startswith("worse_accuracy: ")
+            assert status.reason.endswith(" before (plug-in)")
+            assert path.read_bytes() == kept
+            assert agent._local is local
+            assert not site.pending.exists()
+            own.renew(good)
+            await c.say("inv", c.invite(model, 3, plan=CAREFUL))
+            update = await c.wait(Update, 2)
+            assert update.round == 3
+        async with site.device(Trainer(toy, "crnn-lite", good, 0, taught)) as agent:
+            assert agent._local.weights.tobytes() != local.weights.tobytes()
+            earlier = await agent.rollback()
+            assert earlier.weights.tobytes() == local.weights.tobytes()
+            assert agent._local is earlier
+            assert path.read_bytes() == kept
+
+    run(case, toy, tmp_path)
+
+
+def test_whoever_detects_hears_what_was_learnt_in_the_training_thread(runtime: StepRuntime, tmp_path: Path) -> None:
+    async def case(site: Site) -> None:
+        c = site.coordinator
+        heard: list[tuple[Flat, RoundResult, int]] = []
+
+        def learnt(plugin: Flat, result: RoundResult) -> None:
+            heard.append((plugin, result, threading.get_ident()))
+
+        async with site.device(None, {"learnt": learnt}) as agent:
+            await c.say("inv", c.invite(site.model))
+            await c.wait(Update)
+            thread = await asyncio.get_running_loop().run_in_executor(agent._executor, threading.get_ident)
+
+            ((plugin, result, where),) = heard
+            assert encode(plugin) == site.model
+            assert encode(result.plugin) == c.bodies()[0]
+            assert result.local is agent._local
+            assert where == thread
+
+    run(case, runtime, tmp_path)
+
+
+def test_a_device_whose_newest_state_is_damaged_goes_on_from_the_one_before(
+    runtime: StepRuntime, tmp_path: Path
+) -> None:
+    async def case(site: Site) -> None:
+        pack = runtime.pack
+        store = LocalStore(site.folder, pack.identity, pack.table("crnn-lite"))
+        for number in (1, 2):
+            store.save(LocalState(pack.table("crnn-lite").initial(number)))
+        (site.folder / "local.safetensors").write_bytes(b"cut")
+        async with site.device() as agent:
+            assert np.array_equal(agent._local.weights, pack.table("crnn-lite").initial(1))
+
+    run(case, runtime, tmp_path)

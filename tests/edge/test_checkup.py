@@ -1,0 +1,100 @@
+"""The check-up of a board: each finding is a verdict and a sentence, also where things are missing."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from auricle.checkup import Finding, clock, disk, finding
+from auricle.errors import DataError
+from auricle.mqtt import BrokerAddress
+from auricle.pack import load_pack
+from auricle_edge.gate import Readings, Throttling
+from auricle_edge.service import checkup
+from auricle_edge.service.checkup import Heard, examine_board, examine_microphone, verdict_of
+
+TONE = (8000 * np.sin(np.arange(16000) / 10)).astype(np.int16)
+FLAGS = {"x86_64": "flags : fpu avx2 fma", "aarch64": "Features : fp asimd"}[platform.machine()]
+
+
+def board(root: Path, flags: str = FLAGS, free: int = 4_000_000) -> Path:
+    """A file tree like that of a board with two cores."""
+    (root / "proc").mkdir()
+    (root / "proc/cpuinfo").write_text(f"processor : 0\n{flags}\nprocessor : 1\n{flags}\n")
+    (root / "proc/meminfo").write_text(f"MemTotal: 9 kB\nMemAvailable:   {free} kB\n")
+    return root
+
+
+def by_name(findings: list[Finding]) -> dict[str, Finding]:
+    """Findings by their check."""
+    return {found.check: found for found in findings}
+
+
+def test_a_sound_board_has_a_sentence_for_each_check(tmp_path: Path) -> None:
+    found = by_name(
+        examine_board(board(tmp_path), tmp_path, lambda: load_pack("gsc12"), lambda: Readings(temperature=41.0), None)
+    )
+    assert {name for name, each in found.items() if each.verdict == "bad"} == set()
+    assert "2 cores" in found["processor"].sentence
+    assert "is whole; crnn-lite judges a window in" in found["pack"].sentence
+    assert found["sensors"].sentence == "41.0 °C."
+
+
+def test_what_is_missing_is_a_finding_and_no_crash(tmp_path: Path) -> None:
+    nowhere = BrokerAddress("127.0.0.1", 1)
+    told = examine_board(tmp_path, tmp_path, lambda: load_pack("no-such-pack"), Readings, nowhere, now=lambda: 0.0)
+    found = by_name(told)
+    assert {name for name, each in found.items() if each.verdict == "bad"} == {
+        "processor", "memory", "pack", "clock", "broker"
+    }  # fmt: skip
+    assert verdict_of(list(found.values())) == 1
+
+
+def test_a_processor_without_vectors_is_doubtful(tmp_path: Path) -> None:
+    verdict, sentence = checkup.processor(board(tmp_path, flags="flags : fpu"))
+    assert verdict == "doubtful"
+    assert "slower" in sentence
+
+
+def test_throttling_is_told_by_its_meaning() -> None:
+    now = checkup.sensors(Readings(temperature=80.0, power="mains", throttling=Throttling.of(0x50005)))
+    before = checkup.sensors(Readings(throttling=Throttling.of(0x50000)))
+    assert now[0] == "bad"
+    assert "under-voltage" in now[1]
+    assert before[0] == "doubtful"
+
+
+@pytest.mark.parametrize(
+    ("samples", "check", "verdict"),
+    [
+        (TONE, "level", "good"),
+        (TONE // 4000, "level", "doubtful"),
+        (np.zeros(16000, np.int16), "level", "bad"),
+        (np.clip(TONE.astype(int) * 8, -32768, 32767).astype(np.int16), "clipping", "doubtful"),
+        (TONE, "clipping", "good"),
+    ],
+    ids=["tone", "whisper", "zeros", "distorted", "undistorted"],
+)
+def test_a_few_seconds_of_sound_are_judged(samples: np.ndarray, check: str, verdict: str) -> None:
+    found = by_name(examine_microphone(lambda: Heard("USB", 48000, 2, samples), lambda _: True))
+    assert found["microphone"].sentence == "USB gives sound at 48000 Hz, 2 channels."
+    assert found[check].verdict == verdict
+
+
+def test_without_a_microphone_nothing_else_is_said_of_it() -> None:
+    def none() -> Heard:
+        raise DataError("There is no microphone: plug one in.")
+
+    assert examine_microphone(none, lambda _: True) == [
+        Finding(check="microphone", verdict="bad", sentence="There is no microphone: plug one in.")
+    ]
+
+
+def test_clock_and_disk() -> None:
+    assert clock(1e9)[0] == "bad"
+    assert clock(1.8e9)[0] == "good"
+    assert disk(Path("/"), 1 << 60)[0] == "bad"
+    assert finding("x", lambda: "fine").verdict == "good"

@@ -1,0 +1,114 @@
+"""The judge: counts worked out by hand, and a sign test that few clips cannot fool."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from auricle_edge.judge import Answers, answers, worsened
+from auricle_edge.learn_settings import LearnSettings
+
+LABELS = ("yes", "no", "_unknown_", "_silence_")
+DEFAULT = LearnSettings()
+
+
+def _heard(negatives: int, accepted: int, keywords: int = 20, right: int = 20, lost: int = 0) -> Answers:
+    """So many negatives of which the first are accepted, and keywords of which the first after `lost` are detected."""
+    negative = np.arange(negatives + keywords) < negatives
+    place = np.arange(negatives + keywords) - negatives
+    hit = (place >= lost) & (place < lost + right)
+    false = negative & (np.arange(len(negative)) < accepted)
+    return Answers(negative, false | hit, np.where(negative, ~false, hit))
+
+
+def test_the_answers_are_the_posteriors() -> None:
+    """Rows: yes at 0.7; no at 0.4 beside unknown 0.4; silence; yes at 0.6 where nobody spoke; no exactly at 0.5."""
+    p = np.array([[7, 1, 1, 1], [1, 4, 4, 1], [1, 1, 1, 7], [6, 1, 2, 1], [1, 4, 2, 1]])
+    targets = np.array([0, 1, 3, 3, 1])
+
+    heard = answers(np.log(p).astype(np.float32), targets, LABELS, 0.5)
+
+    assert heard.negative.tolist() == [False, False, True, True, False]
+    assert heard.accepted.tolist() == [True, False, False, True, True]
+    assert heard.right.tolist() == [True, True, True, False, True]
+    assert heard.false_accepts.tolist() == [False, False, False, True, False]
+    assert heard.detects(2 / 3)
+    assert not heard.detects(0.7)
+
+
+def test_more_false_accepts_than_chance_allows_are_a_reason() -> None:
+    """Five more and none fewer: 1/32 by chance; four more: 1/16."""
+    assert (
+        worsened(_heard(60, 2), _heard(60, 7), DEFAULT) == "worse_false_accepts: 7 of 60 held-out negatives, 2 before"
+    )
+    assert worsened(_heard(60, 2), _heard(60, 6), DEFAULT) is None
+    assert worsened(_heard(60, 2), _heard(60, 6), LearnSettings(chance=0.07)) is not None
+
+
+def test_within_the_margin_there_is_no_reason_however_sure_it_is() -> None:
+    assert worsened(_heard(1000, 0), _heard(1000, 10), DEFAULT) is None
+    assert worsened(_heard(1000, 0), _heard(1000, 11), DEFAULT) is not None
+
+
+def test_clips_that_got_better_count_against_those_that_got_worse() -> None:
+    """Seven are new and five are gone: as good as a coin."""
+    before, after = _heard(60, 5), _heard(60, 12)
+    moved = after.accepted.copy()
+    moved[:5] = False
+
+    assert worsened(before, Answers(after.negative, moved, moved != after.negative), DEFAULT) is None
+
+
+def test_fewer_clips_that_are_right_are_a_reason() -> None:
+    assert worsened(_heard(10, 0), _heard(10, 0, right=14, lost=6), DEFAULT) == (
+        "worse_accuracy: 24 of 30 held-out clips right, 30 before"
+    )
+    assert worsened(_heard(10, 0), _heard(10, 0, right=16, lost=4), DEFAULT) is None
+
+
+def test_a_model_that_detected_nothing_yet_is_no_standard_for_false_accepts() -> None:
+    untrained, trained = _heard(60, 0, right=1), _heard(60, 9)
+
+    assert worsened(untrained, trained, DEFAULT) is None
+    assert worsened(_heard(60, 0, right=2), trained, DEFAULT) is not None
+
+
+def test_without_held_out_clips_nothing_is_worse() -> None:
+    none = answers(np.zeros((0, 4), np.float32), np.zeros(0, np.int64), LABELS, 0.5)
+
+    assert worsened(none, none, DEFAULT) is None
+
+
+def test_a_pack_without_negatives_is_judged_by_its_accuracy() -> None:
+    targets = np.arange(40) % 2
+    logits = np.eye(2, dtype=np.float32)[targets] * 5
+
+    before, after = (answers(z, targets, ("yes", "no"), 0.6) for z in (logits, logits[::-1]))
+
+    assert not before.negative.any()
+    assert (worsened(before, after, DEFAULT) or "").startswith("worse_accuracy: 0 of 40")
+
+
+MASKS = st.integers(1, 40).flatmap(
+    lambda n: st.tuples(*[st.lists(st.booleans(), min_size=n, max_size=n).map(np.array) for _ in range(5)])
+)
+
+
+@settings(deadline=None, max_examples=50)
+@given(MASKS)
+def test_a_model_is_never_worse_than_itself_and_no_two_are_worse_than_one_another(
+    masks: tuple[np.ndarray, ...],
+) -> None:
+    negative, *rest = masks
+    a, b = Answers(negative, rest[0], rest[1]), Answers(negative, rest[2], rest[3])
+
+    assert worsened(a, a, DEFAULT) is None
+    reasons = [worsened(a, b, DEFAULT), worsened(b, a, DEFAULT)]
+    assert len({(r or str(i)).split(":")[0] for i, r in enumerate(reasons)}) == 2
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_four_clips_or_fewer_never_speak_against_a_round(count: int) -> None:
+    assert worsened(_heard(count, 0), _heard(count, count), DEFAULT) is None

@@ -1,0 +1,334 @@
+"""Answers, chances and certainty become labelled clips; what nobody may keep is forgotten."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tests.edge.clip_sounds import FRONTEND, LABELS, LENGTH, NO_UNKNOWN, Hands, spoken, store, tone
+
+from auricle.errors import DataError, SettingsError, StorageError
+from auricle.speech.features import LogMel
+from auricle_edge.clips import ClipStore, NewClip
+from auricle_edge.clips.disk import Disk
+from auricle_edge.labels import Labeller, LabelSettings
+from auricle_edge.labels.candidates import opinion, reconsider
+from auricle_edge.labels.chances import Chances
+from auricle_edge.sound import Detection
+
+
+class Room:
+    """Ears that have heard a given sound, and then hear it again and again."""
+
+    def __init__(self, sound: NDArray[np.int16]) -> None:
+        self.sound, self.newest, self.speaking = sound, len(sound), False
+
+    @property
+    def oldest(self) -> int:
+        """As far back as the sound is long."""
+        return self.newest - len(self.sound)
+
+    def audio(self, start: int, end: int) -> NDArray[np.int16]:
+        """What was heard."""
+        if not self.oldest <= start <= end <= self.newest:
+            raise DataError("not in memory")
+        return self.sound[np.arange(start, end) % len(self.sound)]
+
+
+class Home:
+    """A labeller with everything around it, and a clock that is told the time."""
+
+    def __init__(
+        self, folder: Path, sound: NDArray[np.int16] | None = None, *, frontend: LogMel = FRONTEND,
+        disk: Disk | None = None, recognise: Any = None, **settings: Any,
+    ) -> None:  # fmt: skip
+        self.clock = Hands(0.0)
+        self.store: ClipStore = store(folder, frontend=frontend, **({"disk": disk} if disk else {}))
+        self.ears = Room(spoken(12.0, at=9.0) if sound is None else sound)
+        self.labeller = Labeller(
+            self.store, self.ears, LabelSettings(**settings), recognise, clock=self.clock, rng=random.Random(0)
+        )
+
+    def hears(self, number: int = 1, word: str = "yes", score: float = 0.9, start: int = 140_000) -> str:
+        """A detection."""
+        name = f"{number:012x}"
+        self.labeller.detected(Detection(name, word, score, "plugin", start, start + LENGTH, start + LENGTH, 0.0, 0.1))
+        return name
+
+    @property
+    def kept(self) -> list[tuple[str | None, str, float]]:
+        """Word, source and weight of every clip."""
+        return [(clip.record.word, clip.record.source, clip.record.weight) for clip in self.store.list()]
+
+    def until(self, seconds: float) -> list[Any]:
+        """Let time pass, a tick a second, with a second of sound each; what was done."""
+        done = []
+        while self.clock.now < seconds:
+            self.clock.now += 1
+            self.ears.newest += LENGTH
+            done += self.labeller.tick()
+        return done
+
+
+# -- answers
+
+
+def test_a_confirmed_detection_is_kept_as_its_word_with_the_sound_that_was_judged(tmp_path: Path) -> None:
+    home = Home(tmp_path, automatic_per_hour=0)
+    name = home.hears()
+
+    answer = home.labeller.confirm()
+
+    (clip,) = home.store.list()
+    assert (answer.clip, answer.word, answer.detection) == (clip.id, "yes", name)
+    assert (clip.record.source, clip.record.score, clip.record.model) == ("confirmed", 0.9, "plugin")
+    np.testing.assert_array_equal(home.store.read(clip.id), home.ears.sound[140_000 : 140_000 + LENGTH])
+    with pytest.raises(DataError, match="only once"):
+        home.labeller.confirm(name)
+
+
+def test_a_denied_detection_is_kept_as_no_keyword_or_as_the_word_that_it_was(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    first, second = home.hears(1), home.hears(2)
+
+    home.labeller.deny(first)
+    home.labeller.deny(second, "no")
+
+    assert set(home.kept) == {("_unknown_", "denied", 1.0), ("no", "confirmed", 1.0)}
+    with pytest.raises(SettingsError, match="yes"):
+        home.labeller.deny(None, "yess")
+
+
+def test_a_pack_without_a_label_for_other_words_drops_the_denied_with_a_reason(tmp_path: Path) -> None:
+    home = Home(tmp_path, frontend=NO_UNKNOWN)
+    home.hears()
+
+    answer = home.labeller.deny()
+
+    assert (answer.clip, answer.said) == (None, 'The pack has no label "_unknown_": nothing was kept.')
+    assert home.kept == []
+
+
+def test_an_answer_comes_in_time_and_to_a_detection_that_there_was(tmp_path: Path) -> None:
+    home = Home(tmp_path, confirm_seconds=5.0)
+    home.hears()
+    with pytest.raises(DataError, match="detection ffffffffffff"):
+        home.labeller.confirm("f" * 12)
+    home.clock.now = 5.0
+    with pytest.raises(DataError, match="for 5 seconds"):
+        home.labeller.deny()
+
+
+def test_a_detection_that_nobody_answered_is_kept_only_where_the_model_was_sure(tmp_path: Path) -> None:
+    home = Home(tmp_path, pseudo_threshold=0.95, pseudo_weight=0.25, ambient_seconds=1e6)
+    home.hears(1, score=0.94)
+    home.hears(2, "no", score=0.96)
+    home.clock.now = 16.0
+
+    said = [(done.clip is None, done.said) for done in home.labeller.tick()]
+
+    assert said[0] == (True, "Nobody answered and the model was not sure: the sound is forgotten.")
+    assert home.kept == [("no", "pseudo", 0.25)]
+    assert home.labeller.tick() == []
+
+
+def test_an_answer_to_a_full_disk_may_be_given_again(tmp_path: Path) -> None:
+    class Full(Disk):
+        full = False
+
+        def write(self, path: Path, data: bytes) -> None:
+            if self.full:
+                raise StorageError("The disk is full.")
+            super().write(path, data)
+
+    disk = Full()
+    home = Home(tmp_path, disk=disk)
+    home.hears()
+    disk.full = True
+    with pytest.raises(StorageError):
+        home.labeller.confirm()
+    disk.full = False
+    assert home.labeller.confirm().word == "yes"
+
+
+# -- missed
+
+
+def test_a_missed_word_is_the_loudest_second_of_the_last_ones(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+
+    answer = home.labeller.missed("no")
+
+    assert home.kept == [("no", "missed", 0.8)]
+    assert answer.clip is not None
+    found = home.store.read(answer.clip)
+    start = next(
+        i for i in range(130_000, 150_000, 1) if np.array_equal(home.ears.sound[i : i + LENGTH], found)
+    )  # fmt: skip
+    assert abs(start + LENGTH / 2 - 9.25 * 16_000) <= 320
+
+
+def test_missed_needs_a_word_and_something_that_sounds_like_one(tmp_path: Path) -> None:
+    home = Home(tmp_path, spoken(12.0, at=2.0))
+    with pytest.raises(DataError, match=r"the last 5\.0 seconds"):
+        home.labeller.missed("yes")
+    with pytest.raises(SettingsError, match="missed_word"):
+        home.labeller.missed()
+    with pytest.raises(SettingsError, match="did you mean"):
+        home.labeller.missed("yess")
+    with pytest.raises(SettingsError, match="yess"):
+        Home(tmp_path / "other", missed_word="yess")
+    assert Home(tmp_path / "button", missed_word="no").labeller.missed().word == "no"
+
+
+def test_a_missed_word_that_was_just_kept_as_something_else_gets_its_label(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.hears(start=140_000)
+    denied = home.labeller.deny()
+
+    answer = home.labeller.missed("no")
+
+    assert answer.clip == denied.clip
+    assert home.kept == [("no", "missed", 0.8)]
+
+
+def test_a_missed_word_ends_the_wait_of_the_detection_that_it_was_taken_for(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.hears(start=140_000, score=0.99)
+    home.labeller.missed("no")
+    home.clock.now = 100.0
+    home.labeller.tick()
+
+    assert home.kept == [("no", "missed", 0.8)]
+
+
+# -- what the device keeps by itself
+
+
+def test_quiet_seconds_are_kept_at_random_moments_and_no_more_than_allowed(tmp_path: Path) -> None:
+    home = Home(tmp_path, ambient_seconds=60.0, automatic_per_hour=5)
+
+    done = home.until(1800)
+
+    assert home.kept == [("_silence_", "ambient", 0.5)] * 5
+    assert len([each for each in done if each.clip]) == 5
+
+
+def test_nothing_is_kept_while_the_microphone_is_muted(tmp_path: Path) -> None:
+    home = Home(tmp_path, np.zeros(5 * LENGTH, np.int16), ambient_seconds=4.0)
+    for _ in range(100):
+        home.clock.now += 1
+        assert home.labeller.tick() == []
+    for _ in range(100):
+        home.clock.now += 1
+        home.ears.newest += LENGTH
+        assert home.labeller.tick() == []
+
+
+def test_nothing_that_is_heard_during_an_enrolment_is_kept_twice(tmp_path: Path) -> None:
+    home = Home(tmp_path, ambient_seconds=4.0)
+    with home.labeller.paused():
+        home.hears(score=0.99)
+        home.until(60)
+        with pytest.raises(DataError, match="waits for an answer"):
+            home.labeller.confirm()
+    assert home.kept == []
+    home.until(120)
+    assert home.kept != []
+
+
+def _says(*posteriors: float) -> Any:
+    return lambda logs: np.tile(np.array(posteriors), (len(logs), 1))
+
+
+@pytest.mark.parametrize(
+    ("posteriors", "kept"),
+    [
+        ((0.97, 0.01, 0.01, 0.01), ("yes", "pseudo", 0.5)),
+        ((0.01, 0.01, 0.97, 0.01), ("_unknown_", "ambient", 0.5)),
+        ((0.6, 0.2, 0.1, 0.1), (None, "unlabelled", 0.0)),
+        ((float("nan"), 0.0, 0.0, 0.0), (None, "unlabelled", 0.0)),
+    ],
+    ids=["sure of a word", "sure of none", "the middle", "broken model"],
+)
+def test_speech_is_kept_as_what_the_model_is_sure_of(
+    posteriors: tuple[float, ...], kept: tuple[str | None, str, float], tmp_path: Path
+) -> None:
+    home = Home(tmp_path, recognise=_says(*posteriors), ambient_seconds=4.0, automatic_per_hour=1)
+    home.ears.speaking = True
+
+    home.until(30)
+
+    assert home.kept == [kept]
+
+
+def test_without_a_model_or_with_pseudo_labels_off_speech_gets_no_label(tmp_path: Path) -> None:
+    for name, settings, kept in (
+        ("one", {}, [(None, "unlabelled", 0.0)]),
+        ("two", {"pseudo": False, "recognise": _says(0.97, 0, 0, 0)}, []),
+    ):
+        home = Home(tmp_path / name, ambient_seconds=4.0, automatic_per_hour=1, **settings)
+        home.ears.speaking = True
+        home.until(30)
+        assert home.kept == kept
+
+
+def test_a_second_that_a_detection_waits_on_is_no_negative(tmp_path: Path) -> None:
+    home = Home(tmp_path, ambient_seconds=1.0, confirm_seconds=600.0)
+    home.hears(start=home.ears.newest - LENGTH)
+    for _ in range(50):
+        home.clock.now += 1
+        home.labeller.tick()
+    assert home.kept == []
+
+
+def test_a_disk_that_refuses_does_not_stop_the_device(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(Disk):
+        def write(self, path: Path, data: bytes) -> None:
+            raise StorageError("The disk is full.")
+
+    home = Home(tmp_path, disk=Broken(), ambient_seconds=4.0)
+    home.until(30)
+    assert home.kept == []
+    assert "The disk is full." in caplog.text
+
+
+# -- certainty
+
+
+def test_the_opinion_is_fixmatch_with_the_lowest_label_of_equals() -> None:
+    found = opinion(np.array([0.5, 0.5, 0, 0]), LABELS, 0.5)
+    assert (found.source, found.word, found.score) == ("pseudo", "yes", 0.5)
+    assert opinion(np.array([0.1, 0.1, 0.7, 0.1]), LABELS, 0.7).source == "ambient"
+    assert opinion(np.array([0.1, 0.1, 0.7, 0.1]), LABELS, 0.71).source == "unlabelled"
+
+
+def test_a_better_model_labels_what_waits_and_leaves_the_middle(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    for seed in range(3):
+        home.store.add(NewClip(tone(seed), None, "unlabelled", 0.0, 0.5, guess="yes"))
+    rows = iter([(0.97, 0.01, 0.01, 0.01), (0.4, 0.3, 0.2, 0.1), (0.01, 0.01, 0.97, 0.01)])
+
+    labelled = reconsider(home.store, lambda logs: np.array([next(rows)] * len(logs)), LabelSettings())
+
+    assert labelled == 2
+    assert set(home.kept) == {("yes", "pseudo", 0.5), (None, "unlabelled", 0.0), ("_unknown_", "ambient", 0.5)}
+    assert {clip.record.score for clip in home.store.list()} == {0.97, 0.5}
+
+
+def test_chances_come_once_each_about_as_often_as_asked() -> None:
+    chances = Chances(100.0, 3, random.Random(0))
+    moments = [now for now in range(100_000) if chances.due(float(now))]
+
+    assert 900 < len(moments) < 1100
+    assert min(b - a for a, b in itertools.pairwise(moments)) >= 25
+    for _ in range(3):
+        assert chances.allowed(50.0)
+        chances.keep(50.0)
+    assert not chances.allowed(3649.0)
+    assert chances.allowed(3650.0)

@@ -1,0 +1,147 @@
+"""The service as its owner meets it: words are said in a room, commands ask and answer."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from auricle_edge.control import ControlClient
+from tests.system.conftest import Command
+from tests.system.virtual_room import VirtualRoom
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+def ask(state: Path, *arguments: str, code: int = 0) -> dict[str, Any]:
+    """Run an `auricle edge` command with --json and read its answer."""
+    done = subprocess.run(
+        [sys.executable, "-m", "auricle", "edge", *arguments, "--state", str(state), "--json"],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
+@pytest.fixture(scope="module")
+def spoken() -> dict[str, list[NDArray[np.int16]]]:
+    """Takes of two words by synthetic voices."""
+    from auricle.speech.synthesis import SynthesisSettings, synthesise
+
+    speech = synthesise(SynthesisSettings(words="yes,stop", speakers=3, takes=2))
+    return {
+        label: [speech.audio[i] for i in np.flatnonzero(speech.targets == target)]
+        for target, label in enumerate(speech.labels)
+    }
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Iterator[VirtualRoom]:
+    """A room that makes sound."""
+    made = VirtualRoom(tmp_path / "microphone")
+    made.open()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def service(tmp_path: Path, room: VirtualRoom, start: Callable[..., Command]) -> Command:
+    """A device that listens in the room."""
+    config = tmp_path / "edge.toml"
+    config.write_text("[labels]\nconfirm_seconds = 120\nmissed_seconds = 40\n[detect]\nring = 60\n")
+    command = start(
+        "edge", "run", "--config", str(config), "--device", "kitchen-1", "--state", str(tmp_path / "state"),
+        "--source", room.source, "--json",
+    )  # fmt: skip
+    command.wait_line(lambda line: "words" in line)
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "state" / "control.sock").exists() or not listens(tmp_path / "state"):
+        assert time.monotonic() < deadline, command.errors
+    return command
+
+
+def listens(state: Path) -> bool:
+    """Whether sound comes."""
+    return bool(ControlClient(state).get("/v1/status")["capture"]["running"])
+
+
+def test_words_are_heard_answered_and_kept(
+    tmp_path: Path, room: VirtualRoom, service: Command, spoken: dict[str, list[NDArray[np.int16]]]
+) -> None:
+    state = tmp_path / "state"
+    room.say(*spoken["yes"])
+    heard = service.wait_line(lambda line: line.get("word") == "yes")
+    assert heard["device"] == "kitchen-1"
+    assert ask(state, "status")["listening"]["detections"] >= 1
+    kept = ask(state, "confirm", heard["id"])
+    assert (kept["word"], kept["source"], kept["detection"]) == ("yes", "confirmed", heard["id"])
+    room.say(spoken["stop"][0])
+    assert ask(state, "missed", "stop")["word"] == "stop"
+
+    rows = ask(state, "clips", "list")["clips"]
+    assert {row["source"] for row in rows} >= {"confirmed", "missed"}
+
+
+def test_a_muted_device_hears_nothing_and_says_so(tmp_path: Path, room: VirtualRoom, service: Command) -> None:
+    state = tmp_path / "state"
+    assert ask(state, "mute") == {"muted": True}
+    before = ask(state, "status")
+    assert before["capture"]["muted"]
+    room.say(np.zeros(16000, np.int16))
+    assert ask(state, "status")["listening"]["hours"] == before["listening"]["hours"]
+    assert ask(state, "unmute") == {"muted": False}
+    room.say(np.zeros(16000, np.int16))
+    after = ask(state, "status")
+    assert after["capture"]["running"]
+    assert after["listening"]["hours"] > before["listening"]["hours"]
+
+
+def test_it_enrols_a_word_take_by_take(
+    tmp_path: Path, room: VirtualRoom, service: Command, spoken: dict[str, list[NDArray[np.int16]]]
+) -> None:
+    state = tmp_path / "state"
+    enrolling = subprocess.Popen(
+        [sys.executable, "-m", "auricle", "edge", "enroll", "yes", "--takes", "2", "--state", str(state), "--json"],
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert enrolling.stdout is not None
+    takes = iter(spoken["yes"])
+    steps = []
+    for line in enrolling.stdout:
+        steps.append(json.loads(line))
+        if steps[-1]["step"] == "say":
+            room.say(np.concatenate((np.zeros(3200, np.int16), next(takes))))
+    assert enrolling.wait(30) == 0
+    assert steps[-1]["step"] == "done"
+    rows = ask(state, "clips", "list")["clips"]
+    assert [row["word"] for row in rows if row["source"] == "enrolled"] == ["yes", "yes"]
+
+
+def test_sigterm_ends_it_cleanly_and_the_socket_is_gone(tmp_path: Path, service: Command) -> None:
+    service.signal(signal.SIGTERM)
+    assert service.end(30) == 0
+    assert not (tmp_path / "state" / "control.sock").exists()
+    assert "No service runs" in ask(tmp_path / "state", "status", code=2)["error"]
+
+
+def test_a_second_service_in_the_same_folder_is_refused(
+    tmp_path: Path, room: VirtualRoom, service: Command, start: Callable[..., Command]
+) -> None:
+    ask(tmp_path / "state", "status")
+    second = start(
+        "edge", "run", "--device", "kitchen-2", "--state", str(tmp_path / "state"), "--source", room.source, "--json"
+    )
+    assert second.end(60) == 2
+    assert "Another service runs" in second.errors
+    assert ask(tmp_path / "state", "status")["device"] == "kitchen-1"
