@@ -22,6 +22,7 @@ PARTS = {
     "edge": ("auricle_edge.commands", "Run the agent of one device."),
     "cloud": ("auricle_cloud.commands", "Run the coordinator."),
     "export": ("auricle_export.commands", "Build, train, sign and inspect training packs."),
+    "flash": ("auricle_export.flash.commands", "Put agents on boards: profiles, bundles, images."),
 }
 
 NEEDS = {"edge": ("onnxruntime", "soundfile"), "fleet": ("onnxruntime", "soundfile")}

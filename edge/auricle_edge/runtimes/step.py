@@ -49,6 +49,7 @@ class StepRuntime:
                 options.inter_op_num_threads = 1
                 options.log_severity_level = 3
                 options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+                options.enable_cpu_mem_arena = graph.kind != "evaluate"  # it would keep what the largest batch needed
                 try:
                     self._sessions[graph.file] = ort.InferenceSession(
                         self.pack.files[graph.file], options, providers=["CPUExecutionProvider"]
@@ -56,6 +57,20 @@ class StepRuntime:
                 except Exception as error:
                     raise PackError(f"onnxruntime does not load {graph.file}: {error}") from error
             return self._sessions[graph.file]
+
+    @property
+    def trains(self) -> bool:
+        """Whether memory is held for training."""
+        return any(graph.file in self._sessions for graph in self._step_graphs())
+
+    def end_training(self) -> None:
+        """Give up what only training needs, until the next job."""
+        with self._lock:
+            for graph in self._step_graphs():
+                self._sessions.pop(graph.file, None)
+
+    def _step_graphs(self) -> list[Graph]:
+        return [graph for graph in self.pack.manifest.graphs if graph.kind != "evaluate"]
 
     def step(self, graph: Graph, feeds: Mapping[str, Array]) -> list[Array]:
         """Run one bare training step; the outputs in the order of `graph.outputs`."""
