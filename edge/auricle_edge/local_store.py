@@ -1,10 +1,12 @@
 """The device's own model and optimiser state on disk, as safetensors: it never leaves the device.
 
-The two states before the newest one are kept too, `local.1.safetensors` and `local.2.safetensors`, to go back to.
+The two states before the newest one are kept too, `local.1.safetensors` and `local.2.safetensors`, to go back to, and
+the newest one of another pack under that pack's name, so that an update of packs that is taken back finds its model.
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -37,6 +39,16 @@ class _Header(msgspec.Struct):
     metadata: _Metadata = msgspec.field(name="__metadata__")
 
 
+UNSOUND = (OSError, SafetensorError, msgspec.MsgspecError, ValueError, KeyError, TypeError, RecursionError)
+"""What reading a file raises that is no state of ours."""
+
+
+def _note(data: bytes) -> _Note:
+    """The note in a safetensors file; one of `UNSOUND` where there is none."""
+    header = msgspec.json.decode(data[8 : 8 + int.from_bytes(data[:8], "little")], type=_Header)
+    return msgspec.json.decode(header.metadata.auricle, type=_Note)
+
+
 class LocalStore:
     """Keeps a device's `LocalState` between rounds and restarts.
 
@@ -52,6 +64,7 @@ class LocalStore:
 
     def __init__(self, folder: Path, pack: str, table: TensorTable) -> None:
         self._path, self._pack, self._table = folder / "local.safetensors", pack, table
+        self._parked = self._parking(pack)
         self._earlier = [folder / f"local.{i + 1}.safetensors" for i in range(KEPT)]
 
     def save(self, state: LocalState) -> None:
@@ -64,12 +77,13 @@ class LocalStore:
         note = msgspec.json.encode(_Note(self._pack, state.steps)).decode()
         data = save(whole, metadata={"auricle": note})
         if data != _bytes(self._path):
+            self._park_other()
             self._set_aside()
             write_durably(self._path, data)
 
     def read(self) -> LocalState | None:
         """The newest state; None when there is none, or when it is damaged or of another pack."""
-        return self._read(self._path)
+        return self._read(self._path) or self._read(self._parked)
 
     def previous(self) -> LocalState | None:
         """The state before the newest one; None when none is kept that can be used."""
@@ -110,13 +124,33 @@ class LocalStore:
         except OSError:  # a file system without links
             write_durably(first, _bytes(self._path))
 
+    def _parking(self, pack: str) -> Path:
+        return self._path.with_name(f"local-{pack[:12]}.safetensors")
+
+    def _park_other(self) -> None:
+        """Keep the newest state under its pack's name when that is another one; of such packs, the last."""
+        try:
+            note = _note(self._path.read_bytes())
+        except UNSOUND:
+            return
+        if note.pack == self._pack or not re.fullmatch("[0-9a-f]{64}", note.pack):
+            return
+        parked = self._parking(note.pack)
+        try:
+            self._path.replace(parked)
+            for other in self._path.parent.glob("local-*.safetensors"):
+                if other != parked:
+                    other.unlink()
+            sync_folder(parked.parent)
+        except OSError as error:
+            raise StorageError(describe(error, parked)) from error
+
     def _read(self, path: Path) -> LocalState | None:
         try:
             data = path.read_bytes()
             tensors = load(data)
-            header = msgspec.json.decode(data[8 : 8 + int.from_bytes(data[:8], "little")], type=_Header)
-            note = msgspec.json.decode(header.metadata.auricle, type=_Note)
-        except (OSError, SafetensorError, msgspec.MsgspecError, ValueError, KeyError, TypeError, RecursionError):
+            note = _note(data)
+        except UNSOUND:
             return None
         weights = tensors.get("weights")
         sound = all(t.dtype == np.float32 and t.ndim == 1 and np.isfinite(t).all() for t in tensors.values())

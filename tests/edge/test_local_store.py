@@ -195,6 +195,19 @@ def test_a_damaged_or_foreign_state_is_none_to_go_back_to(tmp_path: Path) -> Non
     assert _steps(store.rollback()) == 1
 
 
+def test_a_packs_model_is_there_again_when_its_update_is_taken_back(tmp_path: Path) -> None:
+    old, new = _saved(tmp_path, 1, 2), _store(tmp_path, pack="b" * 64)
+    assert new.read() is None
+
+    new.save(_state(7))
+
+    assert (_steps(new.read()), new.previous()) == (7, None)
+    assert _steps(old.read()) == 2
+    old.save(_state(3))
+    assert _steps(_store(tmp_path).read()) == 3
+    assert _steps(_store(tmp_path, pack="b" * 64).read()) == 7
+
+
 def test_where_there_are_no_links_the_state_before_is_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError("no links here")

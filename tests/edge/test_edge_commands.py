@@ -1,0 +1,105 @@
+"""The commands of a device where no service runs: what they print, their JSON, their exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.core import tiny_pack
+
+from auricle.cli import main
+from auricle.pack import pack_bytes
+from auricle_edge.commands.answer_commands import meter, sentences
+
+STATUS: dict[str, Any] = {
+    "device": "kitchen-1", "pack_name": "gsc12", "pack": "ab" * 32, "running_seconds": 61.0, "model": "plugin",
+    "capture": {
+        "muted": False, "running": True, "mute_reason": "", "device": "USB", "native_rate": 48000,
+        "level_dbfs": -40.2, "problem": None, "restarts": {"zeros": 2},
+    },
+    "listening": {
+        "detections": 3, "hours": 1.5, "denied": 1, "real_time_factor": 0.004, "latency_p50": 0.3, "latency_p95": 0.6,
+    },
+    "fleet": {"name": "home", "connected": False, "last_error": "refused", "state": "idle"},
+    "gate": {"verdict": "wait", "reason": "Somebody speaks."},
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No settings of this machine."""
+    for name in ("AURICLE_EDGE_STATE", "AURICLE_EDGE_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+def test_the_status_in_sentences() -> None:
+    said = list(sentences(STATUS))
+    assert said[1] == "Listening to USB at 48000 Hz, -40 dBFS, with the plugin model."
+    assert "Restarts: 2 zeros." in said
+    assert "Fleet home: not connected: refused; idle." in said
+    assert said[-1] == "Gate: wait. Somebody speaks."
+    muted = STATUS | {"capture": STATUS["capture"] | {"muted": True, "mute_reason": "switch"}}
+    assert list(sentences(muted))[1] == "The microphone is muted (switch)."
+
+
+@pytest.mark.parametrize(
+    "change", [{}, {"muted": True}, {"running": False, "problem": "gone"}, {"level_dbfs": None}], ids=str
+)
+def test_the_live_view_draws_whatever_comes(change: dict[str, Any]) -> None:
+    line = {
+        "level_dbfs": -30.0, "clipping": 0.0, "muted": False, "running": True, "problem": None, "speaking": True,
+        "posteriors": {"yes": 0.9, "no": 0.1},
+    } | change  # fmt: skip
+    assert meter(line, "yes").row_count == 4
+
+
+@pytest.mark.parametrize("command", ["status", "listen", "confirm", "deny", "mute", "unmute", "rollback"], ids=str)
+def test_without_a_device_a_command_says_how_to_name_one(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["edge", command]) == 2
+    assert "--state" in capsys.readouterr().err
+
+
+def test_without_a_service_a_command_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["edge", "status", "--state", str(tmp_path), "--json"]) == 2
+    captured = capsys.readouterr()
+    assert "No service runs" in json.loads(captured.out)["error"]
+
+
+def test_the_unit_is_printed_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["edge", "unit"]) == 0
+    assert "Type=notify" in capsys.readouterr().out
+
+
+def test_doctor_simulated_gives_a_line_a_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["edge", "doctor", "--simulate", "--state", str(tmp_path), "--json"])
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    assert [f["check"] for f in findings] == ["versions", "processor", "memory", "pack", "clock", "disk", "sensors"]
+
+
+def test_doctor_says_when_no_sound_comes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["edge", "doctor", "--state", str(tmp_path), "--source", "file:/no/such.wav", "--json"])
+    findings = {f["check"]: f for f in json.loads(capsys.readouterr().out)["findings"]}
+    assert code == 1
+    assert findings["microphone"]["verdict"] == "bad"
+    assert "/no/such.wav" in findings["microphone"]["sentence"]
+
+
+def test_packs_are_updated_and_rolled_back_by_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pack = tmp_path / "tiny.tar.zst"
+    pack.write_bytes(pack_bytes(tiny_pack.pack()))
+    assert main(["edge", "update", str(pack), "--state", str(tmp_path / "s"), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["pack"], told["restart_needed"]) == (tiny_pack.pack().identity, False)
+    assert main(["edge", "rollback", "--state", str(tmp_path / "s")]) == 0
+    assert "gsc12" in capsys.readouterr().out
+    assert main(["edge", "rollback", "--state", str(tmp_path / "s")]) == 2
+    assert "no pack to go back to" in capsys.readouterr().err
+
+
+def test_a_diagnosis_without_a_service_says_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["edge", "diag", "--state", str(tmp_path), "--out", str(tmp_path / "d.tar.gz"), "--json"]) == 0
+    assert "sensors.json" in json.loads(capsys.readouterr().out)["parts"]
+    assert (tmp_path / "d.tar.gz").exists()
