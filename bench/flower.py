@@ -25,13 +25,16 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.comparison_table import table
-from bench.flower_fleets import DEVICES, Closed, Fleet, Flower, Ours
+from bench.flower_fleets import DEVICES, Closed, Fleet
+from bench.flower_ours import Ours
+from bench.flower_peer import Flower
 from bench.flower_processes import Failed, resident, wait_for
 from bench.step_environments import ENVIRONMENTS, NoEnvironment, Recipe, environment
 from bench.step_process import say
@@ -78,7 +81,7 @@ async def measure_rounds(fleet: Fleet, rounds: int) -> dict[str, Any]:
     closed = fleet.closed()
     await asyncio.sleep(SETTLE)
     return {
-        "round": [after.at - before.at for before, after in zip(closed, closed[1:], strict=False)],
+        "round": [after.at - before.at for before, after in pairwise(closed)],
         "training": [each.training for each in closed[1:]],
         "counted": [each.counted for each in closed],
         "device_mb": [resident(fleet.device(i)) for i in range(DEVICES)],
@@ -97,6 +100,9 @@ async def kill_a_device(fleet: Fleet) -> dict[str, float]:
     fleet.processes.signal(signal.SIGKILL, fleet.device(LAST))
     hit, after = await round_after(fleet, 1), await round_after(fleet, 2)
     await fleet.start_device(LAST)
+    if hit.counted == DEVICES:
+        say(f"{fleet.name}: it had answered before it was stopped; once more")
+        return await kill_a_device(fleet)
     return {"round": hit.at - before.at, "counted": hit.counted, "next": after.at - hit.at}
 
 
@@ -166,16 +172,17 @@ async def measure(make: Any, given: argparse.Namespace) -> dict[str, Any]:
 
 async def run(given: argparse.Namespace) -> dict[str, Any]:
     """Measure both sides, one after the other."""
-    result: dict[str, Any] = {"load": os.getloadavg(), "cores": len(os.sched_getaffinity(0)), "peer": FLWR}
+    result: dict[str, Any] = {"load": [os.getloadavg()[0]], "cores": len(os.sched_getaffinity(0)), "peer": FLWR}
     with tempfile.TemporaryDirectory(prefix="auricle-bench-") as folder:
         if given.only != "flower":
             speech = Path(folder) / "speech"
             write_speech(speech)
             result["ours"] = await measure(lambda place: Ours(place, speech), given)
+            result["load"].append(os.getloadavg()[0])
         if given.only != "ours":
             python = environment("flwr", say)
-            result["load_between"] = os.getloadavg()
             result["flower"] = await measure(lambda place: Flower(place, python), given)
+            result["load"].append(os.getloadavg()[0])
     return result
 
 
@@ -220,9 +227,10 @@ def report(result: Mapping[str, Any]) -> str:
         if words.endswith("training"):
             theirs = []
         rows.append([words, spread(ours), spread(theirs), times_as_much(ours, theirs)])
+    load = ", ".join(f"{value:.1f}" for value in result["load"])
     lines = [
-        f"{DEVICES} devices, {result['cores']} cores, {result['peer']}; load {result['load'][0]:.1f}; median (least-most);"
-        " 'ratio' is Flower's by ours, above 1 ours is less",
+        f"{DEVICES} devices, {result['cores']} cores, {result['peer']}; load before, between and after: {load}; median "
+        "(least-most); 'ratio' is Flower's by ours, above 1 ours is less",
         table(("", "ours", "flower", "ratio"), rows),
     ]
     for name in sides:
@@ -256,6 +264,7 @@ def main() -> int:
     from auricle.errors import AuricleError
 
     given = arguments()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         result = asyncio.run(run(given))
     except (AuricleError, Failed, NoEnvironment) as error:

@@ -14,7 +14,8 @@ from flwr.serverapp.strategy import FedAvg
 
 SIZE = 28_000
 
-server, client = ServerApp(), ClientApp()
+server = ServerApp()
+client = ClientApp()
 
 
 @server.main()

@@ -33,21 +33,33 @@ class Processes:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self._token = folder, secrets.token_hex(8)
-        self._started: list[subprocess.Popen[bytes]] = []
+        self._started: list[tuple[str, subprocess.Popen[bytes]]] = []
 
-    def start(self, name: str, command: Sequence[str | Path], env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    def start(self, name: str, command: Sequence[str | Path], env: Mapping[str, str]) -> None:
         """Start a program."""
         with (self.folder / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
                 [str(part) for part in command], stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder,
                 env={**env, MARK: f"{self._token}:{name}:"}, start_new_session=True,
             )  # fmt: skip
-        self._started.append(process)
-        return process
+        self._started.append((name, process))
+
+    def check(self) -> None:
+        """Look whether all run that nobody has killed.
+
+        Raises
+        ------
+        Failed
+            One has ended by itself.
+        """
+        for name, process in self._started:
+            if (process.poll() or 0) > 0:
+                last = (self.folder / f"{name}.log").read_text(errors="replace").strip().splitlines()[-1:]
+                raise Failed(f"{name} ended with {process.returncode}: {' '.join(last)[:300]}")
 
     def family(self, name: str = "") -> list[int]:
         """Process ids of a program and of what it started; without a name, of all."""
-        for process in self._started:
+        for _, process in self._started:
             process.poll()
         wanted = f"\0{MARK}={self._token}:{name}".encode() + b":" * bool(name)
         return [int(place.name) for place in Path("/proc").glob("[0-9]*") if wanted in b"\0" + _environment(place)]
@@ -63,7 +75,7 @@ class Processes:
         while left := self.family():
             self.signal(signal.SIGKILL, left)
             time.sleep(0.05)
-        for process in self._started:
+        for _, process in self._started:
             process.wait()
 
 
