@@ -20,6 +20,7 @@ from auricle_cloud.api.api_server import listening
 from auricle_cloud.api.api_settings import ApiSettings, Rates
 from auricle_cloud.api.app import make_app
 from auricle_cloud.api.health import Check, database_answers, folder_takes
+from auricle_cloud.identity.enrolment import open_enrolment
 
 GENEROUS = Rates(address=(1e6, 1e6), token=(1e6, 1e6), failures=(1e6, 1e6))
 
@@ -82,7 +83,10 @@ def serving(
             operations._wake = lambda: woken.append(who)
             return operations
 
-        app = make_app(operations_for, filled.store.tokens, announcements, registry, checks, ready or {}, chosen)
+        app = make_app(
+            operations_for, filled.store.tokens, announcements, registry, checks, ready or {}, chosen,
+            lambda: open_enrolment(filled.folder, filled.store.database),
+        )  # fmt: skip
         async with listening(app, chosen) as url:
             started.append(Server(filled, url, asyncio.get_running_loop(), announcements, woken))
             up.set()

@@ -16,6 +16,7 @@ from tests.cloud.filled_store import fill
 
 from auricle_cloud.api.openapi import document
 from auricle_cloud.api.routes import ROUTES
+from auricle_cloud.identity.authority import Authority
 
 
 def nested(value: Any) -> Iterator[dict[str, Any]]:
@@ -64,6 +65,7 @@ def test_the_document_is_served_to_anybody(tmp_path: Path) -> None:
 @pytest.mark.skipif(importlib.util.find_spec("schemathesis") is None, reason="schemathesis is not installed")
 def test_whatever_is_sent_the_answer_is_as_described_and_never_5xx(tmp_path: Path) -> None:
     filled = fill(tmp_path / "state")
+    Authority.create(filled.folder / "authority", "Test")
     with serving(filled) as server:
         command = [
             str(Path(sys.executable).with_name("schemathesis")), "run", f"{server.url}/v1/openapi.json", "--header",

@@ -16,7 +16,7 @@ from auricle.mqtt_deadline import within
 from auricle_cloud.announcements import Announcements
 from auricle_cloud.api.api_settings import ApiSettings
 from auricle_cloud.api.event_stream import EventStreams
-from auricle_cloud.api.gatekeeper import Gatekeeper, address_of, bearer
+from auricle_cloud.api.gatekeeper import Gatekeeper, bearer
 from auricle_cloud.api.health import Check, Health
 from auricle_cloud.api.openapi import document
 from auricle_cloud.api.page_files import HEADERS, PageFiles
@@ -81,7 +81,7 @@ def make_app(
     streams = EventStreams(announcements, heartbeat=settings.heartbeat)
     app.on_shutdown.append(lambda _: streams.close())
     _add_further(app, door, streams, operations_for)
-    EnrolmentRoutes(enrolment, in_thread, _body, lambda request: door.failed(address_of(request))).add_to(app)
+    EnrolmentRoutes(enrolment, in_thread, _body, door).add_to(app)
     _add_figures(app, door, registry, Health(healthy, in_thread), Health({**healthy, **ready}, in_thread), settings)
     page = PageFiles()
     app.router.add_get("/", page.serve)

@@ -75,6 +75,10 @@ class Gatekeeper:
         if not self._of_failures.take(address):
             raise _too_often("This address", self.rates.failures)
 
+    def forgive(self, address: str) -> None:
+        """Take back what `failed` counted before it was known: the token was good."""
+        self._of_failures.take(address, -1.0)
+
 
 def bearer(request: web.Request) -> str | None:
     """The token that a request carries."""

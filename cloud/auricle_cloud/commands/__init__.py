@@ -6,6 +6,7 @@ import typer
 
 from auricle_cloud.commands import (
     devices_commands,
+    enrol_commands,
     maintenance_commands,
     models_commands,
     rounds_commands,
@@ -23,7 +24,7 @@ def cloud() -> None:
 
 
 app.command("serve")(serve_commands.serve)
-for _part in (rounds_commands, devices_commands, models_commands, tokens_commands):
+for _part in (rounds_commands, devices_commands, models_commands, tokens_commands, enrol_commands):
     app.add_typer(_part.app, name=_part.__name__.rpartition(".")[2].removesuffix("_commands"))
 operator_command(app, "why")(rounds_commands.why)
 maintenance_commands.add_to(app)

@@ -34,7 +34,9 @@ INVITED = ("round", "state", "counted_in", "samples", "loss", "plugin_accuracy",
 EVENT = ("id", "at", "kind", "device", "round", "who", "detail")
 MODEL = ("version", "current", "origin", "round", "parent", "accuracy", "loss", "created", "blob")
 REFUSED = ("code", "count", "last", "detail")
-TIMES = ("at", "last", "last_seen", "first_seen", "created", "expires", "planned", "opened", "closed", "received")
+TIMES = (
+    "at", "last", "last_seen", "first_seen", "created", "expires", "planned", "opened", "closed", "received", "revoked",
+)  # fmt: skip
 
 
 def plain(text: str) -> str:

@@ -63,7 +63,7 @@ class Place:
             return
         with self.local_store() as store:
             task = _task(store, self.task)
-            yield checked(Operations(store, self.local_blobs(), task, who=_user(), table=_Tables(pack)))
+            yield checked(Operations(store, self.local_blobs(), task, who=user(), table=_Tables(pack)))
 
     def remote(self) -> Remote | None:
         """The coordinator elsewhere, where there is one."""
@@ -117,5 +117,6 @@ def _task(store: Store, wanted: str | None) -> str:
     return DEFAULT_TASK if not names or DEFAULT_TASK in names else names[0]
 
 
-def _user() -> str:
+def user() -> str:
+    """Who types, for the events."""
     return f"cli:{os.environ.get('USER') or os.environ.get('LOGNAME') or os.getuid()}"

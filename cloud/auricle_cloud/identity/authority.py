@@ -75,9 +75,7 @@ class Authority:
             There is one already, or the name is not allowed.
         """
         if (folder / "issuing.pem").exists():
-            raise SettingsError(
-                f"There is an authority in {folder}: a second one would make all its devices strangers."
-            )
+            raise SettingsError(f"There is an authority in {folder}: with another one all its devices were strangers.")
         if not (0 < len(name) <= 48 and name.isascii() and name.isprintable()):
             raise SettingsError("An authority's name is 1 to 48 letters and digits.")
         now = datetime.datetime.now(datetime.timezone.utc)

@@ -163,9 +163,7 @@ class Enrolment:
         if row["used"] is not None:
             known = self.records.newest(tx, device, key) if row["key"] == key else None
             if known is None:
-                raise ClaimError(
-                    f"The claim token of {device} was used by another key: if that was not you, revoke it."
-                )
+                raise ClaimError(f"The claim token of {device} was used by another key: if that was not you, revoke.")
             return _certified(known)
         self.records.use(tx, device, key)
         return self._issue(tx, device, "device", _public(request), self._days, who)

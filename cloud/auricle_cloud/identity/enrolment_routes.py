@@ -9,13 +9,13 @@ import msgspec
 from aiohttp import web
 
 from auricle.claims import AuthorityShown, Certified, Claim, Renewal
+from auricle_cloud.api.gatekeeper import Gatekeeper, address_of
 from auricle_cloud.api.health import InThread
 from auricle_cloud.api.problems import RefusedError
 from auricle_cloud.identity.enrolment import ClaimError, Enrolment
 
 Asked = TypeVar("Asked", Claim, Renewal)
 Body = Callable[[web.Request], Awaitable[dict[str, Any]]]
-Failed = Callable[[web.Request], None]
 MISSING = "This coordinator has no certificate authority: make it with auricle cloud enrol init."
 
 
@@ -30,14 +30,14 @@ class EnrolmentRoutes:
         Calls what touches the database.
     body
         Reads a request's JSON object; RefusedError when it is none.
-    failed
-        Counts a refused claim of an address; RefusedError 429 when there were too many.
+    door
+        Counts refused claims by address, and says no to more.
     """
 
     def __init__(
-        self, open_enrolment: Callable[[], Enrolment | None], in_thread: InThread, body: Body, failed: Failed
+        self, open_enrolment: Callable[[], Enrolment | None], in_thread: InThread, body: Body, door: Gatekeeper
     ) -> None:
-        self._open, self._in_thread, self._body, self._failed = open_enrolment, in_thread, body, failed
+        self._open, self._in_thread, self._body, self._door = open_enrolment, in_thread, body, door
         self._enrolment: Enrolment | None = None
 
     def add_to(self, app: web.Application) -> None:
@@ -79,11 +79,15 @@ class EnrolmentRoutes:
     async def _answer(
         self, request: web.Request, act: Callable[..., Certified], asked: Claim | Renewal
     ) -> web.Response:
+        address = address_of(request)
+        # Counted before it is looked at: who guesses does not even get an entry in the journal for each guess.
+        self._door.failed(address)
         try:
-            return _json(await self._in_thread(act, asked, who=request.remote or ""))
+            answer = _json(await self._in_thread(act, asked, who=address))
         except ClaimError as error:
-            self._failed(request)
             raise RefusedError(403, str(error)) from error
+        self._door.forgive(address)
+        return answer
 
 
 def _json(answer: msgspec.Struct) -> web.Response:

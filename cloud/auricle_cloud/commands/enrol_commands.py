@@ -1,0 +1,267 @@
+"""`auricle cloud enrol`: who may connect to the broker, and as whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+import typer
+
+from auricle.claims import RESERVED
+from auricle.errors import SettingsError
+from auricle.files import write_durably
+from auricle.identity_files import FOLDER as IDENTITY
+from auricle.identity_files import IdentityFiles
+from auricle_cloud.commands.answers import console, say, show, table
+from auricle_cloud.commands.operator_command import Reason, Yes, confirm, operator_command
+from auricle_cloud.commands.place import Place, user
+from auricle_cloud.identity.authority import FOLDER, Authority, key_pem
+from auricle_cloud.identity.broker_folder import BrokerFolder, read_duration
+from auricle_cloud.identity.certificates import new_key
+from auricle_cloud.identity.enrolment import Enrolment
+from auricle_cloud.operations.answer import Answer, Done
+from auricle_cloud.storage.store import FILE, Store
+
+app = typer.Typer(no_args_is_help=True, help="Certify devices, users and brokers, and revoke them.")
+
+COORDINATOR = RESERVED[0]
+BrokerOption = Annotated[list[Path] | None, typer.Option("--broker", help="Folder of a broker to tell it to.")]
+
+
+class Made(Answer, frozen=True, kw_only=True):
+    """A new authority."""
+
+    pin: str
+    """SHA-256 of the root's certificate, which every device is told."""
+    folder: str
+
+
+class TokenRow(Answer, frozen=True, kw_only=True):
+    """What a device is given; the token is never shown again."""
+
+    device: str
+    token: str
+    expires: float
+
+
+class Tokens(Answer, frozen=True, kw_only=True):
+    """Claim tokens."""
+
+    pin: str
+    tokens: list[TokenRow]
+
+
+class Written(Answer, frozen=True, kw_only=True):
+    """Files of a server or broker."""
+
+    folder: str
+    reloaded: bool = False
+
+
+class CertificateRow(Answer, frozen=True, kw_only=True):
+    """One certificate."""
+
+    name: str
+    kind: str
+    serial: str
+    issued: float
+    expires: float
+    renew_after: float
+    revoked: float | None
+    reason: str
+
+
+class ClaimRow(Answer, frozen=True, kw_only=True):
+    """One token that may still be used."""
+
+    device: str
+    created: float
+    expires: float
+
+
+class Enrolled(Answer, frozen=True, kw_only=True):
+    """Everybody who is certified, and who may be."""
+
+    pin: str
+    certificates: list[CertificateRow]
+    claims: list[ClaimRow]
+
+
+@operator_command(app, "init")
+def init(
+    place: Place,
+    name: Annotated[str, typer.Option(help="Its name, for people.")] = "Auricle",
+    as_json: bool = False,
+) -> int:
+    """Make the certificate authority in the state folder, and the coordinator's own certificate."""
+    state = _state(place)
+    store = Store(place.database or state / FILE)
+    try:
+        enrolment = Enrolment(Authority.create(state / FOLDER, name), store.database)
+        _certify_user(enrolment, COORDINATOR, state / IDENTITY)
+        store.journal.note("authority made", who=user(), detail=enrolment.authority.pin)
+    finally:
+        store.close()
+    made = Made(pin=enrolment.authority.pin, folder=str(state / FOLDER))
+    if as_json:
+        show(made, as_json=True)
+        return 0
+    say(f"The authority is in {made.folder}; its pin, which every device is told: {made.pin}")
+    say("Copy root.key to a safe place and delete it here: it is needed for a new issuing authority only.")
+    return 0
+
+
+@operator_command(app, "token")
+def token(
+    place: Place,
+    device: Annotated[list[str] | None, typer.Option(help="A device's name; may be given more than once.")] = None,
+    count: Annotated[int, typer.Option(min=0, max=10_000, help="So many new names instead.")] = 0,
+    prefix: Annotated[str, typer.Option(help="With --count: names are PREFIX-001 and so on.")] = "device",
+    ttl: Annotated[str, typer.Option(help="How long they may be used: 30m, 24h, 7d.")] = "24h",
+    out: Annotated[Path | None, typer.Option(help="Folder for a file DEVICE.token each.")] = None,
+    as_json: bool = False,
+) -> int:
+    """Make one-time tokens that devices exchange for their certificates; they are never shown again."""
+    if bool(device) == bool(count):
+        raise SettingsError("Name devices with --device, or say with --count how many.")
+    with _enrolment(place) as enrolment:
+        names = list(dict.fromkeys(device or _free(enrolment, prefix, count)))
+        made = enrolment.tokens(names, read_duration(ttl), who=user())
+        answer = Tokens(
+            pin=enrolment.authority.pin,
+            tokens=[TokenRow(device=name, token=text, expires=expires) for name, text, expires in made],
+        )
+    for row in answer.tokens if out is not None else ():
+        assert out is not None
+        write_durably(out / f"{row.device}.token", f"{row.token}\n".encode(), mode=0o600)
+    _tell(answer, answer.tokens, ("device", "token", "expires"), as_json)
+    return 0
+
+
+@operator_command(app, "list")
+def list_(place: Place, as_json: bool = False) -> int:
+    """List certificates, and tokens that may still be used."""
+    with _enrolment(place) as enrolment:
+        answer = Enrolled(
+            pin=enrolment.authority.pin,
+            certificates=[CertificateRow(**row) for row in enrolment.records.all()],
+            claims=[ClaimRow(**row) for row in enrolment.records.pending()],
+        )
+    _tell(answer, answer.certificates, ("name", "kind", "serial", "expires", "revoked", "reason"), as_json)
+    if answer.claims and not as_json:
+        say("Tokens that may still be used:")
+        console().print(table(answer.claims, ("device", "created", "expires")))
+    return 0
+
+
+@operator_command(app, "revoke")
+def revoke(
+    place: Place, device: Annotated[str, typer.Argument(metavar="NAME", help="A device, user or server.")],
+    broker: BrokerOption = None, reason: Reason = "", yes: Yes = False,
+) -> Done:  # fmt: skip
+    """Revoke everything that a name was given, for good, and tell brokers."""
+    confirm(f"Revoke {device} for good?", yes=yes)
+    with _enrolment(place) as enrolment:
+        folders = {folder: BrokerFolder.read(folder) for folder in broker or ()}
+        count = enrolment.revoke(device, who=user(), reason=reason)
+        told = sum(known.write(folder, enrolment, who=user()) for folder, known in folders.items())
+    brokers = f"{len(folders)} broker folders written, {told} brokers told" if folders else "no broker told"
+    return Done(done=f"{device}: {count} certificates revoked; {brokers}.")
+
+
+@operator_command(app, "broker")
+def broker(
+    place: Place,
+    out: Annotated[Path, typer.Option(help="The broker's folder.")],
+    fleet: Annotated[str, typer.Option(help="Name of the fleet.")],
+    host: Annotated[list[str], typer.Option(help="Name or address under which it is reached; several are allowed.")],
+    kind: Annotated[Literal["mosquitto", "emqx"], typer.Option(help="Which broker.")] = "mosquitto",
+    listen: Annotated[str, typer.Option(help="Address it listens on.")] = "0.0.0.0",
+    port: Annotated[int, typer.Option(help="Port it listens on.")] = 8883,
+    as_json: bool = False,
+) -> int:
+    """Write a broker's configuration, access list and certificates; again, and it is told to read them again."""
+    folder = out.absolute()
+    try:
+        settings = msgspec.convert(
+            {"kind": kind, "fleet": fleet, "hosts": host, "address": listen, "port": port}, BrokerFolder
+        )
+    except msgspec.ValidationError as error:
+        raise SettingsError(f"command line: {error}.") from error
+    with _enrolment(place) as enrolment:
+        told = settings.write(folder, enrolment, who=user())
+    start = f"mosquitto -c {folder / 'mosquitto.conf'}" if kind == "mosquitto" else f"include {folder / 'emqx.conf'}"
+    if as_json:
+        show(Written(folder=str(folder), reloaded=told), as_json=True)
+    else:
+        say(f"{folder} is written. " + ("The broker reads it again." if told else f"Start the broker: {start}"))
+    return 0
+
+
+@operator_command(app, "server")
+def server(
+    place: Place,
+    host: Annotated[list[str], typer.Option(help="Name or address under which it is reached; several are allowed.")],
+    out: Annotated[Path, typer.Option(help="Folder for server.pem and server.key.")],
+) -> Done:
+    """Certify a server, for example the coordinator's API: serve --certificate server.pem --key server.key."""
+    key = new_key()
+    with _enrolment(place) as enrolment:
+        chain = enrolment.server(host, key.public_key(), who=user())
+    write_durably(out / "server.key", key_pem(key), mode=0o600)
+    write_durably(out / "server.pem", chain.encode())
+    return Done(done=f"{out / 'server.pem'} and server.key are for {', '.join(host)}.")
+
+
+@operator_command(app, "user")
+def user_(
+    place: Place,
+    name: Annotated[Literal["coordinator", "observer"], typer.Argument(help="Who is no device.")],
+    out: Annotated[Path, typer.Option(help="Folder for certificate, key and the root's certificate.")],
+) -> Done:
+    """Certify the coordinator on another machine, or an observer."""
+    with _enrolment(place) as enrolment:
+        _certify_user(enrolment, name, out)
+    return Done(done=f"The certificate of {name} is in {out}.")
+
+
+def _certify_user(enrolment: Enrolment, name: str, folder: Path) -> None:
+    key, files = new_key(), IdentityFiles(folder)
+    chain = enrolment.user(name, key.public_key(), who=user())
+    write_durably(files.authority, enrolment.authority.root_pem.encode())
+    write_durably(files.key, key_pem(key), mode=0o600)
+    write_durably(files.certificate, chain.encode())
+
+
+@contextmanager
+def _enrolment(place: Place) -> Iterator[Enrolment]:
+    authority = Authority(_state(place) / FOLDER)
+    with place.local_store() as store:
+        yield Enrolment(authority, store.database)
+
+
+def _state(place: Place) -> Path:
+    if place.state is None:
+        raise SettingsError("Name the coordinator's folder: --state FOLDER (or AURICLE_STATE).")
+    return place.state
+
+
+def _free(enrolment: Enrolment, prefix: str, count: int) -> list[str]:
+    """New names in order: none that has a claim or a certificate."""
+    taken, number = enrolment.records.names(), 0
+    names: list[str] = []
+    while len(names) < count:
+        number += 1
+        if (name := f"{prefix}-{number:03}") not in taken:
+            names.append(name)
+    return names
+
+
+def _tell(answer: Answer, rows: Sequence[Answer], columns: Sequence[str], as_json: bool) -> None:
+    if as_json:
+        show(answer, as_json=True)
+    else:
+        console().print(table(rows, columns))

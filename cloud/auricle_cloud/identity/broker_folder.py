@@ -1,0 +1,109 @@
+"""A broker's folder: written from the authority and the database, written again when somebody is revoked."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from auricle.broker_rights import Roles
+from auricle.errors import SettingsError, StorageError
+from auricle.messages import FleetName
+from auricle_cloud.identity.authority import key_pem
+from auricle_cloud.identity.broker_files import (
+    PID_FILE,
+    Listener,
+    emqx_acl,
+    mosquitto_acl,
+    write_emqx,
+    write_mosquitto,
+)
+from auricle_cloud.identity.certificates import new_key
+from auricle_cloud.identity.enrolment import Enrolment
+
+Kind = Literal["mosquitto", "emqx"]
+SETTINGS = "auricle.json"
+
+
+class BrokerFolder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a broker's folder was made with; it is kept there."""
+
+    kind: Kind
+    fleet: FleetName
+    hosts: list[str]
+    """Names and addresses in the server's certificate."""
+    address: str
+    port: int
+
+    @classmethod
+    def read(cls, folder: Path) -> BrokerFolder:
+        """The settings of a folder; StorageError when it is none of ours."""
+        try:
+            return msgspec.json.decode((folder / SETTINGS).read_bytes(), type=cls)
+        except (OSError, msgspec.DecodeError) as error:
+            raise StorageError(f"{folder} is not a folder of auricle cloud enrol broker: {error}.") from error
+
+    def write(self, folder: Path, enrolment: Enrolment, *, who: str) -> bool:
+        """Write everything; certify the server unless it is certified for these hosts; whether it was told to reload.
+
+        Raises
+        ------
+        SettingsError
+            A host, the address, the port or the path is not allowed.
+        """
+        listener, roles = Listener(self.address, self.port), Roles(self.fleet)
+        shut_out = enrolment.records.shut_out()
+        files = {
+            **self._server(folder, enrolment, who),
+            "authority.pem": enrolment.authority.bundle,
+            "revoked.pem": enrolment.authority.revoked_file.read_text(),
+            SETTINGS: msgspec.json.encode(self).decode(),
+        }
+        if self.kind == "emqx":
+            write_emqx(folder, {**files, "acl.conf": emqx_acl(roles, shut_out)}, listener)
+            return False
+        write_mosquitto(folder, {**files, "acl": mosquitto_acl(roles, shut_out)}, listener)
+        return reload_mosquitto(folder / PID_FILE)
+
+    def _server(self, folder: Path, enrolment: Enrolment, who: str) -> dict[str, str]:
+        known = folder / SETTINGS
+        if known.is_file() and (folder / "server.pem").is_file() and BrokerFolder.read(folder).hosts == self.hosts:
+            return {}
+        key = new_key()
+        chain = enrolment.server(self.hosts, key.public_key(), who=who)
+        return {"server.key": key_pem(key).decode(), "server.pem": chain}
+
+
+def reload_mosquitto(pid_file: Path) -> bool:
+    """Tell a running mosquitto to read its lists again; False where none runs.
+
+    Raises
+    ------
+    StorageError
+        It may not be told.
+    """
+    try:
+        pid = int(pid_file.read_text())
+        name = Path(f"/proc/{pid}/comm").read_text().strip()
+    except (OSError, ValueError):
+        return False
+    if pid <= 1 or name != "mosquitto":
+        return False
+    try:
+        os.kill(pid, signal.SIGHUP)
+    except ProcessLookupError:
+        return False
+    except PermissionError as error:
+        raise StorageError(f"mosquitto ({pid}) has to read its files again: send it SIGHUP as its own user.") from error
+    return True
+
+
+def read_duration(text: str) -> float:
+    """Seconds of `30m`, `24h` or `7d`; SettingsError for anything else."""
+    unit = {"m": 60.0, "h": 3600.0, "d": 86400.0}.get(text[-1:])
+    if unit is None or not text[:-1].isdecimal() or not text.isascii() or not 0 < len(text) <= 8:
+        raise SettingsError(f'"{text}" is no time: write for example 30m, 24h or 7d.')
+    return int(text[:-1]) * unit

@@ -1,0 +1,58 @@
+"""`auricle edge claim` and `renew`: how this device gets its certificate and keeps one."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import msgspec
+import typer
+
+from auricle_edge.commands.place import (
+    CONFIG_HELP,
+    CONFIG_VARIABLE,
+    STATE_HELP,
+    STATE_VARIABLE,
+    state_folder,
+)
+from auricle_edge.identity_claim import claim as steps
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command()(claim)
+    app.command()(renew)
+
+
+def claim(
+    server: str = typer.Option(..., help="The coordinator's API, https://host:port."),
+    token_file: Path = typer.Option(..., help="File with the claim token; it is erased."),
+    ca_pin: str = typer.Option(..., help="SHA-256 of the authority's certificate, as enrol token prints it."),
+    state: Path | None = typer.Option(None, envvar=STATE_VARIABLE, help=STATE_HELP),
+    config: Path | None = typer.Option(None, envvar=CONFIG_VARIABLE, help=CONFIG_HELP),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> int:
+    """Exchange a one-time token for this device's certificate. Exit code 75: try again later."""
+    _tell(steps.claim(state_folder(state, config), server, ca_pin, token_file), as_json)
+    return 0
+
+
+def renew(
+    state: Path | None = typer.Option(None, envvar=STATE_VARIABLE, help=STATE_HELP),
+    config: Path | None = typer.Option(None, envvar=CONFIG_VARIABLE, help=CONFIG_HELP),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> int:
+    """Renew this device's certificate when it is due; run it every day. Exit code 75: try again later."""
+    _tell(steps.renew(state_folder(state, config), time.time()), as_json)
+    return 0
+
+
+def _tell(outcome: steps.Outcome, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(msgspec.to_builtins(outcome)))
+        return
+    until = time.strftime("%Y-%m-%d", time.gmtime(outcome.expires))
+    typer.echo(f"{outcome.device}: {outcome.done}; the certificate holds until {until}.")
+    if not outcome.token_erased:
+        typer.echo("The token's file cannot be removed; it was used and is worth nothing any more.", err=True)

@@ -1,0 +1,1 @@
+"""How this device gets its certificate with a one-time token, and renews it."""

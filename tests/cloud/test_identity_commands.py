@@ -1,0 +1,192 @@
+"""`auricle cloud enrol` from an empty folder to a broker's files, and brokers that are refused without TLS."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from auricle.broker_rights import Roles
+from auricle.cli import main
+from auricle.errors import SettingsError
+from auricle.loopback import OVERRIDDEN, OVERRIDE
+from auricle.until_signal import broker_of
+from auricle_cloud.identity.broker_files import Listener, emqx_acl
+from auricle_cloud.identity.broker_folder import read_duration, reload_mosquitto
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A state folder with an authority."""
+    state = tmp_path_factory.mktemp("state")
+    assert main(["cloud", "enrol", "init", "--state", str(state)]) == 0
+    return state
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: object) -> Any:
+    """What a command answers in JSON."""
+    capsys.readouterr()
+    code = main(["cloud", "enrol", *map(str, words), "--json"])
+    told = capsys.readouterr()
+    assert code == 0, told.err
+    return json.loads(told.out)
+
+
+def test_from_an_empty_folder_to_fifty_tokens_and_a_broker(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    at = ("--state", tmp_path)
+    made = run(capsys, "init", *at)
+    fifty = run(capsys, "token", *at, "--count", 50, "--prefix", "pi", "--ttl", "24h")
+    one = run(capsys, "token", *at, "--device", "kitchen-1", "--out", tmp_path / "tokens")
+    broker = ("broker", *at, "--fleet", "f", "--host", "broker.lan", "--host", "::1", "--out", tmp_path / "broker")
+    run(capsys, *broker)
+    key = (tmp_path / "broker" / "server.key").read_bytes()
+    again = run(capsys, *broker)
+    listed = run(capsys, "list", *at)
+
+    assert len({row["token"] for row in fifty["tokens"]}) == 50
+    assert [row["device"] for row in fifty["tokens"]][::49] == ["pi-001", "pi-050"]
+    assert made["pin"] == fifty["pin"] == listed["pin"]
+    written = tmp_path / "tokens" / "kitchen-1.token"
+    assert (written.read_text().strip(), stat.S_IMODE(written.stat().st_mode)) == (one["tokens"][0]["token"], 0o600)
+    assert (tmp_path / "identity" / "key.pem").stat().st_mode & 0o777 == 0o600
+    assert again["reloaded"] is False
+    assert (tmp_path / "broker" / "server.key").read_bytes() == key
+    assert [(row["name"], row["kind"]) for row in listed["certificates"]] == [
+        ("broker.lan", "server"), ("coordinator", "user"),
+    ]  # fmt: skip
+    assert len(listed["claims"]) == 51
+
+
+def test_a_revoked_name_is_in_every_list_of_a_broker(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    at = ("--state", tmp_path)
+    run(capsys, "init", *at)
+    for kind in ("mosquitto", "emqx"):
+        run(capsys, "broker", *at, "--fleet", "f", "--host", "h", "--kind", kind, "--out", tmp_path / kind)
+    run(capsys, "user", *at, "observer", "--out", tmp_path / "observer")
+    before = (tmp_path / "mosquitto" / "revoked.pem").read_bytes()
+    folders = ("--broker", tmp_path / "mosquitto", "--broker", tmp_path / "emqx")
+
+    done = run(capsys, "revoke", *at, "observer", "--yes", *folders)
+
+    assert "1 certificates revoked; 2 broker folders written" in done["done"]
+    assert (tmp_path / "mosquitto" / "revoked.pem").read_bytes() != before
+    assert "user observer\ntopic deny auricle/1/f/#\n" in (tmp_path / "mosquitto" / "acl").read_text()
+    assert (tmp_path / "emqx" / "acl.conf").read_text().startswith('{deny, {username, "observer"}, all, ["#"]}.\n')
+
+
+def test_mosquitto_lets_nobody_in_without_a_certificate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(capsys, "init", "--state", tmp_path)
+    run(capsys, "broker", "--state", tmp_path, "--fleet", "f", "--host", "h", "--out", tmp_path / "broker")
+
+    lines = (tmp_path / "broker" / "mosquitto.conf").read_text().splitlines()
+
+    assert {"allow_anonymous false", "require_certificate true", "use_identity_as_username true"} <= set(lines)
+    assert [line for line in lines if line.startswith(("listener", "port", "bind"))] == ["listener 8883 0.0.0.0"]
+    assert f"crlfile {tmp_path / 'broker' / 'revoked.pem'}" in lines
+
+
+def test_emqx_grants_what_mosquitto_grants_and_denies_the_rest() -> None:
+    lines = emqx_acl(Roles("f"), []).splitlines()
+
+    assert lines[-1] == "{deny, all}."
+    assert lines[-3:-1] == [
+        '{allow, all, subscribe, ["auricle/1/f/d/${username}/dn/#", "auricle/1/f/c/#", "auricle/1/f/b/#"]}.',
+        '{allow, all, publish, ["auricle/1/f/d/${username}/up/#", "auricle/1/f/d/${username}/state"]}.',
+    ]
+    assert lines.index('{deny, {username, "coordinator"}, all, ["#"]}.') < len(lines) - 3
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["token", "--device", "coordinator"], "other rights"),
+        (["token"], "Name devices with --device"),
+        (["token", "--device", "abcd", "--count", "2"], "Name devices with --device"),
+        (["token", "--device", "abcd", "--ttl", "1y"], "is no time"),
+        (["token", "--device", "abcd", "--ttl", "31d"], "at most 30 days"),
+        (["broker", "--out", "b", "--fleet", "F", "--host", "h"], "fleet"),
+        (["broker", "--out", "b", "--fleet", "f", "--host", "a b"], "neither a host's name"),
+        (["broker", "--out", "b", "--fleet", "f", "--host", "h", "--listen", "x"], "cannot listen"),
+        (["broker", "--out", "a b", "--fleet", "f", "--host", "h"], "without spaces"),
+        (["revoke", "nobody", "--yes"], "There is no claim"),
+        (["revoke", "coordinator", "--yes", "--broker", "nowhere"], "is not a folder of"),
+        (["init"], "There is an authority"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_is_not_allowed_is_refused_in_a_sentence(
+    authority: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+    words: list[str], sentence: str,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+
+    assert main(["cloud", "enrol", *words, "--state", str(authority)]) == 2
+
+    assert sentence in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", ["", "x", "1", "-5", "999999999", "self"])
+def test_only_a_process_named_mosquitto_is_told_to_reload(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "pid"
+    file.write_text(str(os.getpid()) if content == "self" else content)
+
+    assert reload_mosquitto(file) is False
+
+
+def test_times_are_read() -> None:
+    assert [read_duration(text) for text in ("30m", "24h", "7d")] == [1800.0, 86400.0, 604800.0]
+    with pytest.raises(SettingsError):
+        Listener(port=70000)
+
+
+# -- nothing in the clear
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["cloud", "serve", "--broker", "mqtt://192.0.2.1", "--fleet", "f", "--state", "s"],
+        ["edge", "run", "--broker", "mqtt://broker.lan", "--fleet", "f", "--state", "s", "--device", "dev-a",
+         "--coordinator", "a" * 64, "--source", "fifo:nowhere"],
+    ],
+    ids=["serve", "edge run"],
+)  # fmt: skip
+def test_a_plain_broker_on_another_machine_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert main(words) == 2
+
+    assert "is not on this machine and without TLS" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_preflight_says_that_a_plain_broker_would_be_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["cloud", "preflight", "--broker", "mqtt://192.0.2.1", "--state", str(tmp_path), "--listen", "0.0.0.0:0"]
+
+    assert main([*words, "--json"]) == 1
+
+    found = {each["check"]: each for each in json.loads(capsys.readouterr().out)["findings"]}
+    assert found["broker"]["verdict"] == found["api"]["verdict"] == "bad"
+    assert "without TLS" in found["broker"]["sentence"]
+    assert "only with TLS" in found["api"]["sentence"]
+
+
+def test_tests_in_a_network_of_their_own_may_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    for value in ("1", "true", ""):
+        monkeypatch.setenv(OVERRIDE, value)
+        with pytest.raises(SettingsError):
+            broker_of("mqtt://10.0.0.1", "dev-a")
+    monkeypatch.setenv(OVERRIDE, OVERRIDDEN)
+    assert broker_of("mqtt://10.0.0.1", "dev-a").host == "10.0.0.1"
+    monkeypatch.delenv(OVERRIDE)
+    for good in ("mqtt://127.0.0.1", "mqtt://localhost", "mqtt://[::1]", "mqtts://10.0.0.1"):
+        assert broker_of(good, "dev-a").username is None

@@ -1,0 +1,290 @@
+"""The device's side of a claim, against the real API over TLS: from token to certificate, cut off at every step."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from cryptography import x509
+from tests.cloud.api_server import GENEROUS, serving
+from tests.cloud.filled_store import Filled
+
+import auricle_edge.identity_claim.claim as steps
+from auricle.cli import main
+from auricle.errors import AuricleError, DataError, SettingsError
+from auricle.identity_files import IdentityFiles
+from auricle.mqtt import BrokerAddress
+from auricle.pack import load_pack
+from auricle_cloud.api.api_settings import ApiSettings
+from auricle_cloud.identity.authority import Authority, key_pem
+from auricle_cloud.identity.certificates import new_key
+from auricle_cloud.identity.enrolment import Enrolment
+from auricle_cloud.storage.blobs import Blobs
+from auricle_cloud.storage.schema import certificates
+from auricle_cloud.storage.store import FILE, Store
+from auricle_edge.identity_claim.claim_server import ClaimError, ClaimServer, TryLaterError
+
+NUMBERS = itertools.count(1)
+
+
+@dataclass
+class ClaimSite:
+    """A coordinator that certifies, and a device with a token."""
+
+    enrolment: Enrolment
+    store: Store
+    state: Path
+    token_file: Path
+    url: str
+    device: str
+
+    @property
+    def issued(self) -> int:
+        """Certificates of this device."""
+        return len([row for row in self.enrolment.records.all() if row["name"] == self.device])
+
+    @property
+    def pending(self) -> bool:
+        """Whether its token may still be used."""
+        return any(row["device"] == self.device for row in self.enrolment.records.pending())
+
+    @property
+    def options(self) -> list[str]:
+        """Of the command."""
+        options = {"--server": self.url, "--token-file": self.token_file, "--ca-pin": self.pin, "--state": self.state}
+        return [str(part) for option in options.items() for part in option]
+
+    @property
+    def pin(self) -> str:
+        return self.enrolment.authority.pin
+
+    @property
+    def files(self) -> IdentityFiles:
+        return IdentityFiles(self.state / "identity")
+
+    def claim(self) -> steps.Outcome:
+        return steps.claim(self.state, self.url, self.pin, self.token_file)
+
+    def new_token(self) -> None:
+        self.token_file.write_text(self.enrolment.tokens([self.device], 3600.0, who="op")[0][1] + "\n")
+
+
+@contextmanager
+def certifying(folder: Path, host: str = "127.0.0.1") -> Iterator[tuple[Enrolment, Store, str]]:
+    """A coordinator that certifies, under this host's name."""
+    store = Store(folder / "cloud" / FILE)
+    enrolment = Enrolment(Authority.create(folder / "cloud" / "authority", "Test"), store.database)
+    key = new_key()
+    folder.mkdir(exist_ok=True)
+    (folder / "server.pem").write_text(enrolment.server([host], key.public_key(), who="op"))
+    (folder / "server.key").write_bytes(key_pem(key))
+    settings = ApiSettings(port=0, certificate=folder / "server.pem", key=folder / "server.key", rates=GENEROUS)
+    filled = Filled(folder / "cloud", store, Blobs(folder / "blobs"), load_pack("digits"))
+    with serving(filled, settings) as server:
+        yield enrolment, store, server.url
+    store.close()
+
+
+@pytest.fixture(scope="module")
+def coordinator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Enrolment, Store, str]]:
+    with certifying(tmp_path_factory.mktemp("coordinator")) as found:
+        yield found
+
+
+def new_site(coordinator: tuple[Enrolment, Store, str], folder: Path) -> ClaimSite:
+    """A device of its own with a token."""
+    enrolment, store, url = coordinator
+    site = ClaimSite(enrolment, store, folder / "device", folder / "claim.token", url, f"device-{next(NUMBERS)}")
+    site.new_token()
+    return site
+
+
+@pytest.fixture
+def site(coordinator: tuple[Enrolment, Store, str], tmp_path: Path) -> ClaimSite:
+    return new_site(coordinator, tmp_path)
+
+
+def test_a_token_becomes_a_certificate_and_is_erased(site: ClaimSite, capsys: pytest.CaptureFixture[str]) -> None:
+
+    assert main(["edge", "claim", *site.options, "--json"]) == 0
+
+    told = json.loads(capsys.readouterr().out)
+    certificate = x509.load_pem_x509_certificates(site.files.certificate.read_bytes())[0]
+    assert (told["device"], told["done"], told["token_erased"]) == (site.device, "claimed", True)
+    assert certificate.subject.rfc4514_string() == f"CN={site.device}"
+    assert not site.token_file.exists()
+    assert site.files.key.stat().st_mode & 0o777 == 0o600
+    assert site.files.folder.stat().st_mode & 0o777 == 0o700
+    lent = site.files.lend(BrokerAddress.parse("mqtts://broker"))
+    assert (lent.ca, lent.certificate, lent.key) == (site.files.authority, site.files.certificate, site.files.key)
+    assert lent.tls_context() is not None
+
+
+def test_claiming_again_changes_nothing(site: ClaimSite) -> None:
+    site.claim()
+    before = {path.name: path.read_bytes() for path in site.files.folder.iterdir()}
+
+    again = site.claim()
+
+    assert again.done == "there already"
+    assert {path.name: path.read_bytes() for path in site.files.folder.iterdir()} == before
+
+
+class PowerCut(BaseException):
+    """The device stops."""
+
+
+@pytest.mark.parametrize("after", range(7), ids=lambda number: f"after {number} writes")
+def test_a_claim_that_is_cut_off_ends_well_the_next_time(
+    site: ClaimSite, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    """Power is cut before write number `after`: key, authority, certificate, record, and overwriting the token."""
+    left = [after]
+    write, erase, certify = steps.write_durably, steps.erase, ClaimServer.certify
+
+    def count() -> None:
+        if left[0] == 0:
+            raise PowerCut
+        left[0] -= 1
+
+    def counted_write(*given: Any, **named: Any) -> None:
+        count()
+        write(*given, **named)
+
+    def counted_certify(*given: Any) -> Any:
+        answer = certify(*given)
+        count()  # the answer is lost on its way
+        return answer
+
+    def counted_erase(token_file: Path) -> bool:
+        count()
+        token_file.write_bytes(bytes(44))
+        count()
+        return erase(token_file)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(steps, "write_durably", counted_write)
+        patched.setattr(steps, "erase", counted_erase)
+        patched.setattr(ClaimServer, "certify", counted_certify)
+        with pytest.raises(PowerCut):
+            site.claim()
+
+    site.claim()
+
+    assert not site.token_file.exists()
+    assert site.issued == 1
+    assert steps.renew(site.state, time.time()).done in ("not due", "renewed")
+
+
+def test_a_server_with_another_authority_is_not_told_the_token(site: ClaimSite, tmp_path: Path) -> None:
+    other = Authority.create(tmp_path / "other", "Test")
+
+    with pytest.raises(ClaimError, match="another authority than the one"):
+        steps.claim(site.state, site.url, other.pin, site.token_file)
+
+    assert site.pending
+    assert site.token_file.exists()
+
+
+def test_who_shows_the_right_authority_without_its_certificate_is_not_told_the_token(tmp_path: Path) -> None:
+    """The root is public: an impostor can show it, but not be certified by it for this name."""
+    with certifying(tmp_path / "cloud", host="elsewhere.lan") as found:
+        site = new_site(found, tmp_path)
+        with pytest.raises(ClaimError, match="does not hold"):
+            site.claim()
+
+        assert site.pending
+
+
+def test_refusals_are_told_in_the_coordinators_words(site: ClaimSite, capsys: pytest.CaptureFixture[str]) -> None:
+    site.token_file.write_text("x" * 43)
+
+    assert main(["edge", "claim", *site.options]) == 2
+
+    assert "This claim token is unknown" in capsys.readouterr().err
+    assert site.token_file.exists()
+
+
+def test_nobody_there_is_worth_another_attempt(site: ClaimSite, tmp_path: Path) -> None:
+    with pytest.raises(TryLaterError) as error:
+        steps.claim(site.state, "https://127.0.0.1:1", site.pin, site.token_file)
+
+    assert error.value.exit_code == 75
+
+
+@pytest.mark.parametrize("text", ["", "short", "x" * 200, "a b" * 10, "\x00" * 44, "é" * 30], ids=range(6))
+def test_what_is_no_token_is_not_sent(site: ClaimSite, text: str) -> None:
+    site.token_file.write_text(text)
+
+    with pytest.raises(DataError):
+        site.claim()
+
+
+@pytest.mark.parametrize("url", ["http://example.org", "ftp://h", "https://", "https://h:x", "https://h/p", "h"])
+def test_a_url_that_would_send_the_token_in_the_clear_or_is_none_is_refused(url: str) -> None:
+    with pytest.raises(SettingsError):
+        ClaimServer(url, "a" * 64)
+
+
+def test_a_token_on_a_place_that_cannot_be_written_does_not_stop_a_claim(
+    site: ClaimSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_only(*_: Any, **__: Any) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(Path, "unlink", read_only)
+    outcome = steps.claim(site.state, site.url, site.pin, site.token_file)
+
+    assert (outcome.done, outcome.token_erased) == ("claimed", False)
+
+
+def test_a_certificate_is_renewed_when_it_is_due(site: ClaimSite) -> None:
+    site.claim()
+    first = site.files.certificate.read_bytes()
+    assert steps.renew(site.state, time.time()).done == "not due"
+    with site.store.database.writing() as tx:
+        tx.execute(sa.update(certificates).values(renew_after=time.time() - 1))
+
+    outcome = steps.renew(site.state, time.time() + 300 * 86400)
+
+    assert (outcome.device, outcome.done) == (site.device, "renewed")
+    assert site.files.certificate.read_bytes() != first
+    assert site.claim().done == "there already"
+
+
+def test_a_revoked_device_is_told_so_when_it_renews(site: ClaimSite) -> None:
+    site.claim()
+    site.enrolment.revoke(site.device, who="op")
+
+    with pytest.raises(ClaimError, match="was revoked"):
+        steps.renew(site.state, time.time() + 300 * 86400)
+
+
+def test_two_claims_at_once_end_with_one_certificate(site: ClaimSite) -> None:
+    failed: list[AuricleError] = []
+
+    def work() -> None:
+        try:
+            site.claim()
+        except AuricleError as error:
+            failed.append(error)
+
+    steps._make_private(site.files.folder)
+    steps._key(site.files.key)
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert site.issued == 1
+    assert site.claim().done == "there already"

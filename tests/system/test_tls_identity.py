@@ -1,0 +1,358 @@
+"""Who gets into a real mosquitto with the generated configuration, and what gets through (RELIABILITY S1 to S4)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
+
+from auricle.broker_rights import Roles, covers
+from auricle.errors import BrokerError
+from auricle.identity_files import IdentityFiles
+from auricle.mqtt import BrokerAddress, LinkSettings, Message, MqttLink
+from auricle.topics import Topics
+from auricle_cloud.identity.authority import Authority, key_pem
+from auricle_cloud.identity.broker_folder import BrokerFolder
+from auricle_cloud.identity.certificates import Key, new_key
+from auricle_cloud.identity.enrolment import DAY, Enrolment
+from auricle_cloud.storage.store import FILE, Store
+from auricle_fleet.broker import Broker
+from auricle_fleet.broker_mosquitto import find_mosquitto
+from auricle_fleet.broker_process import BrokerProcess
+from tests.system.canary import start_canaries
+
+pytestmark = [
+    pytest.mark.skipif(find_mosquitto() is None, reason="mosquitto is not installed"),
+    pytest.mark.slow,
+]
+
+FLEET = "f"
+TOPICS = Topics(FLEET)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+class TlsSite:
+    """An authority, a broker that believes it, and identities of all kinds."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.store = Store(folder / FILE)
+        self.authority = Authority.create(folder / "authority", "Test")
+        self.enrolment = Enrolment(self.authority, self.store.database)
+        self.port = free_port()
+        self.broker_folder = BrokerFolder(
+            kind="mosquitto", fleet=FLEET, hosts=["127.0.0.1"], address="127.0.0.1", port=self.port
+        )
+        self.place = folder / "broker"
+        self.broker_folder.write(self.place, self.enrolment, who="test")
+        command = [str(find_mosquitto()), "-c", str(self.place / "mosquitto.conf")]
+        self.process = BrokerProcess(command, folder / "broker.log", sign=" running\n")
+
+    def given(self, folder: str, key: Key, chain: str) -> BrokerAddress:
+        """The broker as seen by somebody who holds this chain and key."""
+        files = IdentityFiles(self.folder / "identities" / folder)
+        files.folder.mkdir(parents=True)
+        files.key.write_bytes(key_pem(key))
+        files.certificate.write_text(chain)
+        files.authority.write_text(self.authority.root_pem)
+        return files.lend(BrokerAddress.parse(f"mqtts://127.0.0.1:{self.port}"))
+
+    def of(self, name: str, *, folder: str = "", until: float = DAY) -> BrokerAddress:
+        """The broker as seen by the holder of a certificate with this name."""
+        key = new_key()
+        certificate = self.authority.certify(name, key.public_key(), time.time() + until)
+        with self.enrolment.records.writing() as tx:
+            self.enrolment._enter(tx, name, "device", certificate, 1.0, "test")
+        return self.given(folder or name, key, self.authority.chain(certificate))
+
+    def address(self, user: str) -> BrokerAddress:
+        """As a fleet's broker answers: for canaries."""
+        return self.of(user)
+
+    async def reload(self) -> None:
+        """Write the broker's folder again, and wait until the broker has read it."""
+        log = self.folder / "broker.log"
+        size = log.stat().st_size
+        assert self.broker_folder.write(self.place, self.enrolment, who="test")
+        await until(lambda: b"Reloading config" in log.read_bytes()[size:])
+
+
+@asynccontextmanager
+async def running(folder: Path) -> AsyncIterator[TlsSite]:
+    site = TlsSite(folder)
+    await site.process.start()
+    try:
+        yield site
+    finally:
+        await site.process.stop()
+        site.store.close()
+
+
+def link(address: BrokerAddress, client_id: str) -> MqttLink:
+    return MqttLink(LinkSettings(address, client_id, backoff_first=0.02, backoff_cap=0.2))
+
+
+async def until(condition: Callable[[], bool], seconds: float = 15.0) -> None:
+    deadline = asyncio.get_running_loop().time() + seconds
+    while not condition():
+        assert asyncio.get_running_loop().time() < deadline, "waited in vain"
+        await asyncio.sleep(0.01)
+
+
+def nameless(site: TlsSite, key: Key) -> str:
+    """A certificate of the right authority that names nobody."""
+    like = site.authority.certify("dev-a", key.public_key(), time.time() + DAY)
+    organisation = x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, "dev-a")])
+    builder = x509.CertificateBuilder().subject_name(organisation).issuer_name(like.issuer)
+    builder = builder.public_key(key.public_key()).serial_number(1234)
+    builder = builder.not_valid_before(like.not_valid_before_utc).not_valid_after(like.not_valid_after_utc)
+    return site.authority.chain(builder.sign(site.authority._key, hashes.SHA256()))
+
+
+def test_strangers_get_no_connack(tmp_path: Path) -> None:
+    """S1."""
+
+    async def case() -> None:
+        async with running(tmp_path) as site:
+            plain = f"127.0.0.1:{site.port}"
+            other = Authority.create(tmp_path / "other", "Test")
+            key, theirs = new_key(), new_key()
+            revoked = site.of("dev-revoked")
+            site.enrolment.revoke("dev-revoked", who="test")
+            await site.reload()
+            foreign = other.chain(other.certify("dev-a", theirs.public_key(), time.time() + DAY))
+            server = site.enrolment.server(["127.0.0.1"], key.public_key(), who="test")
+            own = x509.CertificateBuilder().subject_name(other.root.subject).issuer_name(other.root.subject)
+            own = own.public_key(theirs.public_key()).serial_number(7)
+            own = own.not_valid_before(other.root.not_valid_before_utc)
+            signed = own.not_valid_after(other.root.not_valid_after_utc).sign(theirs, hashes.SHA256())
+            strangers = {
+                "no certificate": BrokerAddress.parse(f"mqtts://{plain}", ca=tmp_path / "authority" / "root.pem"),
+                "other authority of the same name": site.given("foreign", theirs, foreign),
+                "signed by itself": site.given("self", theirs, signed.public_bytes(Encoding.PEM).decode()),
+                "expired": site.of("dev-expired", until=-3600.0),
+                "revoked": revoked,
+                "server's certificate": site.given("server", key, server),
+                "no name": site.given("nameless", key, nameless(site, key)),
+                "plain text": BrokerAddress.parse(f"mqtt://{plain}"),
+                "password": BrokerAddress.parse(f"mqtts://coordinator:x@{plain}", ca=tmp_path / "authority/root.pem"),
+            }
+            links = {name: link(address, "dev-a") for name, address in strangers.items()}
+            await asyncio.gather(*(each.start() for each in links.values()))
+            refused = await asyncio.gather(
+                *(each.wait_connected(2.0) for each in links.values()), return_exceptions=True
+            )
+            async with link(site.of("dev-good"), "dev-good") as good:
+                await good.wait_connected(10)
+            connected = {name: each.counters.connections for name, each in links.items()}
+            await asyncio.gather(*(each.stop() for each in links.values()))
+            assert all(isinstance(error, BrokerError) for error in refused)
+            assert connected == dict.fromkeys(strangers, 0)
+
+    asyncio.run(case())
+
+
+def test_nothing_is_delivered_outside_of_the_rights(tmp_path: Path) -> None:
+    """S2: granted or not, forbidden filters and topics deliver nothing."""
+
+    async def case() -> None:
+        async with running(tmp_path) as site:
+            delivered: dict[str, list[str]] = {}
+            received: list[str] = []
+
+            async def take(message: Message) -> None:
+                received.append(f"{message.topic} {message.payload.decode()}")
+
+            async with link(site.of("dev-a"), "dev-a") as device, link(site.of("coordinator"), "coordinator") as head:
+                await asyncio.gather(device.wait_connected(10), head.wait_connected(10))
+                for wanted in (f"{TOPICS.prefix}/d/+/up/#", f"{TOPICS.prefix}/d/+/state", f"{TOPICS.prefix}/c/#"):
+                    await head.subscribe(wanted, take)
+                canaries = await start_canaries(cast("Broker", cast("Any", site)), FLEET, ["dev-a"], delivered)
+                for wanted in ("$SYS/#", f"$share/g/{TOPICS.prefix}/d/+/up/#", f"{TOPICS.prefix}/d/dev-b/dn/#"):
+                    with suppress(BrokerError):
+                        await device.subscribe(wanted, take)
+                for topic in (TOPICS.up("dev-b", "upd"), TOPICS.down("dev-a", "cmd"), TOPICS.model):
+                    with suppress(BrokerError):
+                        await device.publish(topic, b"forged by dev-a", retain=True)
+                await head.publish(TOPICS.down("dev-b", "cmd"), b"for dev-b")
+                await head.publish(TOPICS.model, b"manifest", retain=True)
+                await device.publish(TOPICS.up("dev-a", "upd"), b"own")
+                await until(lambda: {f"{TOPICS.up('dev-a', 'upd')} own", f"{TOPICS.model} manifest"} <= set(received))
+                await until(lambda: TOPICS.model in delivered["observer"])
+                await asyncio.gather(*(canary.stop() for canary in canaries))
+            roles = Roles(FLEET)
+            for user, topics in delivered.items():
+                assert all(any(covers(allowed, topic) for allowed in roles.of(user).read) for topic in topics), user
+            assert not [line for line in received if "forged" in line or "dev-b" in line]
+
+    asyncio.run(case())
+
+
+def test_another_certificate_does_not_take_over_a_session(tmp_path: Path) -> None:
+    """S3: whatever client id it names, it is who its certificate says."""
+
+    async def case() -> None:
+        async with running(tmp_path) as site:
+            stolen: list[str] = []
+            got: list[str] = []
+
+            async def steal(message: Message) -> None:
+                stolen.append(message.topic)
+
+            async def take(message: Message) -> None:
+                got.append(message.topic)
+
+            victim, thief = link(site.of("dev-a"), "dev-a"), link(site.of("dev-b"), "dev-a")
+            async with victim, link(site.of("coordinator"), "coordinator") as head:
+                await asyncio.gather(victim.wait_connected(10), head.wait_connected(10))
+                await victim.subscribe(f"{TOPICS.prefix}/d/dev-a/dn/#", take)
+                async with thief:
+                    await thief.wait_connected(10)
+                    with suppress(BrokerError):
+                        await thief.subscribe(f"{TOPICS.prefix}/d/dev-a/dn/#", steal)
+                    await head.publish(TOPICS.down("dev-a", "cmd"), b"for dev-a")
+                    await until(lambda: len(got) == 1)
+                    assert victim.connected
+                    assert victim.counters.connections == 1
+                assert stolen == []
+
+    asyncio.run(case())
+
+
+def test_retained_topics_of_the_coordinator_cannot_be_poisoned(tmp_path: Path) -> None:
+    """S4: neither another manifest nor an empty one takes the place of the retained one."""
+
+    async def case() -> None:
+        async with running(tmp_path) as site:
+            seen: list[bytes] = []
+
+            async def take(message: Message) -> None:
+                seen.append(message.payload)
+
+            async with link(site.of("coordinator"), "coordinator") as head, link(site.of("dev-a"), "dev-a") as device:
+                await asyncio.gather(head.wait_connected(10), device.wait_connected(10))
+                await head.publish(TOPICS.model, b"manifest", retain=True)
+                for payload in (b"", b"poison"):
+                    for topic in (TOPICS.model, TOPICS.coordinator_state, TOPICS.down("dev-b", "cmd")):
+                        with suppress(BrokerError):
+                            await device.publish(topic, payload, retain=True)
+                async with link(site.of("dev-b"), "dev-b") as fresh:
+                    await fresh.wait_connected(10)
+                    await fresh.subscribe(f"{TOPICS.prefix}/c/#", take)
+                    await fresh.subscribe(f"{TOPICS.prefix}/d/dev-b/dn/#", take)
+                    await head.publish(TOPICS.down("dev-b", "inv"), b"last")
+                    await until(lambda: b"last" in seen)
+            assert seen == [b"manifest", b"last"]
+
+    asyncio.run(case())
+
+
+def test_a_device_that_is_revoked_while_connected_is_not_heard_any_more(tmp_path: Path) -> None:
+    async def case() -> None:
+        async with running(tmp_path) as site:
+            heard: list[str] = []
+
+            async def take(message: Message) -> None:
+                heard.append(message.payload.decode())
+
+            lost = site.of("dev-lost")
+            async with link(site.of("coordinator"), "coordinator") as head, link(lost, "dev-lost") as device:
+                await asyncio.gather(head.wait_connected(10), device.wait_connected(10))
+                await head.subscribe(f"{TOPICS.prefix}/d/+/up/#", take)
+                await device.publish(TOPICS.up("dev-lost", "upd"), b"before")
+                await until(lambda: heard == ["before"])
+                site.enrolment.revoke("dev-lost", who="test")
+                await site.reload()
+                with suppress(BrokerError):
+                    await asyncio.wait_for(device.publish(TOPICS.up("dev-lost", "upd"), b"after"), 5)
+                async with link(site.of("dev-good"), "dev-good") as good:
+                    await good.wait_connected(10)
+                    await good.publish(TOPICS.up("dev-good", "upd"), b"good")
+                    await until(lambda: "good" in heard)
+                again = link(lost, "dev-lost")
+                await again.start()
+                with pytest.raises(BrokerError):
+                    await again.wait_connected(1.0)
+                await again.stop()
+                assert again.counters.connections == 0
+            assert heard == ["before", "good"]
+
+    asyncio.run(case())
+
+
+def auricle(*words: object) -> list[str]:
+    return [sys.executable, "-m", "auricle", *map(str, words)]
+
+
+@pytest.mark.timeout(300)
+def test_a_device_goes_from_a_token_to_the_list_of_devices(tmp_path: Path) -> None:
+    """The commands as an operator and a board give them: nothing but certificates opens a door."""
+
+    def answer(*words: object) -> Any:
+        done = subprocess.run(auricle(*words, "--json"), capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    async def case() -> None:
+        state, device, port = ("--state", tmp_path / "cloud"), tmp_path / "device", free_port()
+        here, folder = ("--host", "127.0.0.1"), tmp_path / "broker"
+        made = answer("cloud", "enrol", "init", *state)
+        answer("cloud", "enrol", "server", *state, *here, "--out", tmp_path)
+        where = ("--fleet", FLEET, "--listen", "127.0.0.1", "--port", port, "--out", folder)
+        answer("cloud", "enrol", "broker", *state, *here, *where)
+        answer("cloud", "enrol", "token", *state, "--device", "kitchen-1", "--out", tmp_path)
+        command = [str(find_mosquitto()), "-c", str(folder / "mosquitto.conf")]
+        broker = BrokerProcess(command, tmp_path / "broker.log", sign=" running\n")
+        await broker.start()
+        url, files = f"mqtts://127.0.0.1:{port}", ("--certificate", tmp_path / "server.pem")
+        serve = auricle(
+            "cloud", "serve", "--broker", url, "--fleet", FLEET, *state, "--pack", "digits", "--approval", "auto",
+            "--listen", "127.0.0.1:0", *files, "--key", tmp_path / "server.key", "--json",
+        )  # fmt: skip
+        cloud = subprocess.Popen(serve, stdout=subprocess.PIPE, text=True)
+        edge: subprocess.Popen[str] | None = None
+        try:
+            assert cloud.stdout is not None
+            said = json.loads(await asyncio.wait_for(asyncio.to_thread(cloud.stdout.readline), 120))
+            token = ("--token-file", tmp_path / "kitchen-1.token")
+            claimed = answer(
+                "edge", "claim", "--server", said["page"], *token, "--ca-pin", made["pin"], "--state", device
+            )
+            os.mkfifo(tmp_path / "sound")
+            run = auricle(
+                "edge", "run", "--device", "kitchen-1", "--state", device, "--fleet", FLEET, "--broker", url,
+                "--coordinator", said["coordinator"], "--pack", "digits", "--source", f"fifo:{tmp_path / 'sound'}",
+            )  # fmt: skip
+            edge = subprocess.Popen(run, stdout=subprocess.DEVNULL, text=True)
+            store = Store(tmp_path / "cloud" / FILE, must_exist=True)
+            await until(lambda: [row["device"] for row in store.devices.all()] == ["kitchen-1"], 120)
+            store.close()
+        finally:
+            for process in (edge, cloud):
+                if process is not None:
+                    process.terminate()
+                    await asyncio.to_thread(process.wait, 60)
+            await broker.stop()
+        assert (claimed["device"], claimed["token_erased"]) == ("kitchen-1", True)
+
+    asyncio.run(case())
