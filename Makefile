@@ -32,7 +32,7 @@ test: $(TEST_STAMP) ## Lint, types, import rules and the fast tests
 	$(TEST_ENV)/bin/pytest -n auto --dist worksteal -m "not slow and not arm64"
 
 slow: $(TEST_STAMP) ## The tests that take minutes
-	$(TEST_ENV)/bin/pytest -m "slow and not arm64" --timeout 3000
+	$(TEST_ENV)/bin/pytest -n auto --dist worksteal -m "slow and not arm64" --timeout 3000
 
 arm64: $(TEST_STAMP) ## The edge part on an emulated arm64 board (needs root; see docs/arm64.md)
 	-$(TEST_ENV)/bin/python -m tests.arm64.make_root

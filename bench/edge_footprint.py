@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import functools
+import itertools
 import json
 import os
 import re
 import secrets
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -35,7 +36,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
+from bench.comparison_table import table
 from numpy.typing import NDArray
+from tests.system.virtual_room import VirtualRoom
 
 from auricle.errors import AuricleError
 from auricle.identity import Identity
@@ -45,8 +48,6 @@ from auricle.speech.synthesis import SynthesisSettings, synthesise
 from auricle_edge.clips import ClipSettings, ClipStore, NewClip
 from auricle_edge.control import ControlClient
 from auricle_fleet.broker import start_broker
-from bench.comparison_table import table
-from tests.system.virtual_room import VirtualRoom
 
 WORDS = "yes,no,stop,go"
 FLEET, DEVICE = "bench", "bench-1"
@@ -54,6 +55,10 @@ SAMPLED = 0.5
 """Seconds between two samples of memory and of what training uses."""
 TRAINS = 0.1
 """Share of a core from which a sampled stretch counts as training."""
+SETTLING = 10.0
+"""Seconds after which what only the start needed is given back."""
+GUEST = 1 << 40
+"""What a program of another processor has mapped lies below this address, qemu-user itself above."""
 PATIENCE = 120.0
 """Seconds within which a process says what is waited for."""
 
@@ -102,8 +107,14 @@ def tree(pid: int) -> list[int]:
     return found
 
 
-def memory(pid: int) -> Memory:
-    """Of a process tree, now; a process that ends meanwhile does not count."""
+def memory(pid: int, below: int = 1 << 64) -> Memory:
+    """Of a process tree, now; a process that ends meanwhile does not count.
+
+    Parameters
+    ----------
+    below
+        Only what lies below this address: where a processor is emulated by qemu, `GUEST` leaves out the emulator.
+    """
     pss = dirty = anonymous = 0
     files: dict[tuple[str, str, str], int] = {}
     for member in tree(pid):
@@ -111,11 +122,12 @@ def memory(pid: int) -> Memory:
             lines = Path(f"/proc/{member}/smaps").read_text().splitlines()
         except OSError:
             continue
-        place, resident = ("", "", ""), 0
+        place, counts, resident = ("", "", ""), True, 0
         for line in lines:
-            head = re.match(r"[0-9a-f]+-[0-9a-f]+ \S+ ([0-9a-f]+) (\S+ \d+)\s*(.*)", line)
+            head = re.match(r"([0-9a-f]+)-[0-9a-f]+ \S+ ([0-9a-f]+) (\S+ \d+)\s*(.*)", line)
             if head:
-                place = (head[2], head[1], head[3])
+                place, counts = (head[3], head[2], head[4]), int(head[1], 16) < below
+            if head or not counts:
                 continue
             name, _, rest = line.partition(":")
             value = int(rest.split()[0]) if rest.endswith("kB") else 0
@@ -297,7 +309,7 @@ async def measure(given: argparse.Namespace, folder: Path) -> tuple[list[str], l
     config = folder / "edge.toml"
     config.write_text(
         "[gate]\nload = 100\nheed_speech = false\nsettle = 0\non_metered = true\n[learn]\njudge = false\n"
-        "[labels]\nconfirm_seconds = 1\n"
+        "[labels]\nconfirm_seconds = 1\n[detect]\nthreshold = 0.5\n"
     )
     key = Identity.load_or_create(folder / "coordinator" / "coordinator.key").public.hex()
     users = {name: secrets.token_hex(8) for name in ("coordinator", DEVICE)}
@@ -316,16 +328,16 @@ async def measure(given: argparse.Namespace, folder: Path) -> tuple[list[str], l
                 lines = [] if coordinator is None else coordinator.lines
                 return sum(line.get("counted", 0) > 0 for line in lines)
 
-            said = iter(lambda: takes[str(rng.choice(sorted(takes)))], None)
-            rng = np.random.default_rng(1)
+            words = [take for several in zip(*takes.values(), strict=True) for take in several]
+            said = itertools.cycle(words)
 
             def say() -> None:
-                word = next(said)
-                room.say(word[int(rng.integers(len(word)))], pause=0.7)
+                room.say(next(said), pause=0.5)
 
             try:
                 await asyncio.to_thread(wait_for_sound, state, device)
-                await asyncio.to_thread(room.say, *[words[0] for words in takes.values()])
+                start = functools.partial(phase, "start", device, state, SETTLING, say, rounds)
+                phases.append(await asyncio.to_thread(start))
                 phases.append(await asyncio.to_thread(phase, "idle", device, state, given.seconds, say, rounds))
                 if not given.idle_only:
                     coordinator = Process(
@@ -377,8 +389,8 @@ def main() -> None:
         return
     print(f"{' '.join(command)}\n{given.seconds:.0f} s a phase, one core, load {os.getloadavg()}")
     print(table(HEADER, [row(p) for p in phases]))
-    if len(phases) == 2 and phases[0].latency_p95 and phases[1].latency_p95:
-        print(f"p95 while training is {phases[1].latency_p95 / phases[0].latency_p95:.2f} times that of idle")
+    if len(phases) == 3 and phases[1].latency_p95 and phases[2].latency_p95:
+        print(f"p95 while training is {phases[2].latency_p95 / phases[1].latency_p95:.2f} times that of idle")
 
 
 if __name__ == "__main__":

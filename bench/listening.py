@@ -6,7 +6,9 @@ latency from the word's end, real-time factor, memory. Weights are put side by s
 
 Without `--weights`, the default model is put beside what the same device chooses after `--rounds` rounds of training on
 nothing but its own labels (`listening_rounds.py`): each seed is a device of one fleet, judged on takes, people, readers
-and noises that no device heard.
+and noises that no device heard. Last, the first device's words go through a FIFO at the speed of a microphone to the
+whole service, `auricle edge run`, for its latency, CPU time and memory (`listening_service.py`; `--no-service` leaves
+it out).
 
 Weights are `NAME=MODEL` (the pack's own), `NAME=MODEL:FILE.safetensors`, and `NAME=...+...` for the mean of several.
 Seed s takes the s-th speaker of those with most keyword clips and draws pauses, noise and loudness. `--pace real` plays
@@ -46,6 +48,7 @@ from bench.listening_scene import (
     surroundings,
     words_scene,
 )
+from bench.listening_service import heard_by_service
 from bench.listening_worker import Found, Heard, Task
 
 from auricle.pack import load_pack
@@ -136,9 +139,8 @@ def row(name: str, seed: int, speaker: str, scenes: tuple[Scene, Scene], heards:
     """Compare what was heard in the speaker's scene and in the other one with what was said."""
     (own, others), (own_heard, others_heard) = scenes, heards
     matched = match(own.words, own_heard.found)
-    latencies = [found.decided - word.end / RATE for word, found in matched.hits]
     errors = [abs(found.word_end - word.end) / RATE for word, found in matched.hits]
-    p50, p95 = np.percentile(latencies, (50, 95)).tolist() if latencies else (None, None)
+    p50, p95 = latencies(matched.hits)
     accepts = {
         part.kind: sum(part.start <= f.decided * RATE < part.end for f in others_heard.found) for part in others.parts
     }
@@ -146,7 +148,7 @@ def row(name: str, seed: int, speaker: str, scenes: tuple[Scene, Scene], heards:
         name, seed, speaker, len(matched.hits), len(own.words), matched.wrong, accepts,
         {part.kind: (part.end - part.start) / RATE / 3600 for part in others.parts}, p50, p95,
         statistics.median(errors) if errors else None, others_heard.real_time_factor, others_heard.open_share,
-        others_heard.pss_kb / 1000,
+        others_heard.pss_kb * 1024 / 1e6,
     )  # fmt: skip
 
 
@@ -180,16 +182,16 @@ def measure(given: argparse.Namespace) -> list[Row]:
     return rows
 
 
-def measure_rounds(given: argparse.Namespace) -> list[Row]:
-    """A row for each device before and after its rounds."""
+def measure_rounds(given: argparse.Namespace) -> tuple[list[Row], list[str]]:
+    """A row for each device before and after its rounds, and lines about the first one's whole service."""
     pack = load_pack(given.pack)
     words = [label for label in pack.labels if is_keyword(label)]
     clips = scan_folder(given.data / "gsc")
     lived, judging = surroundings(given.data, words)
-    people = speakers(clips, words, 20)[: given.seeds]
+    people = speakers(clips, words, 20)[given.first :][: given.seeds]
     owners = [owner_of(name, own_clips(clips.clips, name, words), given.days) for name in people]
     days = Days(lived, SNR, given.day_minutes, given.days, given.rounds)
-    rows = []
+    rows, served = [], []
     with tempfile.TemporaryDirectory(prefix="auricle-") as made:
         folder = given.keep or Path(made)
         devices = asyncio.run(train_together(pack, owners, days, given.threshold, folder, _say))
@@ -206,7 +208,32 @@ def measure_rounds(given: argparse.Namespace) -> list[Row]:
                 own, others = (heard(scene, folder, given, models) for scene in scenes)
                 rows.append(row(name, seed, owner.name, scenes, (own, others)))
                 _say(f"{owner.name}, {name}: {rows[-1].hits} of {rows[-1].words}, {rows[-1].accepts_per_hour:.1f}/h")
-    return rows
+            if seed == 0 and given.service:
+                served = [
+                    service_line(name, scenes[0], heard_by_service(scenes[0], state, given.pack, given.threshold))
+                    for name, state in zip(sides, (None, device.folder), strict=True)
+                ]
+    return rows, served
+
+
+def latencies(hits: Sequence[tuple[Spoken, Found]]) -> tuple[float | None, float | None]:
+    """Median and 95th percentile of the seconds from the words' true ends to the decisions; None without hits."""
+    seconds = [found.decided - word.end / RATE for word, found in hits]
+    if not seconds:
+        return None, None
+    p50, p95 = np.percentile(seconds, (50, 95)).tolist()
+    return p50, p95
+
+
+def service_line(name: str, scene: Scene, said: Heard) -> str:
+    """What the whole service did with the words of a device's owner."""
+    matched = match(scene.words, said.found)
+    p50, p95 = (_spread([value], 0, 1000).split(" ")[0] for value in latencies(matched.hits))
+    return (
+        f"service at real pace, {name}: {len(matched.hits)} of {len(scene.words)} words, {matched.wrong} wrong, "
+        f"latency p50 {p50} ms, p95 {p95} ms; CPU time {100 * said.real_time_factor:.1f} % of the sound's "
+        f"{len(scene.samples) / RATE:.0f} s, {said.pss_kb * 1024 / 1e6:.1f} MB PSS with its capture process"
+    )
 
 
 def _say(text: str) -> None:
@@ -259,8 +286,10 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--weights", action="append", metavar="NAME=MODEL[:FILE]")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--first", type=int, default=0, help="speakers to leave out, of those with most clips first")
     parser.add_argument("--days", type=int, default=3, help="on which a device hears its owner, between the rounds")
     parser.add_argument("--day-minutes", type=float, default=8, help="of other words on such a day")
+    parser.add_argument("--service", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--keep", type=Path, help="folder for the devices' state, to look at afterwards")
     parser.add_argument("--minutes", type=float, default=10, help="of other words, besides running speech and noise")
     parser.add_argument("--pace", choices=("fast", "real"), default="fast")
@@ -272,13 +301,18 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 def main() -> None:
     """Measure and print."""
     given = arguments()
-    rows = measure(given) if given.weights else measure_rounds(given)
+    rows, served = (measure(given), []) if given.weights else measure_rounds(given)
     if given.json:
-        facts: dict[str, Any] = {"load": os.getloadavg(), "pace": given.pace, "threshold": given.threshold}
+        facts: dict[str, Any] = {
+            "load": os.getloadavg(),
+            "pace": given.pace,
+            "threshold": given.threshold,
+            "service": served,
+        }
         print(json.dumps({**facts, "rows": [asdict(r) for r in rows]}))
         return
     print(f"{given.seeds} seeds, pace {given.pace}, threshold {given.threshold}; load {os.getloadavg()}")
-    print("\n".join(summary(rows)))
+    print("\n".join([*summary(rows), *served]))
 
 
 if __name__ == "__main__":

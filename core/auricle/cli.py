@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import json
-import logging
 import os
 import shlex
 import sys
@@ -14,7 +12,8 @@ from typing import cast
 
 import typer
 
-from auricle import __version__
+from auricle import __version__, fresh_process
+from auricle.ending import begin_log, fail
 from auricle.errors import AuricleError, nearest
 
 PARTS = {
@@ -92,13 +91,6 @@ def _completed_part() -> str | None:
     return words[1] if len(words) > 1 and words[1] in PARTS else None
 
 
-def _fail(message: str, code: int, as_json: bool) -> int:
-    if as_json:
-        print(json.dumps({"error": message}), flush=True)
-    print(f"auricle: {message}", file=sys.stderr)
-    return code
-
-
 def _complete() -> int:
     """Answer a shell's question what may come next; nothing where a part is not installed."""
     try:
@@ -116,28 +108,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if COMPLETE in os.environ:
         return _complete()
     as_json = "--json" in given
-    logging.basicConfig(
-        level=logging.ERROR if as_json else logging.WARNING, format="%(levelname)s %(name)s: %(message)s"
-    )
+    begin_log(as_json)
     part = given[0] if given else None
     if not given or (given == [part] and part in PARTS):
         given.append("--help")
     if part is not None and not part.startswith("-") and part not in PARTS:
-        return _fail(f'There is no command "{part}": {nearest(part, PARTS)}', 2, as_json)
+        return fail(f'There is no command "{part}": {nearest(part, PARTS)}', 2, as_json)
     try:
         command = typer.main.get_command(build_app(part))
         result = command.main(given, prog_name="auricle", standalone_mode=False)
     except AuricleError as error:
-        return _fail(str(error), error.exit_code, as_json)
+        return fail(str(error), error.exit_code, as_json)
     except CommandLineError as error:
-        return _fail(error.format_message(), 2, as_json)
+        return fail(error.format_message(), 2, as_json)
     except (typer.Abort, KeyboardInterrupt):
-        return _fail("Interrupted.", 130, as_json)
+        return fail("Interrupted.", 130, as_json)
     return result if isinstance(result, int) else 0
 
 
 def entry() -> None:
     """Entry point of the console script."""
+    fresh_process.ours = True
     sys.exit(main())
 
 

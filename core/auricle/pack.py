@@ -182,6 +182,13 @@ class Pack:
             )
         return self.tables[architecture]
 
+    def hold_only(self, models: Collection[str]) -> None:
+        """Forget the graphs and trained weights of other models, for good: a device needs its own and the plug-in."""
+        manifest = self.manifest
+        other = {graph.file for graph in manifest.graphs if graph.model not in models}
+        other |= {start.file for model, start in manifest.start.items() if model not in models}
+        self.files = self.files.only([name for name in self.files if name not in other])
+
     def graph(
         self, kind: str, model: str, optimiser: str | None = None, terms: Sequence[str] = (), batch: int | None = None
     ) -> Graph:

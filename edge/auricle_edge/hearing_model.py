@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from auricle.speech.features import LogMel
 from auricle.tensors import Flat
 from auricle_edge.detect import recogniser
@@ -12,6 +14,8 @@ from auricle_edge.local_store import LocalStore
 from auricle_edge.runtimes import Runtime
 from auricle_edge.speech_data import Clips
 from auricle_edge.train import LocalState
+
+TOO_FEW = "Too few held-out keyword clips to compare models: the device's own and the fleet's together, both taught."
 
 
 class HearingModel:
@@ -39,20 +43,31 @@ class HearingModel:
         saved = self._kept.read()
         self._personal = first if local is None else local.weights
         self._plugin = plugin if saved is None else saved.weights
+        self._taught = local is not None and (first is None or not np.array_equal(local.weights, first))
+        """Whether a round has changed the device's own model."""
         self.now: ModelChoice
         """What listens, and why."""
 
     def choose(self, held_out: Clips) -> ModelChoice:
-        """Let the model listen that does best on the clips that are never trained on."""
+        """Let the model listen that does best on the clips that are never trained on.
+
+        With too few of these to compare by it is both together, once a round has taught the device's own model:
+        docs/detection.md has what that does to hits and false accepts.
+        """
         pack = self._runtime.pack
         personal = self._candidate("personal", self._architecture, self._personal)
         plugin = self._candidate("plugin", pack.manifest.plugin, self._plugin)
         features = self._frontend.finish(held_out.energies)
-        self.now = choose_model((plugin, personal, both(personal, plugin)), features, held_out.targets, pack.labels)
+        together = both(personal, plugin)
+        self.now = choose_model((plugin, personal, together), features, held_out.targets, pack.labels)
+        if self._taught and together.trained and not self.now.merits:
+            self.now = ModelChoice(together, TOO_FEW, {})
         return self.now
 
     def learnt(self, plugin: Flat, personal: Flat, held_out: Clips) -> ModelChoice:
         """Take in what a round brought: the fleet's plug-in (P,), kept for the next start, and the own model (Q,)."""
+        before = self._personal
+        self._taught = self._taught or before is None or not np.array_equal(personal, before)
         self._plugin, self._personal = plugin, personal
         self._kept.save(LocalState(plugin))
         return self.choose(held_out)

@@ -39,6 +39,7 @@ from auricle_edge.hearing_model import HearingModel
 from auricle_edge.labels import Enrolment, Labeller
 from auricle_edge.labels.candidates import reconsider
 from auricle_edge.listener import Listener
+from auricle_edge.memory import keep_start, rest
 from auricle_edge.priority import yield_to_detection
 from auricle_edge.runtimes import choose_runtime
 from auricle_edge.sensors import Sensors
@@ -53,6 +54,8 @@ log = logging.getLogger("auricle.edge")
 
 TICK = 0.5
 """Seconds between two looks after labels, and between two lines of a live view's posteriors at most."""
+SETTLED = 5.0
+"""Seconds after the start, or after a round, from which on memory that only they needed is given back."""
 LIVE = 0.1
 """Seconds between two lines of a live view."""
 
@@ -106,6 +109,8 @@ class ListeningDevice:
         self._last: Detection | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._over: asyncio.Future[None] | None = None
+        self._trained: float | None = None
+        """When training was last seen, until its memory was given back."""
         self._tell = ""
 
     # -- its parts
@@ -160,7 +165,7 @@ class ListeningDevice:
         try:
             await self.outputs.start()
             self.listener.start()
-            tasks = [self._loop.create_task(self._look_after())]
+            tasks = [self._loop.create_task(work()) for work in (self._look_after, self._give_back)]
             if self.agent is not None:
                 tasks.append(self._loop.create_task(self.agent.run()))
             self._notifier.ready(self._summary())
@@ -198,6 +203,19 @@ class ListeningDevice:
                 fed = now
             self._notifier.status(self._summary())
 
+    async def _give_back(self) -> None:
+        """What only the start and the rounds needed."""
+        assert self._loop is not None
+        await asyncio.sleep(SETTLED)
+        await self._loop.run_in_executor(self._labelling, keep_start)
+        while True:
+            await asyncio.sleep(TICK)
+            if self.agent is not None and self.agent.state == "training":
+                self._trained = time.monotonic()
+            elif self._trained is not None and time.monotonic() - self._trained >= SETTLED:
+                self._trained = None
+                await self._loop.run_in_executor(self._executor, rest, self.choice.runtime)
+
     def _listening_ended(self, error: AuricleError | None) -> None:
         """From the listening thread: end the service, with the error if there is one."""
 
@@ -222,9 +240,11 @@ class ListeningDevice:
 
     def _learnt(self, plugin: Flat, result: RoundResult) -> None:
         """After a round: let the model that is best on the held-out clips listen."""
+        assert self.agent is not None
+        self._trained, held_out = time.monotonic(), self.agent.trainer.data.held_out
 
         def choose() -> None:
-            choice = self.hearing.learnt(plugin, result.local.weights, self.store.device_data().held_out)
+            choice = self.hearing.learnt(plugin, result.local.weights, held_out)
             self.detector.replace(choice.candidate.recognise, choice.candidate.name)
             self.labeller.recognise = choice.candidate.recognise
             reconsider(self.store, choice.candidate.recognise, self.settings.labels)

@@ -14,6 +14,7 @@ import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 log = logging.getLogger("auricle.edge")
 
@@ -21,10 +22,25 @@ MADV_DONTNEED = 4
 _MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) \S+ \S+ ([1-9]\d*) +(/.*)")
 
 
+@runtime_checkable
+class Resting(Protocol):
+    """A runtime that can give up what only training needs."""
+
+    def end_training(self) -> None:
+        """Until the next job."""
+
+
 def keep_start() -> None:
     """Collect what the start left over, and never look at the rest again: a collection then stops nobody for long."""
     gc.collect()
     gc.freeze()
+    give_back()
+
+
+def rest(runtime: object) -> None:
+    """Give up what only training needs; in the thread that trains."""
+    if isinstance(runtime, Resting):
+        runtime.end_training()
     give_back()
 
 

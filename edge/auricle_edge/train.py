@@ -21,7 +21,7 @@ from auricle_edge.judge import answers, worsened
 from auricle_edge.learn_settings import LearnSettings
 from auricle_edge.runtimes import Job, Runtime, Training, accuracy, cross_entropy
 from auricle_edge.runtimes.interface import EVALUATION_BATCH
-from auricle_edge.speech_data import DeviceData
+from auricle_edge.speech_data import Clips, DeviceData
 from auricle_edge.training_job import fitting_slots, graph_kind, graph_optimiser, scalars_of
 
 Array = NDArray[Any]
@@ -105,10 +105,11 @@ class Trainer:
         """Go on with other clips; not while a round is trained."""
         self.data = data
         self._augmenter = Augmenter(self._frontend, data.noise)
-        self._features = {
-            "train": self._frontend.finish(data.train.energies),
-            "held_out": self._frontend.finish(data.held_out.energies),
-        }
+
+    def _logits(self, architecture: str, weights: Flat, clips: Clips) -> NDArray[np.float32]:
+        """Logits (N, labels) of a model for clips as they are; their log-mels are made in pieces and not kept."""
+        pieces = [clips.energies[i : i + EVALUATION_BATCH] for i in range(0, max(1, len(clips)), EVALUATION_BATCH)]
+        return np.concatenate([self.runtime.logits(architecture, weights, self._frontend.finish(p)) for p in pieces])
 
     def first_state(self) -> LocalState:
         """State of a device that was never trained: what it starts from, or a seeded initialisation."""
@@ -116,12 +117,12 @@ class Trainer:
 
     def inference_loss(self, plugin: Flat) -> float:
         """Mean cross-entropy of a plug-in on the training clips: eval mode, no augmentation (FedVSA 6.1, A37)."""
-        logits = self.runtime.logits(self.pack.manifest.plugin, plugin, self._features["train"])
+        logits = self._logits(self.pack.manifest.plugin, plugin, self.data.train)
         return cross_entropy(logits, self.data.train.targets)
 
     def held_out_accuracy(self, architecture: str, weights: Flat) -> float | None:
         """Accuracy of a model on the clips that are never trained on."""
-        logits = self.runtime.logits(architecture, weights, self._features["held_out"])
+        logits = self._logits(architecture, weights, self.data.held_out)
         return accuracy(logits, self.data.held_out.targets)
 
     def run(
@@ -173,8 +174,7 @@ class Trainer:
         for name, architecture, *weights in pairs:
             before, after = (
                 answers(
-                    self.runtime.logits(architecture, w, self._features["held_out"]), targets, self.pack.labels,
-                    self.settings.accept,
+                    self._logits(architecture, w, self.data.held_out), targets, self.pack.labels, self.settings.accept
                 )
                 for w in weights
             )  # fmt: skip
@@ -188,13 +188,8 @@ class Trainer:
         clips = self.data.unlabelled
         if clips is None or not len(clips) or not self.settings.unlabelled:
             return None
-        logits = [
-            self.runtime.logits(
-                self.pack.manifest.plugin, plugin, self._frontend.finish(clips.energies[i : i + EVALUATION_BATCH])
-            )
-            for i in range(0, len(clips), EVALUATION_BATCH)
-        ]
-        pseudo = pseudo_labelled(clips, np.concatenate(logits), self.settings.confidence)
+        logits = self._logits(self.pack.manifest.plugin, plugin, clips)
+        pseudo = pseudo_labelled(clips, logits, self.settings.confidence)
         return pseudo if len(pseudo.sure) else None
 
     def _has_fixmatch(self, plan: Plan) -> bool:

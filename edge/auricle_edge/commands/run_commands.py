@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import msgspec
 import typer
 
+from auricle import fresh_process
 from auricle.errors import SettingsError, nearest
 from auricle.first_weights import chosen_weights
-from auricle.pack import Pack
 from auricle.pack_signature import trusted_key
 from auricle.until_signal import until_signal
 from auricle_edge.agent import Agent, AgentSettings
 from auricle_edge.commands.place import CONFIG_HELP, CONFIG_VARIABLE, config_file
-from auricle_edge.listening_device import ListeningDevice
 from auricle_edge.priority import yield_to_detection
 from auricle_edge.runtimes import choose_runtime
 from auricle_edge.service.pack_shelf import PackShelf
+from auricle_edge.service_process import say, serve
 from auricle_edge.settings import EdgeSettings, agent_settings, read_settings
 from auricle_edge.speech_data import load_clips
 from auricle_edge.train import Trainer
@@ -71,33 +70,20 @@ def run(
     if verbose:
         logging.getLogger("auricle").setLevel(logging.INFO)
     settings = read_settings(config_file(config), {name: value for name, value in given.items() if value is not None})
-    loaded = PackShelf(settings.folder, settings.pack, trusted_key(settings.pack_key)).current()
-    if settings.local not in loaded.tables:
-        raise SettingsError(f'There is no local model "{settings.local}": {nearest(settings.local, loaded.tables)}')
     if settings.speech is not None:
-        _train_only(settings, loaded, as_json)
-    else:
-        _listen(settings, loaded, as_json)
+        _train_only(settings, as_json)
+        return 0
+    encoded = msgspec.json.encode(settings)
+    told = [option for option, wanted in (("--json", as_json), ("--verbose", verbose)) if wanted]
+    fresh_process.become("auricle_edge.service_process", encoded, *told)
+    serve(encoded, as_json)
     return 0
 
 
-def _listen(settings: EdgeSettings, pack: Pack, as_json: bool) -> None:
-    device = ListeningDevice(settings, pack)
-    facts = {
-        "device": settings.device, "fleet": settings.fleet, "pack": pack.identity, "words": device.words,
-        "source": settings.capture.source, "runtime": device.choice.runtime.name, "reason": device.choice.reason,
-        "model": device.hearing.now.candidate.name, "model_reason": device.hearing.now.reason,
-    }  # fmt: skip
-    _say(facts, as_json, f"{settings.device} listens to {settings.capture.source} for {', '.join(device.words)}.\n"
-                         f"{device.choice.reason}\n{device.hearing.now.reason}")  # fmt: skip
-    asyncio.run(_until_signal(device))
-
-
-async def _until_signal(device: ListeningDevice) -> None:
-    await until_signal(device.run())
-
-
-def _train_only(settings: EdgeSettings, loaded: Pack, as_json: bool) -> None:
+def _train_only(settings: EdgeSettings, as_json: bool) -> None:
+    loaded = PackShelf(settings.folder, settings.pack, trusted_key(settings.pack_key)).current()
+    if settings.local not in loaded.tables:
+        raise SettingsError(f'There is no local model "{settings.local}": {nearest(settings.local, loaded.tables)}')
     agent = agent_settings(settings)
     assert agent is not None, "read_settings refuses speech without a fleet"
     assert settings.speech is not None
@@ -111,13 +97,8 @@ def _train_only(settings: EdgeSettings, loaded: Pack, as_json: bool) -> None:
         "runtime": choice.runtime.name, "reason": choice.reason,
     }  # fmt: skip
     clips = f"{len(data.train)} training clips, {len(data.held_out)} held out, {len(skipped)} unreadable files skipped"
-    _say(facts, as_json, f"{settings.device}: {clips}; pack {loaded.identity[:12]}.\n{choice.reason}")
+    say(facts, as_json, f"{settings.device}: {clips}; pack {loaded.identity[:12]}.\n{choice.reason}")
     asyncio.run(_serve(agent, trainer))
-
-
-def _say(facts: Mapping[str, object], as_json: bool, sentences: str) -> None:
-    """What it starts with: as JSON on standard output, or for a person on standard error."""
-    typer.echo(json.dumps(facts) if as_json else sentences, err=not as_json)
 
 
 async def _serve(settings: AgentSettings, trainer: Trainer) -> None:

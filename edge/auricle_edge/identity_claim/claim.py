@@ -153,9 +153,7 @@ def _key(path: Path) -> ec.EllipticCurvePrivateKey:
         write_durably(path, drawn.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()), mode=0o600)
         return drawn
     except (OSError, ValueError, TypeError) as error:
-        raise StorageError(
-            f"The key {path} cannot be read ({error}): remove it and use a new token."
-        ) from error
+        raise StorageError(f"The key {path} cannot be read ({error}): remove it and use a new token.") from error
     if not isinstance(loaded, ec.EllipticCurvePrivateKey):
         raise StorageError(f"{path} is a key of another kind: remove it, and claim with a new token.")
     return loaded

@@ -15,7 +15,7 @@ from auricle.pack import PARTS, Pack
 from auricle.tensors import Flat, TensorTable
 
 Array = NDArray[Any]
-EVALUATION_BATCH = 64
+EVALUATION_BATCH = 32
 """Samples that a runtime recognises at once."""
 
 NEUTRAL: dict[str, float] = {

@@ -1,0 +1,23 @@
+"""How a command says what it does and how it ended: its log, and one sentence with an exit code."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+
+
+def begin_log(as_json: bool, *, verbose: bool = False) -> None:
+    """Log to standard error: what went wrong, with `verbose` what happens too."""
+    level = logging.ERROR if as_json else logging.WARNING
+    logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s")
+    if verbose:
+        logging.getLogger("auricle").setLevel(logging.INFO)
+
+
+def fail(message: str, code: int, as_json: bool) -> int:
+    """Say why a command failed; its exit code."""
+    if as_json:
+        print(json.dumps({"error": message}), flush=True)
+    print(f"auricle: {message}", file=sys.stderr)
+    return code

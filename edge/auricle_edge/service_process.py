@@ -1,0 +1,93 @@
+"""The process of a device that listens: `python -m auricle_edge.service_process`, started by `auricle edge run`."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+TUNING = {-8: 1, -3: 1 << 20, -1: 2 << 20}
+"""glibc's M_ARENA_MAX, M_MMAP_THRESHOLD and M_TRIM_THRESHOLD: one heap, from which what is large and free returns."""
+ONCE = {"OPENBLAS_NUM_THREADS": "1", "ORT_DISABLE_TELEMETRY": "1"}
+"""What libraries read when they are loaded: numpy needs no threads here, onnxruntime is not to report to its maker."""
+
+
+def be_small() -> None:
+    """See that threads share one heap, and that libraries start no threads of their own; before these are loaded."""
+    library = ctypes.CDLL(None)
+    if hasattr(library, "mallopt"):  # glibc
+        for name, number in TUNING.items():
+            library.mallopt(name, number)
+    for variable, value in ONCE.items():
+        os.environ.setdefault(variable, value)
+
+
+def serve(encoded: bytes, as_json: bool) -> None:
+    """Listen until interrupted.
+
+    Parameters
+    ----------
+    encoded
+        The settings, an `EdgeSettings` as JSON.
+    as_json
+        Say as JSON what the device starts with.
+
+    Raises
+    ------
+    AuricleError
+        It cannot start, or it ended with an error.
+    """
+    be_small()
+    from auricle.errors import SettingsError, nearest
+    from auricle.pack_signature import trusted_key
+    from auricle.until_signal import until_signal
+    from auricle_edge.listening_device import ListeningDevice
+    from auricle_edge.service.pack_shelf import PackShelf
+    from auricle_edge.settings import EdgeSettings
+
+    settings = msgspec.json.decode(encoded, type=EdgeSettings)
+    pack = PackShelf(settings.folder, settings.pack, trusted_key(settings.pack_key)).current()
+    if settings.local not in pack.tables:
+        raise SettingsError(f'There is no local model "{settings.local}": {nearest(settings.local, pack.tables)}')
+    pack.hold_only((settings.local, pack.manifest.plugin))
+    device = ListeningDevice(settings, pack)
+    model = device.hearing.now
+    facts = {
+        "device": settings.device, "fleet": settings.fleet, "pack": pack.identity, "words": device.words,
+        "source": settings.capture.source, "runtime": device.choice.runtime.name, "reason": device.choice.reason,
+        "model": model.candidate.name, "model_reason": model.reason,
+    }  # fmt: skip
+    words = f"{settings.device} listens to {settings.capture.source} for {', '.join(device.words)}."
+    say(facts, as_json, f"{words}\n{device.choice.reason}\n{model.reason}")
+    asyncio.run(until_signal(device.run()))
+
+
+def say(facts: Mapping[str, object], as_json: bool, sentences: str) -> None:
+    """What it starts with: as JSON on standard output, or for a person on standard error."""
+    print(json.dumps(facts) if as_json else sentences, file=sys.stdout if as_json else sys.stderr, flush=True)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run; the exit code."""
+    from auricle.ending import begin_log, fail
+    from auricle.errors import AuricleError
+    from auricle.fresh_process import given
+
+    as_json = "--json" in arguments
+    begin_log(as_json, verbose="--verbose" in arguments)
+    try:
+        serve(given(arguments[0]), as_json)
+    except AuricleError as error:
+        return fail(str(error), error.exit_code, as_json)
+    except KeyboardInterrupt:
+        return fail("Interrupted.", 130, as_json)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,42 @@
+"""A process that goes on anew: the same id, the settings, and nothing of before."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from auricle import fresh_process
+
+BEFORE = """
+import os, sys
+from auricle import fresh_process
+fresh_process.ours = True
+print(os.getpid(), flush=True)
+fresh_process.become("goes_on", b'{"secret": 1}', "--json")
+"""
+AFTER = """
+import json, os, sys
+from auricle.fresh_process import given
+print(json.dumps([os.getpid(), json.loads(given(sys.argv[1])), sys.argv[2:], "auricle.fresh_process" in sys.modules]))
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a process is replaced on Linux only")
+def test_the_settings_pass_through_a_file_that_lies_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "goes_on.py").write_text(AFTER)
+    monkeypatch.setenv("PYTHONPATH", ":".join([str(tmp_path), *sys.path]))
+
+    done = subprocess.run([sys.executable, "-c", BEFORE], capture_output=True, text=True, check=False, timeout=60)
+
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.splitlines()
+    assert json.loads(second) == [int(first), {"secret": 1}, ["--json"], True]
+
+
+def test_a_program_that_calls_a_command_is_not_replaced() -> None:
+    assert not fresh_process.ours
+    fresh_process.become("goes_on", b"")
