@@ -563,6 +563,7 @@ def test_a_token_is_shown_once_works_and_is_revoked(
     server: Server, visit: Visiting, shots: Path, scheme: str
 ) -> None:  # fmt: skip
     one = visit(server, color_scheme=scheme, viewport=PHONE, permissions=["clipboard-read", "clipboard-write"])
+    expect(one.page.get_by_role("link", name="Tokens", exact=True)).to_be_visible()
     tabs = [link.bounding_box()["y"] for link in one.page.get_by_role("navigation").get_by_role("link").all()]
     assert len(set(tabs)) == 1
     one.page.get_by_role("link", name="Tokens", exact=True).click()
