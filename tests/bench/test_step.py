@@ -28,6 +28,7 @@ def _worker(folder: Path, peer: str, spec: dict[str, Any]) -> Worker:
     return Worker(PYTHON, module, path, CORE, SOURCES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scenario", SCENARIOS)
 @pytest.mark.parametrize("optimiser", ["sgd", pytest.param("adamw", marks=pytest.mark.slow)])
 def test_ours_and_pytorch_do_the_same_work(tmp_path: Path, scenario: str, optimiser: str) -> None:

@@ -96,6 +96,7 @@ def test_a_device_that_dies_in_a_round_is_known_dead_within_seconds(tmp_path: Pa
     print(f"known dead after {asyncio.run(case()):.2f} s")
 
 
+@pytest.mark.slow
 def test_asynchronous_rounds_do_not_wait_for_a_device_that_falls_silent(tmp_path: Path) -> None:
     """It is stopped, not killed: no last will, and the broker believes in it for its whole keepalive."""
 

@@ -119,6 +119,7 @@ async def _state(fleet: ToyFleet) -> CoordinatorState:
     return heard[-1]
 
 
+@pytest.mark.slow
 def test_a_coordinator_told_to_stop_counts_what_is_in_hand_says_goodbye_and_can_go_on(tmp_path: Path) -> None:
     async def case() -> float:
         async with toy_fleet(tmp_path, here=DEVICES[:2]) as fleet:

@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from auricle_fleet.broker import Broker, start_broker
 from tests.system.conftest import Command
 
@@ -121,6 +123,7 @@ def test_a_coordinator_killed_in_a_round_goes_on_where_it_was(
     asyncio.run(scenario())
 
 
+@pytest.mark.slow
 def test_a_coordinator_that_another_took_over_from_ends_with_one_sentence(
     start: Callable[..., Command], speech_folder: Path, tmp_path: Path
 ) -> None:

@@ -96,6 +96,7 @@ def _verify(done: list[RoundDone], attacked: tuple[int, ...]) -> None:
     assert all(done[number - 1].report["detection"].get("bad", []) == [] for number in false), "nobody is wronged"
 
 
+@pytest.mark.slow
 def test_an_attack_on_a_fleet_of_synthetic_sounds_is_found_and_undone(tmp_path: Path) -> None:
     fleet, validation = synthetic()
     done = asyncio.run(_federate(fleet, validation, tmp_path, (10,), 12))

@@ -88,6 +88,7 @@ def _disturbed_by(fault: Callable[[str], None]) -> type[Agent]:
     return Disturbed
 
 
+@pytest.mark.slow
 def test_updates_that_come_again_and_in_another_order_count_once_and_are_called_duplicates(tmp_path: Path) -> None:
     async def case() -> int:
         async with bad_network(tmp_path) as (fleet, _):
@@ -121,6 +122,7 @@ def _hold_first(proxies: dict[str, NetworkProxy], name: str) -> Callable[[str], 
     return hold
 
 
+@pytest.mark.slow
 def test_an_update_that_comes_after_its_round_is_called_late_and_does_not_count(tmp_path: Path) -> None:
     async def case() -> list[tuple[int, str]]:
         async with bad_network(tmp_path) as (fleet, proxies):
@@ -138,6 +140,7 @@ def test_an_update_that_comes_after_its_round_is_called_late_and_does_not_count(
     print(f"answers to {LAST} once its network was back: {asyncio.run(case())}")
 
 
+@pytest.mark.slow
 def test_an_update_for_a_round_that_was_aborted_is_called_closed_and_does_not_count(tmp_path: Path) -> None:
     async def case() -> None:
         async with bad_network(tmp_path) as (fleet, proxies):
