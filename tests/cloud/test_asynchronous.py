@@ -116,6 +116,7 @@ def test_devices_at_work_hear_that_a_round_was_aborted(runtime: StepRuntime, tmp
     run(case, runtime, tmp_path)
 
 
+@pytest.mark.slow
 def test_devices_join_while_a_run_goes_on(runtime: StepRuntime, tmp_path: Path) -> None:
     async def case(site: Site) -> None:
         coordinator = site.coordinator(200, FEDAVG, mode="async", devices=1, buffer=Buffer(size=2))

@@ -61,6 +61,7 @@ def reference(
     return maps, losses, [w.detach().numpy() for w in weights]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "axes", "sign"),
     [({}, (0, 1), 1), ({"sign": "formula"}, (0, 1), -1), ({"per_channel": True}, (0,), 1)],

@@ -579,6 +579,7 @@ LONG = ("activations", "encoder", "GRU")
 """Modules that take ten seconds and more."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in LONG else n for n in MODULES])
 def test_a_module_compiles_to_the_gradients_and_the_logits_of_pytorch(name: str) -> None:
     _check(MODULES[name])

@@ -79,6 +79,7 @@ def test_rows_that_are_known_are_not_computed_again(tmp_path: Path) -> None:
     assert "| crnn-lite | supervised | sgd |" in page([first], "python bench/parity.py")
 
 
+@pytest.mark.slow
 def test_the_command_prints_json(tmp_path: Path) -> None:
     out = tmp_path / "parity.md"
     done = subprocess.run(
