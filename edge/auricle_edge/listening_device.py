@@ -53,7 +53,7 @@ from auricle_edge.train import RoundResult, Trainer
 log = logging.getLogger("auricle.edge")
 
 TICK = 0.5
-"""Seconds between two looks after labels, and between two lines of a live view's posteriors at most."""
+"""Seconds between two looks after labels, the watchdog and the memory."""
 SETTLED = 5.0
 """Seconds after the start, or after a round, from which on memory that only they needed is given back."""
 LIVE = 0.1

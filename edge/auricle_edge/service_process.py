@@ -13,8 +13,8 @@ import msgspec
 
 TUNING = {-8: 1, -3: 1 << 20, -1: 2 << 20}
 """glibc's M_ARENA_MAX, M_MMAP_THRESHOLD and M_TRIM_THRESHOLD: one heap, from which what is large and free returns."""
-ONCE = {"OPENBLAS_NUM_THREADS": "1", "ORT_DISABLE_TELEMETRY": "1"}
-"""What libraries read when they are loaded: numpy needs no threads here, onnxruntime is not to report to its maker."""
+ONCE = {"OPENBLAS_NUM_THREADS": "1"}
+"""What libraries read when they are loaded: numpy needs no threads here."""
 
 
 def be_small() -> None:
@@ -43,17 +43,13 @@ def serve(encoded: bytes, as_json: bool) -> None:
         It cannot start, or it ended with an error.
     """
     be_small()
-    from auricle.errors import SettingsError, nearest
-    from auricle.pack_signature import trusted_key
     from auricle.until_signal import until_signal
     from auricle_edge.listening_device import ListeningDevice
-    from auricle_edge.service.pack_shelf import PackShelf
+    from auricle_edge.service.pack_shelf import running_pack
     from auricle_edge.settings import EdgeSettings
 
     settings = msgspec.json.decode(encoded, type=EdgeSettings)
-    pack = PackShelf(settings.folder, settings.pack, trusted_key(settings.pack_key)).current()
-    if settings.local not in pack.tables:
-        raise SettingsError(f'There is no local model "{settings.local}": {nearest(settings.local, pack.tables)}')
+    pack = running_pack(settings)
     pack.hold_only((settings.local, pack.manifest.plugin))
     device = ListeningDevice(settings, pack)
     model = device.hearing.now

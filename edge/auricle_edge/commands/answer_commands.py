@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from auricle_edge.commands.place import CONFIG_HELP, CONFIG_VARIABLE, STATE_HELP, STATE_VARIABLE, state_folder
+from auricle_edge.commands.place import AsJson, Config, State, state_folder
 from auricle_edge.control.client import ControlClient
 
 FLOOR = -70.0
@@ -30,25 +30,11 @@ def add_to(app: typer.Typer) -> None:
         app.command()(command)
 
 
-def _state_option() -> Any:
-    return typer.Option(None, envvar=STATE_VARIABLE, help=STATE_HELP)
-
-
-def _config_option() -> Any:
-    return typer.Option(None, envvar=CONFIG_VARIABLE, help=CONFIG_HELP)
-
-
-def _json_option() -> Any:
-    return typer.Option(False, "--json", help="Print JSON.")
-
-
 def _client(state: Path | None, config: Path | None) -> ControlClient:
     return ControlClient(state_folder(state, config))
 
 
-def status(
-    state: Path | None = _state_option(), config: Path | None = _config_option(), as_json: bool = _json_option()
-) -> int:
+def status(state: State = None, config: Config = None, as_json: AsJson = False) -> int:
     """How the running service is; exit code 1 when it hears nothing though it should."""
     told = _client(state, config).get("/v1/status")
     if as_json:
@@ -88,9 +74,7 @@ def sentences(told: Mapping[str, Any]) -> Iterator[str]:
         yield f"Gate: {told['gate']['verdict']}. {told['gate']['reason']}"
 
 
-def listen(
-    state: Path | None = _state_option(), config: Path | None = _config_option(), as_json: bool = _json_option()
-) -> int:
+def listen(state: State = None, config: Config = None, as_json: AsJson = False) -> int:
     """Show what the running service hears: level, posteriors, detections; until interrupted."""
     answers = _client(state, config).stream("GET", "/v1/live")
     if as_json:
@@ -135,7 +119,7 @@ def _feedback(client: ControlClient, answer: Mapping[str, Any], as_json: bool) -
 
 def confirm(
     detection: str | None = typer.Argument(None, help="Id of the detection [the last one]."),
-    state: Path | None = _state_option(), config: Path | None = _config_option(), as_json: bool = _json_option(),
+    state: State = None, config: Config = None, as_json: AsJson = False,
 ) -> int:  # fmt: skip
     """Say that a detection was right: its clip is kept."""
     return _feedback(_client(state, config), {"verdict": "confirm", "id": detection}, as_json)
@@ -144,7 +128,7 @@ def confirm(
 def deny(
     detection: str | None = typer.Argument(None, help="Id of the detection [the last one]."),
     word: str | None = typer.Option(None, help="Which keyword it was instead [none]."),
-    state: Path | None = _state_option(), config: Path | None = _config_option(), as_json: bool = _json_option(),
+    state: State = None, config: Config = None, as_json: AsJson = False,
 ) -> int:  # fmt: skip
     """Say that a detection was wrong: its clip is kept as what it was not."""
     return _feedback(_client(state, config), {"verdict": "deny", "id": detection, "word": word}, as_json)
@@ -152,7 +136,7 @@ def deny(
 
 def missed(
     word: str = typer.Argument(help="The word that was said and not heard."),
-    state: Path | None = _state_option(), config: Path | None = _config_option(), as_json: bool = _json_option(),
+    state: State = None, config: Config = None, as_json: AsJson = False,
 ) -> int:  # fmt: skip
     """Say that a word was said in the last seconds and missed: its second is kept."""
     return _feedback(_client(state, config), {"verdict": "missed", "word": word}, as_json)
@@ -164,16 +148,12 @@ def _mute(client: ControlClient, muted: bool, as_json: bool) -> int:
     return 0
 
 
-def mute(
-    state: Path | None = _state_option(), config: Path | None = _config_option(), as_json: bool = _json_option()
-) -> int:
+def mute(state: State = None, config: Config = None, as_json: AsJson = False) -> int:
     """Close the microphone: nothing reads it until `unmute`."""
     return _mute(_client(state, config), True, as_json)
 
 
-def unmute(
-    state: Path | None = _state_option(), config: Path | None = _config_option(), as_json: bool = _json_option()
-) -> int:
+def unmute(state: State = None, config: Config = None, as_json: AsJson = False) -> int:
     """Open the microphone again."""
     return _mute(_client(state, config), False, as_json)
 
@@ -181,7 +161,7 @@ def unmute(
 def enroll(
     word: str = typer.Argument(help="The word to record."),
     takes: int = typer.Option(5, min=1, max=100, help="How many good takes."),
-    state: Path | None = _state_option(), config: Path | None = _config_option(), as_json: bool = _json_option(),
+    state: State = None, config: Config = None, as_json: AsJson = False,
 ) -> int:  # fmt: skip
     """Record takes of a word by the running service's microphone, each checked and repeated where it was no good."""
     for step in _client(state, config).stream("POST", "/v1/enrol", {"word": word, "takes": takes}):

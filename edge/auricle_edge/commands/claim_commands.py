@@ -9,13 +9,7 @@ from pathlib import Path
 import msgspec
 import typer
 
-from auricle_edge.commands.place import (
-    CONFIG_HELP,
-    CONFIG_VARIABLE,
-    STATE_HELP,
-    STATE_VARIABLE,
-    state_folder,
-)
+from auricle_edge.commands.place import AsJson, Config, State, state_folder
 from auricle_edge.identity_claim import claim as steps
 
 
@@ -29,9 +23,9 @@ def claim(
     server: str = typer.Option(..., help="The coordinator's API, https://host:port."),
     token_file: Path = typer.Option(..., help="File with the claim token; it is erased."),
     ca_pin: str = typer.Option(..., help="SHA-256 of the authority's certificate, as enrol token prints it."),
-    state: Path | None = typer.Option(None, envvar=STATE_VARIABLE, help=STATE_HELP),
-    config: Path | None = typer.Option(None, envvar=CONFIG_VARIABLE, help=CONFIG_HELP),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+    state: State = None,
+    config: Config = None,
+    as_json: AsJson = False,
 ) -> int:
     """Exchange a one-time token for this device's certificate. Exit code 75: try again later."""
     _tell(steps.claim(state_folder(state, config), server, ca_pin, token_file), as_json)
@@ -39,9 +33,9 @@ def claim(
 
 
 def renew(
-    state: Path | None = typer.Option(None, envvar=STATE_VARIABLE, help=STATE_HELP),
-    config: Path | None = typer.Option(None, envvar=CONFIG_VARIABLE, help=CONFIG_HELP),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+    state: State = None,
+    config: Config = None,
+    as_json: AsJson = False,
 ) -> int:
     """Renew this device's certificate when it is due; run it every day. Exit code 75: try again later."""
     _tell(steps.renew(state_folder(state, config), time.time()), as_json)

@@ -26,18 +26,14 @@ from auricle_edge.clips.export import export as export_clips
 from auricle_edge.clips.opening import wipe_store
 from auricle_edge.clips.player import play as play_samples
 from auricle_edge.clips.record import ClipRow, row
+from auricle_edge.commands.place import AsJson, Config, State
 from auricle_edge.settings import CONFIG, read_settings
 
 app = typer.Typer(no_args_is_help=True, help="See, hear, correct and destroy the clips that this device keeps.")
 FOLDER = "clips"
 """Where in the state folder they lie."""
 
-Config = Annotated[
-    Path | None, typer.Option("--config", envvar="AURICLE_EDGE_CONFIG", help=f"The agent's TOML file [{CONFIG}].")
-]
-State = Annotated[Path | None, typer.Option("--state", envvar="AURICLE_EDGE_STATE", help="The agent's state folder.")]
 PackName = Annotated[str | None, typer.Option("--pack", help="The agent's pack [that of --config, or gsc12].")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 ClipName = Annotated[str, typer.Argument(metavar="ID", help="Id of a clip, or its beginning.")]
 Word = Annotated[str | None, typer.Option("--word", help="Only clips with this label.")]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from auricle.errors import SettingsError
 from auricle_edge.settings import CONFIG, EdgeSettings, read_settings
@@ -10,6 +13,10 @@ from auricle_edge.settings import CONFIG, EdgeSettings, read_settings
 STATE_VARIABLE, CONFIG_VARIABLE = "AURICLE_EDGE_STATE", "AURICLE_EDGE_CONFIG"
 STATE_HELP = "State folder of the device [that of the settings file]."
 CONFIG_HELP = f"Settings file [{CONFIG}]."
+
+State = Annotated[Path | None, typer.Option("--state", envvar=STATE_VARIABLE, help=STATE_HELP)]
+Config = Annotated[Path | None, typer.Option("--config", envvar=CONFIG_VARIABLE, help=CONFIG_HELP)]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def config_file(config: Path | None) -> Path | None:

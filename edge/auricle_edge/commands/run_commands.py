@@ -11,15 +11,13 @@ import msgspec
 import typer
 
 from auricle import fresh_process
-from auricle.errors import SettingsError, nearest
 from auricle.first_weights import chosen_weights
-from auricle.pack_signature import trusted_key
 from auricle.until_signal import until_signal
 from auricle_edge.agent import Agent, AgentSettings
 from auricle_edge.commands.place import CONFIG_HELP, CONFIG_VARIABLE, config_file
 from auricle_edge.priority import yield_to_detection
 from auricle_edge.runtimes import choose_runtime
-from auricle_edge.service.pack_shelf import PackShelf
+from auricle_edge.service.pack_shelf import running_pack
 from auricle_edge.service_process import say, serve
 from auricle_edge.settings import EdgeSettings, agent_settings, read_settings
 from auricle_edge.speech_data import load_clips
@@ -81,9 +79,7 @@ def run(
 
 
 def _train_only(settings: EdgeSettings, as_json: bool) -> None:
-    loaded = PackShelf(settings.folder, settings.pack, trusted_key(settings.pack_key)).current()
-    if settings.local not in loaded.tables:
-        raise SettingsError(f'There is no local model "{settings.local}": {nearest(settings.local, loaded.tables)}')
+    loaded = running_pack(settings)
     agent = agent_settings(settings)
     assert agent is not None, "read_settings refuses speech without a fleet"
     assert settings.speech is not None

@@ -25,14 +25,7 @@ from auricle_edge.capture.capture import Capture
 from auricle_edge.capture.devices import devices as microphones
 from auricle_edge.capture.frames import Device
 from auricle_edge.capture.settings import CaptureSettings
-from auricle_edge.commands.place import (
-    CONFIG_HELP,
-    CONFIG_VARIABLE,
-    STATE_HELP,
-    STATE_VARIABLE,
-    settings_of,
-    state_folder,
-)
+from auricle_edge.commands.place import AsJson, Config, State, settings_of, state_folder
 from auricle_edge.control.client import SOCKET, ControlClient
 from auricle_edge.detect import Detector, DetectSettings
 from auricle_edge.gate import GateSettings
@@ -54,25 +47,13 @@ def add_to(app: typer.Typer) -> None:
         app.command()(command)
 
 
-def _state_option() -> Any:
-    return typer.Option(None, envvar=STATE_VARIABLE, help=STATE_HELP)
-
-
-def _config_option() -> Any:
-    return typer.Option(None, envvar=CONFIG_VARIABLE, help=CONFIG_HELP)
-
-
-def _json_option() -> Any:
-    return typer.Option(False, "--json", help="Print JSON.")
-
-
 def doctor(
-    state: Path | None = _state_option(),
-    config: Path | None = _config_option(),
+    state: State = None,
+    config: Config = None,
     source: str | None = typer.Option(None, help="What to listen to [that of the settings]."),
     seconds: float = typer.Option(3.0, min=0.5, max=60, help="How long to listen; say something meanwhile."),
     simulate: bool = typer.Option(False, "--simulate", help="Without a microphone: check everything else."),
-    as_json: bool = _json_option(),
+    as_json: AsJson = False,
 ) -> int:
     """Check the board and everything that the service leans on; exit code 1 when something is bad."""
     settings = settings_of(config)
@@ -145,7 +126,7 @@ def _opened(pack: Pack, samples: NDArray[np.int16]) -> bool:
     return detector.figures.open_share > 0
 
 
-def devices(as_json: bool = _json_option()) -> int:
+def devices(as_json: AsJson = False) -> int:
     """List the microphones that are there now; exit code 1 when there is none."""
     found = microphones()
     if as_json:
@@ -166,9 +147,9 @@ def _described(device: Device) -> str:
 
 def diag(
     out: Path = typer.Option(Path("auricle-diagnosis.tar.gz"), help="File to write."),
-    state: Path | None = _state_option(),
-    config: Path | None = _config_option(),
-    as_json: bool = _json_option(),
+    state: State = None,
+    config: Config = None,
+    as_json: AsJson = False,
 ) -> int:
     """Write a bundle for somebody who helps: versions, settings, figures, sensors; no secrets, no words, no sound."""
     folder, settings = state_folder(state, config), settings_of(config)
@@ -196,18 +177,16 @@ def _shelf(state: Path | None, config: Path | None) -> PackShelf:
 
 def update(
     pack: str = typer.Argument(help="A pack: a folder, a .tar.zst, or the name of a shipped one."),
-    state: Path | None = _state_option(),
-    config: Path | None = _config_option(),
-    as_json: bool = _json_option(),
+    state: State = None,
+    config: Config = None,
+    as_json: AsJson = False,
 ) -> int:
     """Make another pack the one that runs, once it has proved itself; the running one is kept for `rollback`."""
     shelf = _shelf(state, config)
     return _switched(shelf.install(pack), state_folder(state, config), as_json)
 
 
-def rollback(
-    state: Path | None = _state_option(), config: Path | None = _config_option(), as_json: bool = _json_option()
-) -> int:
+def rollback(state: State = None, config: Config = None, as_json: AsJson = False) -> int:
     """Go back to the pack before the last update."""
     shelf = _shelf(state, config)
     return _switched(shelf.roll_back(), state_folder(state, config), as_json)
@@ -221,7 +200,7 @@ def _switched(pack: Pack, folder: Path, as_json: bool) -> int:
     return 0
 
 
-def unit(as_json: bool = _json_option()) -> int:
+def unit(as_json: AsJson = False) -> int:
     """Print the systemd unit: auricle edge unit > /etc/systemd/system/auricle-edge.service."""
     text = resources.files("auricle_edge").joinpath(UNIT).read_text("utf-8")
     typer.echo(json.dumps({"unit": text}) if as_json else text, nl=as_json)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -12,7 +13,11 @@ from auricle.errors import AuricleError, PackError
 from auricle.files import write_durably
 from auricle.messages import Sha256
 from auricle.pack import Pack, load_pack, pack_bytes
+from auricle.pack_signature import trusted_key
 from auricle_edge.runtimes import Runtime, choose_runtime
+
+if TYPE_CHECKING:
+    from auricle_edge.settings import EdgeSettings
 
 SWITCH = "current.json"
 
@@ -96,6 +101,13 @@ class PackShelf:
         for path in self._folder.iterdir():
             if path.name not in kept:
                 path.unlink(missing_ok=True)
+
+
+def running_pack(settings: EdgeSettings) -> Pack:
+    """The pack that a device runs; PackError when it is not sound, or has not the local model that is set."""
+    pack = PackShelf(settings.folder, settings.pack, trusted_key(settings.pack_key)).current()
+    pack.table(settings.local)
+    return pack
 
 
 def prove(pack: Pack) -> None:
