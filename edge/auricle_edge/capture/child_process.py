@@ -6,8 +6,10 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 
 import msgspec
 
@@ -15,6 +17,7 @@ from auricle_edge.capture.frames import Frame, FrameReader
 
 _READ_BYTES = 1 << 16
 _END_SECONDS = 3.0
+_LOOK_SECONDS = 0.005
 
 
 class CaptureChild:
@@ -77,10 +80,32 @@ class CaptureChild:
         self.unwanted = True
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
+        until = time.monotonic() + _END_SECONDS
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_END_SECONDS)
+        while _any_left(self._process.pid) and time.monotonic() < until:
+            time.sleep(_LOOK_SECONDS)
 
     def close(self) -> None:
         """End it and give its pipe back."""
         self.end()
         self._pipe.close()
+
+
+def _any_left(group: int) -> bool:
+    """Whether a process of this group still runs: an arecord outlives the child that started it for a moment."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return any(_runs_in(group, path) for path in Path("/proc").glob("[0-9]*/stat"))
+
+
+def _runs_in(group: int, stat: Path) -> bool:
+    try:
+        state, _, process_group = stat.read_text(errors="replace").rpartition(")")[2].split()[:3]
+    except (OSError, ValueError):  # it has ended while we looked
+        return False
+    return int(process_group) == group and state not in "ZX"
