@@ -21,6 +21,8 @@ Round = Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]
 """Fits a database's integer."""
 Seconds = Annotated[float, Meta(ge=0, le=1e9)]
 Share = Annotated[float, Meta(ge=0, le=1)]
+TargetPath = Annotated[str, Meta(pattern=r"^(?!.*\.\.)[a-z0-9][a-z0-9._/-]*\Z", max_length=200)]
+"""Name of a target in the signed metadata of updates: a relative path without `..`."""
 
 
 class Message(msgspec.Struct, frozen=True, tag_field="type", kw_only=True):
@@ -98,6 +100,28 @@ class Update(Message, frozen=True, tag="update", kw_only=True):
     plugin_accuracy: Share | None = None
     """Of the received plug-in on the same clips."""
     held_out: Count = 0
+
+
+class Release(Message, frozen=True, tag="release", kw_only=True):
+    """What a device runs, sent at every boot and after each step of an update; what counts as updated is decided by it."""
+
+    board: Token = ""
+    """Board and system of the installed bundle; empty: the agent was not installed from one."""
+    os: Token = ""
+    bundle: Sha256 | None = None
+    """Identity of the bundle that runs: the SHA-256 of its manifest."""
+    version: Token
+    """Of the agent."""
+    pack: Sha256
+    """The pack that runs."""
+    confirmed: bool
+    """Whether what runs has passed its health check; False while it is on trial."""
+    rollout: Token = ""
+    """The newest rollout that the device was asked to follow."""
+    state: Literal["idle", "fetching", "trial", "confirmed", "failed", "refused"] = "idle"
+    """How far that rollout has come here; `failed`: the previous version runs again."""
+    reason: Short = ""
+    """Why it failed or was refused."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -193,6 +217,17 @@ class Abort(Message, frozen=True, tag="abort", kw_only=True):
     reason: Short = ""
 
 
+class Target(Message, frozen=True, tag="target", kw_only=True):
+    """Install this. It only names a target: what it is, and for whom, the device takes from the signed metadata."""
+
+    epoch: Count
+    rollout: Token
+    kind: Literal["bundle", "pack"]
+    path: TargetPath
+    identity: Sha256
+    """Of the bundle or pack, so that a device that has it already says so without fetching."""
+
+
 class CoordinatorState(Message, frozen=True, tag="coordinator", kw_only=True):
     """Retained: whether the coordinator is there, and in which epoch."""
 
@@ -226,7 +261,7 @@ class Model(Message, frozen=True, tag="model", kw_only=True):
     ttl: Seconds
 
 
-Uplink = Register | Get | Status | Loss | Update
-Downlink = Invite | Measure | Ack | Nothing | Abort
+Uplink = Register | Get | Status | Loss | Update | Release
+Downlink = Invite | Measure | Ack | Nothing | Abort | Target
 Retained = CoordinatorState | DeviceState | Model
 Any = Uplink | Downlink | Retained
