@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import typer
 
-from auricle_edge.commands import answer_commands, claim_commands, clip_commands, run_commands, upkeep_commands
+from auricle_edge.commands import (
+    answer_commands,
+    calibrate_commands,
+    claim_commands,
+    clip_commands,
+    run_commands,
+    upkeep_commands,
+)
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -17,5 +24,6 @@ def edge() -> None:
 run_commands.add_to(app)
 answer_commands.add_to(app)
 upkeep_commands.add_to(app)
+calibrate_commands.add_to(app)
 claim_commands.add_to(app)
 app.add_typer(clip_commands.app, name="clips", help="The clips that this device keeps.")

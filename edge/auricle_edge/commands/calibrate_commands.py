@@ -1,0 +1,130 @@
+"""`auricle edge calibrate`: the thresholds that keep to a number of false accepts an hour where this device stands."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from auricle.errors import DataError
+from auricle.first_weights import chosen_weights
+from auricle.speech.audio import read_audio
+from auricle.speech.features import LogMel
+from auricle_edge.clips import ClipStore
+from auricle_edge.commands.clip_commands import FOLDER as CLIPS
+from auricle_edge.commands.place import AsJson, Config, State, config_file
+from auricle_edge.detect.calibration import Calibration, calibrate
+from auricle_edge.detect.decision import is_keyword
+from auricle_edge.detect.recognisers import Posteriors
+from auricle_edge.detect.unsmoothed import unsmoothed
+from auricle_edge.hearing_model import HearingModel
+from auricle_edge.runtimes import choose_runtime
+from auricle_edge.service.pack_shelf import running_pack
+from auricle_edge.settings import EdgeSettings, read_settings
+from auricle_edge.sound import RATE
+
+Judge = Callable[[NDArray[np.int16]], Posteriors]
+
+RECORDINGS = (".wav", ".flac")
+
+Sounds = Annotated[
+    list[Path],
+    typer.Argument(metavar="SOUND...", help="Recordings without any keyword, wav or FLAC, or folders of them."),
+]
+Wanted = Annotated[
+    float, typer.Option("--false-accepts", min=0.01, max=1000, help="Wanted an hour, of all keywords together.")
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("calibrate")(calibrate_)
+
+
+def calibrate_(
+    sounds: Sounds, false_accepts: Wanted = 1.0, state: State = None, config: Config = None, as_json: AsJson = False
+) -> int:
+    """Find each keyword's threshold from sound without keywords, and say how many of this device's clips reach it."""
+    given = {} if state is None else {"state": str(state)}
+    settings = read_settings(config_file(config), given)
+    found = _calibrated(settings, _recordings(sounds), false_accepts, quiet=as_json)
+    if as_json:
+        typer.echo(json.dumps(asdict(found)))
+        return 0
+    _show(found)
+    typer.echo("For edge.toml:\n\n[detect.thresholds]")
+    for word, threshold in found.thresholds.items():
+        typer.echo(f"{word} = {threshold}")
+    return 0
+
+
+def _recordings(sounds: Sequence[Path]) -> list[Path]:
+    """The files that are named, and those in folders that are named."""
+    files: list[Path] = []
+    for sound in sounds:
+        inside = sorted(sound.rglob("*")) if sound.is_dir() else [sound]
+        files += [path for path in inside if not sound.is_dir() or path.suffix.lower() in RECORDINGS]
+    if not files:
+        raise DataError(f"There is no wav or FLAC file in {', '.join(map(str, sounds))}.")
+    return files
+
+
+def _calibrated(settings: EdgeSettings, files: Sequence[Path], wanted: float, *, quiet: bool) -> Calibration:
+    """Judge the recordings and the device's own clips of keywords with the model that listens."""
+    pack = running_pack(settings)
+    frontend, runtime = LogMel(pack.manifest.task), choose_runtime(settings.runtime, pack, settings.threads).runtime
+    first, plugin = (
+        chosen_weights(settings.start, pack, model, settings.seed) for model in (settings.local, pack.manifest.plugin)
+    )
+    hearing = HearingModel(settings.folder, runtime, settings.local, first, plugin)
+    store = ClipStore(settings.folder / CLIPS, settings.clips, frontend)
+    try:
+        recognise = hearing.choose(store.device_data().held_out).candidate.recognise
+        judge = partial(
+            unsmoothed, frontend=frontend, labels=pack.labels, recognise=recognise, settings=settings.detect
+        )
+        spoken = _spoken(store, judge)
+    finally:
+        store.close()
+    console = Console(stderr=True, quiet=quiet)
+    others = [judge(_samples(file)) for file in track(files, "Listening", console=console, transient=True)]
+    return calibrate(others, spoken, pack.labels, wanted, settings.detect)
+
+
+def _samples(file: Path) -> NDArray[np.int16]:
+    return np.rint(np.clip(read_audio(file), -1, 1) * 32_767).astype(np.int16)
+
+
+def _spoken(store: ClipStore, judged: Judge) -> dict[str, list[Posteriors]]:
+    """The device's own clips of keywords that are never trained on, each with a second of silence around it."""
+    found: dict[str, list[Posteriors]] = defaultdict(list)
+    for clip in store.list():
+        word = clip.record.word
+        if word is None or not is_keyword(word) or not clip.record.held_out or clip.damaged:
+            continue
+        samples = store.content(clip).samples
+        if samples is not None:
+            found[word].append(judged(np.pad(samples, RATE)))
+    return found
+
+
+def _show(found: Calibration) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("keyword", "threshold", f"false accepts in {found.hours:.2f} h", "own clips that reach it"):
+        table.add_column(column)
+    for word, threshold in found.thresholds.items():
+        reached = f"{found.hits[word]:.0%}" if word in found.hits else "no held-out clips"
+        table.add_row(word, f"{threshold:.2f}", str(found.false_accepts[word]), reached)
+    Console(file=sys.stderr).print(table)
