@@ -5,8 +5,10 @@ TEST_ENV := .venv-test
 TEST_STAMP := $(TEST_ENV)/.ready
 FLEET_STAMP := $(FLEET_ENV)/.ready
 ARGS ?=
+FAST := not slow and not arm64 and not boards and not firstboot
+SLOW := slow and not arm64 and not boards and not firstboot
 
-.PHONY: help fleet test slow arm64 bench bench-step clean
+.PHONY: help fleet test slow arm64 boards first-boot bench bench-step clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -29,14 +31,20 @@ test: $(TEST_STAMP) ## Lint, types, import rules and the fast tests
 	$(TEST_ENV)/bin/ruff format --check .
 	$(TEST_ENV)/bin/mypy
 	$(TEST_ENV)/bin/lint-imports
-	$(TEST_ENV)/bin/pytest -n auto --dist worksteal -m "not slow and not arm64"
+	$(TEST_ENV)/bin/pytest -n auto --dist worksteal -m "not slow and not arm64 and not boards and not firstboot"
 
 slow: $(TEST_STAMP) ## The tests that take minutes
-	$(TEST_ENV)/bin/pytest -n auto --dist worksteal -m "slow and not arm64" --timeout 3000
+	$(TEST_ENV)/bin/pytest -n auto --dist worksteal -m "$(SLOW)" --timeout 3000
 
 arm64: $(TEST_STAMP) ## The edge part on an emulated arm64 board (needs root; see docs/arm64.md)
 	-$(TEST_ENV)/bin/python -m tests.arm64.make_root
 	$(TEST_ENV)/bin/pytest -m arm64
+
+boards: $(TEST_STAMP) ## Bundles of two boards, or ARGS=--all, in Debian roots (needs root; see docs/first-boot.md)
+	$(TEST_ENV)/bin/pytest -m boards tests/boards $(ARGS)
+
+first-boot: $(TEST_STAMP) ## Cards booted in an emulated machine (needs root; see docs/first-boot.md)
+	$(TEST_ENV)/bin/pytest -m firstboot tests/firstboot $(ARGS)
 
 bench: $(TEST_STAMP) ## Measure the overhead of a round
 	$(TEST_ENV)/bin/python bench/round_overhead.py $(ARGS)

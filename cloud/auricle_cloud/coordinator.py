@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from auricle.errors import AuricleError, StorageError
 from auricle.identity import Identity
-from auricle.messages import DeviceState, Get, Loss, Register, Status, Update
+from auricle.messages import DeviceState, Get, Loss, Register, Release, Status, Update
 from auricle.mqtt import LinkSettings, Message, MqttLink, Will
 from auricle.pack import Pack
 from auricle.tensors import Flat, encode
@@ -24,6 +24,8 @@ from auricle_cloud.detection.judgement import Judgement
 from auricle_cloud.evaluation.evaluator import Evaluator
 from auricle_cloud.messenger import NAME, Messenger
 from auricle_cloud.metrics import Metrics
+from auricle_cloud.releases.conductor import Conductor
+from auricle_cloud.releases.renewal import Renewal
 from auricle_cloud.rounds.asynchronous import Asynchronous
 from auricle_cloud.rounds.closing import Closing
 from auricle_cloud.rounds.schedule import due
@@ -89,6 +91,8 @@ class Coordinator:
             settings, pack, self.store, self.blobs, rule, messenger, self.announcements, self.metrics, watcher, opener
         )
         self.closing = Closing(self.site, evaluator)
+        self.conductor = Conductor(self.store, messenger, self.announcements, settings.fleet)
+        self.renewal = Renewal(settings.folder, self.store)
         detection = settings.detection
         judgement = None if detection is None else Judgement(self.site, detection, evaluator)
         self._synchronous = Synchronous(self.site, judgement, self.closing)
@@ -200,6 +204,7 @@ class Coordinator:
                 await asyncio.to_thread(self._look)
                 if self.link.connected:
                     await self.closing.send_outgoing()
+                    await self.conductor.look()
             except SupersededError:
                 raise
             except StorageError as error:
@@ -211,6 +216,7 @@ class Coordinator:
             pass  # raises when another coordinator has taken over
         self.inbox.reload()
         self.inbox.flush()
+        self.renewal.look()
         self._show_figures()
         schedules = self.store.schedules.all()
         idle = len(self.site.able()[0]) if schedules else 0
@@ -249,6 +255,7 @@ class Coordinator:
     async def registered(self, message: Register) -> None:
         """A device is known now."""
         self.announcements.tell("device", device=message.device, online=True)
+        self.conductor.came(message.device)
         if self.settings.approval == "manual":
             row = await asyncio.to_thread(self.store.devices.get, message.device)
             if row["standing"] == "pending":
@@ -263,6 +270,10 @@ class Coordinator:
     async def asked(self, message: Get) -> None:
         """A device asks what is next."""
         await self._idle(message.device)
+
+    async def released(self, message: Release, changed: list[tuple[str, str]]) -> None:
+        """A device says what it runs."""
+        await self.conductor.released(message, changed)
 
     async def _idle(self, device: str) -> None:
         self.site.changed.set()
@@ -311,6 +322,7 @@ class Coordinator:
     def look_again(self) -> None:
         """An operator changed something: act on it at once, and tell who watches. Call it on the event loop."""
         self.site.changed.set()
+        self.conductor.wake()
         self.announcements.tell("plan")
 
     def weights(self, blob: str) -> Flat:

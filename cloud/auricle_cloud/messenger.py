@@ -10,7 +10,19 @@ import msgspec
 
 from auricle.frames import CHUNK, seal
 from auricle.identity import Identity
-from auricle.messages import Abort, Ack, CoordinatorState, Invite, Measure, Message, Model, Nothing, Plan, Update
+from auricle.messages import (
+    Abort,
+    Ack,
+    CoordinatorState,
+    Invite,
+    Measure,
+    Message,
+    Model,
+    Nothing,
+    Plan,
+    Target,
+    Update,
+)
 from auricle.mqtt import MqttLink
 from auricle.topics import Topics
 from auricle_cloud.storage.blobs import BlobStore
@@ -115,6 +127,11 @@ class Messenger:
             await self._send(self.topics.down(device, "cmd"), abort)
 
         await asyncio.gather(*(one(device) for device in devices))
+
+    async def direct(self, device: str, rollout: str, kind: str, path: str, identity: str) -> None:
+        """Tell a device what to install."""
+        named: dict[str, Any] = {"rollout": rollout, "kind": kind, "path": path, "identity": identity}
+        await self._send(self.topics.down(device, "cmd"), Target(**self._head(device), epoch=self._epoch, **named))
 
     # -- to all
 

@@ -40,6 +40,11 @@ class Metrics:
         self._connected = Gauge("auricle_broker_connected", "1 while the broker is connected.", **own)
         self._waiting = Gauge("auricle_messages_in_hand", "Messages taken in and not yet answered.", **own)
         self._assembled = Gauge("auricle_unfinished_bytes", "Bytes of updates that are not whole yet.", **own)
+        # From 0 on: Prometheus sees no increase in a counter that begins at 1, and no alert would know of the first.
+        for reason in (*REASONS, "other"):
+            self._refused.labels(reason)
+        for state in ("published", "aborted"):
+            self._rounds.labels(state)
 
     def update(self, verdict: str, seconds: float) -> None:
         """An update was answered."""

@@ -16,12 +16,13 @@ from auricle.until_signal import until_signal
 from auricle_cloud.api.api_server import listening
 from auricle_cloud.api.api_settings import ApiSettings
 from auricle_cloud.api.app import make_app
-from auricle_cloud.api.health import Check, database_answers, folder_takes
+from auricle_cloud.api.health import Check, database_answers, folder_takes, metadata_lives
 from auricle_cloud.coordinator import Coordinator
 from auricle_cloud.evaluation.evaluator import Evaluator, choose_evaluator
 from auricle_cloud.evaluation.validation_set import load_validation
 from auricle_cloud.identity.enrolment import open_enrolment
 from auricle_cloud.operations.operations import Operations
+from auricle_cloud.releases.folder import FOLDER
 from auricle_cloud.run_settings import RoundDone, RunSettings
 
 log = logging.getLogger("auricle.cloud")
@@ -97,6 +98,7 @@ def application(coordinator: Coordinator, api: ApiSettings) -> web.Application:
     """API and page of a coordinator of this event loop."""
     loop = asyncio.get_running_loop()
     settings, store = coordinator.settings, coordinator.store
+    releases = settings.folder / FOLDER
 
     def wake() -> None:
         loop.call_soon_threadsafe(coordinator.look_again)
@@ -113,5 +115,6 @@ def application(coordinator: Coordinator, api: ApiSettings) -> web.Application:
     healthy: dict[str, Check] = {"database": database_answers(store), "disk": folder_takes(settings.folder)}
     return make_app(
         operations, store.tokens, coordinator.announcements, coordinator.metrics.registry, healthy,
-        {"broker": connected}, api, lambda: open_enrolment(settings.folder, store.database),
+        {"broker": connected, "updates": metadata_lives(releases)}, api,
+        lambda: open_enrolment(settings.folder, store.database), releases,
     )  # fmt: skip

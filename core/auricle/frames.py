@@ -23,6 +23,8 @@ LARGEST_FRAME = 120 * 1024
 LARGEST_HEADER = 4096
 CHUNK = LARGEST_FRAME - LARGEST_HEADER - 128
 """Bytes of a body that one frame carries."""
+UPGRADE = "upgrade_required"
+"""What is said of a message of another major version."""
 
 
 class Sealed(msgspec.Struct, frozen=True, array_like=True):
@@ -99,7 +101,7 @@ def open_frame(frame: bytes, topic: str, key_of: Callable[[Message], bytes | Non
     try:
         sealed = _sealed.decode(frame[6 : 6 + length])
         if _version.decode(sealed.message).schema != SCHEMA:
-            raise WireError("upgrade_required")
+            raise WireError(UPGRADE)
         message = _message.decode(sealed.message)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise WireError(f"schema: {error}") from error

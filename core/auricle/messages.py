@@ -103,7 +103,7 @@ class Update(Message, frozen=True, tag="update", kw_only=True):
 
 
 class Release(Message, frozen=True, tag="release", kw_only=True):
-    """What a device runs, sent at every boot and after each step of an update; what counts as updated is decided by it."""
+    """What a device runs, sent at every boot and after each step of an update: what counts as updated."""
 
     board: Token = ""
     """Board and system of the installed bundle; empty: the agent was not installed from one."""

@@ -10,6 +10,7 @@ import logging
 import os
 import random
 import time
+from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -17,9 +18,9 @@ from pathlib import Path
 from typing import Literal
 
 from auricle.errors import AuricleError, WireError
-from auricle.frames import open_frame, seal
+from auricle.frames import UPGRADE, open_frame, seal
 from auricle.identity import Identity
-from auricle.messages import Abort, Ack, CoordinatorState, Invite, Measure, Nothing, Update
+from auricle.messages import Abort, Ack, CoordinatorState, Invite, Measure, Nothing, Target, Update
 from auricle.messages import Message as Header
 from auricle.mqtt import BrokerAddress, LinkSettings, Message, MqttLink, Will
 from auricle.mqtt_deadline import within
@@ -34,8 +35,12 @@ from auricle_edge.outbox import Outbox, Pending
 from auricle_edge.readiness import Readiness, require_room
 from auricle_edge.speech_data import DataSource
 from auricle_edge.train import LocalState, RoundResult, Trainer, TrainingStopped
+from auricle_edge.updates.standing import Updates
 
 log = logging.getLogger("auricle.edge")
+
+REMEMBERED = 1024
+"""Invitations of which a copy is recognised."""
 
 
 @dataclass(frozen=True)
@@ -75,12 +80,14 @@ class Agent:
         Where its clips come from when they change while it runs; without, they are the trainer's.
     learnt
         Called in the training thread after each round that was kept, with the received plug-in (P,) and what came out.
+    updates
+        Follows updates; without, the agent neither says what it runs nor installs what it is told to.
     """
 
     def __init__(
         self, settings: AgentSettings, trainer: Trainer, executor: Executor, *,
         gate: Callable[[], Decision] | None = None, source: DataSource | None = None,
-        learnt: Callable[[Flat, RoundResult], None] | None = None,
+        learnt: Callable[[Flat, RoundResult], None] | None = None, updates: Updates | None = None,
     ) -> None:  # fmt: skip
         self.settings, self.trainer, self._executor = settings, trainer, executor
         self.topics = Topics(settings.fleet)
@@ -94,7 +101,7 @@ class Agent:
         self._messages = DeviceMessages(settings.fleet, settings.device, self.boot, trainer)
         self.gate = GateWatch(gate, settings.gate_every, self._say_presence)
         self._readiness = Readiness(self.gate, trainer, source, executor)
-        self._learnt = learnt
+        self._learnt, self._updates = learnt, updates
         self._epoch = 0
         self._round = 0
         self._coordinator_boot = ""
@@ -102,6 +109,8 @@ class Agent:
         self._answered = False
         self._settled: tuple[int, str, int] | None = None
         """Epoch, task and round of the newest acknowledgement: an invitation to it was on its way and is void."""
+        self._asked: deque[str] = deque(maxlen=REMEMBERED)
+        """Nonces of invitations and questions: one that comes again was recorded by somebody, or is a redelivery."""
         self._wake = asyncio.Event()
         self._disk = asyncio.Lock()
         """Held while the outbox changes: an acknowledgement must not clear what a newer round just put there."""
@@ -142,6 +151,7 @@ class Agent:
         await self._send(self._up("reg"), self._messages.register(self._identity.public))
         await self._say_presence()
         self.state = "idle" if self.state == "new" else self.state
+        await self.say_release()
         pending = self._outbox.read()
         if pending is not None:
             self._hand_over(pending)
@@ -159,6 +169,11 @@ class Agent:
         birth = seal(self._identity, topic, self._messages.presence(online=True, gate=self.gate.told))
         await self.link.publish(topic, birth, retain=True)
 
+    async def say_release(self) -> None:
+        """What the device runs, and how far an update has come."""
+        if self._updates is not None:
+            await self._send(self._up("rel"), self._messages.release(self._updates.standing()))
+
     def _up(self, kind: str) -> str:
         return self.topics.up(self.settings.device, kind)
 
@@ -172,14 +187,21 @@ class Agent:
             message, _ = open_frame(arrived.payload, arrived.topic, lambda _: self.settings.coordinator)
         except WireError as error:
             log.warning("%s: ignored a message on %s: %s", self.settings.device, arrived.topic, error)
+            if str(error) == UPGRADE:
+                await self._send(self._up("st"), self._messages.outdated(self._round))
             return
         if message.device != self.settings.device or message.fleet != self.settings.fleet:
             return
-        if isinstance(message, Invite | Measure | Ack | Nothing | Abort):
+        if isinstance(message, Invite | Measure | Ack | Nothing | Abort | Target):
             if message.epoch < self._epoch:
                 log.warning("%s: ignored a message of an older coordinator", self.settings.device)
                 return
             self._epoch = message.epoch
+        if isinstance(message, Invite | Measure | Target):
+            if message.nonce in self._asked:
+                log.warning("%s: ignored an invitation that came before", self.settings.device)
+                return
+            self._asked.append(message.nonce)
         match message:
             case Invite():
                 await self._invited(message)
@@ -191,6 +213,9 @@ class Agent:
                 self._halt()
             case Nothing(again=True):
                 await self._born(self.link)
+            case Target() if self._updates is not None:
+                await self._updates.follow(message)
+                await self.say_release()
             case _:
                 pass
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from auricle import __version__
-from auricle.messages import DeviceState, Get, Invite, Loss, Measure, Register, Status, Update
+from auricle.frames import UPGRADE
+from auricle.messages import DeviceState, Get, Invite, Loss, Measure, Register, Release, Status, Update
 from auricle.tensors import CODECS, digest, encode
 from auricle_edge.gate import Decision
 from auricle_edge.gate_watch import OPEN
 from auricle_edge.outbox import Pending
 from auricle_edge.train import RoundResult, Trainer
+from auricle_edge.updates.standing import Standing
 
 LONGEST_REASON = 200
 
@@ -45,6 +47,14 @@ class DeviceMessages:
             samples=len(self._trainer.data.train),
         )  # fmt: skip
 
+    def release(self, standing: Standing) -> Release:
+        """What the device runs, and how far the newest rollout has come."""
+        return Release(
+            **self._who, pack=self._kind["pack"], version=__version__, board=standing.board, os=standing.os,
+            bundle=standing.bundle, confirmed=standing.confirmed, rollout=standing.rollout,
+            state=standing.state or "idle", reason=standing.reason,
+        )  # fmt: skip
+
     def get(self, round_number: int) -> Get:
         """What is next?"""
         return Get(**self._who, round=round_number)
@@ -54,6 +64,12 @@ class DeviceMessages:
         return Status(
             **self._who, task=asked.task, round=asked.round, state=state, reason=reason[:LONGEST_REASON]
         )  # fmt: skip
+
+    def outdated(self, round_number: int) -> Status:
+        """The coordinator speaks a newer major version than this agent understands."""
+        return Status(
+            **self._who, task="", round=round_number, state="failed", reason=f"{UPGRADE}: agent {__version__}"
+        )
 
     def loss(self, asked: Measure, value: float) -> Loss:
         """The answer to the first phase of a two-phase round."""

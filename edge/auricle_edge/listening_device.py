@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from auricle import __version__
 from auricle.errors import AuricleError
@@ -24,6 +25,7 @@ from auricle.speech.words import SPECIAL_LABELS
 from auricle.tensors import Flat
 from auricle_edge.agent import Agent
 from auricle_edge.capture.capture import Capture
+from auricle_edge.capture.state import CaptureState
 from auricle_edge.clips import ClipStore
 from auricle_edge.control import ControlServer
 from auricle_edge.detect import Detector
@@ -49,6 +51,7 @@ from auricle_edge.sound import Detection
 from auricle_edge.speech_data import DataSource, DeviceData
 from auricle_edge.taps import Taps
 from auricle_edge.train import RoundResult, Trainer
+from auricle_edge.updates.following import Following
 
 log = logging.getLogger("auricle.edge")
 
@@ -56,6 +59,8 @@ TICK = 0.5
 """Seconds between two looks after labels, the watchdog and the memory."""
 SETTLED = 5.0
 """Seconds after the start, or after a round, from which on memory that only they needed is given back."""
+SILENCE = 30.0
+"""Seconds without a sign of sound, though it is not muted, after which the device is not well."""
 LIVE = 0.1
 """Seconds between two lines of a live view."""
 
@@ -104,6 +109,9 @@ class ListeningDevice:
             speaking=lambda: self.detector.speaking, muted=lambda: self.capture.state.muted,
         )  # fmt: skip
         self._agent_settings = agent_settings(settings)
+        self.updates = Following(settings, pack.identity, restart=self._start_anew, busy=self._trains)
+        self.starts_anew = False
+        """Whether the process is to start again with what was just installed."""
         self.agent = None if self._agent_settings is None else self._make_agent(first, data)
         self.outputs = Outputs(self._make_outputs(), settings.events.waiting)
         self._last: Detection | None = None
@@ -120,10 +128,13 @@ class ListeningDevice:
         settings = self.settings
         trainer = Trainer(self.choice.runtime, settings.local, data, settings.seed, first, settings.learn)
         source = DataSource(self.store.device_data, lambda: self.store.generation)
-        return Agent(self._agent_settings, trainer, self._executor, gate=self.gate, source=source, learnt=self._learnt)
+        return Agent(
+            self._agent_settings, trainer, self._executor, gate=self.gate, source=source, learnt=self._learnt,
+            updates=self.updates,
+        )  # fmt: skip
 
     def _make_outputs(self) -> list[Output]:
-        events, device = self.settings.events, self.settings.device
+        events, device = self.settings.events, self.settings.name
         outputs: list[Output] = []
         if events.stdout:
             outputs.append(Stdout(device))
@@ -166,6 +177,7 @@ class ListeningDevice:
             await self.outputs.start()
             self.listener.start()
             tasks = [self._loop.create_task(work()) for work in (self._look_after, self._give_back)]
+            tasks.append(self._loop.create_task(self.updates.run(self._release_changed)))
             if self.agent is not None:
                 tasks.append(self._loop.create_task(self.agent.run()))
             self._notifier.ready(self._summary())
@@ -174,7 +186,8 @@ class ListeningDevice:
                 if ended.done():
                     ended.result()
         finally:
-            self._notifier.stopping()
+            if not self.starts_anew:
+                self._notifier.stopping()
             self.capture.stop()
             for task in tasks:
                 task.cancel()
@@ -191,7 +204,10 @@ class ListeningDevice:
     async def _look_after(self) -> None:
         """Labels, the watchdog, what systemd shows."""
         assert self._loop is not None
-        fed = 0.0
+        fed, failures = 0.0, self.listener.failures
+        frontend = self.pack.manifest.task.frontend
+        silence = np.zeros((1, self.pack.manifest.task.frames, frontend.mels), np.float32)
+        await self._loop.run_in_executor(self._labelling, self.hearing.now.candidate.recognise, silence)
         while True:
             await asyncio.sleep(TICK)
             for done in await self._loop.run_in_executor(self._labelling, self.labeller.tick):
@@ -202,6 +218,29 @@ class ListeningDevice:
                 self._notifier.alive()
                 fed = now
             self._notifier.status(self._summary())
+            judges, failures = self.listener.failures == failures, self.listener.failures
+            self.updates.watch(judges and self._hears(state, now) and self._is_reached())
+
+    def _hears(self, state: CaptureState, now: float) -> bool:
+        """Whether sound comes, unless it is not wanted."""
+        return state.muted or (state.last_progress is not None and now - state.last_progress < SILENCE)
+
+    def _is_reached(self) -> bool:
+        """Whether the agent has registered at its broker, where there is one."""
+        return self.agent is None or (self.agent.link.connected and self.agent.state != "new")
+
+    def _trains(self) -> bool:
+        return self.agent is not None and self.agent.state == "training"
+
+    async def _release_changed(self) -> None:
+        if self.agent is not None and self.agent.state != "new":  # who registers says it
+            await self.agent.say_release()
+
+    def _start_anew(self) -> None:
+        """End, and start again with what was just installed."""
+        self.starts_anew = True
+        if self._over is not None and not self._over.done():
+            self._over.set_result(None)
 
     async def _give_back(self) -> None:
         """What only the start and the rounds needed."""
@@ -263,7 +302,7 @@ class ListeningDevice:
             "seconds_since_sound": None if state.last_progress is None else round(now - state.last_progress, 3),
         }
         return {
-            "device": self.settings.device, "agent": __version__, "pack": self.pack.identity,
+            "device": self.settings.name, "agent": __version__, "pack": self.pack.identity,
             "pack_name": self.pack.manifest.name, "running_seconds": round(now - self._began, 1),
             "capture": sound, "listening": dataclasses.asdict(figures), "judging_failures": self.listener.failures,
             "model": self.hearing.now.candidate.name, "model_reason": self.hearing.now.reason,
@@ -272,6 +311,7 @@ class ListeningDevice:
                 "name": self.settings.fleet, "connected": self.agent.link.connected, "state": self.agent.state,
                 "last_error": self.agent.link.last_error,
             },
+            "updates": dataclasses.asdict(self.updates.standing()),
             "outputs": {name: dataclasses.asdict(counts) for name, counts in self.outputs.delivered.items()},
             "last": None if self._last is None else dataclasses.asdict(self._last),
         }  # fmt: skip

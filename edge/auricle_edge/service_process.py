@@ -27,8 +27,8 @@ def be_small() -> None:
         os.environ.setdefault(variable, value)
 
 
-def serve(encoded: bytes, as_json: bool) -> None:
-    """Listen until interrupted.
+def serve(encoded: bytes, as_json: bool) -> bool:
+    """Listen until interrupted, or until the device has to start anew with what it has just installed.
 
     Parameters
     ----------
@@ -36,6 +36,11 @@ def serve(encoded: bytes, as_json: bool) -> None:
         The settings, an `EdgeSettings` as JSON.
     as_json
         Say as JSON what the device starts with.
+
+    Returns
+    -------
+    bool
+        Whether to start anew.
 
     Raises
     ------
@@ -47,20 +52,23 @@ def serve(encoded: bytes, as_json: bool) -> None:
     from auricle_edge.listening_device import ListeningDevice
     from auricle_edge.service.pack_shelf import running_pack
     from auricle_edge.settings import EdgeSettings
+    from auricle_edge.updates.following import count_start
 
     settings = msgspec.json.decode(encoded, type=EdgeSettings)
+    count_start(settings)
     pack = running_pack(settings)
     pack.hold_only((settings.local, pack.manifest.plugin))
     device = ListeningDevice(settings, pack)
     model = device.hearing.now
     facts = {
-        "device": settings.device, "fleet": settings.fleet, "pack": pack.identity, "words": device.words,
+        "device": settings.name, "fleet": settings.fleet, "pack": pack.identity, "words": device.words,
         "source": settings.capture.source, "runtime": device.choice.runtime.name, "reason": device.choice.reason,
         "model": model.candidate.name, "model_reason": model.reason,
     }  # fmt: skip
-    words = f"{settings.device} listens to {settings.capture.source} for {', '.join(device.words)}."
+    words = f"{settings.name} listens to {settings.capture.source} for {', '.join(device.words)}."
     say(facts, as_json, f"{words}\n{device.choice.reason}\n{model.reason}")
     asyncio.run(until_signal(device.run()))
+    return device.starts_anew
 
 
 def say(facts: Mapping[str, object], as_json: bool, sentences: str) -> None:
@@ -70,14 +78,17 @@ def say(facts: Mapping[str, object], as_json: bool, sentences: str) -> None:
 
 def main(arguments: Sequence[str]) -> int:
     """Run; the exit code."""
+    from auricle import fresh_process
     from auricle.ending import begin_log, fail
     from auricle.errors import AuricleError
-    from auricle.fresh_process import given
 
+    fresh_process.ours = True
     as_json = "--json" in arguments
     begin_log(as_json, verbose="--verbose" in arguments)
     try:
-        serve(given(arguments[0]), as_json)
+        encoded = fresh_process.given(arguments[0])
+        if serve(encoded, as_json):
+            fresh_process.become("auricle_edge.service_process", encoded, *arguments[1:])
     except AuricleError as error:
         return fail(str(error), error.exit_code, as_json)
     except KeyboardInterrupt:

@@ -9,6 +9,7 @@ from typing import Annotated
 import msgspec
 
 from auricle.errors import SettingsError
+from auricle.identity_files import FOLDER, IdentityFiles
 from auricle.messages import Count, DeviceId, FleetName
 from auricle.settings import from_mapping, read_toml
 from auricle.until_signal import broker_of
@@ -22,6 +23,7 @@ from auricle_edge.events.settings import EventSettings
 from auricle_edge.gate import GateSettings
 from auricle_edge.labels.settings import LabelSettings
 from auricle_edge.learn_settings import LearnSettings
+from auricle_edge.updates.update_settings import UpdateSettings
 
 CONFIG = Path("/etc/auricle/edge.toml")
 """Settings file of an installed device."""
@@ -30,7 +32,8 @@ CONFIG = Path("/etc/auricle/edge.toml")
 class EdgeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Everything that may be set; each part of the device has a table of its own."""
 
-    device: DeviceId
+    device: DeviceId | None = None
+    """None: the name in the certificate, once there is one."""
     state: str
     """Folder for key, models, outbox and clips."""
     fleet: FleetName | None = None
@@ -58,6 +61,16 @@ class EdgeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     gate: GateSettings = GateSettings()
     buttons: ButtonSettings = ButtonSettings()
     control: ControlSettings = ControlSettings()
+    updates: UpdateSettings = UpdateSettings()
+
+    @property
+    def name(self) -> str:
+        """The device's name; SettingsError while it has none."""
+        if self.device is None:
+            raise SettingsError(
+                f"This device has no name: claim a certificate for {self.folder}, or say device in its settings."
+            )
+        return self.device
 
     @property
     def folder(self) -> Path:
@@ -68,7 +81,7 @@ class EdgeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 TABLES: dict[str, type[msgspec.Struct]] = {
     "capture": CaptureSettings, "detect": DetectSettings, "events": EventSettings, "clips": ClipSettings,
     "labels": LabelSettings, "learn": LearnSettings, "gate": GateSettings, "buttons": ButtonSettings,
-    "control": ControlSettings,
+    "control": ControlSettings, "updates": UpdateSettings,
 }  # fmt: skip
 
 
@@ -78,7 +91,8 @@ def read_settings(config: Path | None, given: Mapping[str, object]) -> EdgeSetti
     Raises
     ------
     SettingsError
-        A name that does not exist, with a hint; a value that is not allowed; a fleet without its broker.
+        A name that does not exist, with a hint; a value that is not allowed; a fleet without its broker; another
+        device than the one in the certificate.
     """
     values = {} if config is None else read_toml(config)
     where = "command line" if config is None else str(config)
@@ -92,7 +106,7 @@ def read_settings(config: Path | None, given: Mapping[str, object]) -> EdgeSetti
         before = values.get("capture", CaptureSettings())
         assert isinstance(before, CaptureSettings)
         values["capture"] = msgspec.structs.replace(before, source=str(capture))
-    settings = from_mapping(EdgeSettings, {**values, **rest}, where)
+    settings = _with_name(from_mapping(EdgeSettings, {**values, **rest}, where), where)
     fleet = {"fleet": settings.fleet, "broker": settings.broker, "coordinator": settings.coordinator}
     missing = [name for name, value in fleet.items() if value is None]
     if missing and len(missing) < len(fleet):
@@ -100,6 +114,35 @@ def read_settings(config: Path | None, given: Mapping[str, object]) -> EdgeSetti
     if missing and settings.speech is not None:
         raise SettingsError(f"{where}: speech is for training in a fleet: say fleet, broker and coordinator too.")
     return settings
+
+
+def _with_name(settings: EdgeSettings, where: str) -> EdgeSettings:
+    """The settings with the name in the certificate, where there is one that this user may read."""
+    certificate = IdentityFiles(settings.folder / FOLDER).certificate
+    try:
+        if not certificate.is_file():
+            return settings
+        named = certified_name(certificate)
+    except PermissionError:
+        return settings
+    if settings.device not in (None, named):
+        raise SettingsError(
+            f"{where}: device is {settings.device}, and the certificate {certificate} is for {named}: leave device out."
+        )
+    return msgspec.structs.replace(settings, device=named)
+
+
+def certified_name(certificate: Path) -> str:
+    """The name in a device's certificate; SettingsError: there is none."""
+    from cryptography import x509  # not needed by whoever listens
+    from cryptography.x509.oid import NameOID
+
+    try:
+        subject = x509.load_pem_x509_certificates(certificate.read_bytes())[0].subject
+        names = [str(each.value) for each in subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+        return msgspec.convert(names[0] if len(names) == 1 else "", DeviceId)
+    except (ValueError, IndexError) as error:
+        raise SettingsError(f"{certificate} is not a device's certificate ({error}): claim one again.") from error
 
 
 def agent_settings(settings: EdgeSettings) -> AgentSettings | None:
@@ -112,5 +155,5 @@ def agent_settings(settings: EdgeSettings) -> AgentSettings | None:
         key = b""
     if len(key) != 32:
         raise SettingsError("--coordinator takes the 64 hexadecimal digits that auricle cloud serve prints.")
-    address = broker_of(settings.broker, settings.device, settings.folder)
-    return AgentSettings(settings.device, settings.fleet, address, settings.folder, key)
+    address = broker_of(settings.broker, settings.name, settings.folder)
+    return AgentSettings(settings.name, settings.fleet, address, settings.folder, key)

@@ -9,29 +9,19 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
+from auricle_export.flash.bundle.auricle_wheel import auricle_wheel
+from auricle_export.flash.bundle.wheelhouse import cache_folder, fetch, wheelhouse
 from tests.arm64.debian import INSIDE, DebianRoot, alone
 from tests.arm64.emulation import RootError, Say
-from tests.arm64.wheels import CHECKOUT, Target, fetch, pip
+from tests.arm64.wheels import CHECKOUT, Target
 
 FOLDER, SUITE = "AURICLE_ARM64_ROOT", "AURICLE_ARM64_SUITE"
 SUITES = {"bookworm": Target(11), "trixie": Target(13)}
 ENVIRONMENT = "/opt/auricle"
 PYTHON = f"{ENVIRONMENT}/bin/python"
 SOURCES = ("core", "edge", "cloud", "export", "fleet", "firmware-configs", "pyproject.toml", "README.md", "LICENSE")
-
-
-def cache_folder(name: str) -> Path:
-    """A folder for what is kept between runs, outside the checkout."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "auricle" / name
-
-
-def wheelhouse(target: Target) -> Path:
-    """Where the wheels of a target's lock are kept."""
-    return cache_folder("wheels") / f"{target.machine}-{target.tag}"
 
 
 @dataclass(frozen=True)
@@ -107,18 +97,12 @@ class Board:
         say("installing this checkout's wheel")
         stamp.unlink(missing_ok=True)
         with tempfile.TemporaryDirectory(dir=self.path / "tmp") as folder:
-            wheel = build_wheel(Path(folder))
-            inside = f"/tmp/{Path(folder).name}/{wheel.name}"
+            name, content = auricle_wheel()
+            (Path(folder) / name).write_bytes(content)
+            inside = f"/tmp/{Path(folder).name}/{name}"
             self.python("-m", "pip", "install", "-q", "--no-index", "--no-deps", "--force-reinstall", inside)
         self.python("-m", "pip", "check")
         stamp.write_text(wanted)
-
-
-def build_wheel(folder: Path) -> Path:
-    """Build Auricle's own wheel from the checkout, with the hatchling that is installed or a fetched one."""
-    isolation = ["--no-build-isolation"] if find_spec("hatchling") else []
-    pip("wheel", "-q", "--no-deps", *isolation, "--wheel-dir", str(folder), str(CHECKOUT))
-    return next(folder.glob("auricle-*.whl"))
 
 
 def sources_digest() -> str:

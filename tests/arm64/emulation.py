@@ -39,6 +39,7 @@ class Machine:
 
 
 MACHINES = {
+    "amd64": Machine("amd64", "x86_64", ("x86_64", "amd64")),
     "arm64": Machine("arm64", "aarch64", ("aarch64", "arm64")),
     "armhf": Machine("armhf", "arm", ("armv7l",)),
 }

@@ -6,22 +6,27 @@ import sys
 import tempfile
 from pathlib import Path
 
+from packaging.requirements import Requirement
+
 from auricle.errors import AuricleError
 from tests.arm64.wheels import (
+    EXTRAS,
     TARGETS,
+    Locked,
     Target,
     WheelError,
     applies,
     closure_gaps,
     extra_requirements,
     fetch,
+    reached,
     read_lock,
     resolved,
     unmet,
 )
 
 HEADER = """\
-# The edge extra for CPython 3.{minor} on {machine}, from wheels only (glibc 2.28 or newer).
+# The extras {extras} for CPython 3.{minor} on {machine}, from wheels only (glibc 2.28 or newer).
 # Written by: python -m tests.arm64.lock
 """
 
@@ -29,33 +34,52 @@ HEADER = """\
 def write_lock(target: Target) -> int:
     """Resolve a target's lock anew and replace the old one; returns the number of wheels.
 
+    pip takes the markers of what wheels need from the Python it runs on: what that leaves out is asked for by name, and
+    what it adds is left out again.
+
     Raises
     ------
     WheelError
-        A dependency has no wheel for the target, or the result does not satisfy the extra; the old lock stays.
+        A dependency has no wheel for the target, or the result does not satisfy the extras; the old lock stays.
     """
-    wanted = [str(requirement) for requirement in extra_requirements() if applies(requirement, target)]
-    lines = sorted(resolved(target, *(text.split(";")[0].strip() for text in wanted)), key=lambda line: line.name)
     old = target.lock.read_text() if target.lock.exists() else None
-    target.lock.parent.mkdir(parents=True, exist_ok=True)
-    header = HEADER.format(minor=target.minor, machine=target.machine)
-    target.lock.write_text(header + "".join(f"{line}\n" for line in lines))
+    wanted = [text_of(requirement) for requirement in extra_requirements() if applies(requirement, target)]
     try:
-        with tempfile.TemporaryDirectory() as folder:
+        while True:
+            _write(target, resolved(target, *wanted))
             locked = read_lock(target.lock)
-            gaps = [
-                *unmet(extra_requirements(), locked, target),
-                *closure_gaps(fetch(target, Path(folder) / "wheels"), locked, target),
-            ]
-        if gaps:
-            raise WheelError(f"The lock for {target.tag} does not hold together: {'; '.join(gaps)}.")
+            with tempfile.TemporaryDirectory() as folder:
+                wheels = fetch(target, Path(folder) / "wheels")
+                gaps = closure_gaps(wheels, locked, target)
+                if not gaps:
+                    needed = reached(target, wheels)
+                    break
+            more = [text_of(Requirement(gap.partition(": ")[2].removesuffix(" is not locked"))) for gap in gaps]
+            if not set(more) - set(wanted):
+                raise WheelError(f"The lock for {target.name} does not hold together: {'; '.join(gaps)}.")
+            wanted += more
+        _write(target, [line for name, line in locked.items() if name in needed])
+        unlocked = unmet(extra_requirements(), read_lock(target.lock), target)
+        if unlocked:
+            raise WheelError(f"The lock for {target.name} does not satisfy the extras: {'; '.join(unlocked)}.")
     except AuricleError:
         if old is None:
-            target.lock.unlink()
+            target.lock.unlink(missing_ok=True)
         else:
             target.lock.write_text(old)
         raise
-    return len(lines)
+    return len(needed)
+
+
+def text_of(requirement: Requirement) -> str:
+    """A requirement without its marker."""
+    return str(requirement).partition(";")[0].strip()
+
+
+def _write(target: Target, lines: list[Locked]) -> None:
+    header = HEADER.format(extras=", ".join(EXTRAS), minor=target.minor, machine=target.machine)
+    target.lock.parent.mkdir(parents=True, exist_ok=True)
+    target.lock.write_text(header + "".join(f"{line}\n" for line in sorted(lines, key=lambda line: line.name)))
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""The wheel matrix: the `edge` extra installs on aarch64 from wheels only, locked by hash, for each Python."""
+"""The wheel matrix: the agent's extras install from wheels only, locked by hash, for each machine and Python."""
 
 from __future__ import annotations
 
@@ -13,26 +13,27 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.arm64.board import build_wheel, wheelhouse
+from auricle_export.flash.bundle.auricle_wheel import auricle_wheel
 from tests.arm64.wheels import (
+    EXTRAS,
     LOCKS,
     TARGETS,
     Locked,
     Target,
     UnreachableError,
     WheelError,
-    applies,
     closure_gaps,
     extra_requirements,
     fetch,
-    metadata_requirements,
     pip,
+    reached,
     read_lock,
     unmet,
+    wheelhouse,
     wrong_tags,
 )
 
-each_target = pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.tag)
+each_target = pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 SHA256 = "ab" * 32
 
 
@@ -67,7 +68,7 @@ def test_a_line_that_is_no_locked_wheel_is_named(text: str, tmp_path: Path) -> N
         read_lock(path)
 
 
-@pytest.fixture(params=TARGETS, ids=lambda target: target.tag)
+@pytest.fixture(params=TARGETS, ids=lambda target: target.name)
 def target(request: pytest.FixtureRequest) -> Target:
     found: Target = request.param
     return found
@@ -84,7 +85,7 @@ def wheels(target: Target) -> dict[str, Path]:
 
 @pytest.mark.arm64
 @pytest.mark.timeout(900)
-def test_the_locked_wheels_are_for_aarch64_and_need_nothing_that_is_not_locked(
+def test_the_locked_wheels_are_for_their_machine_and_need_nothing_that_is_not_locked(
     target: Target, wheels: dict[str, Path]
 ) -> None:
     locked = read_lock(target.lock)
@@ -92,20 +93,7 @@ def test_the_locked_wheels_are_for_aarch64_and_need_nothing_that_is_not_locked(
     assert set(wheels) == set(locked)
     assert wrong_tags(wheels, target) == []
     assert closure_gaps(wheels, locked, target) == []
-    assert not (set(locked) - _reached(target, wheels)), "the lock holds wheels that nothing needs"
-
-
-def _reached(target: Target, wheels: dict[str, Path]) -> set[str]:
-    """Names of the wheels that are needed, from the extra on."""
-    reached: set[str] = set()
-    waiting = extra_requirements()
-    while waiting:
-        requirement = waiting.pop()
-        name = canonicalize_name(requirement.name)
-        if applies(requirement, target) and name not in reached:
-            reached.add(name)
-            waiting += metadata_requirements(wheels[name])
-    return reached
+    assert not (set(locked) - reached(target, wheels)), "the lock holds wheels that nothing needs"
 
 
 @pytest.mark.arm64
@@ -113,13 +101,15 @@ def _reached(target: Target, wheels: dict[str, Path]) -> set[str]:
 @pytest.mark.skipif(
     sys.version_info < (3, 11), reason="pip takes markers from the Python it runs on: this one needs tomli"
 )
-def test_pip_resolves_the_edge_extra_offline_from_exactly_these(
+def test_pip_resolves_the_extras_offline_from_exactly_these(
     target: Target, wheels: dict[str, Path], tmp_path: Path
 ) -> None:
-    own = build_wheel(tmp_path)
+    name, content = auricle_wheel()
+    own = tmp_path / name
+    own.write_bytes(content)
     asked, report = tmp_path / "asked.txt", tmp_path / "report.json"
-    sha256 = hashlib.sha256(own.read_bytes()).hexdigest()
-    asked.write_text(f"auricle[edge] @ {own.as_uri()} --hash=sha256:{sha256}\n{target.lock.read_text()}")
+    sha256 = hashlib.sha256(content).hexdigest()
+    asked.write_text(f"auricle[{','.join(EXTRAS)}] @ {own.as_uri()} --hash=sha256:{sha256}\n{target.lock.read_text()}")
 
     pip("install", "-q", "--dry-run", "--ignore-installed", "--no-index", "--find-links", str(wheelhouse(target)),
         "--require-hashes", *target.options, "--target", str(tmp_path / "to"), "--report", str(report),

@@ -85,7 +85,7 @@ def serving(
 
         app = make_app(
             operations_for, filled.store.tokens, announcements, registry, checks, ready or {}, chosen,
-            lambda: open_enrolment(filled.folder, filled.store.database),
+            lambda: open_enrolment(filled.folder, filled.store.database), filled.folder / "releases",
         )  # fmt: skip
         async with listening(app, chosen) as url:
             started.append(Server(filled, url, asyncio.get_running_loop(), announcements, woken))

@@ -48,7 +48,7 @@ def remote(server: Server, role: str = "admin") -> Operations:
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.operation)
 def test_a_role_may_do_what_the_table_says_and_no_more(same: Server, route: Route) -> None:
-    path = route.path.format(number=99, device="dev-zz", version=99, name="nobody")
+    path = route.path.format(number=99, device="dev-zz", version=99, name="nobody", rollout="r9-zzzz")
     for role in ROLES:
         status, body, _ = same.ask(route.method, path, {} if not route.in_query else None, role)
 

@@ -159,6 +159,23 @@ def test_another_schema_asks_for_an_upgrade(desk: Desk) -> None:
     assert desk.answers == [("Get", "dev-a", "get")]
 
 
+def test_a_newcomer_of_another_schema_is_not_asked_to_register_again_and_again(desk: Desk) -> None:
+    topic = TOPICS.up("dev-new", "reg")
+
+    desk.give(topic, signed(ANA, topic, {"type": "register", "fleet": FLEET, "device": "dev-new", "schema": 2}))
+
+    assert desk.inbox.refused == {"upgrade_required": 1}
+    assert desk.answers == []
+
+
+def test_a_device_that_understands_nothing_newer_is_counted_as_one_to_upgrade(desk: Desk) -> None:
+    said = Status(fleet=FLEET, device="dev-a", boot="b", task="", round=0, state="failed", reason="upgrade_required: 1")
+
+    desk.tell(ANA, "dev-a", "st", said)
+
+    assert desk.inbox.refused == {"upgrade_required": 1}
+
+
 # -- what counts
 
 

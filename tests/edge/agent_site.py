@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from auricle.frames import CHUNK, open_frame, seal
 from auricle.identity import Identity
 from auricle.messages import Ack, Invite, Message, Nothing, Plan, Register, Update
-from auricle.mqtt import LinkSettings, MqttLink
+from auricle.mqtt import BrokerAddress, LinkSettings, MqttLink
 from auricle.mqtt import Message as Arrived
 from auricle.pack import Pack
 from auricle.tensors import digest, encode
@@ -23,7 +23,7 @@ from auricle_edge.agent import Agent, AgentSettings
 from auricle_edge.runtimes import StepRuntime
 from auricle_edge.speech_data import Clips, DeviceData
 from auricle_edge.train import Trainer
-from auricle_fleet.broker import Broker, start_broker
+from auricle_fleet.broker import start_broker
 
 FLEET, DEVICE, TASK = "f", "dev-a", "keywords"
 TOPICS = Topics(FLEET)
@@ -40,6 +40,13 @@ def trainer(runtime: StepRuntime, clips: int = 4) -> Trainer:
     energies = rng.random((clips, task.frames, task.frontend.mels), dtype=np.float32)
     train = Clips(energies, np.arange(clips) % len(runtime.pack.labels))
     return Trainer(runtime, "crnn-lite", DeviceData(train, train.chosen(np.arange(2)), None), seed=0)
+
+
+class Addressed(Protocol):
+    """A broker that runs."""
+
+    def address(self, user: str, /) -> BrokerAddress:
+        """How this user reaches it."""
 
 
 class Coordinator:
@@ -111,7 +118,7 @@ class Coordinator:
 class Site:
     """A broker, a scripted coordinator, and a device that can be started again."""
 
-    def __init__(self, broker: Broker, coordinator: Coordinator, runtime: StepRuntime, folder: Path) -> None:
+    def __init__(self, broker: Addressed, coordinator: Coordinator, runtime: StepRuntime, folder: Path) -> None:
         self.broker, self.coordinator, self.runtime, self.folder = broker, coordinator, runtime, folder
         self.model = encode(runtime.pack.plugin_table.initial(3))
         self.pending = folder / "pending.update"
@@ -137,17 +144,22 @@ class Site:
 
 def run(case: Callable[[Site], Awaitable[None]], runtime: StepRuntime, folder: Path) -> None:
     async def whole() -> None:
-        async with (
-            await start_broker(folder, USERS, fleet=FLEET) as broker,
-            MqttLink(LinkSettings(broker.address("coordinator"), "coordinator")) as link,
-        ):
-            coordinator = Coordinator(link, runtime.pack)
-            await coordinator.listen()
-            site = Site(broker, coordinator, runtime, folder / "device")
-            await coordinator.offer(site.model)
-            await asyncio.wait_for(case(site), 100)
+        async with await start_broker(folder, USERS, fleet=FLEET) as broker:
+            await with_broker(case, runtime, folder, broker)
 
     asyncio.run(whole())
+
+
+async def with_broker(
+    case: Callable[[Site], Awaitable[None]], runtime: StepRuntime, folder: Path, broker: Addressed
+) -> None:
+    """The same at a broker that runs already."""
+    async with MqttLink(LinkSettings(broker.address("coordinator"), "coordinator")) as link:
+        coordinator = Coordinator(link, runtime.pack)
+        await coordinator.listen()
+        site = Site(broker, coordinator, runtime, folder / "device")
+        await coordinator.offer(site.model)
+        await asyncio.wait_for(case(site), 100)
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from auricle.errors import SettingsError
 from auricle_edge.settings import TABLES, EdgeSettings, agent_settings, read_settings
@@ -74,3 +79,33 @@ def test_a_key_that_is_none_is_refused() -> None:
     settings = agent_settings(read_settings(None, {**given, "coordinator": KEY}))
     assert settings is not None
     assert settings.coordinator == bytes.fromhex(KEY)
+
+
+def certified(state: Path, name: str) -> None:
+    """Put a certificate with this name where the device keeps its own."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    made = x509.CertificateBuilder(subject, subject, key.public_key(), 1)
+    made = made.not_valid_before(datetime(2020, 1, 1)).not_valid_after(datetime(2100, 1, 1))
+    (state / "identity").mkdir(parents=True)
+    pem = made.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+    (state / "identity/certificate.pem").write_bytes(pem)
+
+
+def test_a_device_without_a_name_has_that_of_its_certificate(tmp_path: Path) -> None:
+    fleet = {"fleet": "home", "broker": "mqtt://127.0.0.1", "coordinator": KEY, "state": str(tmp_path)}
+    unnamed = read_settings(None, fleet)
+    assert unnamed.device is None
+    with pytest.raises(SettingsError, match="has no name: claim a certificate"):
+        agent_settings(unnamed)
+    certified(tmp_path, "kitchen-1")
+    assert read_settings(None, fleet).name == "kitchen-1"
+    assert read_settings(None, {**fleet, "device": "kitchen-1"}).name == "kitchen-1"
+    with pytest.raises(SettingsError, match="is for kitchen-1: leave device out"):
+        read_settings(None, {**fleet, "device": "cellar-2"})
+
+
+def test_a_certificate_that_is_no_devices_is_refused(tmp_path: Path) -> None:
+    certified(tmp_path, "Nobody in particular")
+    with pytest.raises(SettingsError, match="is not a device's certificate"):
+        read_settings(None, {"state": str(tmp_path)})

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auricle_export.flash.boards import load_board, profile_path
-from auricle_export.flash.profile import LARGEST, BoardError, Problem, read_profile, read_text
+from auricle_export.flash.document import LARGEST, Problem
+from auricle_export.flash.profile import BoardError, read_profile, read_text
 
 PI5 = profile_path("pi5").read_text()
 JETSON = profile_path("jetson-orin-nano").read_text()

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,101 +20,24 @@ from cryptography.x509.oid import NameOID
 
 from auricle.broker_rights import Roles, covers
 from auricle.errors import BrokerError
-from auricle.identity_files import IdentityFiles
-from auricle.mqtt import BrokerAddress, LinkSettings, Message, MqttLink
+from auricle.mqtt import BrokerAddress, Message
 from auricle.topics import Topics
-from auricle_cloud.identity.authority import Authority, key_pem
-from auricle_cloud.identity.broker_folder import BrokerFolder
+from auricle_cloud.identity.authority import Authority
 from auricle_cloud.identity.certificates import Key, new_key
-from auricle_cloud.identity.enrolment import DAY, Enrolment
+from auricle_cloud.identity.enrolment import DAY
 from auricle_cloud.storage.store import FILE, Store
 from auricle_fleet.broker import Broker
 from auricle_fleet.broker_mosquitto import find_mosquitto
 from auricle_fleet.broker_process import BrokerProcess
 from tests.system.canary import start_canaries
+from tests.system.tls_site import FLEET, TlsSite, free_port, link, running, until
 
 pytestmark = [
     pytest.mark.skipif(find_mosquitto() is None, reason="mosquitto is not installed"),
     pytest.mark.slow,
 ]
 
-FLEET = "f"
 TOPICS = Topics(FLEET)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
-
-
-class TlsSite:
-    """An authority, a broker that believes it, and identities of all kinds."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.store = Store(folder / FILE)
-        self.authority = Authority.create(folder / "authority", "Test")
-        self.enrolment = Enrolment(self.authority, self.store.database)
-        self.port = free_port()
-        self.broker_folder = BrokerFolder(
-            kind="mosquitto", fleet=FLEET, hosts=["127.0.0.1"], address="127.0.0.1", port=self.port
-        )
-        self.place = folder / "broker"
-        self.broker_folder.write(self.place, self.enrolment, who="test")
-        command = [str(find_mosquitto()), "-c", str(self.place / "mosquitto.conf")]
-        self.process = BrokerProcess(command, folder / "broker.log", sign=" running\n")
-
-    def given(self, folder: str, key: Key, chain: str) -> BrokerAddress:
-        """The broker as seen by somebody who holds this chain and key."""
-        files = IdentityFiles(self.folder / "identities" / folder)
-        files.folder.mkdir(parents=True)
-        files.key.write_bytes(key_pem(key))
-        files.certificate.write_text(chain)
-        files.authority.write_text(self.authority.root_pem)
-        return files.lend(BrokerAddress.parse(f"mqtts://127.0.0.1:{self.port}"))
-
-    def of(self, name: str, *, folder: str = "", until: float = DAY) -> BrokerAddress:
-        """The broker as seen by the holder of a certificate with this name."""
-        key = new_key()
-        certificate = self.authority.certify(name, key.public_key(), time.time() + until)
-        with self.enrolment.records.writing() as tx:
-            self.enrolment._enter(tx, name, "device", certificate, 1.0, "test")
-        return self.given(folder or name, key, self.authority.chain(certificate))
-
-    def address(self, user: str) -> BrokerAddress:
-        """As a fleet's broker answers: for canaries."""
-        return self.of(user)
-
-    async def reload(self) -> None:
-        """Write the broker's folder again, and wait until the broker has read it."""
-        log = self.folder / "broker.log"
-        size = log.stat().st_size
-        assert self.broker_folder.write(self.place, self.enrolment, who="test")
-        await until(lambda: b"Reloading config" in log.read_bytes()[size:])
-
-
-@asynccontextmanager
-async def running(folder: Path) -> AsyncIterator[TlsSite]:
-    site = TlsSite(folder)
-    await site.process.start()
-    try:
-        yield site
-    finally:
-        await site.process.stop()
-        site.store.close()
-
-
-def link(address: BrokerAddress, client_id: str) -> MqttLink:
-    return MqttLink(LinkSettings(address, client_id, backoff_first=0.02, backoff_cap=0.2))
-
-
-async def until(condition: Callable[[], bool], seconds: float = 15.0) -> None:
-    deadline = asyncio.get_running_loop().time() + seconds
-    while not condition():
-        assert asyncio.get_running_loop().time() < deadline, "waited in vain"
-        await asyncio.sleep(0.01)
 
 
 def nameless(site: TlsSite, key: Key) -> str:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -21,6 +22,7 @@ from auricle_cloud.api.health import Check, Health
 from auricle_cloud.api.openapi import document
 from auricle_cloud.api.page_files import HEADERS, PageFiles
 from auricle_cloud.api.problems import RefusedError, problems
+from auricle_cloud.api.release_routes import FOR_EVER, ReleaseRoutes
 from auricle_cloud.api.routes import ROUTES, Route
 from auricle_cloud.identity.enrolment import Enrolment
 from auricle_cloud.identity.enrolment_routes import EnrolmentRoutes
@@ -32,7 +34,6 @@ METRICS = "text/plain; version=0.0.4; charset=utf-8"
 THREADS = 8
 BODY_SECONDS = 30.0
 """A body that takes longer to arrive is not waited for."""
-FOR_EVER = "public, max-age=31536000, immutable"
 
 OperationsFor = Callable[[str], Operations]
 """Operations in the name of a token."""
@@ -41,7 +42,7 @@ OperationsFor = Callable[[str], Operations]
 def make_app(
     operations_for: OperationsFor, tokens: Tokens, announcements: Announcements, registry: CollectorRegistry,
     healthy: Mapping[str, Check], ready: Mapping[str, Check], settings: ApiSettings | None = None,
-    enrolment: Callable[[], Enrolment | None] = lambda: None,
+    enrolment: Callable[[], Enrolment | None] = lambda: None, releases: Path | None = None,
 ) -> web.Application:  # fmt: skip
     """Build the application.
 
@@ -61,6 +62,8 @@ def make_app(
         See `ApiSettings`.
     enrolment
         Opens what certifies devices; None where there is no authority.
+    releases
+        Folder whose metadata and files devices fetch.
     """
     settings = settings or ApiSettings()
     # Threads of its own: however much is asked, the coordinator's are free.
@@ -82,6 +85,7 @@ def make_app(
     app.on_shutdown.append(lambda _: streams.close())
     _add_further(app, door, streams, operations_for)
     EnrolmentRoutes(enrolment, in_thread, _body, door).add_to(app)
+    ReleaseRoutes(releases, in_thread).add_to(app)
     _add_figures(app, door, registry, Health(healthy, in_thread), Health({**healthy, **ready}, in_thread), settings)
     page = PageFiles()
     app.router.add_get("/", page.serve)

@@ -6,11 +6,13 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from auricle.errors import AuricleError
 from auricle.files import write_durably
+from auricle_cloud.releases.folder import exists
 from auricle_cloud.storage.listings import Listings
 from auricle_cloud.storage.store import Store
 
@@ -28,6 +30,24 @@ def database_answers(store: Store) -> Check:
 def folder_takes(folder: Path) -> Check:
     """Check that the state folder's disk takes a file durably."""
     return lambda: _failure(lambda: write_durably(folder / "health", b"ok\n"))
+
+
+def metadata_lives(folder: Path) -> Check:
+    """Check that devices believe the update metadata, where there is any."""
+
+    def look() -> str | None:
+        if not exists(folder):
+            return None
+        from auricle_cloud.releases.repository import Repository
+
+        now = datetime.now(timezone.utc)
+        try:
+            gone = [expiry.sentence(now) for expiry in Repository(folder).expiries() if expiry.expires <= now]
+        except AuricleError as error:
+            return str(error)
+        return " ".join(gone) or None
+
+    return look
 
 
 def _failure(attempt: Callable[[], object]) -> str | None:

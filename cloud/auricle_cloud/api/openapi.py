@@ -46,7 +46,7 @@ def document() -> dict[str, Any]:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, taken[route.operation], answer)
     for path, operation in _further(named[Me]).items():
         paths[path] = {"get": operation}
-    paths |= _enrolment(named)
+    paths |= _enrolment(named) | _updates()
     found: dict[str, Any] = _in_ecma({
         "openapi": "3.1.0",
         "info": {
@@ -129,6 +129,24 @@ def _enrolment(named: dict[Any, dict[str, Any]]) -> dict[str, dict[str, Any]]:
         "/v1/authority": {"get": shown},
         "/v1/enrol": post("enrol", "Exchange a claim token for a device's certificate.", Claim),
         "/v1/renew": post("renew", "Give a device its next certificate.", Renewal),
+    }
+
+
+def _updates() -> dict[str, dict[str, Any]]:
+    """What devices fetch: everything in it is signed, and nobody has to be asked who they are."""
+
+    def get(name: str, summary: str, parameter: str, content: dict[str, Any]) -> dict[str, Any]:
+        described = _get(name, summary, content, [], 404, 429)
+        described["parameters"] = [{"name": parameter, "in": "path", "required": True, "schema": {"type": "string"}}]
+        described["responses"]["206"] = {"description": "The range that was asked for.", "content": content}
+        described["responses"]["416"] = {"description": "There is no such range."}
+        return {"get": described}
+
+    return {
+        "/v1/updates/metadata/{name}": get(
+            "update_metadata", "Signed metadata of updates (TUF).", "name", _json({"type": "object"})
+        ),
+        "/v1/updates/targets/{path}": get("update_target", "A bundle or pack, by its path.", "path", BYTES),
     }
 
 

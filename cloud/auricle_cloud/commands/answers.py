@@ -17,6 +17,13 @@ from auricle_cloud.operations.answer import Done
 from auricle_cloud.operations.device_answers import Changed, DeviceDetail, DeviceLog, DevicePage, DeviceRow, EventPage
 from auricle_cloud.operations.fleet_answers import Overview
 from auricle_cloud.operations.model_answers import Judged, ModelPage, ModelRow
+from auricle_cloud.operations.rollout_answers import (
+    ReleaseList,
+    ReleaseRow,
+    RolloutDetail,
+    RolloutPage,
+    RolloutRow,
+)
 from auricle_cloud.operations.round_answers import (
     RoundDetail,
     RoundPage,
@@ -33,9 +40,15 @@ DEVICE = ("device", "label", "standing", "online", "gate", "samples", "selected"
 INVITED = ("round", "state", "counted_in", "samples", "loss", "plugin_accuracy", "personal_accuracy", "reason")
 EVENT = ("id", "at", "kind", "device", "round", "who", "detail")
 MODEL = ("version", "current", "origin", "round", "parent", "accuracy", "loss", "created", "blob")
+RELEASE = ("path", "kind", "board", "os", "fleet", "version", "identity", "size", "added")
+ROLLOUT = (
+    "rollout", "state", "stage", "stages", "label", "waiting", "asked", "updated", "failed", "refused", "silent",
+    "started", "reason",
+)  # fmt: skip
 REFUSED = ("code", "count", "last", "detail")
 TIMES = (
     "at", "last", "last_seen", "first_seen", "created", "expires", "planned", "opened", "closed", "received", "revoked",
+    "added", "started", "decided",
 )  # fmt: skip
 
 
@@ -84,12 +97,14 @@ def cell(column: str, value: Any) -> str:
         return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(value))
     if column == "blob":
         return str(value)[:12]
+    if isinstance(value, list):
+        return " ".join(cell("", item) for item in value)
     return f"{value:.4g}" if isinstance(value, float) else plain(str(value))
 
 
 def _parts(answer: Any) -> list[str | Table]:
     """Sentences and tables, one after the other."""
-    if isinstance(answer, (RoundPage, EventPage, DevicePage, ModelPage, ScheduleList, TokenList)):
+    if isinstance(answer, tuple(PAGES)):
         name, columns = PAGES[type(answer)]
         rows = getattr(answer, name)
         return [table(rows, columns) if rows else "There is none.", *_more(answer)]
@@ -110,17 +125,23 @@ def _parts(answer: Any) -> list[str | Table]:
         return [*_log(answer.events, answer.refusals), *_more(answer)]
     if isinstance(answer, Overview):
         return _overview(answer)
+    if isinstance(answer, RolloutDetail):
+        about = [f"  {said}" for device in answer.devices for said in _indented(device.sentences)]
+        return [table([answer.row], ROLLOUT), "", *answer.sentences, "", *about, *_more(answer)]
     return [_sentence(answer)]
 
 
 SCHEDULE = ("name", "at", "idle", "rounds", "last")
-ROWS: dict[type, Sequence[str]] = {RoundRow: ROUND, ModelRow: MODEL, DeviceRow: DEVICE, ScheduleRow: SCHEDULE}
+ROWS: dict[type, Sequence[str]] = {RoundRow: ROUND, ModelRow: MODEL, DeviceRow: DEVICE, ScheduleRow: SCHEDULE,
+                                   ReleaseRow: RELEASE, RolloutRow: ROLLOUT}  # fmt: skip
 PAGES: dict[type, tuple[str, Sequence[str]]] = {
     RoundPage: ("rounds", ROUND),
     EventPage: ("events", EVENT),
     DevicePage: ("devices", DEVICE),
     ModelPage: ("models", MODEL),
     ScheduleList: ("schedules", SCHEDULE),
+    ReleaseList: ("releases", RELEASE),
+    RolloutPage: ("rollouts", ROLLOUT),
     TokenList: ("tokens", ("name", "role", "created", "expires")),
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
+from datetime import datetime, timezone
 from pathlib import Path
 
 from auricle import __version__
@@ -17,7 +18,18 @@ from auricle_cloud.operations.answer import Answer
 from auricle_cloud.storage.store import Store
 
 LITTLE_DISK = 1 << 30
-LIBRARIES = ("msgspec", "numpy", "sqlalchemy", "aiohttp", "paho-mqtt", "zstandard", "onnxruntime", "torch", "psycopg")
+LIBRARIES = (
+    "msgspec",
+    "numpy",
+    "sqlalchemy",
+    "aiohttp",
+    "paho-mqtt",
+    "zstandard",
+    "onnxruntime",
+    "torch",
+    "psycopg",
+    "tuf",
+)
 
 
 class Checkup(Answer, frozen=True, kw_only=True):
@@ -73,6 +85,19 @@ def clock(place: Path | str | None) -> tuple[Verdict, str]:
             ahead = newest[0]["at"] - now
             return "bad", f"{sentence[:-1]}, and the database has seen {ahead:.0f} s later: set it."
     return verdict, sentence
+
+
+def updates(folder: Path) -> tuple[Verdict, str]:
+    """Until when devices believe the update metadata."""
+    from auricle_cloud.releases.repository import Repository
+
+    now = datetime.now(timezone.utc)
+    found = Repository(folder).expiries()
+    near = [expiry for expiry in found if expiry.is_near(now)]
+    if near:
+        verdict: Verdict = "bad" if any(expiry.expires <= now for expiry in near) else "doubtful"
+        return verdict, " ".join(expiry.sentence(now) for expiry in near)
+    return "good", " ".join(expiry.sentence(now) for expiry in found)
 
 
 def broker_admits(address: BrokerAddress, client_id: str, seconds: float = 5.0) -> str:

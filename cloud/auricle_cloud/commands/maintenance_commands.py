@@ -25,6 +25,7 @@ from auricle_cloud.commands.checkup import (
     clock,
     database,
     devices_to_compute_on,
+    updates,
     versions,
 )
 from auricle_cloud.commands.operator_command import Yes, complete_device, confirm, operator_command
@@ -34,6 +35,7 @@ from auricle_cloud.operations.device_answers import EventPage
 from auricle_cloud.operations.fleet_answers import Overview
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.presets import get_preset
+from auricle_cloud.releases.folder import FOLDER, exists
 from auricle_cloud.rules import get_rule
 from auricle_cloud.storage.backup import write_backup
 from auricle_cloud.storage.blobs import Blobs, open_blobs
@@ -87,6 +89,8 @@ def doctor(
     if where is not None:
         found.append(finding("database", lambda: database(where)))
     found.append(finding("clock", lambda: clock(where)))
+    if place.state is not None and exists(releases := place.state / FOLDER):
+        found.append(finding("updates", lambda: updates(releases)))
     if broker is not None:
         found.append(finding("broker", lambda: broker_reached(broker_of(broker, COORDINATOR, place.state))))
     return _tell(found, as_json)

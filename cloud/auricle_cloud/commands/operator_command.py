@@ -122,6 +122,8 @@ complete_device = _completed(lambda do: [row.device for row in do.list_devices(l
 complete_version = _completed(lambda do: [str(row.version) for row in do.list_models(limit=100).models])
 complete_token = _completed(lambda do: [row.name for row in do.list_tokens().tokens])
 complete_schedule = _completed(lambda do: [row.name for row in do.list_schedules().schedules])
+complete_release = _completed(lambda do: [row.path for row in do.list_releases().releases])
+complete_rollout = _completed(lambda do: [row.rollout for row in do.list_rollouts(limit=100).rollouts])
 
 Round = Annotated[int, typer.Argument(metavar="ROUND", help="Its number.", autocompletion=complete_round)]
 MaybeRound = Annotated[
@@ -135,4 +137,14 @@ Devices = Annotated[
     list[str], typer.Argument(metavar="DEVICE...", help="Their names.", autocompletion=complete_device)
 ]  # fmt: skip
 Version = Annotated[int, typer.Argument(metavar="VERSION", help="Its number.", autocompletion=complete_version)]
+ReleaseName = Annotated[
+    str, typer.Argument(metavar="RELEASE", help="Path or identity.", autocompletion=complete_release)
+]  # fmt: skip
+ReleaseNames = Annotated[
+    list[str], typer.Argument(metavar="RELEASE...", help="Paths or identities.", autocompletion=complete_release)
+]
+Rollout = Annotated[str, typer.Argument(metavar="ROLLOUT", help="Its name.", autocompletion=complete_rollout)]
+MaybeRollout = Annotated[
+    str | None, typer.Argument(metavar="[ROLLOUT]", help="Only this one.", autocompletion=complete_rollout)
+]
 """Arguments, with their completion."""

@@ -65,7 +65,7 @@ def sentence(row: RoundRow) -> str:
 
 def watch_rounds(place: Place, number: int | None, *, as_json: bool) -> int:
     """Show rounds until interrupted, or until one is finished; the exit code."""
-    with place.operations() as do, _ticks(place.remote()) as ticks:
+    with place.operations() as do, looks(place.remote()) as ticks:
         known: dict[int, RoundRow] = {}
         out = console()
         is_live = out.is_terminal and not as_json
@@ -102,7 +102,7 @@ def _view(seen: Overview, page: RoundPage) -> Group:
 
 
 @contextlib.contextmanager
-def _ticks(remote: Remote | None) -> Iterator[Iterator[None]]:
+def looks(remote: Remote | None) -> Iterator[Iterator[None]]:
     """Whenever it is time to look again: at an event of the server, and every so often."""
     woken: queue.Queue[None] = queue.Queue(1)
     stop = threading.Event()

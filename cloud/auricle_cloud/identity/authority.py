@@ -32,8 +32,7 @@ from auricle_cloud.identity.certificates import (
 FOLDER = "authority"
 """Inside the coordinator's state folder."""
 PASSPHRASE = "AURICLE_AUTHORITY_PASSPHRASE"
-PASSPHRASE_FILE = "AURICLE_AUTHORITY_PASSPHRASE_FILE"
-"""Environment variables with the keys' passphrase, or with the file that holds it."""
+"""Environment variable with the keys' passphrase; with `_FILE` at its end, of the file that holds it."""
 ROOT_YEARS, ISSUING_YEARS = 30, 20
 LAG = datetime.timedelta(days=1)
 """A revocation list says that it is a day old: a broker whose clock is behind would refuse everybody otherwise."""
@@ -161,7 +160,7 @@ class Authority:
         write_durably(self.revoked_file, signed.public_bytes(Encoding.PEM))
 
 
-def passphrase() -> bytes | None:
+def passphrase(variable: str = PASSPHRASE) -> bytes | None:
     """The keys' passphrase from the environment; None: they are not encrypted.
 
     Raises
@@ -169,15 +168,15 @@ def passphrase() -> bytes | None:
     SettingsError
         The file with it cannot be read, or it is empty.
     """
-    text = os.environ.get(PASSPHRASE)
-    file = os.environ.get(PASSPHRASE_FILE)
+    text = os.environ.get(variable)
+    file = os.environ.get(f"{variable}_FILE")
     if text is None and file is not None:
         try:
             text = Path(file).read_text("utf-8").rstrip("\r\n")
         except (OSError, UnicodeDecodeError) as error:
             raise SettingsError(f"The passphrase's file {file} cannot be read: {error}.") from error
     if text == "":
-        raise SettingsError("The authority's passphrase is empty: write one, or leave the variable out.")
+        raise SettingsError(f"The passphrase in {variable} is empty: write one, or leave the variable out.")
     return None if text is None else text.encode()
 
 

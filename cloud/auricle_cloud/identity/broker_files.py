@@ -102,7 +102,7 @@ def emqx_configuration(folder: Path, listener: Listener) -> str:
   }}
 }}
 mqtt {{
-  max_packet_size = {LARGEST_PACKET}B
+  max_packet_size = {LARGEST_PACKET >> 20}MB
   peer_cert_as_username = cn
   peer_cert_as_clientid = cn
 }}

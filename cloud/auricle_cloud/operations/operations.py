@@ -14,15 +14,16 @@ from auricle_cloud.operations.fleet_answers import Overview
 from auricle_cloud.operations.model_operations import ModelOperations
 from auricle_cloud.operations.operating import as_answer, unknown
 from auricle_cloud.operations.parameters import Days, Name
+from auricle_cloud.operations.rollout_operations import RolloutOperations
 from auricle_cloud.operations.round_operations import RoundOperations
 from auricle_cloud.storage.access_records import Role
 from auricle_cloud.storage.device_records import STANDINGS
 
-ALARMS = ("alarm", "verdict", "repair", "conflict", "quarantined", "rolled back")
+ALARMS = ("alarm", "verdict", "repair", "conflict", "quarantined", "rolled back", "rollout paused")
 """Kinds of events that an operator should not miss."""
 
 
-class Operations(RoundOperations, DeviceOperations, ModelOperations):
+class Operations(RoundOperations, DeviceOperations, ModelOperations, RolloutOperations):
     """Everything that an operator can do; see `Operator` for what it is made of."""
 
     def overview(self) -> Overview:

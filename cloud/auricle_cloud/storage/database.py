@@ -22,7 +22,8 @@ LOG_PAGES = 128
 """Of 4 kB, after which the write-ahead log is folded into the database: it takes half a megabyte, and not four."""
 MIGRATING = 0x41555249
 PLANNING = MIGRATING + 1
-"""Names of the locks under which PostgreSQL databases are migrated, and the numbers of rounds are given out."""
+ROLLING = MIGRATING + 2
+"""Names of the locks under which PostgreSQL databases are migrated, numbers of rounds given out, rollouts changed."""
 
 
 class SupersededError(StorageError):

@@ -10,6 +10,8 @@ from auricle_cloud.storage.database import Database
 from auricle_cloud.storage.device_records import Devices
 from auricle_cloud.storage.journal import Journal
 from auricle_cloud.storage.model_records import Models
+from auricle_cloud.storage.release_records import Releases
+from auricle_cloud.storage.rollout_records import Rollouts
 from auricle_cloud.storage.round_records import Rounds
 from auricle_cloud.storage.update_records import Updates
 
@@ -45,6 +47,8 @@ class Store:
         self.journal = Journal(self.database)
         self.tokens = Tokens(self.database)
         self.schedules = Schedules(self.database)
+        self.releases = Releases(self.database)
+        self.rollouts = Rollouts(self.database)
 
     def close(self) -> None:
         """Close all connections."""

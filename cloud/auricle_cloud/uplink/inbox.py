@@ -12,8 +12,8 @@ from typing import Protocol
 import numpy as np
 
 from auricle.errors import BrokerError, StorageError, WireError
-from auricle.frames import open_frame
-from auricle.messages import Any, DeviceState, Get, Loss, Message, Register, Status, Update
+from auricle.frames import UPGRADE, open_frame
+from auricle.messages import Any, DeviceState, Get, Loss, Message, Register, Release, Status, Update
 from auricle.mqtt import Message as Arrived
 from auricle.tensors import CODECS, Flat, decode, digest
 from auricle_cloud.rate_limit import RateLimit
@@ -70,6 +70,9 @@ class Receiver(Protocol):
 
     async def judged(self, update: Update, verdict: Verdict) -> None:
         """An update was counted or refused."""
+
+    async def released(self, message: Release, changed: list[tuple[str, str]]) -> None:
+        """A device says what it runs; its rollouts whose state for it changed, with that state."""
 
     async def stranger(self, device: str) -> None:
         """Somebody speaks who is not registered."""
@@ -172,7 +175,7 @@ class Inbox:
             if message.device != device or message.fleet != self._fleet:
                 raise WireError("identity: the header names another device than the topic")
         except WireError as error:
-            if device in self.keys:
+            if device in self.keys or str(error) == UPGRADE:
                 self._refuse(device, str(error))
             else:
                 await self._stranger(device)
@@ -197,7 +200,12 @@ class Inbox:
                 await self._receiver.asked(message)
             case Status():
                 log.warning("%s: round %d %s: %r", message.device, message.round, message.state, message.reason)
+                if message.reason.startswith(UPGRADE):
+                    self._refuse(message.device, message.reason)
                 await self._receiver.told(message)
+            case Release():
+                changed = await self._batch.run(lambda tx: self._store.rollouts.enter(tx, message))
+                await self._receiver.released(message, changed)
             case Loss():
                 await self._loss(message)
             case Update():

@@ -10,6 +10,7 @@ from auricle_edge.commands import (
     claim_commands,
     clip_commands,
     run_commands,
+    update_commands,
     upkeep_commands,
 )
 
@@ -26,4 +27,5 @@ answer_commands.add_to(app)
 upkeep_commands.add_to(app)
 calibrate_commands.add_to(app)
 claim_commands.add_to(app)
+update_commands.add_to(app)
 app.add_typer(clip_commands.app, name="clips", help="The clips that this device keeps.")

@@ -74,7 +74,8 @@ def run(
     encoded = msgspec.json.encode(settings)
     told = [option for option, wanted in (("--json", as_json), ("--verbose", verbose)) if wanted]
     fresh_process.become("auricle_edge.service_process", encoded, *told)
-    serve(encoded, as_json)
+    while serve(encoded, as_json):
+        pass
     return 0
 
 
@@ -88,12 +89,12 @@ def _train_only(settings: EdgeSettings, as_json: bool) -> None:
     data, skipped = load_clips(Path(settings.speech), loaded, speaker=settings.speaker, seed=settings.seed)
     trainer = Trainer(choice.runtime, settings.local, data, settings.seed, first)
     facts = {
-        "device": settings.device, "fleet": settings.fleet, "pack": loaded.identity, "training_clips": len(data.train),
+        "device": settings.name, "fleet": settings.fleet, "pack": loaded.identity, "training_clips": len(data.train),
         "held_out_clips": len(data.held_out), "skipped_files": len(skipped),
         "runtime": choice.runtime.name, "reason": choice.reason,
     }  # fmt: skip
     clips = f"{len(data.train)} training clips, {len(data.held_out)} held out, {len(skipped)} unreadable files skipped"
-    say(facts, as_json, f"{settings.device}: {clips}; pack {loaded.identity[:12]}.\n{choice.reason}")
+    say(facts, as_json, f"{settings.name}: {clips}; pack {loaded.identity[:12]}.\n{choice.reason}")
     asyncio.run(_serve(agent, trainer))
 
 

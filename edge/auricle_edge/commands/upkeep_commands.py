@@ -28,11 +28,13 @@ from auricle_edge.capture.settings import CaptureSettings
 from auricle_edge.commands.place import AsJson, Config, State, settings_of, state_folder
 from auricle_edge.control.client import SOCKET, ControlClient
 from auricle_edge.detect import Detector, DetectSettings
+from auricle_edge.events.buttons import ButtonSettings
 from auricle_edge.gate import GateSettings
 from auricle_edge.sensors import Sensors
 from auricle_edge.service.checkup import Heard, examine_board, examine_microphone, verdict_of, versions
 from auricle_edge.service.diagnosis import write_bundle
 from auricle_edge.service.pack_shelf import PackShelf
+from auricle_edge.service.simulation import examine_expected
 from auricle_edge.sound import RATE, Block
 
 MARKS = {"good": "ok", "doubtful": "?", "bad": "!!"}
@@ -52,7 +54,9 @@ def doctor(
     config: Config = None,
     source: str | None = typer.Option(None, help="What to listen to [that of the settings]."),
     seconds: float = typer.Option(3.0, min=0.5, max=60, help="How long to listen; say something meanwhile."),
-    simulate: bool = typer.Option(False, "--simulate", help="Without a microphone: check everything else."),
+    simulate: bool = typer.Option(
+        False, "--simulate", help="Take microphone, GPIO lines and required sensors for granted; check all else."
+    ),
     as_json: AsJson = False,
 ) -> int:
     """Check the board and everything that the service leans on; exit code 1 when something is bad."""
@@ -61,16 +65,20 @@ def doctor(
     name, key = ("gsc12", None) if settings is None else (settings.pack, settings.pack_key)
     gate = GateSettings() if settings is None else settings.gate
     told = None if settings is None or settings.broker is None else settings
-    broker = None if told is None or told.broker is None else broker_of(told.broker, told.device, folder)
+    broker = None if told is None or told.broker is None else broker_of(told.broker, told.device or "", folder)
     shelf = PackShelf(folder, name, trusted_key(key))
-    found = examine_board(Path("/"), folder, shelf.current, Sensors(Path("/"), gate), broker)
-    if not simulate:
-        capture = CaptureSettings() if settings is None else settings.capture
-        capture = capture if source is None else msgspec.structs.replace(capture, source=source)
-        if (folder / SOCKET).exists() and source is None:
-            found.append(_service(ControlClient(folder)))
-        else:
-            found += examine_microphone(lambda: _heard(capture, seconds), lambda sound: _opened(shelf.current(), sound))
+    capture = CaptureSettings() if settings is None else settings.capture
+    capture = capture if source is None else msgspec.structs.replace(capture, source=source)
+    sensors = Sensors(Path("/"), gate)
+    found = examine_board(Path("/"), folder, shelf.current, sensors, broker, required=gate.required)
+    if simulate:
+        buttons = ButtonSettings() if settings is None else settings.buttons
+        found = [each for each in found if each.check != "sensors"]
+        found += examine_expected(capture, buttons, gate, sensors())
+    elif (folder / SOCKET).exists() and source is None:
+        found.append(_service(ControlClient(folder)))
+    else:
+        found += examine_microphone(lambda: _heard(capture, seconds), lambda sound: _opened(shelf.current(), sound))
     if as_json:
         typer.echo(json.dumps({"findings": [msgspec.to_builtins(each) for each in found]}))
     else:

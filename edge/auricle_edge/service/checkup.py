@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import platform
-import shutil
-import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,8 +17,9 @@ from auricle.checkup import Finding, Verdict, broker_reached, clock, disk, findi
 from auricle.errors import AuricleError
 from auricle.mqtt import BrokerAddress
 from auricle.pack import Pack
-from auricle_edge.gate import Readings
+from auricle_edge.gate import Readings, Sensor
 from auricle_edge.runtimes import choose_runtime
+from auricle_edge.updates.trusted_time import synchronised
 
 LEAST_DISK = 64 << 20
 LEAST_MEMORY = 128 << 20
@@ -48,7 +47,7 @@ class Heard:
 
 def examine_board(
     root: Path, state: Path, pack: Callable[[], Pack], readings: Callable[[], Readings], broker: BrokerAddress | None,
-    *, now: Callable[[], float] = time.time,
+    *, required: Sequence[Sensor] = (), now: Callable[[], float] = time.time,
 ) -> list[Finding]:  # fmt: skip
     """Every check that needs no microphone.
 
@@ -62,6 +61,8 @@ def examine_board(
         Read the pack and the sensors.
     broker
         Of the fleet; None: not checked.
+    required
+        Sensors without which the device declines to train.
     """
     checks: list[tuple[str, Callable[[], str | tuple[Verdict, str]]]] = [
         ("versions", versions),
@@ -70,7 +71,7 @@ def examine_board(
         ("pack", lambda: pack_runs(pack())),
         ("clock", lambda: clock_synchronised(now())),
         ("disk", lambda: disk(state, LEAST_DISK)),
-        ("sensors", lambda: sensors(readings())),
+        ("sensors", lambda: sensors(readings(), required)),
     ]
     if broker is not None:
         checks.append(("broker", lambda: broker_reached(broker)))
@@ -135,28 +136,23 @@ def pack_runs(pack: Pack) -> str:
 def clock_synchronised(now: float) -> tuple[Verdict, str]:
     """Whether the clock was set, and something keeps it right."""
     verdict, sentence = clock(now)
-    program = shutil.which("timedatectl")
-    if verdict != "good" or program is None:
-        return verdict, sentence
-    try:
-        asked = subprocess.run(
-            [program, "show", "--property=NTPSynchronized", "--value"], capture_output=True, text=True, timeout=5
-        ).stdout.strip()
-    except (OSError, subprocess.TimeoutExpired):
-        return verdict, sentence
-    if asked == "no":
+    if verdict == "good" and synchronised() is False:
         return "doubtful", f"{sentence} Nothing keeps it right: certificates fail when it strays."
     return verdict, sentence
 
 
-def sensors(readings: Readings) -> tuple[Verdict, str]:
-    """Heat, power and throttling, as the gate sees them."""
+def sensors(readings: Readings, required: Sequence[Sensor] = ()) -> tuple[Verdict, str]:
+    """Heat, power and throttling, as the gate sees them, and whether those that are required can be read."""
     parts = []
     if readings.temperature is not None:
         parts.append(f"{readings.temperature:.1f} °C")
     if readings.power is not None:
         parts.append(f"on {readings.power}" + ("" if readings.battery is None else f" at {readings.battery:.0f} %"))
     sentence = f"{', '.join(parts) or 'No sensor of heat or power'}."
+    absent = [name for name in required if getattr(readings, name) is None]
+    if absent:
+        told = f"The settings require {' and '.join(absent)}, which cannot be read: it declines to train."
+        return "bad", f"{sentence} {told}"
     slowed = readings.throttling
     if slowed is not None and slowed.now:
         return "bad", f"{sentence} The board is slowed down: {', '.join(slowed.now)}: see to its supply and cooling."

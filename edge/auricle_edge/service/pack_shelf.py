@@ -13,6 +13,7 @@ from auricle.errors import AuricleError, PackError
 from auricle.files import write_durably
 from auricle.messages import Sha256
 from auricle.pack import Pack, load_pack, pack_bytes
+from auricle.pack_archive import read_file
 from auricle.pack_signature import trusted_key
 from auricle_edge.runtimes import Runtime, choose_runtime
 
@@ -76,7 +77,8 @@ class PackShelf:
         if pack.identity == running.identity:
             raise PackError(f"The pack {pack.manifest.name} ({pack.identity[:12]}) is the one that runs.")
         prove(pack)
-        write_durably(self._path(pack.identity), pack_bytes(pack))
+        archive = Path(source)  # as it came: packing it anew takes 100 MB
+        write_durably(self._path(pack.identity), read_file(archive) if archive.is_file() else pack_bytes(pack))
         self._turn(Switch(pack.identity, switch.current))
         return pack
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 
 import msgspec
@@ -17,14 +18,14 @@ Tables = dict[str, dict[str, object]]
 
 
 def edge_settings(
-    board: Board, device: str, *, microphone: str | None = None, wired: bool = False
+    board: Board, device: str | None, *, microphone: str | None = None, wired: bool = False
 ) -> tuple[dict[str, object], Tables]:
     """The settings that a board's profile gives a device.
 
     Parameters
     ----------
     device
-        Its name.
+        Its name; None: it takes the one in its certificate.
     microphone
         Id of a microphone of the profile; None: the profile's own source.
     wired
@@ -41,7 +42,7 @@ def edge_settings(
         The name cannot be one, there is no such microphone, or no line to wire anything to.
     """
     try:
-        msgspec.convert(device, DeviceId)
+        msgspec.convert(device, DeviceId | None)
     except msgspec.ValidationError as error:
         raise SettingsError(
             f"{json.dumps(device)} cannot be the name of a device: take 4 to 64 lower-case letters, digits and dashes."
@@ -49,9 +50,9 @@ def edge_settings(
     chosen = None if microphone is None else board.microphone_of(microphone)
     if wired and board.gpio is None:
         raise SettingsError(f"The profile of {board.title} names no GPIO lines: nothing can be wired to it.")
-    top: dict[str, object] = {
-        "device": device, "state": STATE, "pack": board.agent.pack, "local": board.agent.local,
-        "threads": board.agent.threads,
+    top: dict[str, object] = {} if device is None else {"device": device}
+    top |= {
+        "state": STATE, "pack": board.agent.pack, "local": board.agent.local, "threads": board.agent.threads,
     }  # fmt: skip
     tables = {
         "capture": _capture(board, chosen, wired),
@@ -88,15 +89,40 @@ def _buttons(board: Board, microphone: Microphone | None, wired: bool) -> dict[s
 
 def edge_toml(board: Board, device: str, *, microphone: str | None = None, wired: bool = False) -> str:
     """The text of `edge.toml`; parameters and errors as those of `edge_settings`."""
-    top, tables = edge_settings(board, device, microphone=microphone, wired=wired)
-    parts = [f"# {board.title}: from its profile.\n{_toml(top)}"]
+    return settings_text(
+        f"{board.title}: from its profile.", *edge_settings(board, device, microphone=microphone, wired=wired)
+    )
+
+
+def settings_text(comment: str, top: Mapping[str, object], tables: Mapping[str, Mapping[str, object]]) -> str:
+    """The text of a settings file, from what stands at its top and its tables."""
+    parts = [f"# {comment}\n{_toml(top)}"]
     parts += [f"\n[{name}]\n{_toml(table)}" for name, table in tables.items()]
     return "".join(parts)
 
 
 def _toml(values: Mapping[str, object]) -> str:
-    """Names with numbers, text and lists of text, in TOML, which writes those as JSON does."""
-    return "".join(f"{name} = {json.dumps(value)}\n" for name, value in values.items())
+    return "".join(f"{name} = {toml_value(value)}\n" for name, value in values.items())
+
+
+def toml_value(value: object) -> str:
+    """Text, numbers, lists and tables as TOML writes them in one line.
+
+    Raises
+    ------
+    SettingsError
+        It is something else, such as a date.
+    """
+    if isinstance(value, Mapping):
+        inside = ", ".join(f"{toml_value(str(name))} = {toml_value(each)}" for name, each in value.items())
+        return f"{{ {inside} }}" if inside else "{}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(toml_value(each) for each in value)}]"
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if not isinstance(value, str | int | float):
+        raise SettingsError(f"{value} is neither text nor a number, which is all that settings may be.")
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def extras(board: Board, *, microphone: str | None = None, wired: bool = False) -> tuple[str, ...]:

@@ -61,7 +61,8 @@ const SIGNS = {
   revoked: ["✕", "bad"], online: ["●", "good"], offline: ["○", "idle"], invited: ["◐", "busy"],
   counted: ["✓", "good"], failed: ["✕", "bad"], declined: ["○", "idle"], late: ["○", "wait"],
   refused: ["✕", "bad"], dropped: ["✕", "bad"], silent: ["○", "wait"], elsewhere: ["✓", "good"],
-  harmful: ["▲", "bad"], current: ["✓", "good"],
+  harmful: ["▲", "bad"], current: ["✓", "good"], running: ["◐", "busy"], paused: ["▲", "bad"], finished: ["✓", "good"],
+  replaced: ["○", "idle"],
 };
 
 /** A state as a badge. */

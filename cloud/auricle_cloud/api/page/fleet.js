@@ -5,6 +5,7 @@ import { curves } from "./charts.js";
 import { rollBack, roundActions, startRounds } from "./actions.js";
 import { badge, count, deviceLink, facts, fixed, h, link, percent, plural, progress, roundLink, table, time } from "./dom.js";
 import { panel } from "./panel.js";
+import { rolloutsPanel } from "./rollouts.js";
 
 const ROUNDS = 200;
 
@@ -39,7 +40,7 @@ export function fleetPage() {
       panel("Round", async (_, signal) => round(await overview(signal)), { on: ["state", "update", "alarm", "plan", "progress"] }),
       panel("Model", async (_, signal) => model(await overview(signal)), { on: ["model", "state"] }),
       panel("Alarms", async (_, signal) => alarms(await overview(signal)), { on: ["alarm", "state", "device"], wide: true }),
-      curvesPanel())],
+      curvesPanel(), rolloutsPanel())],
   };
 }
 

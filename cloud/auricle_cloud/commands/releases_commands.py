@@ -1,0 +1,147 @@
+"""`auricle cloud releases`: what devices may install, signed."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from auricle.errors import SettingsError
+from auricle.pack_signature import public_key
+from auricle_cloud.commands.operator_command import ReleaseName, Yes, confirm, operator_command
+from auricle_cloud.commands.place import Place, user
+from auricle_cloud.operations.answer import Done
+from auricle_cloud.operations.operations import Operations
+from auricle_cloud.operations.rollout_answers import ReleaseList, ReleaseRow
+from auricle_cloud.releases.folder import FOLDER
+from auricle_cloud.storage.store import FILE, Store
+
+if TYPE_CHECKING:
+    from auricle_cloud.releases.repository import Repository
+
+app = typer.Typer(no_args_is_help=True, help="Release bundles and packs: signed metadata that devices fetch.")
+
+Keys = Annotated[
+    Path,
+    typer.Option(
+        "--keys", envvar="AURICLE_RELEASE_KEYS", help="Folder of the offline keys, best on a stick of its own."
+    ),
+]
+
+
+@operator_command(app, "init")
+def init(
+    place: Place, keys: Keys,
+    root: Annotated[Path, typer.Option(help="Where to copy the first root to.")] = Path("root.json"),
+) -> Done:  # fmt: skip
+    """Make keys and empty metadata; the first root goes into every bundle."""
+    from auricle_cloud.releases.repository import Repository
+
+    repository = Repository.create(_folder(place), keys)
+    store = Store(place.database or _folder(place).parent / FILE)
+    try:
+        store.journal.note("releases made", who=user())
+    finally:
+        store.close()
+    shutil.copyfile(repository.root_file, root)
+    return Done(
+        done=f"{root} is what devices believe first: name it in fleet.toml as update_root. {keys} holds the keys of "
+        "root and targets: keep it apart, with a copy."
+    )
+
+
+@operator_command(app, "add")
+def add(
+    place: Place, keys: Keys,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A bundle's .tar or a pack's .tar.zst.")],
+    key: Annotated[str | None, typer.Option(help="Public key, hex or file: refuse what it has not signed.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Even if its version is not higher.")] = False,
+) -> ReleaseRow:  # fmt: skip
+    """Verify a bundle or pack, sign it, and offer it to devices; a rollout then installs it."""
+    from auricle_cloud.releases.candidate import read_candidate
+
+    repository = _repository(place)
+    with place.local_store() as store:
+        candidate = read_candidate(file, None if key is None else _public(key))
+        path = repository.add(candidate, keys, force=force)
+        store.releases.mirror(repository.releases(), who=user())
+        with place.operations() as do:
+            return next(row for row in do.list_releases().releases if row.path == path)
+
+
+@operator_command(app, "list")
+def list_(do: Operations) -> ReleaseList:
+    """List what devices may install."""
+    return do.list_releases()
+
+
+@operator_command(app, "show")
+def show(do: Operations, release: ReleaseName) -> ReleaseRow:
+    """Show a release."""
+    return _found(do, release)
+
+
+@operator_command(app, "remove")
+def remove(place: Place, release: ReleaseName, keys: Keys, yes: Yes = False) -> Done:
+    """Offer a release no more, and remove its file."""
+    repository = _repository(place)
+    with place.local_store() as store, place.operations() as do:
+        path = _found(do, release).path
+        offering = store.rollouts.offers(path)
+        if offering:
+            raise SettingsError(f"{path} is what {', '.join(offering)} installs: abort that rollout first.")
+        confirm(f"Remove {path}?", yes=yes)
+        repository.remove(path, keys)
+        store.releases.mirror(repository.releases(), who=user())
+    return Done(done=f"{path} is removed.")
+
+
+@operator_command(app, "renew")
+def renew(
+    place: Place, keys: Keys,
+    new_online_key: Annotated[bool, typer.Option("--new-online-key", help="Replace the key that serve uses.")] = False,
+    yes: Yes = False,
+) -> Done:  # fmt: skip
+    """Sign the metadata anew of each role whose key is in the folder: root every year, targets every 90 days."""
+    repository = _repository(place)
+    if new_online_key:
+        confirm("Replace the online key?", yes=yes)
+        repository.replace_online_key(keys)
+        renewed = ["root", "the online key"]
+    else:
+        renewed = repository.renew(keys)
+    with place.local_store() as store:
+        store.journal.note("releases renewed", who=user(), detail=", ".join(renewed))
+    until = ", ".join(f"{expiry.role} {expiry.expires:%Y-%m-%d}" for expiry in repository.expiries())
+    return Done(done=f"Renewed: {' and '.join(renewed)}. Good until: {until}.")
+
+
+def _repository(place: Place) -> Repository:
+    from auricle_cloud.releases.repository import Repository
+
+    return Repository(_folder(place))
+
+
+def _folder(place: Place) -> Path:
+    if place.state is None:
+        raise SettingsError("Name the coordinator's folder: --state FOLDER (or AURICLE_STATE).")
+    return place.state / FOLDER
+
+
+def _found(do: Operations, name: str) -> ReleaseRow:
+    found = [row for row in do.list_releases().releases if row.path == name or row.identity.startswith(name)]
+    if len(found) != 1:
+        what = "several releases have" if found else "no release has"
+        raise SettingsError(f'"{name}": {what} this path or beginning of an identity; see auricle cloud releases list.')
+    return found[0]
+
+
+def _public(key: str) -> bytes:
+    """A key from its hexadecimal digits, or from a file with them."""
+    file = Path(key)
+    try:
+        return public_key(file.read_text("utf-8") if file.is_file() else key)
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"The key {file} cannot be read: {error}.") from error

@@ -1,0 +1,109 @@
+"""What operators are told about releases and rollouts."""
+
+from __future__ import annotations
+
+from msgspec import field
+
+from auricle_cloud.operations.answer import Answer, Time
+from auricle_cloud.releases.rollout_states import DeviceState, RolloutState
+
+
+class ReleaseRow(Answer, frozen=True, kw_only=True):
+    """Something that may be installed."""
+
+    path: str
+    """Its name in the signed metadata."""
+    kind: str
+    """bundle or pack."""
+    board: str
+    """Empty, as `os` and `fleet`, for a pack."""
+    os: str
+    fleet: str
+    version: str
+    identity: str
+    sha256: str
+    """Of the file."""
+    size: int
+    """In bytes."""
+    added: Time
+
+
+class ReleaseList(Answer, frozen=True, kw_only=True):
+    """All releases by path."""
+
+    releases: list[ReleaseRow]
+
+
+class RolloutRow(Answer, frozen=True, kw_only=True):
+    """A rollout at a glance."""
+
+    rollout: str
+    number: int
+    state: RolloutState
+    reason: str
+    """Why it paused or ended."""
+    label: str | None
+    """Only devices of this label."""
+    stages: list[float]
+    """Percentages of the devices that match."""
+    stage: int
+    """The open one; 1 is the first."""
+    errors: float
+    """Share of a stage's devices that may fail."""
+    minimum: int
+    """Devices that must have answered before the share counts, while others have not."""
+    soak: float
+    """Seconds between a stage that is decided and the next."""
+    deadline: float
+    """Seconds after which a device that says nothing counts as failed."""
+    who: str
+    started: Time
+    settled: Time | None
+    """Since when all of the open stage is decided."""
+    ended: Time | None
+    targets: list[str]
+    """Paths of what it installs."""
+    waiting: int
+    asked: int
+    updated: int
+    """Devices that have said themselves that they run it, and are healthy."""
+    failed: int
+    refused: int
+    silent: int
+
+
+class RolloutPage(Answer, frozen=True, kw_only=True):
+    """The newest rollouts first."""
+
+    rollouts: list[RolloutRow]
+    next: int | None
+    """Give it as `before` for the next page."""
+
+
+class DeviceInRollout(Answer, frozen=True, kw_only=True):
+    """A device in a rollout, or why it is in none."""
+
+    device: str
+    state: DeviceState | None
+    """None: it is not in yet, or does not match."""
+    stage: int | None
+    path: str | None
+    runs: str | None
+    """What it said last that it runs: an identity; None where it never said."""
+    version: str | None
+    """Of its agent."""
+    confirmed: bool
+    """Whether it is healthy on what it runs."""
+    decided: Time | None
+    sentences: list[str] = field(default_factory=list)
+
+
+class RolloutDetail(Answer, frozen=True, kw_only=True):
+    """A rollout and its devices, explained."""
+
+    row: RolloutRow
+    sentences: list[str]
+    """About the rollout as a whole."""
+    devices: list[DeviceInRollout]
+    next: str | None
+    """Give it as `after` for the next devices."""

@@ -1,0 +1,165 @@
+"""Releases and rollouts for operators: seen, explained, started, paused, ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from auricle.errors import StorageError
+from auricle.messages import DeviceId, Token
+from auricle_cloud.operations.operating import ConflictError, NotFoundError, Operator, absent, as_answer
+from auricle_cloud.operations.parameters import Label, Limit, Number, Reason
+from auricle_cloud.operations.rollout_answers import (
+    DeviceInRollout,
+    ReleaseList,
+    ReleaseRow,
+    RolloutDetail,
+    RolloutPage,
+    RolloutRow,
+)
+from auricle_cloud.releases.explanation import about_device, about_rollout
+from auricle_cloud.releases.rollout_states import DeviceState
+
+ReleaseName = Annotated[
+    str, Meta(pattern=r"^[a-z0-9][a-z0-9._/-]{3,199}\Z", description="A path, or the beginning of an identity.")
+]
+ReleaseNames = Annotated[list[ReleaseName], Meta(min_length=1, max_length=64)]
+Percent = Annotated[float, Meta(gt=0, le=100)]
+Stages = Annotated[
+    list[Percent], Meta(min_length=1, max_length=20, description="Rising percentages of the devices that match.")
+]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Minimum = Annotated[int, Meta(ge=1, le=1_000_000)]
+Span = Annotated[float, Meta(ge=0, le=90 * 86400, description="Seconds.")]
+Deadline = Annotated[float, Meta(ge=10, le=90 * 86400, description="Seconds.")]
+STATES: tuple[DeviceState, ...] = ("waiting", "asked", "updated", "failed", "refused", "silent")
+
+
+class RolloutOperations(Operator):
+    """What operators can do with releases and rollouts."""
+
+    def list_releases(self) -> ReleaseList:
+        """List what may be installed."""
+        return ReleaseList(releases=[as_answer(ReleaseRow, row) for row in self.store.releases.all()])
+
+    def list_rollouts(self, limit: Limit = 50, before: Number | None = None) -> RolloutPage:
+        """List rollouts, the newest first."""
+        rows = self.store.rollouts.listed(limit=limit + 1, before=before)
+        shown = self._rollout_rows(rows[:limit])
+        return RolloutPage(rollouts=shown, next=shown[-1].number if len(rows) > limit else None)
+
+    def _rollout_rows(self, rows: Sequence[dict[str, Any]]) -> list[RolloutRow]:
+        names = [row["rollout"] for row in rows]
+        tallies, targets = self.store.rollouts.tallies(names), self.store.rollouts.targets(names)
+        zero: dict[str, int] = dict.fromkeys(STATES, 0)
+        return [
+            as_answer(RolloutRow, {
+                **row, **zero, **tallies[row["rollout"]], "stage": row["stage"] + 1, "targets": targets[row["rollout"]],
+            })
+            for row in rows
+        ]  # fmt: skip
+
+    def _rollout(self, name: str) -> RolloutRow:
+        try:
+            found = self.store.rollouts.get(name)
+        except StorageError as error:
+            raise absent(error) from error
+        return self._rollout_rows([found])[0]
+
+    def show_rollout(
+        self, rollout: Token, limit: Limit = 1000, after: DeviceId | None = None, state: DeviceState | None = None,
+        device: DeviceId | None = None,
+    ) -> RolloutDetail:  # fmt: skip
+        """Show a rollout and explain its devices: all that are in, those of a state, or one in particular."""
+        row = self._rollout(rollout)
+        whole, members, devices = self.store.rollouts.whole(rollout)
+        known = {each.name: each for each in devices}
+        names = sorted(name for name, member in members.items() if state is None or member.state == state)
+        if device is not None:
+            self._require_device(device)
+            names = [device]
+        left = [name for name in names if after is None or name > after]
+        said, shown = self.store.rollouts.installed(left[:limit]), []
+        for name in left[:limit]:
+            member, installed = members.get(name), said.get(name)
+            shown.append(DeviceInRollout(
+                device=name, state=None if member is None else member.state,
+                stage=None if member is None else member.stage + 1, path=None if member is None else member.path,
+                runs=None if installed is None else installed["bundle"] or installed["pack"],
+                version=None if installed is None else installed["version"],
+                confirmed=installed is not None and installed["confirmed"],
+                decided=None if member is None else member.decided,
+                sentences=about_device(whole, name, member, known.get(name), installed),
+            ))  # fmt: skip
+        return RolloutDetail(
+            row=row, sentences=about_rollout(whole, members, devices, time.time()), devices=shown,
+            next=left[limit - 1] if len(left) > limit else None,
+        )  # fmt: skip
+
+    def _require_device(self, name: str) -> None:
+        try:
+            self.store.devices.get(name)
+        except StorageError as error:
+            raise absent(error) from error
+
+    def start_rollout(
+        self, releases: ReleaseNames, label: Label | None = None, stages: Stages | None = None, errors: Share = 0.1,
+        minimum: Minimum = 3, soak: Span = 600.0, deadline: Deadline = 3600.0, replace: bool = False,
+    ) -> RolloutRow:  # fmt: skip
+        """Install releases on devices, stage by stage: one bundle for each board and system, or one pack."""
+        percents = stages or [5.0, 25.0, 100.0]
+        if any(b <= a for a, b in pairwise(percents)):
+            raise ConflictError("stages: each has to be larger than the one before.")
+        targets = [self._release(name) for name in dict.fromkeys(releases)]
+        _require_distinct(targets)
+        with self._changing():
+            name = self.store.rollouts.start(
+                targets, label=label, stages=percents, errors=errors, minimum=minimum, soak=soak, deadline=deadline,
+                replacing=replace, who=self.who,
+            )  # fmt: skip
+        return self._rollout(name)
+
+    def _release(self, name: str) -> dict[str, Any]:
+        rows = self.store.releases.all()
+        found = [row for row in rows if row["path"] == name or row["identity"].startswith(name)]
+        if not found:
+            raise NotFoundError(f'There is no release "{name}"; auricle cloud releases list shows what there is.')
+        if len(found) > 1:
+            raise ConflictError(f'"{name}" begins several identities: write more of it, or a path.')
+        return found[0]
+
+    def pause_rollout(self, rollout: Token, reason: Reason = "") -> RolloutRow:
+        """Ask no more devices, until it is resumed."""
+        self._rollout(rollout)
+        with self._changing():
+            self.store.rollouts.pause(rollout, who=self.who, reason=reason)
+        return self._rollout(rollout)
+
+    def resume_rollout(self, rollout: Token, retry: bool = False) -> RolloutRow:
+        """Go on with a paused rollout: forgive the errors so far, or ask their devices once more."""
+        self._rollout(rollout)
+        with self._changing():
+            self.store.rollouts.resume(rollout, who=self.who, retry=retry)
+        return self._rollout(rollout)
+
+    def abort_rollout(self, rollout: Token, reason: Reason = "") -> RolloutRow:
+        """End a rollout: nobody is asked any more; devices that have begun go on by themselves."""
+        self._rollout(rollout)
+        with self._changing():
+            self.store.rollouts.abort(rollout, who=self.who, reason=reason)
+        return self._rollout(rollout)
+
+
+def _require_distinct(targets: Sequence[dict[str, Any]]) -> None:
+    if len(targets) > 1 and any(target["kind"] == "pack" for target in targets):
+        raise ConflictError("A rollout is of bundles or of one pack: start another one for the other.")
+    places: dict[tuple[str, str], str] = {}
+    for target in targets:
+        place = (target["board"], target["os"])
+        if place in places:
+            raise ConflictError(f"{places[place]} and {target['path']} are for the same devices: choose one.")
+        places[place] = target["path"]

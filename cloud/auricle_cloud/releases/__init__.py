@@ -1,0 +1,1 @@
+"""What devices are told to install: signed releases, and rollouts of them."""

@@ -1,0 +1,73 @@
+"""Rows of rollouts as the values that a plan is made of, and what a device's word changes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import fields
+from typing import Any
+
+import sqlalchemy as sa
+
+from auricle.messages import Release
+from auricle_cloud.releases.rollout_plan import Device, Member, Rollout, Step, Target, next_step, told_name
+from auricle_cloud.releases.rollout_states import OFFERING
+from auricle_cloud.storage.schema import devices, installations, rollout_devices, rollout_targets, rollouts
+
+MEMBER = [field.name for field in fields(Member)]
+STEPS = ("fetching", "trial")
+"""The way of an update, in its order."""
+
+
+def planned_step(tx: sa.Connection, name: str, now: float, fleet: str) -> Step:
+    """What a rollout does next, from its rows in this transaction; see `next_step`."""
+    members = read_members(tx, name)
+    others = (rollout_devices.c.rollout != name) & (rollout_devices.c.state == "asked")
+    query = sa.select(rollout_devices.c.device).join(rollouts, rollouts.c.rollout == rollout_devices.c.rollout)
+    busy: AbstractSet[str] = set(tx.execute(query.where(others, rollouts.c.state.in_(OFFERING))).scalars())
+    return next_step(read_rollout(tx, name), members, read_devices(tx), busy, now, fleet)
+
+
+def read_rollout(tx: sa.Connection, name: str) -> Rollout:
+    """A rollout with its targets."""
+    row = tx.execute(sa.select(rollouts).where(rollouts.c.rollout == name)).mappings().one()
+    targets = tx.execute(
+        sa.select(rollout_targets).where(rollout_targets.c.rollout == name).order_by(rollout_targets.c.path)
+    ).mappings()
+    own = tuple(Target(**{key: value for key, value in target.items() if key != "rollout"}) for target in targets)
+    kept = {field.name: row[field.name] for field in fields(Rollout) if field.name != "targets"}
+    return Rollout(**{**kept, "stages": tuple(row["stages"])}, targets=own)
+
+
+def read_members(tx: sa.Connection, name: str) -> dict[str, Member]:
+    """Its devices by name."""
+    columns = [rollout_devices.c[key] for key in MEMBER]
+    rows = tx.execute(sa.select(*columns).where(rollout_devices.c.rollout == name)).mappings()
+    return {row["device"]: Member(**row) for row in rows}
+
+
+def read_devices(tx: sa.Connection) -> list[Device]:
+    """Those that said what they run; the others are too old to follow a rollout."""
+    own = (devices.c.device.label("name"), devices.c.standing, devices.c.online, devices.c.label)
+    said = [installations.c[key] for key in ("board", "os", "bundle", "pack", "confirmed")]
+    query = sa.select(*own, *said).join(installations, installations.c.device == devices.c.device)
+    return [Device(**row) for row in tx.execute(query.order_by(devices.c.device)).mappings()]
+
+
+def heard(member: Mapping[str, Any], message: Release, reason: str, now: float) -> dict[str, Any]:
+    """What a device's word changes of its place in a rollout; only a healthy device on the target is updated."""
+    runs = message.pack if member["path"].startswith("pack/") else message.bundle
+    if message.confirmed and runs == member["identity"]:
+        return {} if member["state"] == "updated" else {"state": "updated", "reason": "", "decided": now}
+    if message.rollout != told_name(member["rollout"], member["attempt"]) or member["state"] not in ("asked", "silent"):
+        return {}
+    if message.state in ("failed", "refused"):
+        return {"state": message.state, "reason": reason, "decided": now}
+    if message.state in STEPS and member["state"] == "asked" and message.state not in STEPS[: _at(member["step"])]:
+        return {"step": message.state, "heard": now}
+    return {}
+
+
+def _at(step: str) -> int:
+    """How many steps are behind: each prolongs the deadline once, and none twice."""
+    return STEPS.index(step) + 1 if step in STEPS else 0

@@ -1,0 +1,124 @@
+"""Archives that are the same bytes each time: sorted, without owners, with one date."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import shutil
+import tarfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from auricle.errors import SettingsError, StorageError
+from auricle.files import describe, sync_folder
+
+EPOCH = "SOURCE_DATE_EPOCH"
+EARLIEST = 315_532_800
+"""1980-01-01: GNU tar warns of times at 0, and FAT has none before."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A file that goes into an archive."""
+
+    content: bytes | Path
+    """What it holds, or the file that holds it."""
+    mode: int = 0o644
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return len(self.content) if isinstance(self.content, bytes) else self.content.stat().st_size
+
+    @property
+    def sha256(self) -> str:
+        """In hex."""
+        return self.digest("sha256")
+
+    def digest(self, algorithm: str) -> str:
+        """A digest of the content, in hex."""
+        with self.open() as file:
+            made = hashlib.new(algorithm, usedforsecurity=False)
+            while block := file.read(1 << 20):
+                made.update(block)
+        return made.hexdigest()
+
+    def open(self) -> IO[bytes]:
+        """The content, to be read."""
+        return io.BytesIO(self.content) if isinstance(self.content, bytes) else self.content.open("rb")
+
+
+def epoch() -> int:
+    """The date of all files, in seconds since 1970; SettingsError when SOURCE_DATE_EPOCH is no such number."""
+    text = os.environ.get(EPOCH, str(EARLIEST))
+    if not text.isdecimal() or int(text) >= 1 << 33:
+        raise SettingsError(f"{EPOCH} is {text!r}: it takes seconds since 1970.")
+    return int(text)
+
+
+def write_tar(to: IO[bytes], parts: Mapping[str, Part], prefix: str = "", *, folders: bool = False) -> None:
+    """Write an uncompressed tar.
+
+    Parameters
+    ----------
+    parts
+        The files by name.
+    prefix
+        Goes before each name.
+    folders
+        Whether the folders of the files are entries of their own.
+    """
+    date, made = epoch(), set[str]()
+    with tarfile.open(fileobj=to, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for name in sorted(parts):
+            for folder in _above(prefix + name) if folders else ():
+                if folder not in made:
+                    made.add(folder)
+                    entry = tarfile.TarInfo(folder)
+                    entry.type, entry.mode, entry.mtime = tarfile.DIRTYPE, 0o755, date
+                    archive.addfile(entry)
+            part = parts[name]
+            entry = tarfile.TarInfo(prefix + name)
+            entry.size, entry.mode, entry.mtime = part.size, part.mode, date
+            with part.open() as content:
+                archive.addfile(entry, content)
+
+
+def _above(name: str) -> list[str]:
+    """The folders that a name is in, from the top."""
+    steps = name.split("/")[:-1]
+    return ["/".join(steps[: end + 1]) for end in range(len(steps))]
+
+
+@contextmanager
+def replaced(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write that takes its place when it is whole; nothing is left of it otherwise.
+
+    Raises
+    ------
+    StorageError
+        The disk is full or the folder cannot be written.
+    """
+    beside = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with beside.open("xb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(path)
+            sync_folder(path.parent)
+        finally:
+            beside.unlink(missing_ok=True)
+    except OSError as error:
+        raise StorageError(describe(error, path)) from error
+
+
+def copy(source: IO[bytes], to: IO[bytes]) -> None:
+    """Copy what is left of one file into another."""
+    shutil.copyfileobj(source, to, 1 << 20)

@@ -1,0 +1,167 @@
+"""The files of a bundle for a board, a system and a fleet."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from auricle import __version__
+from auricle.errors import SettingsError
+from auricle.pack import SHIPPED, Pack, load_pack, pack_bytes
+from auricle_export.flash.board import Board, System
+from auricle_export.flash.bundle.archive import Part
+from auricle_export.flash.bundle.auricle_wheel import auricle_wheel
+from auricle_export.flash.bundle.locks import EXTRAS, Target, WheelError, read_lock
+from auricle_export.flash.bundle.manifest import Entry, Manifest
+from auricle_export.flash.bundle.settings import claim_environment, local_model, settings_of
+from auricle_export.flash.bundle.wheelhouse import Progress, fetch
+from auricle_export.flash.device_files import drop_in
+from auricle_export.flash.fleet import Fleet
+
+INSTALLATION = "auricle_edge/installation/"
+"""Where in Auricle's wheel the part is that puts it on a device; taken from there as files."""
+AGENT = "auricle_edge/service/auricle-edge.service"
+SCRIPT = 0o755
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What goes into a bundle."""
+
+    manifest: Manifest
+    parts: dict[str, Part]
+    """By path, without manifest and signature."""
+
+
+def refuse_containers(board: Board, system: System) -> None:
+    """SettingsError: the agent runs in a container on this system, where nothing is installed."""
+    if system.container is not None:
+        raise SettingsError(
+            f"On {board.title} with {system.title} the agent runs in a container only: no bundle can be made for it."
+        )
+
+
+def contents_of(board: Board, system: System, fleet: Fleet, wheels: Path, progress: Progress) -> Contents:
+    """Everything that goes into a bundle.
+
+    Parameters
+    ----------
+    wheels
+        The wheelhouse: what is missing in it is fetched.
+
+    Raises
+    ------
+    AuricleError
+        What cannot be had, in one sentence.
+    """
+    refuse_containers(board, system)
+    target = Target.of(system)
+    pack, packed = pack_of(board, fleet)
+    parts = {
+        "pack.tar.zst": Part(packed),
+        "etc/edge.toml": Part(settings_of(board, fleet).encode()),
+        "etc/claim.env": Part(claim_environment(fleet).encode()),
+        "install": Part(_installer(system), SCRIPT),
+        f"systemd/{Path(AGENT).name}.d/board.conf": Part(_drop_in(board, fleet)),
+    }
+    if fleet.update_root is not None:
+        parts["tuf/root.json"] = Part(_root_metadata(Path(fleet.update_root)))
+    progress("building Auricle's wheel", 0, 1)
+    name, own = auricle_wheel()
+    parts |= _installation(own)
+    fetched = fetch(target, wheels, progress)
+    parts |= {f"wheels/{path.name}": Part(path) for path in fetched.values()}
+    parts[f"wheels/{name}"] = Part(own)
+    parts["requirements.txt"] = Part(_requirements(target, own))
+    manifest = Manifest(
+        version=__version__, board=board.name, os=system.id, base=system.base, python=system.python,
+        architecture=board.architecture, fleet=fleet.name, pack=pack.identity, files=entries(parts),
+    )  # fmt: skip
+    return Contents(manifest, parts)
+
+
+def entries(parts: Mapping[str, Part]) -> tuple[Entry, ...]:
+    """What a manifest lists of files."""
+    return tuple(
+        Entry(path, part.size, part.sha256, 0o755 if part.mode == SCRIPT else 0o644)
+        for path, part in sorted(parts.items())
+    )
+
+
+def pack_of(board: Board, fleet: Fleet) -> tuple[Pack, bytes]:
+    """The pack, and its bytes as they are; those of a folder are packed.
+
+    Raises
+    ------
+    AuricleError
+        It is not sound, has not the device's own model, or is not signed by the fleet's key.
+    """
+    source = fleet.pack or board.agent.pack
+    pack = load_pack(source)
+    pack.table(local_model(board, fleet))
+    if fleet.pack_key is not None and (pack.signature is None or pack.signature.key != fleet.pack_key):
+        raise SettingsError(
+            f"The pack {source} is not signed by pack_key, and the devices would refuse it: "
+            f"auricle export sign {source} --key KEY"
+        )
+    if source in SHIPPED:
+        return pack, (resources.files("auricle") / "packs" / f"{source}.tar.zst").read_bytes()
+    return pack, Path(source).read_bytes() if Path(source).is_file() else pack_bytes(pack)
+
+
+def _drop_in(board: Board, fleet: Fleet) -> bytes:
+    return drop_in(board, microphone=fleet.device.microphone, wired=fleet.device.wired).encode()
+
+
+def _installer(system: System) -> bytes:
+    script = resources.files("auricle_export.flash.bundle").joinpath("install.sh").read_text("utf-8")
+    return script.replace("@PYTHON@", system.python).encode()
+
+
+def _installation(wheel: bytes) -> dict[str, Part]:
+    """The device's guard and its units, from Auricle's wheel.
+
+    Raises
+    ------
+    WheelError
+        The wheel has none.
+    """
+    units = f"{INSTALLATION}units/"
+    with zipfile.ZipFile(io.BytesIO(wheel)) as archive:
+        names = [name for name in archive.namelist() if name.startswith(units)]
+        wanted = {f"systemd/{Path(name).name}": name for name in (*names, AGENT)}
+        wanted["slots.py"] = f"{INSTALLATION}slots.py"
+        missing = sorted(set(wanted.values()) - set(archive.namelist()))
+        if missing or not names:
+            raise WheelError(f"Auricle's wheel has no {(missing or [units])[0]}: install auricle again.")
+        return {
+            path: Part(archive.read(name), SCRIPT if path == "slots.py" else 0o644) for path, name in wanted.items()
+        }
+
+
+def _requirements(target: Target, wheel: bytes) -> bytes:
+    """All wheels of the bundle, as pip takes them."""
+    lines = [str(line) for line in read_lock(target.lock).values()]
+    own = f"auricle[{','.join(EXTRAS)}]=={__version__} --hash=sha256:{hashlib.sha256(wheel).hexdigest()}"
+    comment = "# pip install --no-index --find-links wheels --require-hashes -r requirements.txt"
+    return "\n".join([comment, own, *lines, ""]).encode()
+
+
+def _root_metadata(path: Path) -> bytes:
+    """The first root metadata of the updates. SettingsError: it is none."""
+    try:
+        content = path.read_bytes()
+        kind = json.loads(content)["signed"]["_type"]
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be read ({error.strerror}).") from error
+    except (ValueError, TypeError, KeyError, RecursionError):
+        kind = None
+    if kind != "root":
+        raise SettingsError(f"{path} is no root metadata of updates: auricle cloud releases init writes one.")
+    return content

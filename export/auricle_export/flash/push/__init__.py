@@ -1,0 +1,1 @@
+"""Installing over SSH on boards that already run."""

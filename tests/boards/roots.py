@@ -1,0 +1,102 @@
+"""The roots that boards are tried in: one of Debian for each release and processor, and a fresh copy for each try."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from auricle_export.flash.board import Board, System
+from tests.arm64.board import cache_folder
+from tests.arm64.debian import INSIDE, DebianRoot, alone
+from tests.arm64.emulation import Say, run
+
+MACHINES = {"aarch64": "arm64", "x86_64": "amd64"}
+"""Debian's names of processors."""
+SUITES = ("bookworm", "trixie")
+PACKAGES = ("python3", "python3-venv", "libportaudio2")
+"""What an installation leans on: a board's profile names the last one."""
+STATE, SETTINGS = "/var/lib/auricle", "/etc/auricle/edge.toml"
+AURICLE = "/opt/auricle/bin/auricle"
+
+ENTER = 'mount -t proc proc "$0/proc" && mount -t tmpfs shm "$0/dev/shm" && exec chroot "$0" "$@"'
+
+Listing = dict[str, tuple[str, ...]]
+"""What is in a root: by path its kind, mode, owner and content."""
+
+
+def base_root(board: Board, system: System) -> DebianRoot:
+    """The Debian that a board's system is made of."""
+    machine = MACHINES[board.architecture]
+    return DebianRoot(cache_folder(f"boards-{machine}-{system.base}"), machine, system.base, PACKAGES)
+
+
+@contextmanager
+def fresh_root(base: DebianRoot, say: Say) -> Iterator[Root]:
+    """A copy of a root, thrown away afterwards; the root is made where there is none."""
+    with alone(base.folder, say):
+        base.make(say)
+    with tempfile.TemporaryDirectory(prefix="try-", dir=base.folder) as folder:
+        run("cp", "-a", "--reflink=auto", base.path, folder)
+        yield Root(Path(folder) / "root")
+
+
+@dataclass(frozen=True)
+class Root:
+    """A root in a folder, without a system running in it."""
+
+    path: Path
+
+    def run(self, *arguments: str, offline: bool = False) -> subprocess.CompletedProcess[str]:
+        """Run a program in it to its end."""
+        return subprocess.run(
+            self.command(*arguments, offline=offline), capture_output=True, text=True, check=False,
+            stdin=subprocess.DEVNULL, env=INSIDE,
+        )  # fmt: skip
+
+    def command(self, *arguments: str, offline: bool = False) -> list[str]:
+        """The command line that runs a program in it, with `env=INSIDE`; a signal to the process reaches it.
+
+        It has a /proc and an empty /dev/shm; offline it has no network but a loopback that is down.
+        """
+        return ["unshare", "--mount", *(["--net"] if offline else []), "sh", "-c", ENTER, str(self.path), *arguments]
+
+    def put(self, name: str, data: bytes | str) -> str:
+        """Write a file; its path in the root."""
+        place = self.path / name.lstrip("/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(data.encode() if isinstance(data, str) else data)
+        return name
+
+    def has(self, name: str) -> bool:
+        """Whether there is such a file or folder; a link counts."""
+        return os.path.lexists(self.path / name.lstrip("/"))
+
+    def remove(self, name: str) -> None:
+        """Remove a file or folder."""
+        place = self.path / name.lstrip("/")
+        shutil.rmtree(place) if place.is_dir() else place.unlink()
+
+    def listing(self) -> Listing:
+        """All that is in it."""
+        found: Listing = {}
+        for folder, folders, files in os.walk(self.path):
+            for name in (*folders, *files):
+                place = Path(folder, name)
+                found[f"/{place.relative_to(self.path)}"] = _entry(place)
+        return found
+
+
+def _entry(place: Path) -> tuple[str, ...]:
+    told = place.lstat()
+    who = (oct(told.st_mode), f"{told.st_uid}:{told.st_gid}")
+    if stat.S_ISLNK(told.st_mode):
+        return (*who, str(place.readlink()))
+    return (*who, hashlib.sha256(place.read_bytes()).hexdigest()) if stat.S_ISREG(told.st_mode) else who

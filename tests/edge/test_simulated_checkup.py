@@ -1,0 +1,54 @@
+"""A check-up without the board's hardware says what it takes for granted, and still finds what is not installed."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from auricle_edge.capture.settings import CaptureSettings
+from auricle_edge.events.buttons import ButtonSettings
+from auricle_edge.gate import GateSettings, Readings
+from auricle_edge.service.checkup import sensors
+from auricle_edge.service.simulation import examine_expected, expected_lines, expected_microphone, expected_sensors
+
+HAT = CaptureSettings(source="alsa:CARD=wm8960soundcard", rate=48000, mute_switch="gpio:gpiochip0:26:low")
+WARM = Readings(temperature=41.0)
+
+
+def test_what_is_taken_for_granted_is_said() -> None:
+    pytest.importorskip("sounddevice", exc_type=OSError)
+    pytest.importorskip("soxr")
+    told = expected_microphone(HAT)
+    assert told.startswith("Simulated: alsa:CARD=wm8960soundcard, 48000 Hz is taken to be there")
+    told = str(expected_sensors(GateSettings(required=("temperature",)), Readings()))
+    assert "Simulated: temperature, which the settings require, can be read on the board." in told
+    assert "Simulated" not in str(expected_sensors(GateSettings(required=("temperature",)), WARM))
+
+
+def test_lines_that_nothing_uses_need_nothing() -> None:
+    assert expected_lines(CaptureSettings(), ButtonSettings()) == "The settings use no GPIO line."
+
+
+def test_what_is_not_installed_is_bad(monkeypatch: pytest.MonkeyPatch) -> None:
+    for package in ("gpiod", "sounddevice"):
+        monkeypatch.setitem(sys.modules, package, None)
+    found = {each.check: each for each in examine_expected(HAT, ButtonSettings(), GateSettings(), WARM)}
+    assert {name: each.verdict for name, each in found.items()} == {
+        "microphone": "bad", "lines": "bad", "sensors": "good"
+    }  # fmt: skip
+    assert "auricle[gpio]" in found["lines"].sentence
+    assert "auricle[mic]" in found["microphone"].sentence
+
+
+def test_a_source_that_cannot_be_written_so_is_bad() -> None:
+    [found, *_] = examine_expected(CaptureSettings(source="alsa:CARD=0"), ButtonSettings(), GateSettings(), WARM)
+    assert found.verdict == "bad"
+    assert "by its index" in found.sentence
+
+
+def test_on_the_board_a_required_sensor_that_is_absent_is_bad() -> None:
+    verdict, sentence = sensors(Readings(), ("temperature",))
+    assert verdict == "bad"
+    assert "declines to train" in sentence
+    assert sensors(WARM, ("temperature",)) == ("good", "41.0 °C.")

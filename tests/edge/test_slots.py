@@ -1,0 +1,563 @@
+"""The two slots of a device: installed, tried, confirmed, reverted, removed."""
+
+from __future__ import annotations
+
+import ensurepip
+import io
+import json
+import os
+import stat
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.edge.slots_bundle import Device, identity, make_bundle, pack, quick_folder
+from tests.system.full_disk import SmallDisk
+from tests.system.full_disk import small_disk as small_disk
+
+from auricle_edge.installation import slots
+
+Say = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with quick_folder() as made:
+        yield made
+
+
+@pytest.fixture
+def device(folder: Path) -> Device:
+    return Device(folder / "device")
+
+
+@pytest.fixture
+def old(folder: Path) -> Path:
+    return make_bundle(folder / "old", "1.0")
+
+
+@pytest.fixture
+def new(folder: Path) -> Path:
+    return make_bundle(folder / "new", "2.0")
+
+
+def run(device: Device, command: str, *arguments: object) -> int:
+    return slots.main([command, "--root", str(device.root), *map(str, arguments)])
+
+
+def on_trial(device: Device, old: Path, new: Path, *options: object) -> None:
+    assert run(device, "install", old) == 0
+    assert run(device, "stage", new, "--identity", identity(new)) == 0
+    assert run(device, "try", "--rollout", "r7", *options) == 0
+
+
+def test_a_bundle_is_installed_and_runs(device: Device, old: Path) -> None:
+    assert run(device, "install", old) == 0
+
+    assert device.probe() == "1.0"
+    assert device.journal() == {
+        "format": 1, "active": "a", "confirmed": True, "previous": None, "trial": None, "last": None
+    }  # fmt: skip
+    assert (device.root / "etc/auricle/edge.toml").read_text() == "# settings of 1.0\n"
+    assert (device.home / "current/pack.tar.zst").read_bytes() == b"a pack of 1.0"
+    assert stat.S_IMODE((device.home / "slots.json").stat().st_mode) == 0o644
+    assert stat.S_IMODE((device.home / ".journal.lock").stat().st_mode) == 0o600
+    wanted = {path.name for path in (device.root / "etc/systemd/system/multi-user.target.wants").iterdir()}
+    assert wanted == {f"auricle-{name}.service" for name in ("edge", "guard", "claim", "update")}
+    for link in (device.root / "etc/systemd/system").glob("*.wants/*"):
+        assert link.resolve().is_file()
+
+
+def test_scripts_name_the_python_of_their_slot_as_the_device_sees_it(device: Device, old: Path) -> None:
+    run(device, "install", old)
+
+    for name in ("auricle-probe", "auricle-deep", "probe-own"):
+        script = device.home / "a/bin" / name
+        assert script.read_text().startswith("#!/opt/auricle/a/bin/python3\n")
+        assert os.access(script, os.X_OK)
+    for path in device.home.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            assert str(device.root).encode() not in path.read_bytes(), path
+
+
+@pytest.mark.slow
+def test_wheels_are_unpacked_as_pip_does_it(folder: Path, device: Device, old: Path) -> None:
+    bundled = sorted(Path(ensurepip.__file__).parent.glob("_bundled/pip-*.whl"))
+    if not bundled:
+        pytest.skip("this Python comes without a wheel of pip")
+    target, wheels = folder / "by-pip", [*bundled, *old.glob("wheels/*.whl")]
+    subprocess.run(
+        [sys.executable, "-I", str(bundled[0] / "pip"), "install", "-q", "--no-index", "--no-deps", "--no-compile",
+         "--prefix", str(target), "--ignore-installed", "--no-warn-script-location", *map(str, wheels)],
+        check=True, capture_output=True, env={"PATH": os.environ["PATH"], "HOME": str(folder)},
+    )  # fmt: skip
+    library = slots.make_environment(slots.Place(device.root), _made(folder / "ours"), _manifest(old))
+    for path in wheels:
+        with path.open("rb") as file:
+            slots.unpack(file, folder / "ours", Path("/x/bin/python3"), library)
+
+    def tree(root: Path) -> dict[str, object]:
+        return {
+            str(path.relative_to(root)): (path.read_bytes() if "bin/" not in str(path) else b"", path.stat().st_mode)
+            for path in root.rglob("*")
+            if path.is_file() and path.name not in ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json")
+        }
+
+    ours, theirs = tree(folder / "ours"), tree(target)
+    for extra in ("pyvenv.cfg", "bin/python", "bin/python3"):
+        del ours[extra]
+    versioned = {name for name in theirs if name.startswith("bin/pip")}  # pip invents more names for itself
+    assert ours.keys() - versioned == theirs.keys() - versioned
+    for name in ours.keys() - versioned:
+        assert ours[name] == theirs[name], name
+
+
+def _made(path: Path) -> Path:
+    path.mkdir()
+    return path
+
+
+def _manifest(bundle: Path) -> slots.Manifest:
+    return slots.read_manifest((bundle / "bundle.json").read_bytes())
+
+
+def test_the_same_bundle_twice_is_once(device: Device, old: Path, capsys: Say) -> None:
+    run(device, "install", old)
+    before = {path: path.lstat().st_ino for path in device.root.rglob("*")}
+
+    assert run(device, "install", pack(old, old.parent / "old.tar")) == 0
+
+    assert "installed already" in capsys.readouterr().out
+    assert {path: path.lstat().st_ino for path in device.root.rglob("*")} == before
+
+
+def test_another_bundle_by_hand_replaces_what_is_installed_and_can_be_taken_back(
+    device: Device, old: Path, new: Path
+) -> None:
+    run(device, "install", old)
+    assert run(device, "install", new) == 0
+    assert device.probe() == "2.0"
+
+    assert run(device, "revert", "--reason", "too  loud") == 0
+
+    assert device.probe() == "1.0"
+    assert device.journal()["last"]["reason"] == "too loud"
+
+
+def test_a_healthy_version_is_confirmed_and_brings_its_guard(device: Device, old: Path, new: Path) -> None:
+    on_trial(device, old, new)
+    journal = device.journal()
+    assert (journal["active"], journal["confirmed"], journal["previous"]) == ("b", False, "a")
+    assert journal["trial"]["identity"] == identity(new)
+    assert device.probe() == "2.0"
+    guard = device.home / "slots.py"
+    assert guard.read_text().endswith("# 1.0\n")
+    assert run(device, "check") == 0
+    assert device.journal()["trial"] is not None
+    device.healthy(old)
+    run(device, "check")
+    device.healthy(new, False)
+    run(device, "check")
+    assert device.journal()["trial"] is not None
+
+    device.healthy(new)
+    assert run(device, "check") == 0
+
+    journal = device.journal()
+    assert (journal["active"], journal["confirmed"], journal["previous"], journal["trial"]) == ("b", True, "a", None)
+    assert journal["last"] == {
+        "identity": identity(new), "version": "2.0", "rollout": "r7", "outcome": "confirmed", "reason": ""
+    }  # fmt: skip
+    assert guard.read_text().endswith("# 2.0\n")
+
+
+def reverted(device: Device, old: Path, why: str) -> None:
+    journal = device.journal()
+    assert (journal["active"], journal["confirmed"], journal["trial"]) == ("a", True, None)
+    assert journal["last"]["outcome"] == "reverted" and journal["last"]["rollout"] == "r7"
+    assert why in journal["last"]["reason"]
+    assert device.probe() == "1.0"
+    assert (device.root / "etc/auricle/edge.toml").read_text() == "# settings of 1.0\n"
+    assert (device.home / "slots.py").read_text().endswith("# 1.0\n")
+
+
+def test_a_version_that_does_not_become_healthy_in_time_is_reverted(device: Device, old: Path, new: Path) -> None:
+    on_trial(device, old, new, "--deadline", 0)
+    device.healthy(new, False)
+    assert run(device, "check") == 0
+    reverted(device, old, "did not become healthy within 0 s")
+
+
+@pytest.mark.parametrize("said", ["", "[]", '{"format": 1}', "[" * 9000, "\udcff"], ids=range(5))
+def test_nonsense_about_health_is_no_health(device: Device, old: Path, new: Path, said: str) -> None:
+    on_trial(device, old, new)
+    (device.root / "run/auricle").mkdir(parents=True)
+    (device.root / "run/auricle/health.json").write_bytes(said.encode("utf-8", "surrogateescape"))
+    assert run(device, "check") == 0
+    assert device.journal()["trial"] is not None
+
+
+def test_health_from_a_pipe_or_through_a_link_is_not_waited_for(device: Device, old: Path, new: Path) -> None:
+    on_trial(device, old, new)
+    health = device.root / "run/auricle/health.json"
+    device.healthy(new)
+    health.rename(health.with_name("other"))
+    health.symlink_to("other")
+    run(device, "check")
+    health.unlink()
+    os.mkfifo(health)
+    run(device, "check")
+    assert device.journal()["trial"] is not None
+
+
+def test_a_version_that_never_runs_is_given_up_at_its_fourth_start(device: Device, old: Path, new: Path) -> None:
+    on_trial(device, old, new)
+    for start in (1, 2, 3):
+        assert run(device, "starting") == 0
+        assert device.journal()["trial"]["starts"] == start
+    assert run(device, "starting") == 0
+    reverted(device, old, "started 3 times")
+    assert run(device, "starting") == 0
+    reverted(device, old, "started 3 times")
+
+
+def test_a_trial_does_not_outlive_its_boot(device: Device, old: Path, new: Path) -> None:
+    on_trial(device, old, new)
+    device.boot("second")
+    assert run(device, "check") == 0
+    reverted(device, old, "switched off")
+
+
+def test_a_slot_that_was_lost_is_left_for_the_other(device: Device, old: Path, new: Path) -> None:
+    run(device, "install", old)
+    run(device, "install", new)
+    (device.home / "b/bundle.json").unlink()
+    assert run(device, "check") == 0
+    assert device.probe() == "1.0"
+
+
+def test_a_damaged_journal_is_made_again_from_what_is_active(device: Device, old: Path, new: Path) -> None:
+    on_trial(device, old, new)
+    device.healthy(new)
+    run(device, "check")
+    for damaged in (b"", b"\xff", b"{}", b'{"format": 1, "active": "../x", "trial": null, "last": null}'):
+        (device.home / "slots.json").write_bytes(damaged)
+        assert run(device, "stage", old, "--identity", identity(old)) == 0
+        assert run(device, "status") == 0
+    assert device.probe() == "2.0"
+
+
+def test_a_version_may_be_tried_again_after_it_was_reverted(device: Device, old: Path, new: Path) -> None:
+    on_trial(device, old, new, "--deadline", 0)
+    run(device, "check")
+    assert run(device, "stage", new, "--identity", identity(new)) == 0
+    assert run(device, "try") == 0
+    device.healthy(new)
+    run(device, "check")
+    assert device.probe() == "2.0" and device.journal()["confirmed"]
+
+
+def test_settings_follow_the_version_unless_somebody_changed_them(device: Device, old: Path, new: Path) -> None:
+    settings = device.root / "etc/auricle/edge.toml"
+    on_trial(device, old, new)
+    assert settings.read_text() == "# settings of 2.0\n"
+    run(device, "revert")
+    assert settings.read_text() == "# settings of 1.0\n"
+    settings.write_text("# mine\n")
+    run(device, "try")
+    assert settings.read_text() == "# mine\n"
+    assert settings.with_name("edge.toml.new").read_text() == "# settings of 2.0\n"
+
+
+def test_units_follow_the_version_and_one_that_was_disabled_stays_so(folder: Path, device: Device, old: Path) -> None:
+    units = device.root / "etc/systemd/system"
+    edge = "systemd/auricle-edge.service"
+    guard = "systemd/auricle-guard.service"
+    renew = "systemd/auricle-renew.timer"
+    extra = {"systemd/auricle-more.service": b"[Install]\nWantedBy=multi-user.target\n"}
+    new = make_bundle(folder / "new", "2.0", more={edge: b"# 2\n", guard: b"# 2\n", renew: None, **extra})
+    run(device, "install", old)
+    (units / "multi-user.target.wants/auricle-claim.service").unlink()
+    run(device, "stage", new, "--identity", identity(new))
+    run(device, "try")
+
+    assert (units / "auricle-edge.service").read_bytes() == b"# 2\n"
+    assert (units / "auricle-guard.service").read_bytes() == (old / guard).read_bytes()
+    assert (units / "multi-user.target.wants/auricle-more.service").exists()
+    assert not (units / "auricle-renew.timer").exists()
+    assert not (units / "timers.target.wants").exists()
+    assert not (units / "multi-user.target.wants/auricle-claim.service").exists()
+    run(device, "confirm")
+    assert (units / "auricle-guard.service").read_bytes() == b"# 2\n"
+    run(device, "revert")
+    assert (units / "auricle-edge.service").read_bytes() == (old / edge).read_bytes()
+    assert not (units / "auricle-more.service").exists()
+    assert (units / "timers.target.wants/auricle-renew.timer").exists()
+
+
+def test_a_claim_token_leaves_the_boot_partition(device: Device, old: Path) -> None:
+    token = device.root / "boot/firmware/auricle.token"
+    token.parent.mkdir(parents=True)
+    token.write_text("secret\n")
+    run(device, "install", old)
+    kept = device.root / "etc/auricle/claim.token"
+    assert not token.exists()
+    assert kept.read_text() == "secret\n" and stat.S_IMODE(kept.stat().st_mode) == 0o600
+    token.write_text("another\n")
+    run(device, "check")
+    assert kept.read_text() == "another\n" and not token.exists()
+    assert run(device, "claimed") == 0
+    assert not kept.exists()
+
+
+def test_uninstalling_leaves_nothing(device: Device, old: Path, new: Path) -> None:
+    on_trial(device, old, new)
+    for path in ("var/lib/private/auricle/identity/key.pem", "var/lib/systemd/timers/stamp-auricle-renew.timer"):
+        (device.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (device.root / path).write_text("")
+    (device.root / "var/lib/auricle").symlink_to("private/auricle")
+    device.healthy(new)
+
+    assert run(device, "uninstall") == 0
+
+    assert device.everything() == set()
+    assert not device.home.exists() and not (device.root / "etc/auricle").exists()
+    assert run(device, "uninstall") == 0
+    assert run(device, "check") == 0
+    assert device.everything() == set()
+
+
+def test_uninstalling_leaves_what_others_have_beside_its_settings(device: Device, old: Path) -> None:
+    run(device, "install", old)
+    secret = device.root / "etc/auricle/authority-passphrase"
+    secret.write_text("of the coordinator on the same machine")
+    assert run(device, "uninstall") == 0
+    assert device.everything() == {"etc/auricle/authority-passphrase"}
+
+
+def test_uninstalling_may_keep_settings_and_data(device: Device, old: Path) -> None:
+    run(device, "install", old)
+    (device.root / "var/lib/auricle").mkdir(parents=True)
+    (device.root / "var/lib/auricle/x").write_text("")
+    assert run(device, "uninstall", "--keep-data") == 0
+    assert device.everything() == {"etc/auricle/edge.toml", "var/lib/auricle/x"}
+
+
+def test_status_speaks_json(device: Device, old: Path, capsys: Say) -> None:
+    assert run(device, "status", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "said": "Nothing is installed.", "code": 0, "installed": False, "slots": {"a": None, "b": None},
+        "journal": None,
+    }  # fmt: skip
+    run(device, "install", old)
+    capsys.readouterr()
+    run(device, "status", "--json")
+    told = json.loads(capsys.readouterr().out)
+    assert told["slots"]["a"]["identity"] == identity(old) and told["journal"]["active"] == "a"
+
+
+def test_a_journal_that_cannot_be_made_again_is_said(device: Device, old: Path, capsys: Say) -> None:
+    run(device, "install", old)
+    (device.home / "slots.json").write_bytes(b"")
+    (device.home / "a/bundle.json").unlink()
+    capsys.readouterr()
+    assert run(device, "status", "--json") == 2
+    told = json.loads(capsys.readouterr().out)
+    assert "no slot is whole" in told["said"] and told["installed"] is False
+    assert run(device, "check") == 2
+
+
+def test_one_installation_at_a_time(device: Device, old: Path, new: Path, capsys: Say) -> None:
+    run(device, "install", old)
+    with slots.locked(slots.Place(device.root), "build"):
+        assert run(device, "stage", new, "--identity", identity(new)) == 2
+    assert "under way" in capsys.readouterr().err
+
+
+# What is refused
+
+
+def refused(device: Device, say: Say, word: str, command: str, *arguments: object) -> None:
+    """A command is refused with one sentence, and nothing of the device changed."""
+    locks = {"opt/auricle/.build.lock", "opt/auricle/.journal.lock"}
+    before = device.everything() - locks
+    say.readouterr()
+    assert run(device, command, *arguments) == 2
+    told = say.readouterr()
+    assert word in told.err and told.err.count("\n") == 1 and told.out == ""
+    assert device.everything() - locks == before
+
+
+WRONG = {
+    "format": 2, "base": "trixie", "python": "3.9", "architecture": "riscv64", "version": "", "board": "../x",
+    "files": [], "fleet": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_a_bundle_for_something_else_is_not_installed(
+    folder: Path, device: Device, what: str, capsys: Say
+) -> None:  # fmt: skip
+    bundle = make_bundle(folder / "wrong", "1.0")
+    said = json.loads((bundle / "bundle.json").read_text())
+    (bundle / "bundle.json").write_text(json.dumps(said | {what: WRONG[what]}))
+    word = {"python": "Python 3.9", "base": "trixie", "architecture": "riscv64", "format": "format 2"}
+    refused(device, capsys, word.get(what, "bundle.json"), "install", bundle)
+    assert not (device.home / "current").exists()
+
+
+@pytest.mark.parametrize("what", ["board", "os", "fleet"])
+@pytest.mark.parametrize("command", ["install", "stage"])
+def test_a_bundle_for_another_device_is_not_staged(
+    folder: Path, device: Device, old: Path, what: str, command: str, capsys: Say
+) -> None:
+    run(device, "install", old)
+    wrong = make_bundle(folder / "wrong", "2.0", **{what: "other"})
+    refused(device, capsys, f"for the {what} other", command, wrong, "--identity", identity(wrong))
+    assert device.probe() == "1.0"
+
+
+def test_a_bundle_that_is_not_the_one_that_is_meant_is_not_staged(
+    device: Device, old: Path, new: Path, capsys: Say
+) -> None:
+    run(device, "install", old)
+    refused(device, capsys, "and not", "stage", new, "--identity", identity(old))
+    refused(device, capsys, "is the one that runs", "stage", old, "--identity", identity(old))
+    refused(device, capsys, "Nothing is staged", "try")
+    refused(device, capsys, "no version to go back to", "revert")
+
+
+def test_nothing_is_staged_while_a_trial_runs(device: Device, old: Path, new: Path, capsys: Say) -> None:
+    on_trial(device, old, new)
+    refused(device, capsys, "on trial", "stage", old, "--identity", identity(old))
+    refused(device, capsys, "on trial", "install", old)
+    refused(device, capsys, "on trial", "try")
+
+
+def test_nothing_is_staged_where_nothing_is_installed(device: Device, new: Path, capsys: Say) -> None:
+    refused(device, capsys, "Nothing is installed", "stage", new, "--identity", identity(new))
+    refused(device, capsys, "Nothing is installed", "try")
+    refused(device, capsys, "Nothing is installed", "revert")
+    refused(device, capsys, "Nothing is installed", "confirm")
+
+
+@pytest.mark.parametrize("form", ["folder", pytest.param("tar", marks=pytest.mark.slow)])
+def test_one_changed_byte_anywhere_is_seen_before_anything_is_used(
+    folder: Path, device: Device, old: Path, new: Path, form: str, capsys: Say
+) -> None:
+    run(device, "install", old)
+    meant = identity(new)
+    for path in sorted(p for p in new.rglob("*") if p.is_file() and p.name != "bundle.sig"):
+        whole = path.read_bytes()
+        others = (whole + b"x", whole[:-1]) if path.name == "pack.tar.zst" else ()
+        for damaged in (whole[:-1] + bytes([whole[-1] ^ 1]), None, *others):
+            path.unlink()
+            if damaged is not None:
+                path.write_bytes(damaged)
+            source = new if form == "folder" else pack(new, folder / "new.tar")
+            refused(device, capsys, "", "stage", source, "--identity", meant)
+            path.write_bytes(whole)
+    assert not (device.home / "b").exists()
+    assert run(device, "stage", new, "--identity", meant) == 0
+
+
+@pytest.mark.parametrize(
+    "path", ["../x", "/etc/x", "a/../../x", "a//b", ".hidden", "bundle.json", "systemd/ssh.service", "a\nb", 7, ""]
+)
+def test_a_path_that_leads_elsewhere_is_refused(folder: Path, device: Device, path: object, capsys: Say) -> None:
+    bundle = make_bundle(folder / "wrong", "1.0")
+    text = json.loads((bundle / "bundle.json").read_text())
+    text["files"].append({"path": path, "size": 0, "sha256": "0" * 64, "mode": 0o644})
+    (bundle / "bundle.json").write_text(json.dumps(text))
+    refused(device, capsys, "no bundle holds", "install", bundle)
+
+
+def test_links_and_pipes_in_a_bundle_are_refused(folder: Path, device: Device, old: Path, capsys: Say) -> None:
+    toml = old / "etc/edge.toml"
+    toml.rename(folder / "elsewhere")
+    toml.symlink_to(folder / "elsewhere")
+    refused(device, capsys, "not a regular file", "install", old)
+    toml.unlink()
+    os.mkfifo(toml)
+    refused(device, capsys, "not a regular file", "install", old)
+    toml.unlink()
+    (folder / "elsewhere").rename(toml)
+    (old / "etc").rename(folder / "etc")
+    (old / "etc").symlink_to(folder / "etc")
+    refused(device, capsys, "not a regular file", "install", old)
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE], ids=["link", "hard", "pipe"])
+def test_a_tar_holds_only_what_it_lists(
+    folder: Path, device: Device, old: Path, kind: bytes, capsys: Say
+) -> None:  # fmt: skip
+    archive = pack(old, folder / "old.tar")
+    with tarfile.open(archive, "a") as tar:
+        entry = tarfile.TarInfo("etc/edge.toml")
+        entry.type, entry.linkname = kind, "/etc/passwd"
+        tar.addfile(entry)
+    refused(device, capsys, "not a regular file", "install", archive)
+    archive = pack(old, folder / "other.tar")
+    with tarfile.open(archive, "a") as tar:
+        tar.addfile(tarfile.TarInfo("../escaped"), io.BytesIO(b""))
+    refused(device, capsys, "does not list", "install", archive)
+    archive.write_bytes(archive.read_bytes()[:3000])
+    refused(device, capsys, "", "install", archive)
+
+
+IN_WHEEL = {
+    "../x.py": "outside", "/x.py": "outside", "a/../../x": "outside", "a.data/nowhere/x": "no place",
+    "a.data/scripts": "no place", "b.dist-info/entry_points.txt": "cannot be one",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", IN_WHEEL)
+def test_a_wheel_cannot_write_outside_its_slot(folder: Path, device: Device, name: str, capsys: Say) -> None:
+    bad = {name: b"[console_scripts]\n../../x = os:system\n"}
+    bundle = make_bundle(folder / "wrong", "1.0", in_wheel=bad)
+    refused(device, capsys, IN_WHEEL[name], "install", bundle)
+    assert not (device.home / "a").exists()
+
+
+def test_a_wheel_that_is_none_is_refused(folder: Path, device: Device, capsys: Say) -> None:
+    bundle = make_bundle(folder / "wrong", "1.0", more={"wheels/x-1-py3-none-any.whl": b"none"})
+    refused(device, capsys, "cannot be unpacked", "install", bundle)
+
+
+def test_a_wheel_does_not_write_through_the_interpreters_link(folder: Path, device: Device) -> None:
+    python = Path(os.path.realpath(sys.executable)).stat().st_size
+    bundle = make_bundle(folder / "x", "1.0", in_wheel={"auricle_probe-1.0.data/scripts/python3": b"#!python\n"})
+    assert run(device, "install", bundle) == 0
+    assert Path(os.path.realpath(sys.executable)).stat().st_size == python
+
+
+@pytest.mark.parametrize("small_disk", [2], indirect=True)
+def test_a_bundle_that_does_not_fit_is_refused(folder: Path, small_disk: SmallDisk, capsys: Say) -> None:
+    bundle = make_bundle(folder / "huge", "1.0", in_wheel={"zeros.bin": bytes(4 << 20)})
+    refused(Device(small_disk.folder), capsys, "are free", "install", bundle)
+    assert not (small_disk.folder / "opt/auricle/a").exists()
+
+
+@pytest.mark.parametrize("small_disk", [4], indirect=True)
+def test_a_full_disk_is_a_sentence_and_what_runs_goes_on(
+    small_disk: SmallDisk, old: Path, new: Path, capsys: Say
+) -> None:
+    device = Device(small_disk.folder)
+    run(device, "install", old)
+    run(device, "stage", new, "--identity", identity(new))
+    small_disk.fill()
+    assert run(device, "try") == 1
+    assert "full" in capsys.readouterr().err
+    assert run(device, "check") == 0
+    assert device.probe() == "1.0"
+    small_disk.free()
+    assert run(device, "try") == 0
+    small_disk.fill()
+    assert run(device, "starting") == 1
+    small_disk.free()
+    device.boot("second")
+    assert run(device, "check") == 0
+    assert device.probe() == "1.0"

@@ -1,0 +1,54 @@
+"""What the cloud part releases is what a device finds, fetches and puts on trial."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.core import tiny_pack
+from tests.edge.update_site import Repository as Served
+from tests.edge.update_site import serving
+
+from auricle.pack import Pack, pack_bytes
+from auricle_cloud.releases.candidate import read_candidate
+from auricle_cloud.releases.repository import Repository
+from auricle_edge.service.pack_shelf import PackShelf
+from auricle_edge.settings import EdgeSettings
+from auricle_edge.updates.pack_upgrade import PackJob, fetch_pack
+from auricle_edge.updates.records import UpdateRefusedError, Wanted
+from auricle_edge.updates.update_settings import UpdateSettings
+
+
+def test_a_pack_released_by_the_cloud_part_is_installed_and_one_that_was_removed_is_not(tmp_path: Path) -> None:
+    first = tiny_pack.pack()
+    second = Pack(msgspec.structs.replace(first.manifest, name="second"), first.files)
+    for pack, name in ((first, "first.tar.zst"), (second, "second.tar.zst")):
+        (tmp_path / name).write_bytes(pack_bytes(pack))
+    folder, keys = tmp_path / "releases", tmp_path / "keys"
+    repository = Repository.create(folder, keys, lambda: datetime.now(timezone.utc))
+    root = repository.root_file
+    path = repository.add(read_candidate(tmp_path / "second.tar.zst"), keys)
+    repository.renew(keys)
+
+    served = Served()
+    with serving(served) as server:
+
+        def publish() -> None:
+            found = (file for file in folder.rglob("*") if file.is_file())
+            served.files = {str(file.relative_to(folder)): file.read_bytes() for file in found}
+
+        publish()
+        updates = UpdateSettings(url=server.url, root=str(root))
+        settings = EdgeSettings(
+            state=str(tmp_path / "state"), pack=str(tmp_path / "first.tar.zst"), local="lite", updates=updates
+        )  # fmt: skip
+        wanted = Wanted(rollout="r1", path=path, identity=second.identity)
+        fetch_pack(PackJob(settings=settings, wanted=wanted))
+        assert PackShelf(settings.folder, settings.pack).current().identity == second.identity
+
+        repository.remove(path, keys)
+        publish()
+        with pytest.raises(UpdateRefusedError, match="not among the signed targets"):
+            fetch_pack(PackJob(settings=settings, wanted=wanted))

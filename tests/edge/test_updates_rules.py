@@ -1,0 +1,247 @@
+"""The rules of updates: what fits a device, which version is newer, what time it is, whether the device is well."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import io
+import itertools
+import json
+import os
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.edge.update_site import DAY, NOW, Repository, at, refresh, serving
+
+from auricle.errors import SettingsError, StorageError
+from auricle.identity import Identity
+from auricle_edge.updates.bundle_file import DOMAIN, require_bundle_file
+from auricle_edge.updates.fitness import Description, require_bundle, require_named, require_pack
+from auricle_edge.updates.health import Health
+from auricle_edge.updates.installation import BundleFacts
+from auricle_edge.updates.records import PackKept, UpdateLaterError, UpdateRefusedError, Wanted, read_record, short
+from auricle_edge.updates.trusted_time import time_here, trusted_time
+from auricle_edge.updates.update_server import UpdateServer, server_of
+from auricle_edge.updates.version_order import ordered
+
+RUNS = BundleFacts(version="1.2.0", board="pi5", os="bookworm", fleet="home")
+FITS: dict[str, Any] = {
+    "kind": "bundle", "identity": "1" * 64, "version": "1.3.0", "board": "pi5", "os": "bookworm", "fleet": "home",
+}  # fmt: skip
+
+
+def described(**changes: Any) -> Description:
+    """What the metadata says of a bundle that fits, but for what is changed."""
+    return msgspec.convert({**FITS, **changes}, Description)
+
+
+def test_a_newer_bundle_for_this_device_fits() -> None:
+    require_named(described(), "bundle", "1" * 64)
+    require_bundle(described(), RUNS, "2" * 64)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"board": "pi4"}, "for the board pi4; this device's is pi5"), ({"os": "trixie"}, "for the system trixie"),
+        ({"fleet": "office"}, "for the fleet office"), ({"fleet": None}, r"for the fleet \(none\)"),
+        ({"version": "1.1.9"}, "not above the 1.2.0"), ({"version": "1.2.0"}, "not above the 1.2.0"),
+        ({"version": "1.2.0rc9"}, "not above"), ({"version": None}, "not above"),
+        ({"version": "new"}, "is not a version"),
+        ({"identity": "2" * 64}, "is the bundle that runs"),
+    ],
+    ids=["board", "os", "fleet", "no-fleet", "older", "equal", "candidate", "no-version", "odd-version", "same"],
+)  # fmt: skip
+def test_other_bundles_are_refused(changes: dict[str, Any], says: str) -> None:
+    with pytest.raises(UpdateRefusedError, match=says):
+        require_bundle(described(**changes), RUNS, "2" * 64)
+
+
+def test_what_was_named_is_what_was_signed() -> None:
+    with pytest.raises(UpdateRefusedError, match="signed as a bundle and was sent as a pack"):
+        require_named(described(), "pack", None)
+    with pytest.raises(UpdateRefusedError, match="signed as 111111111111 and was sent as 333333333333"):
+        require_named(described(), "bundle", "3" * 64)
+
+
+def test_a_pack_fits_everyone_it_does_not_leave_out() -> None:
+    require_pack(described(kind="pack", board="", os="", fleet="", version=None), "home", None, None)
+    require_pack(described(kind="pack"), "home", RUNS, None)
+    with pytest.raises(UpdateRefusedError, match="for the fleet home; this device's is office"):
+        require_pack(described(kind="pack"), "office", RUNS, None)
+    with pytest.raises(UpdateRefusedError, match="for the board pi5; this device's is unknown"):
+        require_pack(described(kind="pack"), "home", None, None)
+
+
+def test_a_pack_is_not_older_than_one_that_was_kept() -> None:
+    kept = PackKept(identity="5" * 64, version="10")
+    require_pack(described(kind="pack", version="11"), "home", RUNS, kept)
+    require_pack(described(kind="pack", version="10"), "home", RUNS, kept)
+    for version in ("9", None):
+        with pytest.raises(UpdateRefusedError, match="below the 10 that was kept here"):
+            require_pack(described(kind="pack", version=version), "home", RUNS, kept)
+
+
+def test_versions_are_in_the_order_of_pep_440() -> None:
+    order = ["0.9", "1.0.dev3", "1.0a1", "1.0b2", "1.0rc1.dev1", "1.0rc1", "1.0", "1.0.post1", "1.0.1", "1.2", "1.10"]
+    for low, high in itertools.pairwise(order):
+        assert ordered(low) < ordered(high)
+    assert ordered("1.0") == ordered("1.0.0") == ordered("1.0+local.1")
+    for wrong in ("", "1.", "v1", "1.0-1", "1.0\n", "1" * 20, "1.0+"):
+        with pytest.raises(UpdateRefusedError):
+            ordered(wrong)
+
+
+# -- time
+
+CASES = [
+    # clock, kept right, floors, judged by
+    (1000.0, True, [5000.0], 1000.0),
+    (1000.0, False, [5000.0], 5000.0),
+    (1000.0, None, [5000.0, 7000.0], 7000.0),
+    (9000.0, False, [5000.0], 9000.0),
+]
+
+
+@pytest.mark.parametrize(("clock", "kept", "floors", "judged"), CASES, ids=["ntp", "past", "unknown", "future"])
+def test_time_is_never_before_what_is_known_to_have_passed_unless_something_keeps_it_right(
+    clock: float, kept: bool | None, floors: list[float], judged: float
+) -> None:
+    assert trusted_time(clock, kept, floors).seconds == judged
+
+
+def test_a_board_that_believes_it_is_1970_does_not_take_metadata_that_has_run_out(tmp_path: Path) -> None:
+    repository = Repository()
+    repository.parts["timestamp"].expires = NOW + DAY
+    repository.publish()
+    with serving(repository) as server:
+        refresh(tmp_path, server, repository.root, at(NOW))
+        floor = float((tmp_path / "time").read_text())
+        assert floor == NOW.timestamp()
+        repository.parts["timestamp"].expires = NOW - DAY
+        repository.publish()
+        with pytest.raises(UpdateRefusedError, match="expired"):
+            refresh(tmp_path, server, repository.root, trusted_time(0.0, None, [floor]))
+
+
+def test_a_clock_that_ran_ahead_is_no_refusal_and_leaves_no_trace(tmp_path: Path) -> None:
+    repository = Repository()
+    with serving(repository) as server:
+        with pytest.raises(UpdateLaterError, match="by a clock that nothing keeps right: set it"):
+            refresh(tmp_path, server, repository.root, at(NOW + 3650 * DAY, kept=False))
+        refresh(tmp_path, server, repository.root, at(NOW))
+    assert float((tmp_path / "time").read_text()) == NOW.timestamp()
+
+
+def test_the_installation_and_the_interpreter_are_in_the_past(tmp_path: Path) -> None:
+    installed = tmp_path / "bundle.json"
+    installed.touch()
+    future = datetime.datetime(2100, 1, 1, tzinfo=datetime.timezone.utc).timestamp()
+    os.utime(installed, (future, future))
+    here = time_here(tmp_path, installed)
+    assert here.kept or here.seconds == future
+    (tmp_path / "time").write_text("damaged")
+    assert time_here(tmp_path, None).seconds > 1e9
+
+
+# -- servers
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://x", "hub.lan", "https://", "http://hub.lan:1", "https://u@h", "https://h:x", "https://h/?a=1"],
+    ids=str,
+)  # fmt: skip
+def test_urls_that_are_none_or_in_the_clear_are_refused(url: str) -> None:
+    with pytest.raises(SettingsError):
+        UpdateServer(url)
+
+
+def test_without_a_claim_and_a_url_there_is_no_server(tmp_path: Path) -> None:
+    with pytest.raises(UpdateRefusedError, match="no server for updates"):
+        server_of(None, tmp_path)
+
+
+# -- records
+
+
+def test_a_record_by_somebody_else_is_read_as_one(tmp_path: Path) -> None:
+    secret, wanted = tmp_path / "secret", tmp_path / "wanted.json"
+    secret.write_text('{"rollout":"r"}')
+    assert read_record(wanted, Wanted) is None
+    kinds: list[Callable[[], None]] = [lambda: wanted.symlink_to(secret), lambda: os.mkfifo(wanted), wanted.mkdir]
+    for make in kinds:
+        make()
+        with pytest.raises(StorageError):
+            read_record(wanted, Wanted)
+        wanted.rmdir() if wanted.is_dir() else wanted.unlink()
+    for text in ("", "[" * 60000, "x" * 70000, '{"path":"../../etc/shadow"}', '{"path":"/etc/shadow"}', '{"format":2}'):
+        wanted.write_text(text)
+        with pytest.raises(StorageError, match="remove it"):
+            read_record(wanted, Wanted)
+
+
+def test_a_reason_is_short_and_harmless() -> None:
+    assert short("a\x1b[31m  b\n" + "x" * 300) == "a [31m b " + "x" * 191
+
+
+# -- bundles
+
+
+def bundle(folder: Path, key: Identity | None = None, **changes: str) -> tuple[Path, Description]:
+    """A bundle with nothing in it, and what the metadata would say of it."""
+    facts = {"version": "1.3.0", "board": "pi5", "os": "bookworm", "fleet": "home", **changes}
+    manifest = json.dumps(facts).encode()
+    path = folder / "bundle.tar"
+    with tarfile.open(path, "w") as tar:
+        signature = b"" if key is None else json.dumps({"signature": key.sign(DOMAIN + manifest).hex()}).encode()
+        for name, data in (("bundle.json", manifest), ("bundle.sig", signature)):
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    return path, described(identity=hashlib.sha256(manifest).hexdigest())
+
+
+def test_a_bundle_is_what_the_metadata_says_and_signed_where_a_key_is_set(tmp_path: Path) -> None:
+    ours, theirs = Identity.create(), Identity.create()
+    archive, signed = bundle(tmp_path, ours)
+    require_bundle_file(archive, signed, None)
+    require_bundle_file(archive, signed, ours.public)
+    with pytest.raises(UpdateRefusedError, match="not signed by the key"):
+        require_bundle_file(archive, signed, theirs.public)
+    with pytest.raises(UpdateRefusedError, match="is not the bundle 222"):
+        require_bundle_file(archive, described(identity="2" * 64), None)
+    archive, signed = bundle(tmp_path, None, board="pi4")
+    with pytest.raises(UpdateRefusedError, match="another version, board"):
+        require_bundle_file(archive, signed, None)
+    for damaged in (b"", b"no tar" * 200, archive.read_bytes()[:700]):
+        archive.write_bytes(damaged)
+        with pytest.raises(UpdateRefusedError):
+            require_bundle_file(archive, signed, None)
+
+
+# -- health
+
+
+def test_a_device_is_healthy_when_all_was_well_for_long_enough(tmp_path: Path) -> None:
+    health = Health("1" * 64, "boot", 60.0, {"RUNTIME_DIRECTORY": str(tmp_path)})
+    health.write(0.0)
+
+    def said() -> tuple[bool, float]:
+        record = json.loads((tmp_path / "health.json").read_bytes())
+        assert (record["format"], record["identity"], record["boot"]) == (1, "1" * 64, "boot")
+        return record["healthy"], record["since"]
+
+    assert said() == (False, 0.0)
+    assert not health.look(True, 10.0)
+    assert not health.look(False, 50.0)
+    assert not health.look(True, 60.0)
+    assert not health.look(True, 119.0)
+    assert said() == (False, 0.0)
+    assert health.look(True, 120.0)
+    assert said() == (True, 60.0)
+    assert not health.look(False, 130.0)
+    assert said() == (False, 130.0)

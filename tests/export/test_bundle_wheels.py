@@ -1,0 +1,182 @@
+"""The wheels of a bundle: only those of the lock, fetched once, and nothing half of it when it is cut off."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+from tests.export.small_bundle import SmallWorld, make_world, tiny_auricle, tiny_wheel
+
+from auricle_export.flash.boards import load_boards
+from auricle_export.flash.bundle.auricle_wheel import INFO, installed_files, packed
+from auricle_export.flash.bundle.locks import LOCKS, Target, WheelError, read_lock
+from auricle_export.flash.bundle.wheelhouse import UnreachableError, fetch, pip, wheelhouse
+
+TARGET = Target(11)
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SmallWorld:
+    """A small lock, and an index that pip cannot reach."""
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/")
+    monkeypatch.setenv("PIP_RETRIES", "1")
+    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
+    return make_world(tmp_path, monkeypatch)
+
+
+def test_there_is_a_lock_for_every_system_that_the_agent_runs_on() -> None:
+    for board in load_boards():
+        for system in board.os:
+            if system.container is None:
+                target = Target.of(system)
+                assert target.machine == board.architecture
+                assert {"numpy", "onnxruntime", "tuf", "gpiod", "sounddevice"} <= set(read_lock(target.lock))
+    assert Target(12, "x86_64").lock == LOCKS / "x86_64-cp312.txt"
+
+
+def test_a_python_without_a_lock_is_said() -> None:
+    with pytest.raises(WheelError, match=r"There is no list of wheels aarch64-cp39\.txt"):
+        read_lock(Target(9).lock)
+
+
+def test_what_is_there_is_not_fetched_again(world: SmallWorld) -> None:
+    assert set(fetch(TARGET, world.house)) == {"alpha", "beta"}
+
+
+def test_pip_fetches_what_is_missing_and_says_what(
+    world: SmallWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[str, int, int]] = []
+    monkeypatch.setenv("PIP_FIND_LINKS", str(world.house))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+
+    wheels = fetch(TARGET, tmp_path / "new" / "house", lambda *what: told.append(what))
+
+    assert {name: path.parent for name, path in wheels.items()} == dict.fromkeys(
+        ("alpha", "beta"), tmp_path / "new" / "house"
+    )
+    assert told == [("fetching alpha", 0, 2), ("fetching beta", 1, 2)]
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["house"]
+
+
+@pytest.mark.slow
+def test_a_wheel_of_other_bytes_is_not_taken_and_the_index_is_asked(world: SmallWorld) -> None:
+    tiny_wheel(world.house, "beta", "EVIL = True\n")
+
+    with pytest.raises(UnreachableError, match="pip cannot reach its package index: look at the network"):
+        fetch(TARGET, world.house)
+
+
+def test_wheels_of_an_older_lock_are_removed(world: SmallWorld) -> None:
+    old = tiny_wheel(world.house, "gamma")
+
+    fetch(TARGET, world.house)
+
+    assert not old.exists()
+
+
+@pytest.mark.slow
+def test_an_interruption_ends_pip_and_leaves_nothing(
+    world: SmallWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_FIND_LINKS", str(world.house))
+    begun: list[str] = []
+
+    def interrupted(what: str, done: int, total: int) -> None:
+        begun.append(what)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fetch(TARGET, tmp_path / "house" / "here", interrupted)
+
+    assert begun == ["fetching alpha"]
+    assert list((tmp_path / "house").rglob("*")) == [tmp_path / "house" / "here"]
+    children = Path(f"/proc/self/task/{os.getpid()}/children")
+    assert not children.exists() or not children.read_text().split()
+
+
+@pytest.mark.slow
+def test_what_pip_refuses_is_one_sentence() -> None:
+    with pytest.raises(WheelError, match=r"^pip download failed: \S"):
+        pip("download", "--no-index", "nothing-of-this-name")
+
+
+def test_wheels_are_kept_in_the_users_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    assert wheelhouse(Target(13, "x86_64")) == tmp_path / "auricle" / "wheels" / "x86_64-cp313"
+
+
+def test_our_own_wheel_is_sorted_without_times_and_records_itself(tmp_path: Path) -> None:
+    name, content = tiny_auricle()
+    (tmp_path / name).write_bytes(content)
+
+    with zipfile.ZipFile(tmp_path / name) as archive:
+        infos = archive.infolist()
+        record = archive.read(f"{INFO}/RECORD").decode().splitlines()
+    assert [info.filename for info in infos] == [line.split(",")[0] for line in record]
+    assert {(info.date_time[0], info.compress_type, info.external_attr >> 16) for info in infos} == {
+        (1980, 0, 0o100644)
+    }
+    assert packed({"b": b"2", "a": b"1"}) == packed({"a": b"1", "b": b"2"})
+
+
+def test_an_installation_that_was_changed_is_not_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, content = tiny_auricle()
+    (tmp_path / name).write_bytes(content)
+    with zipfile.ZipFile(tmp_path / name) as archive:
+        archive.extractall(tmp_path / "site")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+
+    assert packed(dict(installed_files())) == content
+    (tmp_path / "site/auricle_edge/installation/slots.py").write_text("changed")
+    with pytest.raises(WheelError, match=r"slots\.py is not what was installed: install auricle again\."):
+        dict(installed_files())
+
+
+SCRIPT = Path(__file__).parents[2] / "export/auricle_export/flash/bundle/install.sh"
+
+
+def asked(folder: Path, answer: str) -> subprocess.CompletedProcess[str]:
+    """Run the script of a bundle where python3 answers with a version; how it was called then is on standard output."""
+    folder.mkdir(exist_ok=True)
+    (folder / "install").write_text(SCRIPT.read_text().replace("@PYTHON@", "3.77"))
+    (folder / "python3").write_text(
+        f'#!/bin/sh\nif [ "$2" = -c ]; then {answer}; else for each in "$@"; do echo "<$each>"; done; fi\n'
+    )
+    (folder / "python3").chmod(0o755)
+    return subprocess.run(
+        ["/bin/sh", folder / "install", "--root", "/some where"], capture_output=True, text=True, check=False,
+        env={"PATH": f"{folder}:/usr/bin:/bin"},
+    )  # fmt: skip
+
+
+def test_the_script_starts_the_guard_with_the_right_python(tmp_path: Path) -> None:
+    done = asked(tmp_path / "a folder", 'echo "3.77 64"')
+
+    here = tmp_path / "a folder"
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n")[:-1] == [
+        "<-I>", f"<{here}/slots.py>", "<install>", f"<{here}>", "<--root>", "</some where>",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        ('echo "3.9 64"', "needs Python 3.77, and this system has 3.9: make the bundle for this system"),
+        ('echo "3.77 32"', "needs Python 3.77 of 64 bits, and this is a 32-bit system: use the 64-bit image"),
+        ("exit 1", "needs Python 3.77, and there is none: apt install python3"),
+    ],
+    ids=["other version", "32 bits", "none that runs"],
+)
+def test_the_script_says_which_python_it_needs(answer: str, sentence: str, tmp_path: Path) -> None:
+    done = asked(tmp_path, answer)
+
+    assert done.returncode == 2
+    assert re.fullmatch(rf"auricle: this bundle {re.escape(sentence)}.*\.\n", done.stderr)

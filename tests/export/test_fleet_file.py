@@ -1,0 +1,160 @@
+"""`fleet.toml`: what it gives, and how each mistake is named with its line."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from auricle_edge.settings import TABLES as EDGE_TABLES
+from auricle_edge.settings import EdgeSettings
+from auricle_export.flash.edge_names import OWNED, PLAIN, TABLES
+from auricle_export.flash.fleet_file import FleetError, load_fleet, read_fleet
+
+KEY = "0f" * 32
+SSH = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGPKSUTyz1HwHReFVvD5obVsALAgJRNarH4TRpNePnAS me@here"
+FLEET = f"""\
+name = "home"
+broker = "mqtts://hub.lan:8883"
+server = "https://hub.lan:8443/"
+ca_pin = "{"ab" * 32}"
+coordinator = "coordinator.pub"
+pack = "gsc12"
+pack_key = "{KEY}"
+update_root = "root.json"
+
+[device]
+microphone = "usb"
+wired = true
+settings = {{ threads = 2, detect = {{ threshold = 0.9, thresholds = {{ yes = 0.8 }} }} }}
+
+[user]
+name = "pi"
+ssh_keys = ["{SSH}"]
+password_hash = "$6$abcdefgh$0123456789012345678901234567890123456789"
+
+[wifi]
+ssid = "home & garden"
+psk_file = "wifi.txt"
+country = "DE"
+
+[locale]
+timezone = "Europe/Berlin"
+locale = "de_DE.UTF-8"
+keyboard = "de"
+"""
+LEAST = FLEET[: FLEET.index("pack =")]
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Path:
+    """A fleet.toml and what it names."""
+    (tmp_path / "coordinator.pub").write_text(f"{KEY.upper()}\n")
+    (tmp_path / "root.json").write_text("{}")
+    (tmp_path / "wifi.txt").write_text("correct horse\n")
+    (tmp_path / "fleet.toml").write_text(FLEET)
+    return tmp_path / "fleet.toml"
+
+
+def test_the_files_that_it_names_are_read(fleet: Path) -> None:
+    read = load_fleet(fleet)
+
+    assert (read.name, read.server, read.coordinator, read.pack) == ("home", "https://hub.lan:8443", KEY, "gsc12")
+    assert read.update_root == str(fleet.parent / "root.json")
+    assert read.wifi is not None and read.wifi.psk == "correct horse"
+    assert read.device.settings["detect"]["thresholds"] == {"yes": 0.8}
+
+
+def test_the_least_that_it_may_say(fleet: Path) -> None:
+    fleet.write_text(LEAST)
+
+    read = load_fleet(fleet)
+
+    assert (read.pack, read.pack_key, read.update_root, read.user, read.wifi) == (None,) * 5
+    assert (read.device.microphone, read.device.wired, read.device.settings) == (None, False, {})
+
+
+def test_a_pack_beside_it_is_named_absolutely(fleet: Path) -> None:
+    (fleet.parent / "mine.tar.zst").write_bytes(b"x")
+    fleet.write_text(FLEET.replace('"gsc12"', '"mine.tar.zst"'))
+
+    assert load_fleet(fleet).pack == str(fleet.parent / "mine.tar.zst")
+
+
+WRONG = [
+    ('name = "home"', 'name = "Home"', 'name = "Home": it takes 1 to 64 lower-case letters, digits and dashes.'),
+    ('name = "home"', 'nam = "home"', 'there is no key "nam" at the top of the fleet file: did you mean "name"?'),
+    ("mqtts://hub.lan:8883", "mqtt://hub.lan", "is not on this machine and without TLS: write mqtts://"),
+    ("mqtts://hub", "mqtts://me:secret@hub", "leave out user and password: the device shows its certificate."),
+    ("mqtts://hub", "http://hub", 'broker: broker URL with scheme "http"'),
+    ("https://hub.lan:8443/", "http://hub.lan", "it takes an address such as https://hub.lan:8443."),
+    ("https://hub.lan:8443/", "https://me@hub.lan", "it takes an address such as https://hub.lan:8443."),
+    ("https://hub.lan:8443/", "https://hub.lan:99999", "it takes an address such as https://hub.lan:8443."),
+    ("ab" * 32, "ab" * 31, 'it takes the 64 hexadecimal digits that "auricle cloud enrol init" prints.'),
+    ('"coordinator.pub"', '"coordinater.pub"', "coordinater.pub cannot be read (No such file or directory)."),
+    ('"coordinator.pub"', '"root.json"', "root.json is no public key: it takes the 64 hexadecimal digits"),
+    ('"gsc12"', '"gsc11"', 'there is no shipped pack "gsc11" and no'),
+    ('"root.json"', '"roots.json"', "roots.json cannot be read"),
+    ("wired = true", "wierd = true", 'there is no key "wierd" in [device]: did you mean "wired"?'),
+    ("threads = 2", "thread = 2", 'the agent has no setting "thread": did you mean "threads"?'),
+    ("threads = 2", 'device = "x"', "device is not set here: the bundle says it."),
+    ("threads = 2", "threads = { n = 2 }", "threads takes a value, not"),
+    ("threshold = 0.9", "treshold = 0.9", 'no setting "treshold" in [detect]: did you mean "threshold"?'),
+    ("threshold = 0.9", "threshold = 2026-01-01", "neither text nor a number"),
+    ("threads = 2", 'events = { mqtt = "mqtt://me:secret@home" }', "this has a password in it"),
+    ('"pi"', '"root"', "it takes the name of an account"),
+    ("RpNePnAS", "RpNe", "this is no whole ssh-ed25519 key: copy the line of the .pub file again."),
+    ("ssh-ed25519 ", "ssh-ed25518 ", "it takes the one line of an OpenSSH public key (id_ed25519.pub)."),
+    ("ssh-ed25519 ", "ssh-rsa ", "this is no whole ssh-rsa key: copy the line of the .pub file again."),
+    ("home & garden", "ä" * 17, "it takes at most 32 bytes, and this has more in UTF-8."),
+    ('psk_file = "wifi.txt"', 'psk = "short"', "psk = ...: it takes 8 to 63 letters, digits and signs of ASCII"),
+    ('psk_file = "wifi.txt"', 'psk = "long enough"\npsk_file = "wifi.txt"', "give psk or psk_file, not both."),
+    ('"wifi.txt"', '"coordinator.key"', "coordinator.key cannot be read"),
+    ("Europe/Berlin", "Europe/Berlni", 'there is no time zone "Europe/Berlni": did you mean "Europe/Berlin"?'),
+    ("de_DE.UTF-8", "de_DE", 'it takes a locale such as "de_DE.UTF-8".'),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "sentence"), WRONG, ids=range(len(WRONG)))
+def test_a_mistake_is_named_with_its_line(old: str, new: str, sentence: str, fleet: Path) -> None:
+    assert old in FLEET
+    text = FLEET.replace(old, new, 1)
+    fleet.write_text(text)
+
+    read, problems = read_fleet(fleet)
+
+    told = [problem for problem in problems if sentence in problem.sentence]
+    assert read is None
+    assert told, [str(problem) for problem in problems]
+    assert new.splitlines()[-1] in text.splitlines()[told[0].line - 1]
+
+
+def test_a_refusal_names_the_first_mistake_and_repeats_no_secret(fleet: Path) -> None:
+    fleet.write_text(FLEET.replace('psk_file = "wifi.txt"', 'psk = "pass\\tword"').replace('"pi"', '"Pi"'))
+
+    with pytest.raises(FleetError) as refused:
+        load_fleet(fleet)
+
+    assert str(refused.value).startswith(f"{fleet}, line 16: user.name")
+    assert str(refused.value).endswith(" 1 more in this file.")
+    assert "word" not in str(refused.value.problems)
+
+
+def test_a_file_that_is_not_there_or_no_toml_is_said(fleet: Path) -> None:
+    with pytest.raises(FleetError, match="cannot be read"):
+        load_fleet(fleet.parent / "none.toml")
+    fleet.write_text("name = \n")
+    with pytest.raises(FleetError, match="line 1: this is not valid TOML"):
+        load_fleet(fleet)
+
+
+def test_the_names_are_those_of_the_agents_settings() -> None:
+    def names(kind: type) -> list[str]:
+        return [field.name for field in (fields(kind) if is_dataclass(kind) else msgspec.structs.fields(kind))]
+
+    assert set(names(EdgeSettings)) == {*OWNED, *PLAIN, *TABLES}
+    assert {name: sorted(names(kind)) for name, kind in EDGE_TABLES.items()} == {
+        name: sorted(keys) for name, keys in TABLES.items()
+    }

@@ -1,0 +1,209 @@
+"""The FAT writer: what it writes is read back by itself, by mtools and by fsck.vfat."""
+
+from __future__ import annotations
+
+import io
+import random
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.export.image_base import formatted, whole
+
+from auricle_export.flash.image import fat_names
+from auricle_export.flash.image.fat import Fat
+from auricle_export.flash.image.fat_writer import FatWriter
+from auricle_export.flash.image.partitions import ImageError, Partition
+
+TOOLS = pytest.mark.skipif(
+    not all(shutil.which(tool, path="/usr/bin:/usr/sbin:/sbin") for tool in ("mtype", "fsck.vfat", "mkfs.vfat")),
+    reason="mtools and dosfstools are not installed",
+)
+NAME = st.from_regex(r"\A[A-Za-z0-9_+,;=\[\]-]{1,20}(\.[A-Za-z0-9_]{1,6})?\Z").filter(fat_names.allowed)
+PATH = st.lists(NAME, min_size=1, max_size=3).map("/".join)
+
+
+def opened(bits: int, clusters: int) -> tuple[io.BytesIO, FatWriter]:
+    content = formatted(bits, clusters)
+    file = io.BytesIO(content)
+    return file, FatWriter(file, Partition(1, 0, len(content), True), "a test")
+
+
+def again(file: io.BytesIO) -> Fat:
+    return Fat(file, Partition(1, 0, len(file.getvalue()), True), "a test")
+
+
+@pytest.mark.parametrize("bits", [16, 32])
+def test_files_and_folders_are_read_back_and_the_tables_agree(bits: int) -> None:
+    file, fat = opened(bits, 5000 if bits == 16 else 66_000)
+    rng = random.Random(1)
+    names = ["user-data", "A", "auricle/a name that is long enough to take many entries.conf", "a/b/c/x"]
+    files = {f"{name}-{number}": rng.randbytes(rng.randrange(4000)) for number in range(12) for name in names}
+
+    for name, content in files.items():
+        fat.write(name, content)
+    fat.finish()
+
+    read = again(file)
+    read.check()
+    assert {name: read.read(name) for name in files} == files
+    assert read.names("a") == [".", "..", "b"]
+    assert read.find("AURICLE") is not None
+    assert read.read("auricle/none") is None
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.tuples(PATH, st.integers(0, 3000)), max_size=20))
+def test_it_keeps_what_a_dictionary_would(writes: list[tuple[str, int]]) -> None:
+    file, fat = opened(16, 4200)
+    kept: dict[str, bytes] = {}
+    for path, size in writes:
+        content = random.Random(size).randbytes(size)
+        try:
+            fat.write(path, content)
+        except ImageError:
+            continue
+        kept = {name: old for name, old in kept.items() if name.upper() != path.upper()} | {path: content}
+    fat.finish()
+
+    read = again(file)
+    read.check()
+    assert {name: read.read(name) for name in kept} == kept
+
+
+def test_a_file_that_is_replaced_keeps_its_name_and_gives_its_room_back() -> None:
+    file, fat = opened(32, 66_000)
+    fat.write("Config.txt", b"x" * 10_000)
+    free = fat.free
+
+    fat.write("CONFIG.TXT", b"y" * 100)
+    fat.finish()
+
+    read = again(file)
+    read.check()
+    assert fat.free == free + 19 * 512
+    assert read.names() == ["Config.txt"]
+    assert read.read("config.txt") == b"y" * 100
+
+
+def test_short_names_are_told_apart() -> None:
+    taken: set[bytes] = set()
+    for name in ("network-config", "network-other", "network", ".profile"):
+        taken.add(fat_names.short(name, taken))
+
+    assert taken == {b"NETWOR~1   ", b"NETWOR~2   ", b"NETWOR~3   ", b"PROFIL~1   "}
+    assert fat_names.exact("KERNEL8.IMG") == b"KERNEL8 IMG"
+    assert fat_names.exact("cmdline.txt") is None
+    assert [fat_names.readable(b"CMDLINE TXT", case) for case in (0, 8, 16, 24)] == [
+        "CMDLINE.TXT", "cmdline.TXT", "CMDLINE.txt", "cmdline.txt",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["", "a:b", "a\\b", "x.", ".", "..", " x", "é", "a" * 256, "a\nb"], ids=repr)
+def test_names_that_cannot_be_are_refused(name: str) -> None:
+    _, fat = opened(16, 4200)
+
+    with pytest.raises(ImageError, match=r"cannot be the name|is a folder"):
+        fat.write(name, b"x")
+
+
+def test_no_room_is_said_with_both_sizes() -> None:
+    _, fat = opened(16, 4200)
+
+    with pytest.raises(
+        ImageError, match=r"big needs 3000 KiB on the boot partition of a test, which has 2100 KiB free"
+    ):
+        fat.write("big", bytes(3000 << 10))
+
+
+def test_a_root_folder_of_fat16_that_is_full_is_said() -> None:
+    _, fat = opened(16, 4200)
+
+    with pytest.raises(ImageError, match="has no place for"):
+        for number in range(120):
+            fat.write(f"a name of which each takes five entries {number:04}", b"")
+
+
+def test_a_folder_grows_by_clusters() -> None:
+    file, fat = opened(32, 66_000)
+    for number in range(100):
+        fat.write(f"folder/file number {number}", b"%d" % number)
+    fat.finish()
+
+    read = again(file)
+    read.check()
+    assert [read.read(f"folder/file number {number}") for number in range(100)] == [b"%d" % n for n in range(100)]
+
+
+def test_the_check_finds_tables_that_differ_shared_clusters_and_wrong_counts() -> None:
+    file, fat = opened(32, 66_000)
+    fat.write("ONE", b"1" * 2000)
+    fat.write("TWO", b"2" * 2000)
+    fat.finish()
+    content = file.getbuffer()
+    table, two = (bytes(content[: 2 << 20]).index(sought) for sought in (b"\xf8\xff\xff\x0f", b"TWO        "))
+    partition = Partition(1, 0, len(content), True)
+
+    def told(at: int, change: bytes) -> str:
+        sound = bytes(content[at : at + len(change)])
+        content[at : at + len(change)] = change
+        with pytest.raises(ImageError) as raised:
+            Fat(file, partition, "a test").check()
+        content[at : at + len(change)] = sound
+        return str(raised.value)
+
+    assert "differ" in told(table + 4 * 60_000, b"\1")
+    assert "counts its free clusters wrong" in told(512 + 488, struct.pack("<I", 7))
+    assert "shares clusters" in told(two + 26, struct.pack("<H", 3))
+    assert "fewer clusters" in told(two + 28, struct.pack("<I", 1 << 20))
+
+
+def test_what_is_no_fat_or_a_broken_one_is_a_sentence() -> None:
+    sound = formatted(16, 4200)
+
+    for at, change, told in (
+        (11, b"\0\0", "holds no FAT"),
+        (510, b"\0\0", "holds no FAT"),
+        (32, b"\xff\xff\xff\x7f", "damaged"),
+        (22, b"\1\0", "damaged"),
+        (13, b"\2", "FAT12"),
+    ):
+        broken = bytearray(sound)
+        broken[at : at + len(change)] = change
+        with pytest.raises(ImageError, match=told):
+            Fat(io.BytesIO(bytes(broken)), Partition(1, 0, len(broken), True), "a test")
+
+
+@TOOLS
+@pytest.mark.parametrize(("bits", "sectors", "per_cluster"), [(16, 16 << 11, 1), (16, 64 << 11, 4), (32, 40 << 11, 1)])
+def test_mtools_and_fsck_read_the_same(bits: int, sectors: int, per_cluster: int, tmp_path: Path) -> None:
+    place = tmp_path / "fat.img"
+    with place.open("wb") as file:
+        file.truncate(sectors * 512)
+    make = ["mkfs.vfat", "-F", str(bits), "-s", str(per_cluster), "-n", "BOOTFS", str(place)]
+    subprocess.run(make, check=True, capture_output=True, env={"PATH": "/usr/sbin:/sbin:/usr/bin"})
+    subprocess.run(["mcopy", "-i", place, "-", "::cmdline.txt"], input=b"old", check=True)
+    files = {
+        "cmdline.txt": b"new " * 600,
+        "user-data": b"#cloud-config",
+        "auricle/bundle.tar": bytes(range(256)) * 4000,
+    }
+
+    with place.open("r+b") as file:
+        fat = FatWriter(file, whole(place), "a test")
+        for name, content in files.items():
+            fat.write(name, content)
+        fat.finish()
+
+    for name, content in files.items():
+        assert subprocess.run(["mtype", "-i", place, f"::{name}"], capture_output=True, check=True).stdout == content
+    listed = subprocess.run(["mdir", "-b", "-i", place, "-/", "::"], capture_output=True, text=True, check=True).stdout
+    assert listed.split() == ["::/cmdline.txt", "::/user-data", "::/auricle/", "::/auricle/bundle.tar"]
+    checked = subprocess.run(
+        ["fsck.vfat", "-n", place], capture_output=True, text=True, env={"PATH": "/usr/sbin:/sbin"}
+    )
+    assert checked.returncode == 0, checked.stdout

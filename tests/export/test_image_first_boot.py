@@ -1,0 +1,183 @@
+"""The script of the first boot: it installs once, whatever happens on the way."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from auricle_export.flash.image.card import SCRIPT
+
+INSTALL = """#!/bin/sh
+[ "$1" = --root ] || exit 9
+[ ! -e "$2/fail" ] || exit 3
+mkdir -p "$2/opt/auricle"
+cp "$(dirname "$0")/content" "$2/opt/auricle/content.new"
+mv "$2/opt/auricle/content.new" "$2/opt/auricle/content"
+echo once >>"$2/installed"
+"""
+CUT = """#!/bin/sh
+# Stands for {tool}: the power is cut before the Nth of them.
+read -r count <"$CUTS/count"
+echo $((count + 1)) >"$CUTS/count"
+[ "$count" != "$CUT_AT" ] || kill -9 0
+exec {real} "$@"
+"""
+TOOLS = ("sync", "mv", "rm", "mkdir", "tar", "sha256sum", "cat", "ln", "date", "dirname", "cmp")
+
+
+@pytest.fixture
+def card(tmp_path: Path) -> Path:
+    """A boot partition's folder `auricle`, with a bundle; `root` beside it is the device's root."""
+    folder = tmp_path / "boot firmware" / "auricle"
+    folder.mkdir(parents=True)
+    (tmp_path / "root").mkdir()
+    shutil.copy(SCRIPT, folder)
+    (folder / "packages").write_text("libportaudio2\n")
+    with tarfile.open(folder / "b.tar", "w") as archive:
+        for name, text in (("install", INSTALL), ("content", "the agent")):
+            member = tarfile.TarInfo(name)
+            member.size, member.mode = len(text), 0o755
+            archive.addfile(member, io.BytesIO(text.encode()))
+    digest = hashlib.sha256((folder / "b.tar").read_bytes()).hexdigest()
+    (folder / "bundle.sha256").write_text(f"{digest}  b.tar\n")
+    return folder
+
+
+def ran(card: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    root = card.parents[1] / "root"
+    env = {**os.environ, "AURICLE_ROOT": str(root), **environment}
+    return subprocess.run(
+        ["sh", card / SCRIPT.name, *words], env=env, capture_output=True, text=True, timeout=60, check=False,
+        start_new_session=True,
+    )  # fmt: skip
+
+
+def unit(card: Path) -> Path:
+    return card.parents[1] / "root/etc/systemd/system/auricle-firstboot.service"
+
+
+def installed(card: Path) -> tuple[bool, bool, list[str]]:
+    """Whether it is done, whether systemd would run it again, and how often it was installed."""
+    root = card.parents[1] / "root"
+    count = root / "installed"
+    return (root / "var/lib/auricle-firstboot/done").exists(), unit(card).exists(), (
+        count.read_text().split() if count.exists() else []
+    )  # fmt: skip
+
+
+def test_armed_it_is_run_at_every_boot_until_it_is_done(card: Path) -> None:
+    assert ran(card, "arm").returncode == 0
+    first = unit(card).read_text()
+    assert ran(card, "arm", "now").returncode == 0
+
+    wants = unit(card).parent / "multi-user.target.wants" / unit(card).name
+    assert unit(card).read_text() == first
+    assert wants.resolve() == unit(card)
+    assert f'ExecStart=/bin/sh "{card}/first-boot.sh" run' in first
+    assert ran(card, "run").returncode == 0
+    assert not wants.is_symlink()
+    assert ran(card, "arm").returncode == 0
+    assert not unit(card).exists()
+
+
+def test_it_installs_once_says_so_on_the_card_and_makes_room_there(card: Path) -> None:
+    ran(card, "arm")
+    done = ran(card, "run")
+    again = ran(card, "run")
+
+    assert (done.returncode, again.returncode) == (0, 0), done.stderr + again.stderr
+    assert installed(card) == (True, False, ["once"])
+    assert not (card / "b.tar").exists()
+    assert "installed" in (card / "first-boot.log").read_text()
+    assert not (card.parents[1] / "root/var/lib/auricle-firstboot/unpacked").exists()
+
+
+def test_a_bundle_on_the_root_partition_is_found_there(card: Path) -> None:
+    place = card.parents[1] / "root/var/lib/auricle-firstboot/b.tar"
+    place.parent.mkdir(parents=True)
+    shutil.move(card / "b.tar", place)
+    line = (card / "bundle.sha256").read_text().replace("b.tar", "/var/lib/auricle-firstboot/b.tar")
+    (card / "bundle.sha256").write_text(line)
+
+    assert ran(card, "run").returncode == 0
+    assert installed(card) == (True, False, ["once"])
+
+
+def test_a_damaged_bundle_is_not_unpacked_and_stays_armed(card: Path) -> None:
+    ran(card, "arm")
+    (card / "b.tar").write_bytes((card / "b.tar").read_bytes()[:-1] + b"x")
+
+    done = ran(card, "run")
+
+    assert done.returncode == 1
+    assert "damaged: write the card again" in done.stdout
+    assert installed(card) == (False, True, [])
+
+
+def test_an_installation_that_fails_is_tried_again(card: Path) -> None:
+    ran(card, "arm")
+    (card.parents[1] / "root/fail").touch()
+    failed = ran(card, "run")
+    (card.parents[1] / "root/fail").unlink()
+
+    assert failed.returncode == 1
+    assert "tried again" in failed.stdout
+    assert installed(card)[:2] == (False, True)
+    assert ran(card, "run").returncode == 0
+    assert installed(card) == (True, False, ["once"])
+
+
+def test_a_card_that_cannot_be_written_is_installed_from(card: Path) -> None:
+    """The log is a folder, and the bundle's folder one that nothing can be removed from."""
+    (card / "first-boot.log").mkdir()
+
+    done = ran(card, "run")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert installed(card)[0]
+
+
+@pytest.mark.slow
+def test_a_power_cut_before_any_command_leads_to_the_same_end(card: Path, tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for tool in TOOLS:
+        real = shutil.which(tool) if tool != "sync" else "true"
+        (tools / tool).write_text(CUT.format(tool=tool, real=real))
+        (tools / tool).chmod(0o755)
+    original = tmp_path / "original"
+    shutil.copytree(card.parents[1] / "boot firmware", original)
+    environment = {"PATH": f"{tools}:{os.environ['PATH']}", "CUTS": str(tmp_path)}
+
+    cuts = 0
+    for at in range(1000):
+        for folder in (card.parents[1] / "root", card.parent):
+            shutil.rmtree(folder)
+        shutil.copytree(original, card.parent)
+        (card.parents[1] / "root").mkdir()
+        (tmp_path / "count").write_text("0")
+        codes = [ran(card, *words, CUT_AT=str(at), **environment).returncode for words in (["arm"], ["run"])]
+        if codes == [0, 0]:
+            break
+        cuts += 1
+        after = [ran(card, *words, CUT_AT="-1", **environment).returncode for words in (["arm"], ["run"])]
+
+        assert after == [0, 0], at
+        done, armed, times = installed(card)
+        assert (done, armed, set(times)) == (True, False, {"once"}), at
+        assert (card.parents[1] / "root/opt/auricle/content").read_text() == "the agent"
+    assert cuts > 20
+
+
+@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
+def test_shellcheck_has_nothing_to_say() -> None:
+    done = subprocess.run(["shellcheck", SCRIPT], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout
