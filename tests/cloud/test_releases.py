@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import shutil
 from collections.abc import Callable, Iterator
@@ -10,7 +12,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
+from aiohttp import test_utils, web
 from tests.cloud.api_server import GENEROUS, Server, serving
 from tests.cloud.filled_store import Filled
 from tests.cloud.release_files import CONTENT, make_bundle, manifest, write_tar
@@ -23,6 +27,8 @@ from auricle.pack import SHIPPED, load_pack
 from auricle.versions import version_key
 from auricle_cloud.api.api_settings import ApiSettings, Rates
 from auricle_cloud.api.health import metadata_lives
+from auricle_cloud.api.problems import problems
+from auricle_cloud.api.release_routes import ReleaseRoutes, Transfers
 from auricle_cloud.releases import repository as repository_module
 from auricle_cloud.releases.candidate import read_candidate
 from auricle_cloud.releases.expiry import LIVES
@@ -444,6 +450,39 @@ def test_who_asks_too_often_is_slowed_down_and_without_releases_there_is_nothing
     store.close()
 
     assert asked == [404, 404, 404, 429, 429]
+
+
+def test_who_does_not_read_what_comes_holds_no_place_for_ever(repository: Repository) -> None:
+    large = repository.folder / "targets" / "large.tar"
+    with large.open("wb") as file:
+        file.truncate(64 << 20)
+
+    async def in_thread(call: Callable[..., Any], *arguments: Any) -> Any:
+        return call(*arguments)
+
+    async def run() -> list[int]:
+        app, transfers = web.Application(middlewares=[problems]), Transfers(most=3, of_address=2, longest=0.5)
+        ReleaseRoutes(repository.folder, in_thread, transfers).add_to(app)
+        async with test_utils.TestServer(app) as server, aiohttp.ClientSession() as client:
+            url = server.make_url("/v1/updates/targets/large.tar")
+            stalled = [await client.get(url) for _ in range(2)]
+            async with client.get(url) as third:
+                said = [third.status]
+            for answer in stalled:
+                with contextlib.suppress(aiohttp.ClientError):
+                    await asyncio.wait_for(read_slowly(answer, transfers), 20)
+            async with client.get(url, headers={"Range": "bytes=0-9"}) as later:
+                await later.read()
+                return [*said, later.status]
+
+    assert asyncio.run(run()) == [503, 206]
+
+
+async def read_slowly(answer: aiohttp.ClientResponse, transfers: Transfers) -> None:
+    """Take nothing until all were broken off, then what is left."""
+    while transfers._running:
+        await asyncio.sleep(0.01)
+    await answer.read()
 
 
 def test_an_unreadable_repository_says_so_and_raises_nothing_else(repository: Repository) -> None:

@@ -509,7 +509,7 @@ def test_a_tar_holds_only_what_it_lists(
 
 
 IN_WHEEL = {
-    "../x.py": "outside", "/x.py": "outside", "a/../../x": "outside", "a.data/nowhere/x": "no place",
+    ".": "outside", "../x.py": "outside", "/x.py": "outside", "a/../../x": "outside", "a.data/nowhere/x": "no place",
     "a.data/scripts": "no place", "b.dist-info/entry_points.txt": "cannot be one",
 }  # fmt: skip
 
@@ -520,6 +520,14 @@ def test_a_wheel_cannot_write_outside_its_slot(folder: Path, device: Device, nam
     bundle = make_bundle(folder / "wrong", "1.0", in_wheel=bad)
     refused(device, capsys, IN_WHEEL[name], "install", bundle)
     assert not (device.home / "a").exists()
+
+
+@pytest.mark.parametrize("text", [b"none", b"[console_scripts]\nnone", b"\xff"], ids=["none", "no-value", "no-text"])
+def test_a_wheel_whose_scripts_cannot_be_read_is_refused(
+    text: bytes, folder: Path, device: Device, capsys: Say
+) -> None:
+    bundle = make_bundle(folder / "wrong", "1.0", in_wheel={"b.dist-info/entry_points.txt": text})
+    refused(device, capsys, "cannot be unpacked", "install", bundle)
 
 
 def test_a_wheel_that_is_none_is_refused(folder: Path, device: Device, capsys: Say) -> None:

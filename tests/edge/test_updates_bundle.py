@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.edge.slots_bundle import Device, identity, make_bundle, pack, quick_folder
 from tests.edge.update_site import NOW, Repository, Server, cut, serving, whole
@@ -17,7 +18,7 @@ from auricle_edge.installation import slots
 from auricle_edge.settings import EdgeSettings
 from auricle_edge.updates.bundle_upgrade import BundleUpgrade
 from auricle_edge.updates.records import Answer, Wanted
-from auricle_edge.updates.update_settings import UpdateSettings
+from auricle_edge.updates.update_settings import PATIENCE, UpdateSettings
 
 FOREVER = NOW.replace(year=2100)
 
@@ -71,6 +72,7 @@ def test_a_signed_newer_bundle_is_staged_and_tried(folder: Path, device: Device,
     assert upgrade(device, server, wanted).state == "staged"
     trial = device.journal()["trial"]
     assert (trial["identity"], trial["rollout"], trial["starts"]) == (wanted.identity, "r7", 0)
+    assert trial["deadline_seconds"] == PATIENCE * UpdateSettings().health_seconds
     assert device.probe() == "1.1"
     assert not list((device.home / "download").iterdir())
     assert upgrade(device, server, wanted).reason == "Another bundle is on trial."
@@ -140,6 +142,20 @@ def test_a_power_cut_between_staging_and_trying_is_made_good(folder: Path, devic
     assert slots.main(staged) == 0
     assert upgrade(device, server, wanted).state == "staged"
     assert device.probe() == "1.1"
+
+
+def test_what_was_given_back_is_not_tried_again_in_the_same_rollout(
+    folder: Path, device: Device, server: Server
+) -> None:
+    wanted = release(folder, server, "1.1")
+    assert upgrade(device, server, wanted).state == "staged"
+    slots.main(["revert", "--root", str(device.root), "--reason", "the device was switched off"])
+
+    again = upgrade(device, server, wanted)  # at the next boot, before the agent has taken its note away
+
+    assert (again.state, again.reason) == ("refused", "It was tried already: the device was switched off")
+    assert device.probe() == "1.0"
+    assert upgrade(device, server, msgspec.structs.replace(wanted, rollout="r7.2")).state == "staged"
 
 
 def test_without_being_asked_it_takes_the_newest_that_fits_and_did_not_fail(

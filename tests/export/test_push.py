@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import platform
+import shutil
 import signal
 import stat
 import subprocess
@@ -11,7 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.arm64.emulation import UnavailableError
 from tests.edge.slots_bundle import quick_folder
+from tests.edge.slots_machine import Machine, machine_root
 from tests.export.ssh_boards import BOARD, ROOT, Boards, SshBoard, bundle, key, profile, require_sshd, system
 
 from auricle.cli import main
@@ -20,7 +24,7 @@ from auricle_export.flash.bundle.wheelhouse import UnreachableError
 from auricle_export.flash.fleet_file import load_fleet
 from auricle_export.flash.push.crowd import push_all
 from auricle_export.flash.push.hosts import Host
-from auricle_export.flash.push.installation import Outcome, Step, open_parcel
+from auricle_export.flash.push.installation import HEALTH, Outcome, Step, open_parcel
 from auricle_export.flash.push.session import Access
 from auricle_export.flash.push_commands import _tell
 
@@ -30,6 +34,10 @@ broker = "mqtts://hub.lan:8883"
 server = "https://hub.lan:8443"
 ca_pin = "{64 * "0"}"
 coordinator = "{64 * "0"}"
+"""
+CHECKUP = """#!/bin/sh
+touch /var/lib/auricle/x && [ "$(id -u)" != 0 ] || exit 1
+touch /etc/x 2>/dev/null || echo "may write its state, no more"
 """
 TOKEN = b"auricle-claim-1.kitchen.0123456789abcdef\n"
 
@@ -145,6 +153,30 @@ def test_addresses_and_words_of_a_board_are_shown_as_they_are(capsys: pytest.Cap
     said = capsys.readouterr().out
     assert "pi@[fd00::1]" in said
     assert "[/bold]" in said
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0 or platform.machine() != "x86_64", reason="only root on x86_64 can start it")
+@pytest.mark.skipif(not all(map(shutil.which, ("systemd-nspawn", "debootstrap", "nsenter"))), reason="no nspawn")
+def test_the_check_up_on_a_board_is_not_roots() -> None:
+    try:
+        with machine_root() as root:
+            program = root / "opt/auricle/bin/auricle"
+            program.parent.mkdir(parents=True)
+            program.write_text(CHECKUP)
+            program.chmod(0o755)
+            unit = root / "etc/systemd/system/auricle-edge.service"
+            unit.write_text("[Service]\nExecStart=/bin/sleep infinity\nSupplementaryGroups=audio\n")
+            machine = Machine(root)
+            try:
+                machine.wait("systemctl is-active --quiet multi-user.target")
+                said = machine.run("sh", "-c", HEALTH, "sh", "").stdout
+            finally:
+                machine.cut()
+    except UnavailableError as error:
+        pytest.skip(str(error))
+    assert "auricle:service=active" in said
+    assert "auricle:doctor=may write its state, no more" in said
 
 
 @pytest.mark.slow

@@ -62,7 +62,9 @@ ROUTER = """\
 #!/bin/sh
 # The house's router, inside the machine: the cable leads to it and not to the device, which has a radio only.
 set -eu
+modprobe virtio_net
 modprobe mac80211_hwsim radios=2
+until ip link show eth0 && ip link show wlan1; do sleep 0.2; done >/dev/null 2>&1
 ip netns add router
 ip link set eth0 netns router
 iw phy phy1 set netns name router
@@ -70,7 +72,6 @@ ip -n router link add bridge type bridge
 ip -n router link set bridge up
 ip -n router link set eth0 master bridge
 ip -n router link set eth0 up
-exec ip netns exec router hostapd /usr/local/lib/house-router.conf
 """
 ACCESS_POINT = f"""\
 interface=wlan1
@@ -94,8 +95,8 @@ Before=network-pre.target NetworkManager.service cloud-init-local.service
 Wants=network-pre.target
 
 [Service]
-ExecStart=/bin/sh /usr/local/lib/house-router
-Restart=on-failure
+ExecStartPre=/bin/sh /usr/local/lib/house-router
+ExecStart=ip netns exec router hostapd /usr/local/lib/house-router.conf
 
 [Install]
 WantedBy=sysinit.target

@@ -79,10 +79,10 @@ def test_a_card_becomes_a_device_that_takes_part_in_a_round(
         online = time.monotonic() - began
         assert machine.run("hostname").text == "happy-1"
         machine.run("systemctl stop auricle-edge")
-        owner = "$(stat -c %u /var/lib/private/auricle)"
         told = machine.run(
             f"cat >/run/clips.py <<'END'\n{CLIPS}\nEND\n"
-            f"setpriv --reuid {owner} --regid {owner} --clear-groups /opt/auricle/current/bin/python3 /run/clips.py"
+            "systemd-run --wait --pipe --quiet -p DynamicUser=yes -p User=auricle -p StateDirectory=auricle "
+            "/opt/auricle/current/bin/python3 /run/clips.py"
         )
         assert told.code == 0, told.text
         machine.run("systemctl start --no-block auricle-edge")

@@ -31,6 +31,7 @@ import sys
 import tarfile
 import time
 import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -502,8 +503,8 @@ def opened_wheel(file: IO[bytes]) -> Iterator[zipfile.ZipFile]:
     try:
         with zipfile.ZipFile(file) as archive:
             yield archive
-    except (zipfile.BadZipFile, EOFError, NotImplementedError) as error:
-        raise Refused(f"A wheel of this bundle cannot be unpacked ({error}): make the bundle again.") from error
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, UnicodeDecodeError, configparser.Error) as error:
+        raise Refused(f"A wheel of this bundle cannot be unpacked ({sentence(str(error))}): make it again.") from error
 
 
 def unpack(wheel: IO[bytes], slot: Path, interpreter: Path, library: str) -> None:
@@ -533,7 +534,7 @@ def unpack(wheel: IO[bytes], slot: Path, interpreter: Path, library: str) -> Non
 def destination(name: str, library: str) -> tuple[PurePosixPath, bool]:
     """Where in a slot a wheel's file belongs, and whether it is a script; Refused when outside the slot."""
     path = PurePosixPath(name)
-    if path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name:
+    if not path.parts or path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name:
         raise Refused(f"A wheel of this bundle holds {name!r}, which is outside of it: this is no bundle.")
     if not path.parts[0].endswith(".data"):
         return library / path, False
@@ -936,8 +937,8 @@ def uninstall(place: Place, keep_data: bool) -> str:
         place.systemctl("daemon-reload")
         for stamp in (place.root / "var/lib/systemd/timers").glob("stamp-auricle-*"):
             remove(stamp)
-        for path in () if keep_data else (*place.settings, *place.state, *place.runtime):
-            remove(path)
+        for own in () if keep_data else (*place.settings, *place.state, *place.runtime):
+            remove(own)
         with contextlib.suppress(OSError):
             place.etc.rmdir()  # when it is empty: a coordinator on the same machine has its passphrase there
         for each in sorted(place.home.glob("*"), key=lambda each: each.name == "slots.py"):

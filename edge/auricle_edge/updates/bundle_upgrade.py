@@ -12,11 +12,12 @@ from auricle_edge.settings import EdgeSettings
 from auricle_edge.updates.bundle_file import require_bundle_file
 from auricle_edge.updates.download import download
 from auricle_edge.updates.fitness import require_bundle, require_named
-from auricle_edge.updates.installation import ANSWER, Installation, Installed
+from auricle_edge.updates.installation import ANSWER, Installation, Installed, outcome_reason
 from auricle_edge.updates.records import Answer, UpdateLaterError, UpdateRefusedError, Wanted, short, write_record
 from auricle_edge.updates.signed_targets import SignedTarget, SignedTargets, alone
 from auricle_edge.updates.trusted_time import time_here
 from auricle_edge.updates.update_server import UpdateServer, server_of
+from auricle_edge.updates.update_settings import PATIENCE
 from auricle_edge.updates.version_order import ordered
 
 UNPACKED = 4.0
@@ -75,6 +76,10 @@ class BundleUpgrade:
             raise UpdateRefusedError(f"{self._installation.place} holds no bundle: this agent came another way.")
         if self._installation.journal.trial is not None:
             raise UpdateLaterError("Another bundle is on trial.")
+        last, asked = self._installation.journal.last, (wanted.rollout, wanted.identity)
+        # After a power cut the note of what was just given back may still lie there.
+        if last is not None and last.outcome != "confirmed" and (last.rollout, last.identity) == asked:
+            raise UpdateRefusedError(f"It was tried already: {outcome_reason(last)}")
         server = server_of(self._settings.updates.url, self._state)
         place = self._installation.place / "tuf"
         now = time_here(place, runs.slot / "bundle.json")
@@ -116,7 +121,8 @@ class BundleUpgrade:
         self._say(f"Installing {target.description.version} into the other slot.")
         self._slots("stage", str(archive), "--identity", target.description.identity)
         archive.unlink()
-        self._slots("try", f"--rollout={wanted.rollout}")
+        deadline = round(PATIENCE * self._settings.updates.health_seconds)
+        self._slots("try", f"--rollout={wanted.rollout}", f"--deadline={deadline}")
         self._say(f"{target.description.version} is on trial.")
 
     def _slots(self, *arguments: str) -> None:

@@ -30,6 +30,7 @@ from auricle_edge.updates.pack_trial import Trials
 from auricle_edge.updates.records import FOLDER, WANTED, Answer, Progress, State, Wanted, forget, own_record, short
 from auricle_edge.updates.records import write_record as write
 from auricle_edge.updates.standing import Standing
+from auricle_edge.updates.update_settings import PATIENCE
 
 log = logging.getLogger("auricle.edge")
 
@@ -39,8 +40,6 @@ FIRST_PAUSE, LONGEST_PAUSE = 15.0, 3600.0
 """Seconds between two attempts, doubled each time."""
 BUSY = 5.0
 """Seconds between two looks whether the device still trains."""
-PATIENCE = 5.0
-"""How many times the healthy time a pack has to get healthy."""
 
 
 class Following:

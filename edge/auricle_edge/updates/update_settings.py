@@ -7,6 +7,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+PATIENCE = 5.0
+"""How many times the healthy time a new version has to get healthy."""
+
 KeyText = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
 
 

@@ -98,7 +98,8 @@ def _password(ask: bool) -> str | None:
 @contextmanager
 def _bars(hosts: list[Host], *, hidden: bool) -> Iterator[Heard]:
     """A bar for each board on standard error, once nobody is asked for a password any more."""
-    columns = (TextColumn("{task.fields[host]}", markup=False), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
+    host_column = TextColumn("{task.fields[host]}", markup=False)
+    columns = (host_column, TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
     bars = Progress(*columns, console=Console(stderr=True), disable=hidden)
     tasks = {host: bars.add_task("waiting", total=None, host=str(host)) for host in hosts}
 

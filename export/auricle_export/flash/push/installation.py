@@ -66,8 +66,8 @@ fi
 printf 'auricle:status=%s\n' "$("$python" -I "$own" status --json --root "$root/")"
 """
 """Run by root; $1: root without a slash at its end, $2: its Python, $3: folder of the copy; nothing where the bundle is
-active, $4: the bundle's identity, $5: bytes of the token, which comes in, $6: SHA-256 of the tar. Root uses a copy of its
-own: the other is in the hands of whoever logged in."""
+active, $4: the bundle's identity, $5: bytes of the token, which comes in, $6: SHA-256 of the tar. Root uses a copy of
+its own: the other is in the hands of whoever logged in."""
 HEALTH = r"""
 export LC_ALL=C
 if [ "$1" = claim ]; then
@@ -75,9 +75,16 @@ if [ "$1" = claim ]; then
 fi
 timeout 60 systemctl start auricle-edge.service || true
 printf 'auricle:service=%s\n' "$(systemctl is-active auricle-edge.service)"
-printf 'auricle:doctor=%s\n' "$(/opt/auricle/bin/auricle edge doctor --config /etc/auricle/edge.toml --json </dev/null)"
+groups=$(systemctl show --property=SupplementaryGroups --value auricle-edge.service)
+printf 'auricle:doctor=%s\n' "$(
+  systemd-run --quiet --pipe --wait --collect --property=DynamicUser=yes --property=User=auricle \
+    --property=StateDirectory=auricle --property=StateDirectoryMode=0700 --property="SupplementaryGroups=$groups" \
+    --property=RuntimeMaxSec=120 \
+    /opt/auricle/bin/auricle edge doctor --config /etc/auricle/edge.toml --json </dev/null
+)"
 """
-"""Run by root; $1: `claim` where a token was put there."""
+"""Run by root; $1: `claim` where a token was put there. The check-up reads what the agent has written and runs the pack
+that it has chosen, so it is the agent's user that does it."""
 LONGEST_INSTALLATION = 1800.0
 """Seconds; a Zero 2 W writes slowly."""
 
