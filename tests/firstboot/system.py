@@ -27,7 +27,7 @@ from tests.firstboot.initramfs import File, archive
 SYSTEM = ("ca-certificates", "systemd", "systemd-sysv", "dbus", "udev", "kmod", "python3", "python3-venv", "iproute2")
 PACKAGES = (
     "cloud-init", "netplan.io", "network-manager", "wpasupplicant", "hostapd", "iw", "wireless-regdb", "openssh-server",
-    "sudo", "libportaudio2",
+    "sudo", "libportaudio2", "e2fsprogs", "dosfstools", "rfkill",
 )  # fmt: skip
 """What Raspberry Pi OS has and an installation leans on; hostapd is the house's access point."""
 KERNEL, SHELL = "linux-image-arm64", "busybox-static"
