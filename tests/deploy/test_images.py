@@ -17,7 +17,13 @@ from tests.arm64.debian import DebianRoot, alone
 from tests.arm64.emulation import UnavailableError
 from tests.deploy.composition import DEPLOY
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(1500),
+    pytest.mark.skipif(
+        "AURICLE_BUILD_IMAGES" not in os.environ, reason="takes a quarter of an hour: set AURICLE_BUILD_IMAGES=1"
+    ),
+]
 
 BASE = re.compile(r"^FROM (python:\S+-(\w+))$", re.MULTILINE)
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
