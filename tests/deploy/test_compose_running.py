@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,9 +14,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from auricle.identity_files import IdentityFiles
-from auricle.mqtt import BrokerAddress, LinkSettings, MqttLink
-from auricle.topics import Topics
+from tests.arm64.wheels import CHECKOUT
 from tests.deploy.composition import Composition
 from tests.deploy.conftest import FLEET, Site
 from tests.deploy.dashboard import alerts, expressions, filled, metric_names
@@ -64,18 +62,15 @@ def round_done(site: Site, speech_folder: Path) -> Iterator[int]:
         return str(rounds[0]["state"]) if rounds else ""
 
     wait(lambda: state() == "published", 120, lambda: f"{state()}: {agent.said()}")
-    asyncio.run(_speak_noise(site))
+    _speak_noise(site)
     yield 1
 
 
-async def _speak_noise(site: Site) -> None:
+def _speak_noise(site: Site) -> None:
     """A frame in the device's name that is none: it has to be refused and counted."""
-    files = IdentityFiles(site.engine.volume("device") / "identity")
+    identity = site.engine.volume("device") / "identity"
     with site.engine.network.entered():
-        address = files.lend(BrokerAddress.parse("mqtts://127.0.0.1:8883"))
-        async with MqttLink(LinkSettings(address, DEVICE)) as link:
-            await link.wait_connected(20)
-            await link.publish(Topics(FLEET).up(DEVICE, "upd"), b"noise")
+        subprocess.run([sys.executable, "-m", "tests.deploy.noise", identity, FLEET, DEVICE], check=True, cwd=CHECKOUT)
 
 
 def test_a_round_over_tls_counts_the_device(site: Site, round_done: int) -> None:

@@ -210,7 +210,13 @@ def test_an_interruption_ends_all_boards_and_says_so(boards: Boards, tmp_path: P
 
     parts = (Access(config=boards.config), open_parcel(large, profile()), profile(), heard)
     hosts = [Host("board-0"), Host("board-1")]
-    outcomes = push_all(hosts, *parts, root=ROOT, sudo=False, password=None, at_once=1)
+    before = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # it is ignored where a shell started the tests by &
+    try:
+        outcomes = push_all(hosts, *parts, root=ROOT, sudo=False, password=None, at_once=1)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
     assert [outcome.state for outcome in outcomes] == ["interrupted", "interrupted"]
     assert outcomes[0].reason == "board-0 was interrupted."

@@ -44,11 +44,12 @@ class Workshop:
 
     def card(self, device: str, *, ttl: str = "24h", passphrase: str | None = None) -> Card:
         """A card for a device, as `auricle flash image` writes it; with a passphrase it has a wireless network."""
+        bundle = self.bundle
         tokens = self.home.tokens(device, ttl=ttl) if not self._tokens(device).exists() else self._tokens(device)
         out = self.folder / f"{device}-{passphrase or ''}".replace(" ", "-")
         auricle(
             "flash", "image", "--image", str(self.blank), "--board", BOARD, "--os", SYSTEM, "--fleet",
-            str(self._fleet(passphrase)), "--tokens", str(tokens), "--bundle", str(self.bundle), "--out", str(out),
+            str(self._fleet(passphrase)), "--tokens", str(tokens), "--bundle", str(bundle), "--out", str(out),
             "--seed", "1",
         )  # fmt: skip
         return Card(out / f"{device}.img")

@@ -1,0 +1,26 @@
+"""Say in a device's name what is no frame: `python -m tests.deploy.noise IDENTITY FLEET DEVICE`, in the fleet's network.
+
+A process of its own, because links of one process dial in threads that may be of another network.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+from auricle.identity_files import IdentityFiles
+from auricle.mqtt import BrokerAddress, LinkSettings, MqttLink
+from auricle.topics import Topics
+
+
+async def speak(identity: Path, fleet: str, device: str) -> None:
+    """It has to be refused and counted."""
+    address = IdentityFiles(identity).lend(BrokerAddress.parse("mqtts://127.0.0.1:8883"))
+    async with MqttLink(LinkSettings(address, device)) as link:
+        await link.wait_connected(20)
+        await link.publish(Topics(fleet).up(device, "upd"), b"noise")
+
+
+if __name__ == "__main__":
+    asyncio.run(speak(Path(sys.argv[1]), sys.argv[2], sys.argv[3]))
