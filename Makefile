@@ -34,7 +34,8 @@ test: $(TEST_STAMP) ## Lint, types, import rules and the fast tests
 	$(TEST_ENV)/bin/pytest -n auto --dist worksteal -m "not slow and not arm64 and not boards and not firstboot"
 
 slow: $(TEST_STAMP) ## The tests that take minutes
-	$(TEST_ENV)/bin/pytest -n auto --dist worksteal -m "$(SLOW)" --timeout 3000
+	$(TEST_ENV)/bin/pytest -n auto --dist worksteal -m "$(SLOW)" --timeout 3000 --ignore tests/deploy
+	$(TEST_ENV)/bin/pytest -m "$(SLOW)" --timeout 3000 tests/deploy
 
 arm64: $(TEST_STAMP) ## The edge part on an emulated arm64 board (needs root; see docs/arm64.md)
 	-$(TEST_ENV)/bin/python -m tests.arm64.make_root

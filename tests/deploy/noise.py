@@ -1,4 +1,4 @@
-"""Say in a device's name what is no frame: `python -m tests.deploy.noise IDENTITY FLEET DEVICE`, in the fleet's network.
+"""Say what is no frame in a device's name: `python -m tests.deploy.noise IDENTITY FLEET DEVICE`, in its network.
 
 A process of its own, because links of one process dial in threads that may be of another network.
 """
