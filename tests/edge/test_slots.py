@@ -6,6 +6,7 @@ import ensurepip
 import io
 import json
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -272,6 +273,19 @@ def test_settings_follow_the_version_unless_somebody_changed_them(device: Device
     assert settings.with_name("edge.toml.new").read_text() == "# settings of 2.0\n"
 
 
+def test_settings_that_are_a_link_or_empty_are_somebodys_own(device: Device, old: Path, new: Path) -> None:
+    settings = device.root / "etc/auricle/edge.toml"
+    run(device, "install", old)
+    settings.rename(settings.with_name("mine.toml"))
+    settings.symlink_to("mine.toml")
+    assert run(device, "install", new) == 0
+    assert settings.is_symlink() and settings.read_text() == "# settings of 1.0\n"
+    settings.unlink()
+    settings.touch()
+    assert run(device, "revert") == 0
+    assert settings.read_text() == ""
+
+
 def test_units_follow_the_version_and_one_that_was_disabled_stays_so(folder: Path, device: Device, old: Path) -> None:
     units = device.root / "etc/systemd/system"
     edge = "systemd/auricle-edge.service"
@@ -368,6 +382,41 @@ def test_a_journal_that_cannot_be_made_again_is_said(device: Device, old: Path, 
     told = json.loads(capsys.readouterr().out)
     assert "no slot is whole" in told["said"] and told["installed"] is False
     assert run(device, "check") == 2
+
+
+def test_an_installation_begins_anew_where_journal_and_slot_are_damaged(device: Device, old: Path, new: Path) -> None:
+    run(device, "install", old)
+    (device.home / "slots.json").write_bytes(b"")
+    (device.home / "a/bundle.json").unlink()
+    assert run(device, "install", new) == 0
+    assert device.probe() == "2.0"
+
+
+def test_an_interruption_is_a_sentence_and_the_same_command_ends_what_was_begun(
+    device: Device, old: Path, new: Path, capsys: Say, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(device, "install", old)
+    capsys.readouterr()
+    with monkeypatch.context() as patch:
+        patch.setattr(slots, "copy_files", lambda slot, bundle: os.kill(os.getpid(), signal.SIGINT))
+        assert run(device, "install", new) == 130
+    assert capsys.readouterr().err.startswith("Interrupted:")
+    assert device.probe() == "1.0"
+    assert run(device, "install", new) == 0
+    assert device.probe() == "2.0"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_somebody_who_is_not_root_is_told_so(device: Device, old: Path, capsys: Say) -> None:
+    run(device, "install", old)
+    capsys.readouterr()
+    os.seteuid(65534)
+    try:
+        assert run(device, "revert") == 1
+    finally:
+        os.seteuid(0)
+    said = capsys.readouterr().err
+    assert said.startswith("Only root may do this: put sudo before the command (") and said.count("\n") == 1
 
 
 def test_one_installation_at_a_time(device: Device, old: Path, new: Path, capsys: Say) -> None:

@@ -142,6 +142,13 @@ def test_a_refusal_names_the_first_mistake_and_repeats_no_secret(fleet: Path) ->
     assert "word" not in str(refused.value.problems)
 
 
+def test_a_key_that_is_misspelt_is_not_also_missing(fleet: Path) -> None:
+    fleet.write_text(FLEET.replace("broker =", "brokr ="))
+
+    with pytest.raises(FleetError, match=r'line 2: there is no key "brokr" .*: did you mean "broker"\?\Z'):
+        load_fleet(fleet)
+
+
 def test_a_file_that_is_not_there_or_no_toml_is_said(fleet: Path) -> None:
     with pytest.raises(FleetError, match="cannot be read"):
         load_fleet(fleet.parent / "none.toml")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import io
 import json
 import lzma
+import os
 import shutil
 import subprocess
 import tarfile
@@ -16,6 +18,7 @@ import pytest
 from tests.export.image_base import START, base_image
 
 from auricle.cli import main
+from auricle.errors import StorageError
 from auricle_export.flash.bundle.manifest import Entry, Manifest, encode
 from auricle_export.flash.image import base, cards
 from auricle_export.flash.image.fat import Fat
@@ -232,13 +235,15 @@ def test_a_disk_without_room_is_said_before_anything_is_copied(
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"count": "51"}, "tokens has 50 tokens and 51 are needed: auricle cloud enrol token --count 51"),
+        ({"count": "51"}, "tokens has 50 tokens and 51 are needed: auricle cloud enrol token --count 1 --out tokens"),
         ({"tokens": "none"}, "none has 0 tokens"),
+        ({"tokens": "fleet.toml"}, "fleet.toml is no folder"),
         ({"board": "jetson-nano", "os": "", "bundle": ""}, "has no boot partition for this"),
         ({"board": "pi4"}, 'The board of b.tar is "pi5", and these images are for "pi4"'),
         ({"os": "raspios-12"}, 'The os of b.tar is "raspios-13"'),
         ({"bundle": "fleet.toml"}, "fleet.toml is neither a bundle nor the folder of one"),
         ({"image": "fleet.toml"}, "fleet.toml"),
+        ({"image": "none.img"}, "There is no image none.img."),
         ({"first_boot": "magic"}, 'no first boot by "magic"'),
     ],
     ids=lambda value: "" if isinstance(value, str) else str(sorted(value)),
@@ -281,6 +286,40 @@ def test_an_image_gets_its_name_only_when_it_was_read_back(
 
     assert "was not read back" in refused(capsys, bundle="")
     assert not list((bench / "out").glob("*.img"))
+
+
+def test_two_at_once_in_a_folder_are_refused_and_what_a_killed_one_left_is_removed(
+    bench: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (bench / "out").mkdir()
+    left = bench / "out/.pi-050.img.tmp"
+    handle = os.open(bench / "out", os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        assert "Images are being made in out already" in refused(capsys)
+        left.write_text("a token")
+    finally:
+        os.close(handle)
+
+    assert main(words()) == 0
+    assert not left.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@pytest.mark.parametrize("mode", [0o555, 0o333], ids=["not to be written", "not to be read"])
+def test_a_folder_that_is_not_ones_own_is_said(mode: int, bench: Path) -> None:
+    out = Path("out")
+    out.mkdir()
+    (out / ".pi-050.img.tmp").touch()
+    out.chmod(mode)
+    bench.chmod(0o755)
+    os.seteuid(65534)
+    try:
+        with pytest.raises(StorageError, match=r"out cannot be written \(Permission denied\)"), cards._alone(out):
+            pass
+    finally:
+        os.seteuid(0)
+    assert (out / ".pi-050.img.tmp").exists()
 
 
 def test_whoever_is_interrupted_finds_whole_images_only(bench: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,6 +99,16 @@ def test_it_installs_once_says_so_on_the_card_and_makes_room_there(card: Path) -
     assert not (card.parents[1] / "root/var/lib/auricle-firstboot/unpacked").exists()
 
 
+def test_the_log_on_the_card_does_not_grow_for_ever(card: Path) -> None:
+    (card / "b.tar").write_bytes(b"damaged")
+    log = card / "first-boot.log"
+
+    for size, longer in ((65_535, True), (65_536, False)):
+        log.write_bytes(bytes(size))
+        ran(card, "run")
+        assert (log.stat().st_size > size) is longer
+
+
 def test_a_bundle_on_the_root_partition_is_found_there(card: Path) -> None:
     place = card.parents[1] / "root/var/lib/auricle-firstboot/b.tar"
     place.parent.mkdir(parents=True)

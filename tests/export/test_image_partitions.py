@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
 from pathlib import Path
 
 import pytest
@@ -44,6 +46,19 @@ def test_what_is_wrong_with_a_table_is_a_sentence(at: int, change: bytes, told: 
 def test_a_damaged_gpt_is_noticed_by_its_checksums(at: int, tmp_path: Path) -> None:
     path = base_image(tmp_path / "base.img", gpt=True)
     _change(path, at, b"\x7e")
+
+    with path.open("rb") as file, pytest.raises(ImageError, match=r"GPT of base\.img is damaged"):
+        boot_partition(file, path.name)
+
+
+@pytest.mark.parametrize("where", [1 << 20, 1 << 54, 1 << 63], ids=["behind the end", "too far to seek", "farther"])
+def test_a_gpt_with_its_list_behind_the_end_is_refused(where: int, tmp_path: Path) -> None:
+    path = base_image(tmp_path / "base.img", gpt=True)
+    header = bytearray(path.read_bytes()[512 : 512 + 92])
+    struct.pack_into("<Q", header, 72, where)
+    struct.pack_into("<I", header, 16, 0)
+    struct.pack_into("<I", header, 16, zlib.crc32(header))
+    _change(path, 512, bytes(header))
 
     with path.open("rb") as file, pytest.raises(ImageError, match=r"GPT of base\.img is damaged"):
         boot_partition(file, path.name)

@@ -9,6 +9,7 @@ import shutil
 import signal
 import stat
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from auricle_export.flash.bundle.wheelhouse import UnreachableError
 from auricle_export.flash.fleet_file import load_fleet
 from auricle_export.flash.push.crowd import push_all
 from auricle_export.flash.push.hosts import Host
-from auricle_export.flash.push.installation import HEALTH, Outcome, Step, open_parcel
+from auricle_export.flash.push.installation import HEALTH, INSTALL, Outcome, Step, open_parcel, read_health
 from auricle_export.flash.push.session import Access
 from auricle_export.flash.push_commands import _tell
 
@@ -39,7 +40,7 @@ CHECKUP = """#!/bin/sh
 touch /var/lib/auricle/x && [ "$(id -u)" != 0 ] || exit 1
 touch /etc/x 2>/dev/null || echo "may write its state, no more"
 """
-TOKEN = b"auricle-claim-1.kitchen.0123456789abcdef\n"
+TOKEN = b"auricle-claim-1-kitchen-0123456789abcdef\n"
 
 
 @pytest.fixture
@@ -147,6 +148,25 @@ def test_what_was_changed_in_the_home_after_copying_is_not_run_by_root(
     assert not (board.root / "opt").exists()
 
 
+def test_a_connection_that_ends_while_installing_leaves_no_copy_of_roots(parcel: Path, tmp_path: Path) -> None:
+    made, folder, root = open_parcel(parcel, profile()), tmp_path / "copied", tmp_path / "device"
+    (tmp_path / "copies").mkdir()
+    folder.mkdir()
+    shutil.copy(parcel, folder / "bundle.tar")
+    (root / "etc").mkdir(parents=True)
+    (root / "etc/os-release").write_text(f"VERSION_CODENAME={system().base}\n")
+    script = INSTALL.replace("/var/tmp", str(tmp_path / "copies"))
+    words = (str(root), sys.executable, str(folder), made.identity, "0", made.sha256)
+
+    process = subprocess.Popen(["sh", "-c", script, "sh", *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert process.stdout is not None
+    process.stdout.close()
+
+    assert process.wait() != 0
+    assert json.loads((root / "opt/auricle/slots.json").read_text())["active"] == "a"
+    assert not list((tmp_path / "copies").iterdir())
+
+
 def test_addresses_and_words_of_a_board_are_shown_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
     _tell([Outcome(host="pi@[fd00::1]", state="installed", service="[/bold]")], as_json=False)
 
@@ -167,16 +187,34 @@ def test_the_check_up_on_a_board_is_not_roots() -> None:
             program.chmod(0o755)
             unit = root / "etc/systemd/system/auricle-edge.service"
             unit.write_text("[Service]\nExecStart=/bin/sleep infinity\nSupplementaryGroups=audio\n")
+            unit.with_name("auricle-claim.service").write_text(
+                "[Service]\nType=oneshot\nExecStart=/bin/sh -c 'echo auricle: The token has expired. >&2; exit 2'\n"
+            )
+            (root / "etc/auricle").mkdir()
+            (root / "etc/auricle/claim.token").write_bytes(TOKEN)
             machine = Machine(root)
             try:
                 machine.wait("systemctl is-active --quiet multi-user.target")
-                said = machine.run("sh", "-c", HEALTH, "sh", "").stdout
+                said = machine.run("sh", "-c", HEALTH, "sh", "claim").stdout
             finally:
                 machine.cut()
     except UnavailableError as error:
         pytest.skip(str(error))
     assert "auricle:service=active" in said
     assert "auricle:doctor=may write its state, no more" in said
+    assert "auricle:claim=The token has expired.\n" in said
+
+
+def test_a_token_that_was_not_exchanged_is_the_first_that_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    doctor = '{"findings": [{"check": "microphone", "verdict": "bad", "sentence": "There is none."}]}'
+    said = f"auricle:claim=The token has expired.\nauricle:service=inactive\nauricle:doctor={doctor}\n"
+
+    service, findings = read_health(said)
+    _tell([Outcome(host="pi", state="installed", service=service, findings=findings)], as_json=False)
+
+    assert [each.check for each in findings] == ["claim", "microphone"]
+    assert "claim: The token was not exchanged yet: The token has expired." in capsys.readouterr().out
+    assert read_health('auricle:service=active\nauricle:doctor={"findings": []}')[1] == ()
 
 
 @pytest.mark.slow

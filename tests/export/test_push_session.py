@@ -141,6 +141,7 @@ def test_mistakes_in_a_file_of_hosts_are_told_with_their_line(tmp_path: Path) ->
         ("pi@a\n-x\n", r"line 2: '-x' is no host"),
         ("pi@a t k\n", "line 1: a line has a host, and the file of a token or nothing"),
         ("\npi@a none.token\n", r"line 2: The token .*none\.token cannot be read"),
+        ("pi@a hosts.txt\n", r"line 1: .*hosts\.txt holds no claim token"),
     ):
         path.write_text(text)
         with pytest.raises(SettingsError, match=told):
@@ -148,7 +149,7 @@ def test_mistakes_in_a_file_of_hosts_are_told_with_their_line(tmp_path: Path) ->
 
 
 def test_a_board_or_a_token_given_twice_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "t").write_text("token")
+    (tmp_path / "t").write_text("token" * 6)
     path = tmp_path / "hosts.txt"
 
     path.write_text("pi@a\nroot@a\n")

@@ -271,6 +271,13 @@ def read_journal(place: Place) -> Journal | None:
         return Journal(active=str(name))
 
 
+def readable_journal(place: Place) -> Journal | None:
+    """The journal; None also where it is damaged beyond repair: an installation then begins anew."""
+    with contextlib.suppress(Refused):
+        return read_journal(place)
+    return None
+
+
 def decode_journal(text: bytes) -> Journal:
     """A journal from JSON; ValueError, TypeError or KeyError when it is none."""
     data = json.loads(text)
@@ -409,8 +416,8 @@ def refuse_other_machine(place: Place, manifest: Manifest) -> None:
         raise Refused(f"This bundle is for {manifest.architecture}, and this is {machine}.")
     if manifest.python != python:
         raise Refused(f"This bundle is for Python {manifest.python}, and this is {python}.")
-    text = (read_small(place.root / "etc/os-release") or read_small(place.root / "usr/lib/os-release") or b"").decode()
-    named = re.search(r"^VERSION_CODENAME=\"?([\w.-]+)\"?$", text, re.MULTILINE)
+    text = read_small(place.root / "etc/os-release") or read_small(place.root / "usr/lib/os-release") or b""
+    named = re.search(r"^VERSION_CODENAME=\"?([\w.-]+)\"?$", text.decode("utf-8", "replace"), re.MULTILINE)
     base = "one that does not say its name" if named is None else named[1]
     if manifest.base != base:
         raise Refused(f"This bundle is for {manifest.base} ({manifest.os}), and this system is {base}.")
@@ -622,7 +629,7 @@ def settle_settings(place: Place, active: str) -> None:
     path, own = place.etc / "edge.toml", place.slot(active) / "etc/edge.toml"
     there = read_small(path)
     shipped = [read_small(place.slot(name) / "etc/edge.toml") for name in ("a", "b") if place.manifest(name)]
-    if there is None or there in shipped:
+    if not os.path.lexists(path) or there in shipped:
         refresh(own, path)
         (place.etc / "edge.toml.new").unlink(missing_ok=True)
     else:
@@ -725,7 +732,7 @@ def install(place: Place, source: Path, identity: str | None) -> str:
 def install_here(place: Place, bundle: Bundle) -> str:
     """The part of an installation that changes something."""
     with locked(place, "build"):
-        manifest, journal = bundle.manifest, read_journal(place)
+        manifest, journal = bundle.manifest, readable_journal(place)
         active = None if journal is None else place.manifest(journal.active)
         if journal is not None and journal.trial is not None:
             raise Refused("A version is on trial: wait until it is confirmed or reverted.")
@@ -758,7 +765,7 @@ def opened(source: Path, identity: str | None) -> Iterator[Bundle]:
 def fill_inactive(place: Place, slot: str, bundle: Bundle) -> None:
     """Fill a slot that the journal does not lead to; the version that was in it cannot be gone back to any more."""
     with locked(place, "journal"):
-        journal = read_journal(place)
+        journal = readable_journal(place)
         if journal is not None and journal.previous == slot:
             write_journal(place, replace(journal, previous=None))
     fill(place, slot, bundle)
@@ -911,9 +918,7 @@ def claimed(place: Place) -> str:
 
 def status(place: Place) -> dict[str, Any]:
     """What is installed, as JSON; nothing where the journal is damaged beyond repair."""
-    journal = None
-    with contextlib.suppress(Refused):
-        journal = read_journal(place)
+    journal = readable_journal(place)
     keys = ("version", "identity", "board", "os", "base", "python", "architecture", "fleet")
     slots = {name: place.manifest(name) for name in ("a", "b")}
     found = {
@@ -1010,7 +1015,7 @@ def run(place: Place, given: argparse.Namespace) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; 0, 1 when the system failed, 2 when it was refused."""
+    """Run a command; 0, 1 when the system failed, 2 when it was refused, 130 when it was interrupted."""
     given = parse(arguments)
     os.umask(0o022)
     place = Place(given.root.resolve())
@@ -1019,8 +1024,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Refused as error:
         said, code = str(error), 2
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        said, code = f"The disk is full: {error}." if full else f"The system did not let it be done: {error}.", 1
+        full, forbidden = error.errno in (errno.ENOSPC, errno.EDQUOT), isinstance(error, PermissionError)
+        why = "The disk is full" if full else "The system did not let it be done"
+        why = "Only root may do this: put sudo before the command" if forbidden and os.geteuid() != 0 else why
+        said, code = f"{why} ({error}).", 1
+    except KeyboardInterrupt:
+        said, code = "Interrupted: what is installed goes on running; the same command ends what was begun.", 130
     if given.json:
         print(json.dumps({"said": said, "code": code, **status(place)}))
     else:

@@ -81,7 +81,8 @@ def _facts(manifest: Manifest) -> dict[str, object]:
 
 
 def _tell(built: Built) -> None:
-    typer.echo(f"{built.path}: {built.size / 1e6:.1f} MB, {built.signed_by or 'not signed'}")
+    signed = "not signed" if built.signed_by is None else f"signed by {built.signed_by}"
+    typer.echo(f"{built.path}: {built.size / 1e6:.1f} MB, {signed}")
     if built.package is not None:
         typer.echo(f"{built.package}: sudo apt install ./{built.package.name}")
     typer.echo(f"On the board: mkdir bundle && tar xf {built.path.name} -C bundle && sudo sh bundle/install")

@@ -122,13 +122,13 @@ def _mistakes(kind: Any, values: object, path: KeyPath, noun: str) -> Iterator[t
         yield path, f"{_dotted(path)} takes a table, not {quoted(values)}"
         return
     fields, types = _fields(kind)
-    for name in values:
-        if name not in fields:
-            yield (*path, name), f"there is no key {quoted(name)} {_where(path, noun)}: {_hint(name, fields)}"
+    hints = {name: _hint(name, fields) for name in values if name not in fields}
+    for name, hint in hints.items():
+        yield (*path, name), f"there is no key {quoted(name)} {_where(path, noun)}: {hint}"
     for name, field in fields.items():
         here = (*path, name)
         if name not in values:
-            if field.required:
+            if field.required and f'did you mean "{name}"?' not in hints.values():
                 yield path, f"the key {quoted(name)} is missing {_where(path, noun)}"
             continue
         inner, many = _table_type(types[name])

@@ -102,7 +102,7 @@ def sha256(path: Path) -> str:
 def _writing(target: Path) -> Iterator[BinaryIO]:
     """A new file for its owner alone: images hold tokens and keys."""
     try:
-        with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
+        with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as out:
             yield out
     except OSError as error:
         if error.filename not in (None, str(target)):

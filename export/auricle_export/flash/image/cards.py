@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -94,6 +95,7 @@ def make_images(run: Run, folder: Path, heard: Heard | None = None) -> Iterator[
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StorageError(describe(error, folder)) from error
+        undo.enter_context(_alone(folder))
         original = undo.enter_context(_passing(folder / ".base.img.tmp"))
         base.require_room(folder, 1, run.source.size)
         base.unpack(run.source, original, lambda done, total: tell("unpacking", done, total))
@@ -173,6 +175,25 @@ def _require_room(fat: FatWriter, payload: Payload) -> None:
 def _fat(file: BinaryIO, run: Run, kind: type[FatLike]) -> FatLike:
     name = run.source.path.name
     return kind(file, boot_partition(file, name), name)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """A folder that no other run writes to, without what one that was killed left. StorageError: there is one."""
+    with ExitStack() as undo:
+        try:
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            undo.callback(os.close, handle)
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for left in folder.glob(".*.img.tmp"):
+                left.unlink()
+        except BlockingIOError as error:
+            raise StorageError(
+                f"Images are being made in {folder} already: wait until that has ended, or take another folder."
+            ) from error
+        except OSError as error:
+            raise StorageError(describe(error, folder)) from error
+        yield
 
 
 @contextmanager

@@ -13,7 +13,9 @@ unit=auricle-firstboot.service
 
 say() {
     echo "auricle: $*"
-    { echo "$(date -u +%FT%TZ) $*" >>"$here/first-boot.log"; } 2>/dev/null || :
+    # Without a network there is a line a minute for ever: the card keeps the first 64 KiB.
+    log=$here/first-boot.log
+    { [ "$(wc -c <"$log" || echo 0)" -lt 65536 ] && echo "$(date -u +%FT%TZ) $*" >>"$log"; } 2>/dev/null || :
 }
 
 mark() {

@@ -109,6 +109,8 @@ def _gpt(file: BinaryIO, name: str) -> list[Partition]:
         raise broken
     if zlib.crc32(header[:16] + bytes(4) + header[20:size]) != check or count * length > LARGEST_GPT:
         raise broken
+    if where * SECTOR >= file.seek(0, 2):
+        raise broken
     file.seek(where * SECTOR)
     entries = file.read(count * length)
     if len(entries) < count * length or zlib.crc32(entries) != entries_check:

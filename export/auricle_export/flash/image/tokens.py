@@ -7,13 +7,13 @@ from pathlib import Path
 
 import msgspec
 
-from auricle.claims import RESERVED, ClaimToken
+from auricle.claims import RESERVED
 from auricle.errors import DataError
 from auricle.messages import DeviceId
+from auricle_export.flash.claim_token import read_token
 
 HOST = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 """What a host may be called: a letter or digit at both ends, at most 63. Source: RFC 1123, section 2.1."""
-LARGEST = 4096
 
 
 def read_tokens(folder: Path, count: int | None = None) -> dict[str, str]:
@@ -34,34 +34,25 @@ def read_tokens(folder: Path, count: int | None = None) -> dict[str, str]:
     DataError
         There are not so many, one cannot be read or is none, two are the same, or a name cannot be a host's.
     """
+    if folder.exists() and not folder.is_dir():
+        raise DataError(f"{folder} is no folder: name the one that auricle cloud enrol token --out wrote to.")
     files = sorted(folder.glob("*.token"))
-    if not files or (count is not None and len(files) < count):
-        wanted = count or 1
+    wanted = count or 1
+    if len(files) < wanted:
+        there = f"{len(files)} token{'' if len(files) == 1 else 's'}"
         raise DataError(
-            f"{folder} has {len(files)} token{'' if len(files) == 1 else 's'} and {wanted} "
-            f"{'is' if wanted == 1 else 'are'} needed: auricle cloud enrol token --count {wanted} --out {folder}"
+            f"{folder} has {there} and {wanted} {'is' if wanted == 1 else 'are'} needed: "
+            f"auricle cloud enrol token --count {wanted - len(files)} --out {folder}"
         )
     found: dict[str, str] = {}
     owners: dict[str, str] = {}
     for path in files[:count]:
-        device, token = path.name.removesuffix(".token"), _token(path)
+        device, token = path.name.removesuffix(".token"), read_token(path)
         _require_host(device)
         if token in owners:
             raise DataError(f"{device} and {owners[token]} have the same token in {folder}: make one for each device.")
         found[device], owners[token] = token, device
     return found
-
-
-def _token(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            text = file.read(LARGEST).decode("ascii").strip()
-        token: str = msgspec.convert(text, ClaimToken)
-    except OSError as error:
-        raise DataError(f"{path} cannot be read ({error.strerror}).") from error
-    except (UnicodeDecodeError, msgspec.ValidationError) as error:
-        raise DataError(f"{path} holds no claim token: make it again with auricle cloud enrol token.") from error
-    return token
 
 
 def _require_host(device: str) -> None:

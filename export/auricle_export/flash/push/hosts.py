@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from auricle.errors import SettingsError
+from auricle.errors import AuricleError, SettingsError
+from auricle_export.flash.claim_token import read_token
 
 USER = r"[A-Za-z_][A-Za-z0-9_.-]{0,31}"
 NAME = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,252}[A-Za-z0-9_])?"
@@ -15,7 +16,6 @@ ADDRESS = r"[0-9A-Fa-f:.]{2,45}(?:%[A-Za-z0-9_.-]{1,15})?"
 PLACE = rf"(?:(?P<name>{NAME})|\[(?P<address>{ADDRESS})\])"
 TARGET = re.compile(rf"(?:(?P<user>{USER})@)?{PLACE}(?::(?P<port>[0-9]{{1,5}}))?\Z")
 """None of its parts can begin with a dash: ssh takes none of them for an option."""
-LARGEST_TOKEN = 4096
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,15 @@ def read_host(text: str, *, port: int | None = None, token: Path | None = None) 
     Raises
     ------
     SettingsError
-        It is no such text, or the token cannot be read.
+        It is no such text.
+    DataError
+        The token cannot be read, or is none.
     """
     found = TARGET.match(text)
     number = port if found is None or found["port"] is None else int(found["port"])
     if found is None or (number is not None and not 0 < number < 65536):
         raise SettingsError(f"{text!r} is no host: write USER@HOST or USER@HOST:PORT.")
-    return Host(found["name"] or found["address"], found["user"], number, b"" if token is None else _token(token))
+    return Host(found["name"] or found["address"], found["user"], number, _token(token))
 
 
 def read_hosts(path: Path, *, port: int | None = None) -> list[Host]:
@@ -68,7 +70,8 @@ def read_hosts(path: Path, *, port: int | None = None) -> list[Host]:
     try:
         lines = path.read_text("utf-8").splitlines()
     except (OSError, ValueError) as error:
-        raise SettingsError(f"{path} cannot be read ({error}).") from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise SettingsError(f"{path} cannot be read ({reason}).") from error
     hosts = []
     for number, line in enumerate(lines, 1):
         words = line.partition("#")[0].split()
@@ -78,7 +81,7 @@ def read_hosts(path: Path, *, port: int | None = None) -> list[Host]:
             if len(words) > 2:
                 raise SettingsError("a line has a host, and the file of a token or nothing.")
             hosts.append(read_host(words[0], port=port, token=path.parent / words[1] if words[1:] else None))
-        except SettingsError as error:
+        except AuricleError as error:
             raise SettingsError(f"{path}, line {number}: {error}") from error
     return hosts
 
@@ -100,11 +103,5 @@ def require_each_once(hosts: Iterable[Host]) -> None:
             raise SettingsError(f"{tokens[host.token]} and {host} have the same token: each device needs its own.")
 
 
-def _token(path: Path) -> bytes:
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise SettingsError(f"The token {path} cannot be read ({error.strerror}).") from error
-    if not data.strip() or len(data) > LARGEST_TOKEN or not data.isascii():
-        raise SettingsError(f"{path} is no claim token: auricle cloud enrol token makes them.")
-    return data
+def _token(path: Path | None) -> bytes:
+    return b"" if path is None else read_token(path).encode() + b"\n"

@@ -52,6 +52,7 @@ own=$root/opt/auricle/slots.py
 if [ "$folder" ]; then
   own_copy=$(mktemp -d -p /var/tmp)
   trap 'rm -rf "$own_copy"' EXIT
+  trap 'exit 3' HUP INT PIPE TERM
   cat "$folder/bundle.tar" >"$own_copy/bundle.tar"
   if [ "$(sha256sum <"$own_copy/bundle.tar" | cut -c1-64)" != "$sum" ]; then
     echo "the copy is not the bundle any more: somebody changed it there" >&2
@@ -72,6 +73,11 @@ HEALTH = r"""
 export LC_ALL=C
 if [ "$1" = claim ]; then
   timeout 120 systemctl start auricle-claim.service || true
+fi
+if [ -e /etc/auricle/claim.token ]; then
+  journalctl --sync || true
+  why=$(journalctl --quiet --boot --lines=20 --unit=auricle-claim.service --output=cat | sed -n 's/^auricle: //p')
+  printf 'auricle:claim=%s\n' "$(printf '%s\n' "$why" | tail -n 1)"
 fi
 timeout 60 systemctl start auricle-edge.service || true
 printf 'auricle:service=%s\n' "$(systemctl is-active auricle-edge.service)"
@@ -212,12 +218,19 @@ def _health(session: Session, facts: Facts) -> tuple[str, tuple[Finding, ...]]:
     """What systemd and the board's own check say; nothing where the board does not run what was installed."""
     if facts.root or not facts.systemd:
         return "", ()
-    said = session.run(HEALTH, "claim" if session.host.token else "", as_root=True, seconds=300)
+    return read_health(session.run(HEALTH, "claim" if session.host.token else "", as_root=True, seconds=300))
+
+
+def read_health(said: str) -> tuple[str, tuple[Finding, ...]]:
+    """What the look at a board's health printed: what systemd says of the agent, and what was found."""
     told = dict(line.removeprefix(SIGN).partition("=")[::2] for line in said.splitlines() if line.startswith(SIGN))
     try:
         found = msgspec.json.decode(told.get("doctor", "").encode(), type=_Findings).findings
     except msgspec.MsgspecError:
         found = (Finding(check="doctor", verdict="bad", sentence="It did not run: look at the board."),)
+    if "claim" in told:
+        why = told["claim"] or "look at journalctl -u auricle-claim."
+        found = (Finding(check="claim", verdict="bad", sentence=f"The token was not exchanged yet: {why}"), *found)
     findings = (Finding(check=shown(each.check), verdict=each.verdict, sentence=shown(each.sentence)) for each in found)
     return told.get("service", "")[:40], tuple(findings)
 

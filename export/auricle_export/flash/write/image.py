@@ -37,8 +37,11 @@ def open_image(path: Path) -> Image:
     DataError
         It is no regular file, empty, damaged, packed by something else, or no image of a disk.
     """
+    if not path.exists():
+        raise DataError(f"There is no image {path}.")
     if not path.is_file():
-        raise DataError(f"{path} is no file: the image comes first, then the disk.")
+        what = "a folder" if path.is_dir() else "a device: the image comes first, then the disk"
+        raise DataError(f"{path} is {what}.")
     try:
         image = _measured(path)
         with image.open() as stream:
