@@ -41,7 +41,7 @@ arm64: $(TEST_STAMP) ## The edge part on an emulated arm64 board (needs root; se
 	-$(TEST_ENV)/bin/python -m tests.arm64.make_root
 	$(TEST_ENV)/bin/pytest -m arm64
 
-boards: $(TEST_STAMP) ## Bundles of two boards, or ARGS=--all, in Debian roots (needs root; see docs/first-boot.md)
+boards: $(TEST_STAMP) ## Bundles of two boards, or ARGS=--all, in Debian and Ubuntu roots (needs root; see docs/first-boot.md)
 	$(TEST_ENV)/bin/pytest -m boards tests/boards $(ARGS)
 
 first-boot: $(TEST_STAMP) ## Cards booted in an emulated machine (needs root; see docs/first-boot.md)

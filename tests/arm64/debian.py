@@ -34,6 +34,10 @@ class DebianRoot:
     machine: str = "arm64"
     suite: str = "bookworm"
     packages: tuple[str, ...] = ("python3", "python3-venv")
+    options: tuple[str, ...] = ()
+    """More of debootstrap's."""
+    script: str = ""
+    """debootstrap's script for another distribution, whose archive it knows; none: Debian's, from apt's archive."""
 
     @property
     def path(self) -> Path:
@@ -75,15 +79,15 @@ class DebianRoot:
             )
         command = [
             "unshare", "--mount", "debootstrap", f"--arch={self.machine}", "--variant=minbase", "--force-check-gpg",
-            f"--cache-dir={debs}", f"--include={','.join(self.packages)}", self.suite, str(new),
+            f"--cache-dir={debs}", f"--include={','.join(self.packages)}", *self.options, self.suite, str(new),
+            "" if self.script else debian_mirror(os.environ, _APT) or "", self.script,
         ]  # fmt: skip
-        mirror = debian_mirror(os.environ, _APT)
-        say(f"making a Debian {self.suite} for {self.machine} (a few minutes)")
-        failure = _watch([*command, *([mirror] if mirror else [])], self.folder / "debootstrap.log", say)
+        say(f"making a root of {self.suite} for {self.machine} (a few minutes)")
+        failure = _watch(command, self.folder / "debootstrap.log", say)
         if failure:
             raise UnavailableError(
-                f"debootstrap could not finish ({failure}): look at the network and at {self.folder}/debootstrap.log, "
-                f"or name another Debian archive in {MIRROR}."
+                f"debootstrap could not finish ({failure}): look at the network and at {self.folder}/debootstrap.log"
+                + ("." if self.script else f", or name another Debian archive in {MIRROR}.")
             )
         for path in (new / "var/cache/apt/archives").glob("*.deb"):
             path.unlink()

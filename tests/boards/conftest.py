@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
 from auricle_fleet.broker_mosquitto import find_mosquitto
 from tests.arm64.emulation import UnavailableError
 from tests.arm64.wheels import UnreachableError
-from tests.boards.roots import Root, base_root, fresh_root
-from tests.boards.systems import FEW, Candidate, candidates
+from tests.boards.roots import Root, base_root, fresh_root, qemu_cpu
+from tests.boards.systems import FEW, Candidate, everything
 from tests.firstboot.house import House, house
 
 
@@ -24,9 +23,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test for each board and system that there is a root for."""
+    """A test for each board and system."""
     if "candidate" in metafunc.fixturenames:
-        chosen = candidates() if metafunc.config.getoption("--all", default=False) else FEW
+        chosen = everything() if metafunc.config.getoption("--all", default=False) else FEW
         metafunc.parametrize("candidate", chosen, ids=str)
 
 
@@ -46,7 +45,8 @@ def root(candidate: Candidate) -> Iterator[Root]:
         pytest.skip("unshare is not installed: apt install util-linux")
     with ExitStack() as stack:
         try:
-            made = stack.enter_context(fresh_root(base_root(candidate.board, candidate.system), progress))
+            base, cpu = base_root(candidate.board, candidate.system), qemu_cpu(candidate.board)
+            made = stack.enter_context(fresh_root(base, cpu, progress))
         except (UnavailableError, UnreachableError) as error:
             pytest.skip(f"no root for {candidate}: {error}")
         yield made
@@ -55,6 +55,3 @@ def root(candidate: Candidate) -> Iterator[Root]:
 def progress(text: str) -> None:
     """Say what is going on, on standard error."""
     print(f"boards: {text}", file=sys.stderr, flush=True)
-
-
-Bundle = Callable[[Candidate], Path]

@@ -1,7 +1,8 @@
-"""The roots that boards are tried in: one of Debian for each release and processor, and a fresh copy for each try."""
+"""The roots that boards are tried in: one for each release and processor, and a fresh copy for each try."""
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import os
 import shutil
@@ -14,13 +15,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from auricle_export.flash.board import Board, System
-from tests.arm64.board import cache_folder
+from auricle_export.flash.bundle.wheelhouse import cache_folder
 from tests.arm64.debian import INSIDE, DebianRoot, alone
 from tests.arm64.emulation import Say, run
 
 MACHINES = {"aarch64": "arm64", "x86_64": "amd64"}
 """Debian's names of processors."""
-SUITES = ("bookworm", "trixie")
+UBUNTU = ("jammy", "noble")
+UBUNTU_SCRIPT = "jammy"
+"""debootstrap's for all of Ubuntu; Debian 12's does not know the later names."""
+UBUNTU_KEY = Path(__file__).parent / "ubuntu-archive-2018.key"
+"""In base64: F6EC B376 2474 EDA9 D21B 7022 8719 20D1 991B C93C, Ubuntu Archive Automatic Signing Key (2018)."""
+CPUS = {"ARMv8-A": "cortex-a53", "Cortex-A78AE": "cortex-a76"}
+"""qemu's nearest processor without more instructions, of those that it has under another name or not at all."""
 PACKAGES = ("python3", "python3-venv", "libportaudio2")
 """What an installation leans on: a board's profile names the last one."""
 STATE, SETTINGS = "/var/lib/auricle", "/etc/auricle/edge.toml"
@@ -33,19 +40,36 @@ Listing = dict[str, tuple[str, ...]]
 
 
 def base_root(board: Board, system: System) -> DebianRoot:
-    """The Debian that a board's system is made of."""
+    """The Debian or Ubuntu that a board's system is made of."""
     machine = MACHINES[board.architecture]
-    return DebianRoot(cache_folder(f"boards-{machine}-{system.base}"), machine, system.base, PACKAGES)
+    folder = cache_folder(f"boards-{machine}-{system.base}")
+    if system.base not in UBUNTU:
+        return DebianRoot(folder, machine, system.base, PACKAGES)
+    folder.mkdir(parents=True, exist_ok=True)
+    keyring = folder / "ubuntu.gpg"
+    keyring.write_bytes(base64.b64decode(UBUNTU_KEY.read_bytes()))
+    options = (f"--keyring={keyring}", "--components=main,universe")
+    return DebianRoot(folder, machine, system.base, PACKAGES, options, UBUNTU_SCRIPT)
+
+
+def qemu_cpu(board: Board) -> str | None:
+    """What qemu calls a board's processor; None: no arm64.
+
+    By default it has every instruction there is: some that the board lacks, and those to sign return addresses, which
+    Debian 13's programs use where they can, and which slow Python down in qemu to a tenth.
+    """
+    name = board.processor.split()[0]
+    return CPUS.get(name, name.lower()) if board.architecture == "aarch64" else None
 
 
 @contextmanager
-def fresh_root(base: DebianRoot, say: Say) -> Iterator[Root]:
+def fresh_root(base: DebianRoot, cpu: str | None, say: Say) -> Iterator[Root]:
     """A copy of a root, thrown away afterwards; the root is made where there is none."""
     with alone(base.folder, say):
         base.make(say)
     with tempfile.TemporaryDirectory(prefix="try-", dir=base.folder) as folder:
         run("cp", "-a", "--reflink=auto", base.path, folder)
-        yield Root(Path(folder) / "root")
+        yield Root(Path(folder) / "root", cpu)
 
 
 @dataclass(frozen=True)
@@ -53,6 +77,8 @@ class Root:
     """A root in a folder, without a system running in it."""
 
     path: Path
+    cpu: str | None = None
+    """Which processor qemu is to be, where it is needed; None: its default."""
 
     def run(self, *arguments: str, offline: bool = False) -> subprocess.CompletedProcess[str]:
         """Run a program in it to its end."""
@@ -66,7 +92,9 @@ class Root:
 
         It has a /proc and an empty /dev/shm; offline it has no network but a loopback that is down.
         """
-        return ["unshare", "--mount", *(["--net"] if offline else []), "sh", "-c", ENTER, str(self.path), *arguments]
+        words = ["env", f"QEMU_CPU={self.cpu}"] if self.cpu else []
+        words += ["unshare", "--mount", *(["--net"] if offline else []), "sh", "-c", ENTER]
+        return [*words, str(self.path), *arguments]
 
     def put(self, name: str, data: bytes | str) -> str:
         """Write a file; its path in the root."""

@@ -14,7 +14,7 @@ import pytest
 from tests.arm64.debian import INSIDE
 from tests.arm64.test_round import tones
 from tests.boards.roots import AURICLE, SETTINGS, STATE, Root
-from tests.boards.systems import Candidate, everything
+from tests.boards.systems import Candidate, containers
 from tests.firstboot.house import House, auricle
 from tests.system.conftest import Command
 
@@ -41,7 +41,7 @@ class Inside(Command):
 
 def build(candidate: Candidate, home: House, folder: Path) -> Path:
     """The bundle of a board and system for the house's fleet."""
-    options = ("--board", candidate.board.name, "--os", candidate.system.id, "--fleet", str(home.fleet_file()))
+    options = ("--board", candidate.profile(folder), "--os", candidate.system.id, "--fleet", str(home.fleet_file()))
     auricle("flash", "bundle", *options, "--out", str(folder))
     [made] = folder.glob("auricle-*.tar")
     return made
@@ -51,6 +51,12 @@ def succeed(done: subprocess.CompletedProcess[str]) -> str:
     """What it printed; fails with what it said."""
     assert done.returncode == 0, f"{done.args[-6:]}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
     return done.stdout
+
+
+def give_cores(root: Root, candidate: Candidate) -> None:
+    """What a kernel tells of its cores: on arm64 onnxruntime 1.23, Python 3.10's, aborts where it finds nothing."""
+    for name in ("possible", "present"):
+        root.put(f"/sys/devices/system/cpu/{name}", f"0-{candidate.board.cores - 1}\n")
 
 
 def give_heat(root: Root, candidate: Candidate) -> None:
@@ -85,6 +91,7 @@ def claim(root: Root, home: House, device: str) -> None:
 def check_up(root: Root) -> dict[str, str]:
     """Sentences of the check-up by their check; fails when something is bad."""
     done = root.run(AURICLE, "edge", "doctor", "--simulate", "--config", SETTINGS, "--json")
+    assert done.stdout, f"it ended with {done.returncode}: {done.stderr[-2000:]}"
     findings = json.loads(done.stdout)["findings"]
     assert done.returncode == 0, [each for each in findings if each["verdict"] == "bad"]
     return {each["check"]: each["sentence"] for each in findings}
@@ -113,6 +120,7 @@ def test_a_bundle_installs_checks_itself_trains_and_leaves_nothing(
 
     install(root, bundle)
     claim(root, home, device)
+    give_cores(root, candidate)
     told = check_up(root)
     give_heat(root, candidate)
     done = take_part(root, home, device)
@@ -124,7 +132,7 @@ def test_a_bundle_installs_checks_itself_trains_and_leaves_nothing(
     assert (done["state"], done["counted"]) == ("published", 1)
     assert shown["standing"] == "approved"
 
-    for name in (BUNDLE, CLIPS, "/sys/class"):
+    for name in (BUNDLE, CLIPS, "/sys/class", "/sys/devices"):
         if root.has(name):
             root.remove(name)
     succeed(root.run("/usr/bin/python3", "-I", "/opt/auricle/slots.py", "uninstall", offline=True))
@@ -134,6 +142,6 @@ def test_a_bundle_installs_checks_itself_trains_and_leaves_nothing(
         print(f"\n{candidate}: {bundle.name}, {bundle.stat().st_size >> 20} MiB; {told['pack']} Round: {done}")
 
 
-@pytest.mark.parametrize("left_out", [each for each in everything() if each.obstacle], ids=str)
+@pytest.mark.parametrize("left_out", containers(), ids=str)
 def test_what_is_not_tried_is_said(left_out: Candidate) -> None:
-    pytest.skip(f"{left_out}: {left_out.obstacle}")
+    pytest.skip(f"{left_out}: the agent runs in a container there, not on the system")
