@@ -23,7 +23,7 @@ from auricle_cloud.compute.accelerator import choose
 from auricle_cloud.detection.judgement import Judgement
 from auricle_cloud.evaluation.evaluator import Evaluator
 from auricle_cloud.messenger import NAME, Messenger
-from auricle_cloud.metrics import Metrics
+from auricle_cloud.metrics import ROLLOUTS, Metrics
 from auricle_cloud.releases.conductor import Conductor
 from auricle_cloud.releases.renewal import Renewal
 from auricle_cloud.rounds.asynchronous import Asynchronous
@@ -102,7 +102,7 @@ class Coordinator:
         standing = "approved" if settings.approval == "auto" else "pending"
         ledger = Ledger(self.store, self.blobs, settings.buffer.stale_limit)
         self.inbox = Inbox(
-            settings.fleet, pack.identity, size, self.store, ledger, self,
+            settings.fleet, size, self.store, ledger, self,
             standing=standing, limits=settings.limits,  # type: ignore[arg-type]
         )  # fmt: skip
         self._lanes = Lanes(MOST_AT_ONCE)
@@ -189,12 +189,17 @@ class Coordinator:
         if self.settings.rounds is None:
             return
         until = time.monotonic() + self.settings.gather
-        fit, others = await asyncio.to_thread(self.site.able)
+        fit, _ = await asyncio.to_thread(self.site.able)
         while len(fit) < self.settings.devices and time.monotonic() < until:
             await self.site.wait_change(min(POLL, until - time.monotonic()))
-            fit, others = await asyncio.to_thread(self.site.able)
-        if not fit and not others:
+            fit, _ = await asyncio.to_thread(self.site.able)
+        known = await asyncio.to_thread(self.store.devices.all)
+        if not known:
             raise AuricleError("No device registered: check that agents run, and that they name this broker and fleet.")
+        own = self.site.pack.identity
+        if all(row["pack"] != own for row in known):
+            said = f"{known[0]['device']} has {known[0]['pack'][:12]}"
+            raise AuricleError(f"No device registered with the pack {own[:12]}: {said}. Start both with one pack.")
 
     async def _tick(self) -> None:
         """Every second: what operators changed, what is to be published, what schedules say."""
@@ -230,6 +235,7 @@ class Coordinator:
         self.metrics.look(
             self.store.devices.all(), self.store.models.current(self.settings.task), connected=self.link.connected,
             waiting=len(self._lanes), unfinished=self.inbox.unfinished,
+            rollouts=self.store.rollouts.watched(ROLLOUTS),
         )  # fmt: skip
 
     async def _born(self, link: MqttLink) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from auricle_cloud.releases.rollout_states import DeviceState
 
 REASONS = frozenset(
     (
@@ -16,6 +18,10 @@ REASONS = frozenset(
     )
 )  # fmt: skip
 """Codes of refusals that have a label of their own: no device can make up more."""
+
+DEVICE_STATES = get_args(DeviceState)
+ROLLOUTS = 20
+"""Rollouts that have figures of their own: the newest."""
 
 
 class Metrics:
@@ -34,6 +40,12 @@ class Metrics:
             "auricle_round_seconds", "Seconds a round took.", buckets=(1, 3, 10, 30, 60, 180, 600, 1800, 7200), **own
         )
         self._devices = Gauge("auricle_devices", "Devices by standing and presence.", ["standing", "online"], **own)
+        self._rolled = Gauge(
+            "auricle_rollout_devices", "Devices of rollouts by state: of those under way and the last that ended.",
+            ["rollout", "state"], **own,
+        )  # fmt: skip
+        self._paused = Gauge("auricle_rollout_paused", "1 while a rollout is paused.", ["rollout"], **own)
+        self._shown: set[str] = set()
         self._alarms = Counter("auricle_alarms", "Alarms of two-phase rounds.", **own)
         self._version = Gauge("auricle_model_version", "Version of the current model.", **own)
         self._accuracy = Gauge("auricle_model_accuracy", "Its accuracy on the validation set.", **own)
@@ -66,9 +78,9 @@ class Metrics:
 
     def look(
         self, devices: Iterable[Mapping[str, Any]], model: Mapping[str, Any], *, connected: bool, waiting: int,
-        unfinished: int,
+        unfinished: int, rollouts: Mapping[str, tuple[str, Mapping[str, int]]],
     ) -> None:  # fmt: skip
-        """Set what is looked at every second."""
+        """Set what is looked at every second; see `Rollouts.watched`."""
         tally = Tally((row["standing"], "yes" if row["online"] else "no") for row in devices)
         self._devices.clear()
         for labels, count in tally.items():
@@ -79,3 +91,17 @@ class Metrics:
         self._connected.set(connected)
         self._waiting.set(waiting)
         self._assembled.set(unfinished)
+        self._show_rollouts(rollouts)
+
+    def _show_rollouts(self, rollouts: Mapping[str, tuple[str, Mapping[str, int]]]) -> None:
+        """All states of each, also 0; "none" where there is none, for a line that is not there looks like a fault."""
+        shown = rollouts or {"none": ("", {})}
+        for name, (state, tally) in shown.items():
+            self._paused.labels(name).set(state == "paused")
+            for each in DEVICE_STATES:
+                self._rolled.labels(name, each).set(tally.get(each, 0))
+        for gone in self._shown - shown.keys():
+            self._paused.remove(gone)
+            for each in DEVICE_STATES:
+                self._rolled.remove(gone, each)
+        self._shown = set(shown)

@@ -16,7 +16,7 @@ from auricle.until_signal import until_signal
 from auricle_cloud.api.api_server import listening
 from auricle_cloud.api.api_settings import ApiSettings
 from auricle_cloud.api.app import make_app
-from auricle_cloud.api.health import Check, database_answers, folder_takes, metadata_lives
+from auricle_cloud.api.health import BlobsTake, Check, database_answers, folder_takes, metadata_lives
 from auricle_cloud.coordinator import Coordinator
 from auricle_cloud.evaluation.evaluator import Evaluator, choose_evaluator
 from auricle_cloud.evaluation.validation_set import load_validation
@@ -115,6 +115,6 @@ def application(coordinator: Coordinator, api: ApiSettings) -> web.Application:
     healthy: dict[str, Check] = {"database": database_answers(store), "disk": folder_takes(settings.folder)}
     return make_app(
         operations, store.tokens, coordinator.announcements, coordinator.metrics.registry, healthy,
-        {"broker": connected, "updates": metadata_lives(releases)}, api,
-        lambda: open_enrolment(settings.folder, store.database), releases,
+        {"broker": connected, "blobs": BlobsTake(coordinator.blobs), "updates": metadata_lives(releases)}, api,
+        lambda: open_enrolment(settings.folder, store.database, coordinator.inbox.reload), releases,
     )  # fmt: skip

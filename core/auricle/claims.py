@@ -10,6 +10,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from msgspec import Meta
 
+from auricle.broker_passwords import Password
 from auricle.messages import DeviceId
 
 RESERVED = ("coordinator", "observer", "root")
@@ -19,12 +20,17 @@ ClaimToken = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{20,100}\Z", max_length
 Pem = Annotated[str, Meta(pattern=r"^[ -~\r\n]*\Z", min_length=1, max_length=16_384)]
 
 
+PublicKey = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z", max_length=64, description="Ed25519, 64 hex digits.")]
+
+
 class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A device asks for its certificate: the token says who it is, the request which key is its own."""
 
     token: ClaimToken
     request: Pem
     """PKCS #10, signed by the device's key; the name in it counts for nothing."""
+    public_key: PublicKey | None = None
+    """The key that signs its messages: believed from now on where the token replaces a board."""
 
 
 class Renewal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -44,6 +50,8 @@ class Certified(msgspec.Struct, frozen=True, kw_only=True):
     """The device's certificate, then the issuing authority's."""
     expires: Annotated[float, Meta(description="Seconds since 1970, UTC.")]
     renew_after: Annotated[float, Meta(description="Seconds since 1970, UTC.")]
+    password: Password | None = None
+    """The device's own, for brokers that ask for one besides the certificate."""
 
 
 class AuthorityShown(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,9 +8,10 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 import typer
+from typer.core import TyperGroup
 
 from auricle import __version__, fresh_process
 from auricle.ending import begin_log, fail
@@ -36,6 +37,22 @@ CommandLineError = cast("type[typer.BadParameter]", typer.BadParameter.__mro__[2
 
 class MissingPartError(AuricleError):
     """A part whose extra is not installed."""
+
+
+class InterruptedCommandError(AuricleError):
+    """Somebody pressed Ctrl-C."""
+
+    exit_code = 130
+
+
+class _Root(TyperGroup):
+    """Says that it was interrupted: typer by itself ends with 130 and without a word."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            raise InterruptedCommandError("Interrupted.") from error
 
 
 def _load(part: str) -> typer.Typer:
@@ -68,7 +85,9 @@ def build_app(wanted: str | None) -> typer.Typer:
     wanted
         The part that will be called; None for the overview.
     """
-    app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=True, rich_markup_mode=None)
+    app = typer.Typer(
+        cls=_Root, no_args_is_help=True, pretty_exceptions_enable=False, add_completion=True, rich_markup_mode=None
+    )
 
     @app.callback()
     def root(

@@ -12,6 +12,8 @@ from auricle.files import write_durably
 
 PUBLIC_BYTES = 32
 SIGNATURE_BYTES = 64
+DEVICE_KEY = "device.key"
+"""A device's private key, in its state folder."""
 
 
 class Identity:

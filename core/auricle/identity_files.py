@@ -33,8 +33,15 @@ class IdentityFiles:
         """This user's private key, readable by its owner only."""
         return self.folder / "key.pem"
 
+    @property
+    def login(self) -> Path:
+        """This user's name and password, for brokers that ask for them besides; readable by its owner only."""
+        return self.folder / "password"
+
     def lend(self, address: BrokerAddress) -> BrokerAddress:
         """The address with these files, where it speaks TLS and they are there."""
         if not address.tls or not self.certificate.is_file():
             return address
-        return dataclasses.replace(address, ca=self.authority, certificate=self.certificate, key=self.key)
+        return dataclasses.replace(
+            address, ca=self.authority, certificate=self.certificate, key=self.key, login=self.login
+        )

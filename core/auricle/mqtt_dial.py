@@ -60,8 +60,9 @@ def _dial(settings: LinkSettings) -> Client:
     context = address.tls_context()
     if context is not None:
         client.tls_set_context(context)
-    if address.username is not None:
-        client.username_pw_set(address.username, address.password)
+    username, password = address.credentials()
+    if username is not None:
+        client.username_pw_set(username, password)
     client.connect_timeout = settings.connect_timeout
     # paho notices a silent peer after two of its keepalives; 0.7 of ours makes that less than 1.5 of ours.
     keepalive = max(1, round(settings.keepalive * 0.7))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal, get_args
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
+from auricle.broker_passwords import read_login
 from auricle.errors import SettingsError, nearest
 
 Protocol = Literal["5", "3.1.1"]
@@ -31,6 +32,8 @@ class BrokerAddress:
     certificate: Path | None = None
     """PEM file with this client's certificate chain, for a broker that asks for one."""
     key: Path | None = None
+    login: Path | None = None
+    """File with this client's name and password, used over TLS where it is there and the URL has no password."""
     protocol: Protocol = "5"
     """MQTT version; `?protocol=3.1.1` in the URL, for amqtt."""
 
@@ -77,6 +80,17 @@ class BrokerAddress:
     def as_user(self, username: str, password: str) -> BrokerAddress:
         """Return the same broker as seen by another user."""
         return dataclasses.replace(self, username=username, password=password)
+
+    def credentials(self) -> tuple[str | None, str | None]:
+        """User name and password to connect with; the file is read each time.
+
+        Raises
+        ------
+        SettingsError
+            The file is damaged or cannot be read.
+        """
+        found = read_login(self.login) if self.tls and self.password is None and self.login is not None else None
+        return found if found is not None and self.username in (None, found[0]) else (self.username, self.password)
 
     @property
     def url(self) -> str:

@@ -19,7 +19,7 @@ from typing import Literal
 
 from auricle.errors import AuricleError, WireError
 from auricle.frames import UPGRADE, open_frame, seal
-from auricle.identity import Identity
+from auricle.identity import DEVICE_KEY, Identity
 from auricle.messages import Abort, Ack, CoordinatorState, Invite, Measure, Nothing, Target, Update
 from auricle.messages import Message as Header
 from auricle.mqtt import BrokerAddress, LinkSettings, Message, MqttLink, Will
@@ -93,7 +93,7 @@ class Agent:
         self.topics = Topics(settings.fleet)
         self.boot = os.urandom(8).hex()
         self.state = "new"
-        self._identity = Identity.load_or_create(settings.folder / "device.key")
+        self._identity = Identity.load_or_create(settings.folder / DEVICE_KEY)
         self._outbox = Outbox(settings.folder)
         pack = trainer.pack
         self._store = LocalStore(settings.folder, pack.identity, pack.table(trainer.architecture))

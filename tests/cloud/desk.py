@@ -112,7 +112,7 @@ class Desk:
 
     def open(self, receiver: Answers, *, size: int = SIZE, **options: Any) -> Inbox:
         """Another inbox on the same store."""
-        return Inbox(FLEET, PACK, size, self.store, Ledger(self.store, self.blobs), receiver, **options)
+        return Inbox(FLEET, size, self.store, Ledger(self.store, self.blobs), receiver, **options)
 
     @property
     def answers(self) -> list[tuple[str, str, str]]:

@@ -196,11 +196,23 @@ def test_only_the_holder_of_a_good_certificate_renews(enrolment: Enrolment, stor
     assert len(journal(store, "renewal refused")) == 6
 
 
+def test_claims_and_renewals_bring_the_password_of_the_name(enrolment: Enrolment) -> None:
+    key = new_key()
+    first = enrolment.claim(Claim(token=token(enrolment), request=request(key)), who="a")
+    again = enrolment.renew(Renewal(certificate=first.certificate, request=request(key)), who="a")
+
+    assert first.password == again.password == enrolment.authority.passwords().of("kitchen-1")
+    assert (
+        first.password
+        != enrolment.claim(Claim(token=token(enrolment, "hall-1"), request=request(key)), who="a").password
+    )
+
+
 def test_revoking_ends_certificates_tokens_and_the_devices_standing(enrolment: Enrolment, store: Store) -> None:
-    store.devices.register(register("kitchen-1"), "approved")
     key = new_key()
     certificate = x509.load_pem_x509_certificate(claimed(enrolment, key).encode())
-    secret = token(enrolment)
+    store.devices.register(register("kitchen-1"), "approved")
+    secret = enrolment.tokens(["kitchen-1"], 3600.0, who="op", replace=True)[0][1]
 
     count = enrolment.revoke("kitchen-1", who="op", reason="stolen")
 

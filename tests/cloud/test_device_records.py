@@ -123,10 +123,12 @@ def test_a_revoked_device_never_comes_back(store: Store) -> None:
     for standing in ("pending", "approved", "quarantined"):
         with pytest.raises(StorageError, match="dev-a was revoked for good"):
             store.devices.set_standing(["dev-b", "dev-a"], standing, who="ana")
+    gone = store.devices.get("dev-a")
     repeated = store.devices.set_standing(["dev-a"], "revoked", who="ana")
     store.devices.register(register(boot="boot-9"), "approved")
 
     assert repeated == []
+    assert not gone["online"]
     assert [row["standing"] for row in store.devices.all()] == ["revoked", "approved"]
 
 

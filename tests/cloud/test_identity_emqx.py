@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import hashlib
 import re
 import shutil
 import subprocess
@@ -10,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from auricle.broker_rights import Roles
-from auricle_cloud.identity.broker_files import LARGEST_PACKET, Listener, emqx_acl, emqx_configuration
+from auricle_cloud.identity.broker_files import EMQX_USERS, LARGEST_PACKET, Listener, emqx_acl, emqx_configuration
+from auricle_cloud.identity.passwords import Passwords
 
 FOLDER = Path("/etc/auricle/broker")
 CONSULT = """
@@ -48,6 +51,39 @@ def test_the_configuration_is_hocon_and_says_what_it_must(address: str) -> None:
     assert (read["authorization.no_match"], read["authorization.deny_action"]) == ("deny", "ignore")
     source = read["authorization.sources"][0]
     assert (source["type"], source["enable"], source["path"]) == ("file", True, str(FOLDER / "acl.conf"))
+    assert "authentication" not in read
+
+
+def test_with_passwords_names_are_those_of_the_built_in_database() -> None:
+    hocon = pytest.importorskip("pyhocon", reason="pyhocon is not installed")
+
+    read = hocon.ConfigFactory.parse_string(emqx_configuration(FOLDER, Listener(), passwords=True))
+
+    ssl = read["listeners.ssl.auricle.ssl_options"]
+    assert (ssl["verify"], ssl["fail_if_no_peer_cert"]) == ("verify_peer", True)
+    assert read["mqtt.use_username_as_clientid"] is True
+    assert not [name for name in read["mqtt"] if name.startswith("peer_cert")]
+    assert [dict(each) for each in read["authentication"]] == [
+        {
+            "mechanism": "password_based", "backend": "built_in_database", "user_id_type": "username",
+            "password_hash_algorithm": {"name": "sha256", "salt_position": "prefix"},
+            "bootstrap_file": str(FOLDER / EMQX_USERS), "bootstrap_type": "hash",
+        }
+    ]  # fmt: skip
+
+
+def test_users_are_rows_as_emqx_imports_them() -> None:
+    """Salt before the password, hexadecimal SHA-256, and nobody is a superuser, who may do everything."""
+    passwords = Passwords(bytes(32))
+
+    rows = list(csv.DictReader(passwords.emqx(["coordinator", "dev-a"]).splitlines()))
+
+    assert [row["user_id"] for row in rows] == ["coordinator", "dev-a"]
+    for row in rows:
+        salted = row["salt"] + passwords.of(row["user_id"])
+        assert row["password_hash"] == hashlib.sha256(salted.encode()).hexdigest()
+        assert (len(row["salt"]), row["is_superuser"]) == (32, "false")
+    assert len({row["salt"] for row in rows}) == 2
 
 
 def test_the_largest_packet_is_a_size_as_emqx_writes_them() -> None:

@@ -16,6 +16,7 @@ from tests.cloud.desk import (
     BASE,
     BOB,
     FLEET,
+    PACK,
     SIZE,
     TASK,
     TOPICS,
@@ -32,6 +33,7 @@ from auricle.frames import CHUNK, seal
 from auricle.identity import Identity
 from auricle.messages import Ack, DeviceState, Get, Status
 from auricle.tensors import digest
+from auricle_cloud.rounds.selection import unfit
 from auricle_cloud.uplink import assembly
 from auricle_cloud.uplink.assembly import Assemblies
 
@@ -120,13 +122,14 @@ def test_a_registration_of_one_name_on_anothers_topic_registers_nobody(desk: Des
     assert len(desk.store.devices.all()) == 2
 
 
-def test_a_device_with_another_pack_is_not_registered(desk: Desk) -> None:
+def test_a_device_with_another_pack_is_known_and_can_be_seen_to_be_ineligible(desk: Desk) -> None:
     key = Identity.create()
 
     desk.tell(key, "dev-p", "reg", register("dev-p", key, pack="d" * 64))
 
-    assert desk.inbox.refused == {"pack": 1}
-    assert "dev-p" not in desk.inbox.keys
+    assert desk.inbox.refused == {}
+    assert "dev-p" in desk.inbox.keys
+    assert unfit(desk.store.devices.get("dev-p"), PACK) == f"has pack {'d' * 12}, the task is of pack {PACK[:12]}"
 
 
 def test_a_frame_moved_to_another_topic_is_refused(desk: Desk) -> None:

@@ -89,6 +89,7 @@ def test_a_device_has_its_history_refusals_and_events(do: Operations) -> None:
     assert [past.round for past in do.show_device("dev-b", before=2).history] == [1]
     assert [row.device for row in do.list_devices(standing="pending").devices] == ["dev-e"]
     assert do.list_devices(online=False).devices == []
+    assert [row.ineligible for row in do.list_devices().devices] == ["", "", "", "", "waits for an operator's approval"]
 
 
 def test_devices_are_found_by_name_and_label_and_paged(filled: Filled, do: Operations) -> None:

@@ -36,6 +36,27 @@ def rolling(filled: Filled) -> Rolling:
     return Rolling(filled.store, 4)
 
 
+def test_a_root_that_cannot_be_copied_is_not_lost(filled: Filled, tmp_path: Path) -> None:
+    given = {**here(filled), "AURICLE_RELEASE_KEYS": str(tmp_path / "keys")}
+    (tmp_path / "file").write_text("no folder")
+
+    done = auricle("releases", "init", "--root", tmp_path / "file/root.json", **given)
+
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    named = Path(done.stderr.partition("Copy ")[2].partition(" yourself")[0])
+    assert json.loads(named.read_bytes())["signed"]["_type"] == "root"
+
+
+def test_a_key_or_a_release_that_is_none_is_said_in_a_sentence(filled: Filled, tmp_path: Path) -> None:
+    given = {**here(filled), "AURICLE_RELEASE_KEYS": str(tmp_path / "keys")}
+    bundle = make_bundle(tmp_path / "b.tar", KEY)
+    (tmp_path / "bundle.key").write_bytes(b"\xad" * 32)
+    auricle("releases", "init", "--root", tmp_path / "root.json", **given)
+
+    assert "not the key's file" in auricle("releases", "add", bundle, "--key", tmp_path / "bundle.key", **given).stderr
+    assert '"zzz" is no release: name its path' in auricle("rollouts", "start", "zzz", **given).stderr
+
+
 def test_a_bundle_is_released_shown_and_removed(filled: Filled, tmp_path: Path) -> None:
     given = {**here(filled), "AURICLE_RELEASE_KEYS": str(tmp_path / "keys")}
     bundle, root = make_bundle(tmp_path / "b.tar", KEY), tmp_path / "root.json"
@@ -113,6 +134,9 @@ def test_a_rollout_is_started_steered_and_watched(filled: Filled, rolling: Rolli
     with serving(filled) as server:
         for look in (("rollouts", "list"), ("rollouts", "show", name), ("rollouts", "show", name, first)):
             assert told(auricle(*look, "--json", **there(server))) == told(auricle(*look, "--json", **given))
+        unheard = auricle("rollouts", "start", NEW[:8], "--label", "kitchn", **there(server))
+        assert "5 % of 0 devices" in unheard.stderr
+        told(auricle("rollouts", "abort", unheard.stdout.split("\n")[1].split()[0], "--yes", "--json", **there(server)))
         other = told(auricle("rollouts", "start", NEW[:8], "--json", **there(server)))
         assert server.woken
         assert "is running for some" in auricle("rollouts", "start", NEW[:8], **there(server, "operator")).stderr

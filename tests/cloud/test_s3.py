@@ -196,3 +196,36 @@ def test_a_server_killed_under_a_coordinator_costs_time_and_no_update(
     finally:
         edge.removeHandler(heard)
         edge.setLevel(level)
+
+
+@pytest.mark.slow
+def test_a_round_is_told_although_the_server_went_away_while_it_closed(
+    object_store: ObjectStore, runtime: StepRuntime, tmp_path: Path, caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    caplog.set_level(logging.WARNING, "auricle.cloud")
+    killed: list[str] = []
+
+    def probe(where: str) -> None:
+        if where == "after aggregated -> published" and not killed:
+            object_store.kill()
+            killed.append(where)
+
+    async def case(site: Site) -> None:
+        coordinator = site.coordinator(2, LPA, blobs=f"s3://{BUCKET}/closing")
+        coordinator.store.database.probe = probe
+        site.start_agents(coordinator)
+        running = asyncio.create_task(coordinator.run())
+        await until(lambda: "round 1 has ended and waits to be told" in caplog.text, "a complaint")
+        store = site.store()
+        assert store.rounds.get(TASK, 1)["state"] == "published"
+        store.close()
+        assert site.done == []
+        object_store.start()
+        await running
+        assert [(done.number, done.state, done.counted) for done in site.done] == [
+            (1, "published", 3), (2, "published", 3),
+        ]  # fmt: skip
+
+    run(case, runtime, tmp_path)

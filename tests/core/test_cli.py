@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
+from typing import Annotated
 
 import pytest
+import typer
 
 from auricle import __version__
 from auricle.cli import PARTS, main
@@ -119,3 +122,23 @@ def test_help_is_no_mistake(arguments: list[str], capsys: pytest.CaptureFixture[
     assert code == 0
     assert "Usage: auricle" in captured.out
     assert captured.err == ""
+
+
+@pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
+def test_an_interrupted_command_says_so(
+    as_json: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    app = typer.Typer()
+
+    @app.command()
+    def wait(as_json: Annotated[bool, typer.Option("--json")] = False) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    app.callback()(lambda: None)
+    monkeypatch.setattr("auricle.cli._load", lambda part: app)
+
+    assert main(["cloud", "wait", *(["--json"] if as_json else [])]) == 130
+
+    printed = capsys.readouterr()
+    assert printed.err == "auricle: Interrupted.\n"
+    assert printed.out == ('{"error": "Interrupted."}\n' if as_json else "")

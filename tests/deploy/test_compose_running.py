@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -55,6 +56,8 @@ def round_done(site: Site, speech_folder: Path) -> Iterator[int]:
     agent = site.engine.start(device, "agent", extra={"/speech": str(speech_folder)})
     wait(lambda: site.auricle("cloud", "devices", "list")["devices"], 60, agent.said)
     assert site.auricle("cloud", "devices", "approve", DEVICE)["devices"] == [DEVICE]
+    # Rates are of what comes after the first look.
+    wait(lambda: site.value('up{job="auricle"}') == 1, 60)
     site.auricle("cloud", "rounds", "start", "--count", "1")
 
     def state() -> str:
@@ -139,18 +142,45 @@ def test_preparing_again_changes_nothing_and_secrets_are_in_no_volume_in_the_cle
     assert (state / "pgpass").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_backup_of_the_running_coordinator_is_restored(site: Site, round_done: int) -> None:
-    file = "/var/lib/auricle/backup.tar.zst"
-    assert "files" in site.auricle("cloud", "backup", file)["done"]
+def test_a_backup_of_the_running_coordinator_is_restored_to_a_machine_with_an_authority_of_its_own(
+    site: Site, round_done: int
+) -> None:
+    file, state = "/var/lib/auricle/backup.tar.zst", site.engine.volume("state")
+    broker, token = site.engine.volume("broker"), site.engine.volume("monitoring") / "token"
+    made = site.auricle("cloud", "backup", file)
+    assert made["lacks"] == ["the releases"]
+    assert (state / "backup.tar.zst").stat().st_mode & 0o777 == 0o600
     before = site.auricle("cloud", "models", "list")["models"]
+    root = (state / "authority" / "root.pem").read_bytes()
     site.auricle("cloud", "devices", "quarantine", DEVICE, "--yes")
-    assert site.engine.running["coordinator"].stop() == 0
+    for name in ("coordinator", "mosquitto"):
+        site.engine.running[name].stop()
 
+    for lost in (state / "authority", state / "identity", state / "api"):
+        shutil.rmtree(lost)
+    for lost_file in (state / "coordinator.key", token, *broker.iterdir()):
+        lost_file.unlink()
+    _empty_database(site)
+    site.engine.finish(site.composition, "first-start")
+    assert (state / "authority" / "root.pem").read_bytes() != root
+    _empty_database(site)
+    site.engine.finish(site.composition, "coordinator", command=["auricle", "cloud", "restore", file, "--yes"])
+    stale = ["/var/lib/auricle/api", "/etc/auricle/broker/server.pem", "/etc/auricle/monitoring/token"]
+    site.engine.finish(site.composition, "first-start", command=["rm", "-rf", *stale])
+    site.engine.finish(site.composition, "first-start")
+    for name in ("mosquitto", "coordinator"):
+        site.engine.start(site.composition, name)
+        site.engine.wait_healthy(site.composition, name)
+
+    assert (state / "authority" / "root.pem").read_bytes() == root
+    assert (state / "authority.before-restore" / "root.pem").is_file()
+    assert site.auricle("cloud", "models", "list")["models"] == before
+    assert site.auricle("cloud", "devices", "show", DEVICE)["row"]["standing"] == "approved"
+    wait(lambda: site.auricle("cloud", "overview")["online"] == 1, 90, lambda: site.engine.running["agent"].said())
+    wait(lambda: site.value('up{job="auricle"}') == 1, 60)
+
+
+def _empty_database(site: Site) -> None:
     for command in (["dropdb", "--force"], ["createdb"]):
         done = site.engine.run("postgres", *command, "--username=auricle", "auricle")
         assert done.returncode == 0, done.stderr
-    site.engine.finish(site.composition, "coordinator", command=["auricle", "cloud", "restore", file, "--yes"])
-    site.engine.start(site.composition, "coordinator")
-    site.engine.wait_healthy(site.composition, "coordinator")
-    assert site.auricle("cloud", "models", "list")["models"] == before
-    assert site.auricle("cloud", "devices", "show", DEVICE)["row"]["standing"] == "approved"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -12,15 +13,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import sqlalchemy as sa
 from cryptography import x509
 from tests.cloud.api_server import GENEROUS, serving
+from tests.cloud.arrivals import register
 from tests.cloud.filled_store import Filled
 
 import auricle_edge.identity_claim.claim as steps
+from auricle.broker_passwords import read_login
 from auricle.cli import main
 from auricle.errors import AuricleError, DataError, SettingsError
+from auricle.identity import DEVICE_KEY, Identity
 from auricle.identity_files import IdentityFiles
 from auricle.mqtt import BrokerAddress
 from auricle.pack import load_pack
@@ -66,6 +71,10 @@ class ClaimSite:
     @property
     def pin(self) -> str:
         return self.enrolment.authority.pin
+
+    @property
+    def password(self) -> str:
+        return self.enrolment.authority.passwords().of(self.device)
 
     @property
     def files(self) -> IdentityFiles:
@@ -127,6 +136,8 @@ def test_a_token_becomes_a_certificate_and_is_erased(site: ClaimSite, capsys: py
     lent = site.files.lend(BrokerAddress.parse("mqtts://broker"))
     assert (lent.ca, lent.certificate, lent.key) == (site.files.authority, site.files.certificate, site.files.key)
     assert lent.tls_context() is not None
+    assert lent.credentials() == (site.device, site.password)
+    assert site.files.login.stat().st_mode & 0o777 == 0o600
 
 
 def test_claiming_again_changes_nothing(site: ClaimSite) -> None:
@@ -139,17 +150,31 @@ def test_claiming_again_changes_nothing(site: ClaimSite) -> None:
     assert {path.name: path.read_bytes() for path in site.files.folder.iterdir()} == before
 
 
+def test_a_board_with_a_new_card_says_which_key_signs_its_messages(site: ClaimSite) -> None:
+    site.claim()
+    old = Identity.load_or_create(site.state / DEVICE_KEY)
+    site.store.devices.register(register(site.device, public_key=old.public), "approved")
+    shutil.rmtree(site.state)
+    site.token_file.write_text(site.enrolment.tokens([site.device], 3600.0, who="op", replace=True)[0][1])
+
+    done = site.claim()
+
+    assert (done.device, done.done) == (site.device, "claimed")
+    assert site.store.devices.keys()[site.device] == Identity.load_or_create(site.state / DEVICE_KEY).public
+    assert site.store.devices.keys()[site.device] != old.public
+
+
 class PowerCut(BaseException):
     """The device stops."""
 
 
-@pytest.mark.parametrize("after", range(7), ids=lambda number: f"after {number} writes")
+@pytest.mark.parametrize("after", range(8), ids=lambda number: f"after {number} writes")
 def test_a_claim_that_is_cut_off_ends_well_the_next_time(
     site: ClaimSite, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
-    """Power is cut before write number `after`: key, authority, certificate, record, and overwriting the token."""
+    """Power is cut before write number `after`: key, authority, password, certificate, record, token."""
     left = [after]
-    write, erase, certify = steps.write_durably, steps.erase, ClaimServer.certify
+    write, erase, certify, keep = steps.write_durably, steps.erase, ClaimServer.certify, steps.write_login
 
     def count() -> None:
         if left[0] == 0:
@@ -159,6 +184,10 @@ def test_a_claim_that_is_cut_off_ends_well_the_next_time(
     def counted_write(*given: Any, **named: Any) -> None:
         count()
         write(*given, **named)
+
+    def counted_keep(*given: Any) -> None:
+        count()
+        keep(*given)
 
     def counted_certify(*given: Any) -> Any:
         answer = certify(*given)
@@ -173,6 +202,7 @@ def test_a_claim_that_is_cut_off_ends_well_the_next_time(
 
     with monkeypatch.context() as patched:
         patched.setattr(steps, "write_durably", counted_write)
+        patched.setattr(steps, "write_login", counted_keep)
         patched.setattr(steps, "erase", counted_erase)
         patched.setattr(ClaimServer, "certify", counted_certify)
         with pytest.raises(PowerCut):
@@ -182,6 +212,7 @@ def test_a_claim_that_is_cut_off_ends_well_the_next_time(
 
     assert not site.token_file.exists()
     assert site.issued == 1
+    assert read_login(site.files.login) == (site.device, site.password)
     assert steps.renew(site.state, time.time()).done in ("not due", "renewed")
 
 
@@ -259,6 +290,50 @@ def test_a_certificate_is_renewed_when_it_is_due(site: ClaimSite) -> None:
     assert (outcome.device, outcome.done) == (site.device, "renewed")
     assert site.files.certificate.read_bytes() != first
     assert site.claim().done == "there already"
+
+
+@pytest.mark.parametrize(
+    "content", [None, b"", b"kitchen-1:short\n", b"\xff" * 300], ids=["none", "empty", "short", "bytes"]
+)
+def test_a_password_that_is_missing_or_damaged_is_fetched_by_a_renewal(site: ClaimSite, content: bytes | None) -> None:
+    site.claim()
+    certificate = site.files.certificate.read_bytes()
+    if content is None:
+        site.files.login.unlink()
+    else:
+        site.files.login.write_bytes(content)
+
+    assert steps.renew(site.state, time.time()).done == "not due"
+
+    assert read_login(site.files.login) == (site.device, site.password)
+    assert site.files.certificate.read_bytes() == certificate
+    assert site.issued == 1
+
+
+@pytest.mark.parametrize("password", ["x" * 42, "x" * 44, "x" * 42 + ":", "x" * 42 + "\n", 7], ids=range(5))
+def test_what_is_no_password_is_not_kept(site: ClaimSite, monkeypatch: pytest.MonkeyPatch, password: object) -> None:
+    ask = ClaimServer._ask
+
+    def changed(self: ClaimServer, *given: Any) -> bytes:
+        answer = json.loads(ask(self, *given))
+        return json.dumps({**answer, "password": password} if "device" in answer else answer).encode()
+
+    monkeypatch.setattr(ClaimServer, "_ask", changed)
+    with pytest.raises(ClaimError, match="cannot be read"):
+        site.claim()
+
+    assert not site.files.login.exists()
+    assert not site.files.certificate.exists()
+
+
+def test_a_coordinator_of_an_older_version_gives_no_password(site: ClaimSite, monkeypatch: pytest.MonkeyPatch) -> None:
+    certify = ClaimServer.certify
+    monkeypatch.setattr(ClaimServer, "certify", lambda *given: msgspec.structs.replace(certify(*given), password=None))
+
+    assert site.claim().done == "claimed"
+
+    assert site.files.lend(BrokerAddress.parse("mqtts://broker")).credentials() == (None, None)
+    assert steps.renew(site.state, time.time()).done == "not due"
 
 
 def test_a_revoked_device_is_told_so_when_it_renews(site: ClaimSite) -> None:

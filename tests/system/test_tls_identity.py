@@ -226,8 +226,9 @@ def auricle(*words: object) -> list[str]:
 
 
 @pytest.mark.timeout(300)
-def test_a_device_goes_from_a_token_to_the_list_of_devices(tmp_path: Path) -> None:
-    """The commands as an operator and a board give them: nothing but certificates opens a door."""
+@pytest.mark.parametrize("besides", ["--no-passwords", "--passwords"])
+def test_a_device_goes_from_a_token_to_the_list_of_devices(tmp_path: Path, besides: str) -> None:
+    """The commands as an operator and a board give them: nothing but certificates, or both, opens a door."""
 
     def answer(*words: object) -> Any:
         done = subprocess.run(auricle(*words, "--json"), capture_output=True, text=True, timeout=120, check=False)
@@ -240,8 +241,8 @@ def test_a_device_goes_from_a_token_to_the_list_of_devices(tmp_path: Path) -> No
         made = answer("cloud", "enrol", "init", *state)
         answer("cloud", "enrol", "server", *state, *here, "--out", tmp_path)
         where = ("--fleet", FLEET, "--listen", "127.0.0.1", "--port", port, "--out", folder)
-        answer("cloud", "enrol", "broker", *state, *here, *where)
-        answer("cloud", "enrol", "token", *state, "--device", "kitchen-1", "--out", tmp_path)
+        answer("cloud", "enrol", "broker", *state, *here, *where, besides)
+        answer("cloud", "enrol", "token", *state, "--device", "kitchen-1", "--out", tmp_path, "--broker", folder)
         command = [str(find_mosquitto()), "-c", str(folder / "mosquitto.conf")]
         broker = BrokerProcess(command, tmp_path / "broker.log", sign=" running\n")
         await broker.start()

@@ -32,7 +32,7 @@ def free_port() -> int:
 class TlsSite:
     """An authority, a broker that believes it, and identities of all kinds."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, passwords: bool = False) -> None:
         self.folder = folder
         self._given: dict[str, BrokerAddress] = {}
         self.store = Store(folder / FILE)
@@ -40,7 +40,7 @@ class TlsSite:
         self.enrolment = Enrolment(self.authority, self.store.database)
         self.port = free_port()
         self.broker_folder = BrokerFolder(
-            kind="mosquitto", fleet=FLEET, hosts=["127.0.0.1"], address="127.0.0.1", port=self.port
+            kind="mosquitto", fleet=FLEET, hosts=["127.0.0.1"], address="127.0.0.1", port=self.port, passwords=passwords
         )
         self.place = folder / "broker"
         self.broker_folder.write(self.place, self.enrolment, who="test")
@@ -79,8 +79,8 @@ class TlsSite:
 
 
 @asynccontextmanager
-async def running(folder: Path) -> AsyncIterator[TlsSite]:
-    site = TlsSite(folder)
+async def running(folder: Path, *, passwords: bool = False) -> AsyncIterator[TlsSite]:
+    site = TlsSite(folder, passwords=passwords)
     await site.process.start()
     try:
         yield site

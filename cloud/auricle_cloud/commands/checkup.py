@@ -92,11 +92,11 @@ def updates(folder: Path) -> tuple[Verdict, str]:
     from auricle_cloud.releases.repository import Repository
 
     now = datetime.now(timezone.utc)
-    found = Repository(folder).expiries()
-    near = [expiry for expiry in found if expiry.is_near(now)]
+    repository = Repository(folder)
+    found, near = repository.expiries(), repository.near_expiry()
     if near:
-        verdict: Verdict = "bad" if any(expiry.expires <= now for expiry in near) else "doubtful"
-        return verdict, " ".join(expiry.sentence(now) for expiry in near)
+        verdict: Verdict = "bad" if any(expiry.expires <= now for expiry in found) else "doubtful"
+        return verdict, " ".join(near)
     return "good", " ".join(expiry.sentence(now) for expiry in found)
 
 

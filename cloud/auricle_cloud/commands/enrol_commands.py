@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import msgspec
 import typer
 
+from auricle.broker_passwords import write_login
 from auricle.claims import RESERVED
 from auricle.errors import SettingsError
 from auricle.files import write_durably
@@ -19,7 +20,7 @@ from auricle_cloud.commands.answers import console, say, show, table
 from auricle_cloud.commands.operator_command import Reason, Yes, confirm, operator_command
 from auricle_cloud.commands.place import Place, user
 from auricle_cloud.identity.authority import FOLDER, Authority, key_pem
-from auricle_cloud.identity.broker_folder import BrokerFolder, read_duration
+from auricle_cloud.identity.broker_folder import BrokerFolder, had_passwords, read_duration
 from auricle_cloud.identity.certificates import new_key
 from auricle_cloud.identity.enrolment import Enrolment
 from auricle_cloud.operations.answer import Answer, Done
@@ -28,6 +29,10 @@ from auricle_cloud.storage.store import FILE, Store
 app = typer.Typer(no_args_is_help=True, help="Certify devices, users and brokers, and revoke them.")
 
 COORDINATOR = RESERVED[0]
+REPLACING = (
+    "When such a token is claimed, the certificates that the name has are revoked and its old key is not believed any "
+    "more; name, standing and history stay."
+)
 BrokerOption = Annotated[list[Path] | None, typer.Option("--broker", help="Folder of a broker to tell it to.")]
 
 
@@ -45,6 +50,8 @@ class TokenRow(Answer, frozen=True, kw_only=True):
     device: str
     token: str
     expires: float
+    replaces: bool
+    """Whether who claims it takes the place of the board that has the name."""
 
 
 class Tokens(Answer, frozen=True, kw_only=True):
@@ -80,6 +87,7 @@ class ClaimRow(Answer, frozen=True, kw_only=True):
     device: str
     created: float
     expires: float
+    replaces: bool
 
 
 class Enrolled(Answer, frozen=True, kw_only=True):
@@ -122,22 +130,43 @@ def token(
     prefix: Annotated[str, typer.Option(help="With --count: names are PREFIX-001 and so on.")] = "device",
     ttl: Annotated[str, typer.Option(help="How long they may be used: 30m, 24h, 7d.")] = "24h",
     out: Annotated[Path | None, typer.Option(help="Folder for a file DEVICE.token each.")] = None,
+    broker: BrokerOption = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="For boards that have claimed: a new card, or board.")
+    ] = False,
+    yes: Yes = False,
     as_json: bool = False,
 ) -> int:
     """Make one-time tokens that devices exchange for their certificates; they are never shown again."""
     if bool(device) == bool(count):
         raise SettingsError("Name devices with --device, or say with --count how many.")
+    if replace and count:
+        raise SettingsError("Name with --device the devices that --replace is for.")
     with _enrolment(place) as enrolment:
         names = list(dict.fromkeys(device or _free(enrolment, prefix, count)))
-        made = enrolment.tokens(names, read_duration(ttl), who=user())
+        folders = _folders(broker)
+        enrolment.require_names(names, replace=replace)
+        if replace:
+            confirm(f"{REPLACING} Make tokens that replace {', '.join(names)}?", yes=yes)
+        made = enrolment.tokens(names, read_duration(ttl), who=user(), replace=replace)
         answer = Tokens(
             pin=enrolment.authority.pin,
-            tokens=[TokenRow(device=name, token=text, expires=expires) for name, text, expires in made],
+            tokens=[
+                TokenRow(device=name, token=text, expires=expires, replaces=replace) for name, text, expires in made
+            ],
         )
+        _write(folders, enrolment)
     for row in answer.tokens if out is not None else ():
         assert out is not None
         write_durably(out / f"{row.device}.token", f"{row.token}\n".encode(), mode=0o600)
     _tell(answer, answer.tokens, ("device", "token", "expires"), as_json)
+    if not as_json:
+        say(f"The pin of the authority, for --ca-pin: {answer.pin}")
+    left_out = int(names[-1].rpartition("-")[2]) - count if count else 0
+    if left_out and not as_json:
+        say(f"Left out because they are taken: {left_out} names of {prefix}. A token for one of them: --device NAME.")
+    if replace and not as_json:
+        say("When it was claimed, write the broker's lists again: auricle cloud enrol broker.")
     return 0
 
 
@@ -153,7 +182,7 @@ def list_(place: Place, as_json: bool = False) -> int:
     _tell(answer, answer.certificates, ("name", "kind", "serial", "expires", "revoked", "reason"), as_json)
     if answer.claims and not as_json:
         say("Tokens that may still be used:")
-        console().print(table(answer.claims, ("device", "created", "expires")))
+        console().print(table(answer.claims, ("device", "created", "expires", "replaces")))
     return 0
 
 
@@ -165,9 +194,9 @@ def revoke(
     """Revoke everything that a name was given, for good, and tell brokers."""
     confirm(f"Revoke {device} for good?", yes=yes)
     with _enrolment(place) as enrolment:
-        folders = {folder: BrokerFolder.read(folder) for folder in broker or ()}
+        folders = _folders(broker)
         count = enrolment.revoke(device, who=user(), reason=reason)
-        told = sum(known.write(folder, enrolment, who=user()) for folder, known in folders.items())
+        told = _write(folders, enrolment)
     brokers = f"{len(folders)} broker folders written, {told} brokers told" if folders else "no broker told"
     return Done(done=f"{device}: {count} certificates revoked; {brokers}.")
 
@@ -181,17 +210,26 @@ def broker(
     kind: Annotated[Literal["mosquitto", "emqx"], typer.Option(help="Which broker.")] = "mosquitto",
     listen: Annotated[str, typer.Option(help="Address it listens on.")] = "0.0.0.0",
     port: Annotated[int, typer.Option(help="Port it listens on.")] = 8883,
+    passwords: Annotated[
+        bool | None,
+        typer.Option("--passwords/--no-passwords", help="Ask for each user's password besides; as it is, at first no."),
+    ] = None,
     as_json: bool = False,
 ) -> int:
     """Write a broker's configuration, access list and certificates; again, and it is told to read them again."""
     folder = out.absolute()
+    asks = bool(had_passwords(folder) if passwords is None else passwords)
     try:
         settings = msgspec.convert(
-            {"kind": kind, "fleet": fleet, "hosts": host, "address": listen, "port": port}, BrokerFolder
+            {"kind": kind, "fleet": fleet, "hosts": host, "address": listen, "port": port, "passwords": asks},
+            BrokerFolder,
         )
     except msgspec.ValidationError as error:
         raise SettingsError(f"command line: {error}.") from error
+    own = IdentityFiles(_state(place) / IDENTITY)
     with _enrolment(place) as enrolment:
+        if asks and own.certificate.is_file():
+            write_login(own.login, COORDINATOR, enrolment.authority.passwords().of(COORDINATOR))
         told = settings.write(folder, enrolment, who=user())
     start = f"mosquitto -c {folder / 'mosquitto.conf'}" if kind == "mosquitto" else f"include {folder / 'emqx.conf'}"
     if as_json:
@@ -233,7 +271,17 @@ def _certify_user(enrolment: Enrolment, name: str, folder: Path) -> None:
     chain = enrolment.user(name, key.public_key(), who=user())
     write_durably(files.authority, enrolment.authority.root_pem.encode())
     write_durably(files.key, key_pem(key), mode=0o600)
+    write_login(files.login, name, enrolment.authority.passwords().of(name))
     write_durably(files.certificate, chain.encode())
+
+
+def _folders(brokers: Sequence[Path] | None) -> dict[Path, BrokerFolder]:
+    return {folder.absolute(): BrokerFolder.read(folder) for folder in brokers or ()}
+
+
+def _write(folders: dict[Path, BrokerFolder], enrolment: Enrolment) -> int:
+    """Write brokers' folders again; how many brokers were told."""
+    return sum(known.write(folder, enrolment, who=user()) for folder, known in folders.items())
 
 
 @contextmanager

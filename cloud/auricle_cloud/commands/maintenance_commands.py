@@ -37,9 +37,10 @@ from auricle_cloud.operations.operations import Operations
 from auricle_cloud.presets import get_preset
 from auricle_cloud.releases.folder import FOLDER, exists
 from auricle_cloud.rules import get_rule
-from auricle_cloud.storage.backup import write_backup
+from auricle_cloud.storage.backup import Manifest, write_backup
 from auricle_cloud.storage.blobs import Blobs, open_blobs
 from auricle_cloud.storage.restore import restore_backup
+from auricle_cloud.storage.state_folders import FOLDERS, held
 from auricle_cloud.storage.store import FILE
 
 COORDINATOR = "coordinator"
@@ -166,26 +167,48 @@ def preflight(
     return _tell(checks, as_json)
 
 
-def backup(place: Place, file: Annotated[Path, typer.Argument(metavar="FILE", help="A .tar.zst to write.")]) -> Done:
-    """Write the whole state to one file, private key included, while the coordinator runs or not."""
+class Saved(Done, frozen=True, kw_only=True):
+    """A backup was written or restored."""
+
+    holds: list[str]
+    lacks: list[str]
+
+
+def backup(
+    place: Place, file: Annotated[Path, typer.Argument(metavar="FILE", help="A .tar.zst to write.")],
+    authority: Annotated[
+        bool, typer.Option("--with-authority/--without-authority", help="Also the certificate authority.")
+    ] = True,
+) -> Saved:  # fmt: skip
+    """Write the whole state to one file, private keys included, while the coordinator runs or not."""
     with place.local_store() as store:
-        manifest = write_backup(store.database, place.local_blobs(), place.state, file)
+        manifest = write_backup(store.database, place.local_blobs(), place.state, file, authority=authority)
     size = file.stat().st_size / (1 << 20)
-    return Done(done=f"{file}: {len(manifest.files)} files, {size:.1f} MiB. It holds the private key: keep it safe.")
+    return _saved(
+        manifest, f"{file}: {len(manifest.files)} files, {size:.1f} MiB.", "It holds private keys: keep it safe."
+    )
 
 
 def restore(
     place: Place, file: Annotated[Path, typer.Argument(metavar="FILE", help="A backup.")], yes: Yes = False
-) -> Done:
+) -> Saved:
     """Put a backup in place of the state in a folder; the coordinator has to be stopped."""
     if place.state is None:
         raise SettingsError("Name the folder to restore to: --state FOLDER.")
-    old = place.state / FILE
-    if old.exists() or place.database is not None:
-        confirm(f"Replace the state in {(place.database and 'the database') or place.state}?", yes=yes)
+    old = [path for path in (place.state / name for name in (FILE, *FOLDERS)) if path.exists()]
+    if old or place.database is not None:
+        confirm(f"Replace the state in {(place.database and 'the database and ') or ''}{place.state}?", yes=yes)
     blobs = Blobs(place.state / "blobs") if place.blobs is None else open_blobs(place.blobs)
     manifest = restore_backup(file, place.state, blobs, place.database)
-    return Done(done=f"Restored {len(manifest.files)} files: start the coordinator, and it goes on from there.")
+    return _saved(
+        manifest, f"Restored {len(manifest.files)} files.", "Start the coordinator, and it goes on from there."
+    )
+
+
+def _saved(manifest: Manifest, first: str, last: str) -> Saved:
+    holds, lacks = held({entry.path for entry in manifest.files})
+    about = [f"The backup holds {', '.join(holds)}.", *([f"It lacks {', '.join(lacks)}."] if lacks else [])]
+    return Saved(done=" ".join([first, *about, last]), holds=holds, lacks=lacks)
 
 
 def _server(place: Place) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from auricle.errors import SettingsError
+from auricle.errors import SettingsError, StorageError
+from auricle.files import write_durably
 from auricle.pack_signature import public_key
 from auricle_cloud.commands.operator_command import ReleaseName, Yes, confirm, operator_command
 from auricle_cloud.commands.place import Place, user
@@ -45,7 +45,12 @@ def init(
         store.journal.note("releases made", who=user())
     finally:
         store.close()
-    shutil.copyfile(repository.root_file, root)
+    try:
+        write_durably(root, repository.root_file.read_bytes())
+    except StorageError as error:
+        raise StorageError(
+            f"The releases are made, but {error} Copy {repository.root_file} yourself: devices believe it first."
+        ) from error
     return Done(
         done=f"{root} is what devices believe first: name it in fleet.toml as update_root. {keys} holds the keys of "
         "root and targets: keep it apart, with a copy."
@@ -143,5 +148,9 @@ def _public(key: str) -> bytes:
     file = Path(key)
     try:
         return public_key(file.read_text("utf-8") if file.is_file() else key)
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"The key {file} cannot be read: {error}.") from error
+    except OSError as error:
+        raise SettingsError(f"The key {file} cannot be read ({error.strerror}).") from error
+    except UnicodeDecodeError as error:
+        raise SettingsError(
+            f"{file} holds no public key: give the 64 hex digits that auricle flash bundle printed, not the key's file."
+        ) from error

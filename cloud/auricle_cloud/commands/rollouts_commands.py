@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import msgspec
 import typer
 
 from auricle.errors import SettingsError
@@ -22,6 +23,7 @@ from auricle_cloud.commands.rollout_watching import watch_rollouts
 from auricle_cloud.identity.broker_folder import read_duration
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.operations.rollout_answers import RolloutDetail, RolloutPage, RolloutRow
+from auricle_cloud.operations.rollout_operations import ReleaseName
 from auricle_cloud.releases.rollout_states import DeviceState
 
 app = typer.Typer(no_args_is_help=True, help="Install releases on devices, stage by stage.")
@@ -40,14 +42,20 @@ def start(
     minimum: Annotated[int, typer.Option(help="Answers before that share counts, while others are to come.")] = 3,
     soak: Annotated[str, typer.Option(help="Time between a stage that is decided and the next: 10m, 24h.")] = "10m",
     deadline: Annotated[str, typer.Option(help="Time after which a device that says nothing has failed.")] = "1h",
-    replace: Replace = False, yes: Yes = False,
+    replace: Replace = False, yes: Yes = False, as_json: bool = False,
 ) -> RolloutRow:  # fmt: skip
     """Start a rollout of bundles, one for each board and system, or of one pack."""
+    for name in releases:
+        _require_name(name)
     if replace:
         confirm("End the rollouts that are under way for the same devices?", yes=yes)
-    return do.start_rollout(
+    row = do.start_rollout(
         releases, label, _percents(stages), errors, minimum, read_duration(soak), read_duration(deadline), replace
     )
+    if not as_json:
+        for sentence in do.show_rollout(row.rollout, 1).sentences:
+            typer.echo(sentence, err=True)  # on whom it is: a label that nobody has is no mistake
+    return row
 
 
 @operator_command(app, "list")
@@ -94,6 +102,16 @@ def abort(do: Operations, rollout: Rollout, reason: Reason = "", yes: Yes = Fals
     """End a rollout: nobody is asked any more; devices that have begun go on by themselves."""
     confirm(f"End the rollout {rollout} for good?", yes=yes)
     return do.abort_rollout(rollout, reason)
+
+
+def _require_name(release: str) -> None:
+    try:
+        msgspec.convert(release, ReleaseName)
+    except msgspec.ValidationError as error:
+        raise SettingsError(
+            f'"{release}" is no release: name its path, or at least 4 digits of its identity; see auricle cloud '
+            "releases list."
+        ) from error
 
 
 def _percents(text: str) -> list[float]:

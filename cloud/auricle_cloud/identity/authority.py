@@ -1,12 +1,13 @@
 """A small certificate authority in a folder: a root that can be put away, and an issuing authority that works.
 
-`root.pem`, `root.key`, `issuing.pem`, `issuing.key`, `revoked.pem` (the revocation list). Keys are readable by their
-owner only, and encrypted where a passphrase is given.
+`root.pem`, `root.key`, `issuing.pem`, `issuing.key`, `revoked.pem` (the revocation list), `passwords.key` (of the
+broker's users). Keys are readable by their owner only, and encrypted where a passphrase is given.
 """
 
 from __future__ import annotations
 
 import datetime
+import fcntl
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.serialization import Encoding, PrivateFormat
 
 from auricle.claims import pin
@@ -28,6 +29,7 @@ from auricle_cloud.identity.certificates import (
     server_certificate,
     user_certificate,
 )
+from auricle_cloud.identity.passwords import Passwords
 
 FOLDER = "authority"
 """Inside the coordinator's state folder."""
@@ -113,6 +115,37 @@ class Authority:
         """The revocation list."""
         return self.folder / "revoked.pem"
 
+    def passwords(self) -> Passwords:
+        """The passwords of the broker's users; their key is drawn when there is none.
+
+        It is kept as the seed of an Ed25519 key, which is 32 random bytes, in a file like those of the other keys.
+
+        Raises
+        ------
+        StorageError
+            The key cannot be read or written.
+        """
+        file = self.folder / "passwords.key"
+        try:
+            if not file.exists():
+                self._draw_once(file)
+            loaded = serialization.load_pem_private_key(file.read_bytes(), passphrase())
+        except (OSError, ValueError, TypeError) as error:
+            raise StorageError(f"The passwords' key {file} cannot be used: {error}.") from error
+        if not isinstance(loaded, ed25519.Ed25519PrivateKey):
+            raise StorageError(f"{file} is no key of passwords.")
+        return Passwords(loaded.private_bytes_raw())
+
+    def _draw_once(self, file: Path) -> None:
+        """Draw the passwords' key; of two processes that want to, one does."""
+        handle = os.open(self.folder, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            if not file.exists():
+                write_durably(file, key_pem(ed25519.Ed25519PrivateKey.generate(), passphrase()), mode=0o600)
+        finally:
+            os.close(handle)
+
     def chain(self, certificate: x509.Certificate) -> str:
         """A certificate and the issuing authority's."""
         return (certificate.public_bytes(Encoding.PEM) + self.issuing.public_bytes(Encoding.PEM)).decode()
@@ -180,7 +213,7 @@ def passphrase(variable: str = PASSPHRASE) -> bytes | None:
     return None if text is None else text.encode()
 
 
-def key_pem(key: Key, secret: bytes | None = None) -> bytes:
+def key_pem(key: Key | ed25519.Ed25519PrivateKey, secret: bytes | None = None) -> bytes:
     """A private key's file, encrypted where there is a passphrase."""
     how = serialization.NoEncryption() if secret is None else serialization.BestAvailableEncryption(secret)
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, how)

@@ -14,6 +14,8 @@ from auricle.errors import SettingsError, StorageError
 from auricle.messages import FleetName
 from auricle_cloud.identity.authority import key_pem
 from auricle_cloud.identity.broker_files import (
+    EMQX_USERS,
+    MOSQUITTO_USERS,
     PID_FILE,
     Listener,
     emqx_acl,
@@ -37,6 +39,8 @@ class BrokerFolder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Names and addresses in the server's certificate."""
     address: str
     port: int
+    passwords: bool = False
+    """Whether the broker asks for a password besides the certificate."""
 
     @classmethod
     def read(cls, folder: Path) -> BrokerFolder:
@@ -52,10 +56,16 @@ class BrokerFolder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         Raises
         ------
         SettingsError
-            A host, the address, the port or the path is not allowed.
+            A host, the address, the port or the path is not allowed, or a running mosquitto would have to ask for
+            passwords from now on, or no more, which it takes up when it starts.
         """
         listener, roles = Listener(self.address, self.port), Roles(self.fleet)
         shut_out = enrolment.records.shut_out()
+        if had_passwords(folder) not in (None, self.passwords) and mosquitto_process(folder / PID_FILE) is not None:
+            raise SettingsError(
+                f"Stop the mosquitto of {folder} first: --passwords and --no-passwords need a new start."
+            )
+        users = sorted(enrolment.records.users().difference(shut_out)) if self.passwords else None
         files = {
             **self._server(folder, enrolment, who),
             "authority.pem": enrolment.authority.bundle,
@@ -63,8 +73,12 @@ class BrokerFolder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             SETTINGS: msgspec.json.encode(self).decode(),
         }
         if self.kind == "emqx":
+            if users is not None:
+                files[EMQX_USERS] = enrolment.authority.passwords().emqx(users)
             write_emqx(folder, {**files, "acl.conf": emqx_acl(roles, shut_out)}, listener)
             return False
+        if users is not None:
+            files[MOSQUITTO_USERS] = enrolment.authority.passwords().mosquitto(users)
         write_mosquitto(folder, {**files, "acl": mosquitto_acl(roles, shut_out)}, listener)
         return reload_mosquitto(folder / PID_FILE)
 
@@ -77,6 +91,11 @@ class BrokerFolder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return {"server.key": key_pem(key).decode(), "server.pem": chain}
 
 
+def had_passwords(folder: Path) -> bool | None:
+    """Whether the broker of a folder asks for passwords; None where there is no such folder yet."""
+    return BrokerFolder.read(folder).passwords if (folder / SETTINGS).is_file() else None
+
+
 def reload_mosquitto(pid_file: Path) -> bool:
     """Tell a running mosquitto to read its lists again; False where none runs.
 
@@ -85,12 +104,8 @@ def reload_mosquitto(pid_file: Path) -> bool:
     StorageError
         It may not be told.
     """
-    try:
-        pid = int(pid_file.read_text())
-        name = Path(f"/proc/{pid}/comm").read_text().strip()
-    except (OSError, ValueError):
-        return False
-    if pid <= 1 or name != "mosquitto":
+    pid = mosquitto_process(pid_file)
+    if pid is None:
         return False
     try:
         os.kill(pid, signal.SIGHUP)
@@ -99,6 +114,16 @@ def reload_mosquitto(pid_file: Path) -> bool:
     except PermissionError as error:
         raise StorageError(f"mosquitto ({pid}) has to read its files again: send it SIGHUP as its own user.") from error
     return True
+
+
+def mosquitto_process(pid_file: Path) -> int | None:
+    """The process of a pid file, if it is a mosquitto that runs here."""
+    try:
+        pid = int(pid_file.read_text())
+        name = Path(f"/proc/{pid}/comm").read_text().strip()
+    except (OSError, ValueError):
+        return None
+    return pid if pid > 1 and name == "mosquitto" else None
 
 
 def read_duration(text: str) -> float:

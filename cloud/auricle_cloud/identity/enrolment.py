@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,26 +51,50 @@ class Enrolment:
         It remembers.
     days
         Life of a device's certificate.
+    replaced
+        Called when a device has another key, before its claim is answered.
     """
 
-    def __init__(self, authority: Authority, database: Database, *, days: float = DEVICE_DAYS) -> None:
-        self.authority = authority
+    def __init__(
+        self, authority: Authority, database: Database, *, days: float = DEVICE_DAYS,
+        replaced: Callable[[], None] = lambda: None,
+    ) -> None:  # fmt: skip
+        self.authority, self._replaced = authority, replaced
         self.records = ClaimRecords(database)
         self._devices = Devices(database)
         self._days = days
 
     # -- by the operator
 
-    def tokens(self, devices: Sequence[str], seconds: float, *, who: str) -> list[tuple[str, str, float]]:
+    def tokens(
+        self, devices: Sequence[str], seconds: float, *, who: str, replace: bool = False
+    ) -> list[tuple[str, str, float]]:
         """Make a claim token for each device: name, token and when it expires.
+
+        Parameters
+        ----------
+        devices
+            Their names: new ones, or with `replace` such as have claimed or registered before.
+        seconds
+            How long a token may be used.
+        who
+            For the journal.
+        replace
+            Whoever claims takes the place of the board that has the name.
 
         Raises
         ------
         SettingsError
-            A name or the time is not allowed, or a device was revoked for good.
+            A name or the time is not allowed, a device was revoked for good, a name is taken, or there is nobody to
+            replace.
         """
         if not 0 < seconds <= LONGEST_CLAIM:
             raise SettingsError(f"A claim token lives more than 0 and at most {LONGEST_CLAIM / DAY:.0f} days.")
+        self.require_names(devices, replace=replace)
+        return self.records.create(devices, seconds, who=who, replaces=replace)
+
+    def require_names(self, devices: Sequence[str], *, replace: bool = False) -> None:
+        """Refuse names that get no token; errors as in `tokens`."""
         if not 1 <= len(devices) <= MOST_TOKENS:
             raise SettingsError(f"Between 1 and {MOST_TOKENS} tokens can be made at once.")
         with self.records.writing() as tx:
@@ -78,7 +102,13 @@ class Enrolment:
                 check_device(device)
                 if self.records.is_banned(tx, device):
                     raise SettingsError(f"{device} was revoked for good: choose a new name.")
-        return self.records.create(devices, seconds, who=who)
+                if self.records.is_taken(tx, device) != replace:
+                    raise SettingsError(
+                        f"There is no {device} to replace: is that its name? A new device is made without --replace."
+                        if replace
+                        else f"{device} is taken: add --replace for its own board, with a new card or not, or one that "
+                        "takes its place; any other needs another name."
+                    )
 
     def user(self, name: str, public: PublicKey, *, who: str) -> str:
         """Certify the coordinator or the observer: its chain."""
@@ -132,6 +162,12 @@ class Enrolment:
         RequestError
             The certificate request cannot be used; the token stays good.
         """
+        certified, replaced = self._claim(claim, who)
+        if replaced:
+            self._replaced()
+        return certified
+
+    def _claim(self, claim: Claim, who: str) -> tuple[Certified, bool]:
         with self.records.writing() as tx:
             row = self.records.find(tx, claim.token)
             refusal = self._refusal(tx, row)
@@ -139,7 +175,7 @@ class Enrolment:
                 error: AuricleError = ClaimError(refusal or "")
             else:
                 try:
-                    return self._exchange(tx, row, read_request(claim.request), who)
+                    return self._exchange(tx, row, read_request(claim.request), claim.public_key, who), row["replaces"]
                 except (ClaimError, RequestError) as found:
                     error = found
             device = "" if row is None else row["device"]
@@ -157,16 +193,28 @@ class Enrolment:
         return None
 
     def _exchange(
-        self, tx: sa.Connection, row: dict[str, Any], request: x509.CertificateSigningRequest, who: str
-    ) -> Certified:
+        self, tx: sa.Connection, row: dict[str, Any], request: x509.CertificateSigningRequest, public_key: str | None,
+        who: str,
+    ) -> Certified:  # fmt: skip
         device, key = row["device"], key_hash(request)
         if row["used"] is not None:
             known = self.records.newest(tx, device, key) if row["key"] == key else None
             if known is None:
                 raise ClaimError(f"The claim token of {device} was used by another key: if that was not you, revoke.")
-            return _certified(known)
+            return self._certified(known)
+        if row["replaces"]:
+            self._replace(tx, device, public_key, who)
         self.records.use(tx, device, key)
         return self._issue(tx, device, "device", _public(request), self._days, who)
+
+    def _replace(self, tx: sa.Connection, device: str, public_key: str | None, who: str) -> None:
+        """What the board that had the name holds is worth nothing from now on; standing and history stay."""
+        if public_key is None:
+            raise RequestError(f"The claim must name its public_key to replace {device}: install this version's agent.")
+        count = self.records.revoke(tx, device, "replaced")
+        self._devices.rekey(tx, device, bytes.fromhex(public_key))
+        note(tx, "replaced", device=device, who=who, detail=f"{count} certificates revoked, key {public_key[:16]}")
+        self.authority.write_revoked(self.records.revoked(tx))
 
     def renew(self, renewal: Renewal, *, who: str) -> Certified:
         """Give a device the certificate after the one it has, for the same key.
@@ -201,12 +249,15 @@ class Enrolment:
         if row["revoked"] is not None or self.records.is_banned(tx, device):
             raise ClaimError(f"The certificate of {device} was revoked.")
         if row["expires"] < time.time():
-            raise ClaimError(f"The certificate of {device} has expired: claim a new one with a token.")
+            raise ClaimError(
+                f"The certificate of {device} has expired: remove its folder identity, and claim with a token that "
+                "auricle cloud enrol token --replace makes."
+            )
         if row["key"] != key:
             raise ClaimError(f"The request is not signed by the key of {device}'s certificate.")
         newest = self.records.newest(tx, device, key)
         if newest is not None and time.time() < newest["renew_after"]:
-            return _certified(newest)
+            return self._certified(newest)
         return self._issue(tx, device, "device", _public(request), self._days, who)
 
     # -- issuing
@@ -227,13 +278,21 @@ class Enrolment:
         self.records.add(tx, row)
         device = name if kind == "device" else ""
         note(tx, "certificate issued", device=device, who=who, detail=f"{kind} {name}, for {days:.0f} days")
-        return _certified(row)
+        return self._certified(row)
+
+    def _certified(self, row: dict[str, Any]) -> Certified:
+        return Certified(
+            device=row["name"], certificate=row["chain"], expires=row["expires"], renew_after=row["renew_after"],
+            password=self.authority.passwords().of(row["name"]) if row["kind"] == "device" else None,
+        )  # fmt: skip
 
 
-def open_enrolment(state: Path, database: Database) -> Enrolment | None:
-    """The enrolment of a coordinator's state folder; None where it has no authority."""
+def open_enrolment(
+    state: Path, database: Database, replaced: Callable[[], None] = lambda: None
+) -> Enrolment | None:  # fmt: skip
+    """The enrolment of a coordinator's state folder, see `Enrolment`; None where it has no authority."""
     folder = state / FOLDER
-    return Enrolment(Authority(folder), database) if (folder / "issuing.pem").is_file() else None
+    return Enrolment(Authority(folder), database, replaced=replaced) if (folder / "issuing.pem").is_file() else None
 
 
 def check_device(name: str) -> None:
@@ -281,9 +340,3 @@ def _read_certificate(pem: str) -> x509.Certificate:
 
 def _serial(certificate: x509.Certificate) -> str:
     return f"{certificate.serial_number:x}"
-
-
-def _certified(row: dict[str, Any]) -> Certified:
-    return Certified(
-        device=row["name"], certificate=row["chain"], expires=row["expires"], renew_after=row["renew_after"]
-    )

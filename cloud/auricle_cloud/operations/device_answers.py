@@ -18,6 +18,8 @@ class DeviceRow(Answer, frozen=True, kw_only=True):
     gate: str
     """Whether it would train now."""
     gate_reason: str
+    ineligible: str
+    """Why it could not be invited to a round now, or nothing: its pack is another one, it is offline ..."""
     architecture: str
     agent: str
     pack: str

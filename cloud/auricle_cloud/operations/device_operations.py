@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from auricle.errors import StorageError
@@ -19,6 +20,7 @@ from auricle_cloud.operations.device_answers import (
 )
 from auricle_cloud.operations.operating import ConflictError, Operator, Row, absent, as_answer, with_fate
 from auricle_cloud.operations.parameters import Id, Label, Limit, Names, Number, Reason, Search
+from auricle_cloud.rounds.selection import unfit
 from auricle_cloud.storage.device_records import STANDINGS, Standing
 
 
@@ -46,7 +48,7 @@ class DeviceOperations(Operator):
         """List devices by name: all, or those of a standing, presence or label, or that a search finds."""
         wanted: dict[str, Any] = {"standing": standing, "online": online, "label": label, "search": search}
         rows = self._list.devices(limit=limit + 1, after=after, **wanted)
-        shown = [device_row(row) for row in rows[:limit]]
+        shown = self._device_rows(rows[:limit])
         return DevicePage(devices=shown, next=shown[-1].device if len(rows) > limit else None)
 
     def show_device(self, device: DeviceId, limit: Limit = 50, before: Number | None = None) -> DeviceDetail:
@@ -56,7 +58,7 @@ class DeviceOperations(Operator):
         shown = [as_answer(Invited, with_fate(past)) for past in history[:limit]]
         log = self.device_logs(device, limit=min(limit, 50))
         return DeviceDetail(
-            row=device_row(row), history=shown, next=shown[-1].round if len(history) > limit else None,
+            row=self._device_rows([row])[0], history=shown, next=shown[-1].round if len(history) > limit else None,
             refusals=log.refusals, events=log.events,
         )  # fmt: skip
 
@@ -72,7 +74,7 @@ class DeviceOperations(Operator):
         self._device(device)
         with self._changing():
             self.store.devices.set_label(device, label, who=self.who)
-        return device_row(self._device(device))
+        return self._device_rows([self._device(device)])[0]
 
     def approve_devices(self, devices: Names, reason: Reason = "") -> Changed:
         """Let devices that wait for approval take part."""
@@ -98,6 +100,7 @@ class DeviceOperations(Operator):
             changed = self.store.devices.set_standing(names, standing, who=self.who, reason=reason)
         return Changed(devices=changed, standing=standing)
 
-
-def device_row(row: Row) -> DeviceRow:
-    return as_answer(DeviceRow, {**row, "public_key": bytes(row["public_key"]).hex()})
+    def _device_rows(self, rows: Sequence[Row]) -> list[DeviceRow]:
+        pack = self._pack()
+        more = [{"public_key": bytes(row["public_key"]).hex(), "ineligible": unfit(row, pack) or ""} for row in rows]
+        return [as_answer(DeviceRow, {**row, **other}) for row, other in zip(rows, more, strict=True)]

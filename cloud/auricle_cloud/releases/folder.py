@@ -1,19 +1,36 @@
-"""Where releases lie, and which of their files devices may fetch; without reading any of them."""
+"""Where releases lie, who may change them, and which of their files devices may fetch; without reading any of them."""
 
 from __future__ import annotations
 
+import fcntl
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 FOLDER = "releases"
 """Inside the coordinator's state folder."""
 NAMES = re.compile(r"(\d{1,9}\.)?(root|targets|snapshot)\.json|timestamp\.json")
 PART = re.compile(r"[a-z0-9][a-z0-9._-]{0,127}")
+RESTORED = "restored"
+"""A file that says that devices may have seen newer metadata than what is here."""
 
 
 def exists(folder: Path) -> bool:
     """Whether there is a repository in a folder."""
     return (folder / "metadata" / "timestamp.json").is_file()
+
+
+@contextmanager
+def alone(folder: Path, *, wait: bool = True) -> Iterator[bool]:
+    """One process at a time changes or copies a repository: whether this one may; closing the file ends it."""
+    with (folder / "lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
 
 
 def metadata_file(folder: Path, name: str) -> Path | None:
@@ -23,10 +40,13 @@ def metadata_file(folder: Path, name: str) -> Path | None:
 
 def target_file(folder: Path, path: str) -> Path | None:
     """The file that devices get under this path; None: there is none."""
+    return _there(folder / "targets" / path) if is_target(path) else None
+
+
+def is_target(path: str) -> bool:
+    """Whether a file below `targets` may have this path."""
     parts = path.split("/")
-    if len(parts) > 5 or not all(PART.fullmatch(part) and ".." not in part for part in parts):
-        return None
-    return _there(folder.joinpath("targets", *parts))
+    return len(parts) <= 5 and all(PART.fullmatch(part) and ".." not in part for part in parts)
 
 
 def _there(path: Path) -> Path | None:

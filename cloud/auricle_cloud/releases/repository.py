@@ -7,11 +7,9 @@ or nothing of it, wherever the power is cut.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,9 +23,11 @@ from auricle.files import describe, sync_folder, write_durably
 from auricle.versions import version_key
 from auricle_cloud.releases.candidate import BLOCK, Candidate, read_candidate
 from auricle_cloud.releases.expiry import LIVES, OFFLINE, Expiry
-from auricle_cloud.releases.folder import exists
+from auricle_cloud.releases.folder import RESTORED, alone, exists
 from auricle_cloud.releases.keys import load_key, make_key
 
+LEAP = 1000
+"""Versions left out after a restore: devices may have seen later ones than the backup knows, and believe none twice."""
 KEPT = 5
 """Older versions of targets and snapshot that stay for devices that are just fetching."""
 
@@ -133,7 +133,10 @@ class Repository:
     def near_expiry(self) -> list[str]:
         """What somebody has to do something about, in sentences."""
         now = self._now()
-        return [expiry.sentence(now) for expiry in self.expiries() if expiry.is_near(now)]
+        restored = [
+            "The releases are from a backup, and devices may have seen newer ones: run auricle cloud releases renew."
+        ] * self._restored.exists()
+        return restored + [expiry.sentence(now) for expiry in self.expiries() if expiry.is_near(now)]
 
     # -- changing
 
@@ -147,7 +150,7 @@ class Repository:
         DataError
             The file changed while it was read.
         """
-        with self._alone():
+        with alone(self.folder):
             targets = self._targets()
             if candidate.path in targets.targets:
                 return candidate.path
@@ -204,7 +207,7 @@ class Repository:
 
     def remove(self, path: str, keys: Path) -> None:
         """Offer a release no more, and remove its file."""
-        with self._alone():
+        with alone(self.folder):
             targets = self._targets()
             gone = targets.targets.pop(path, None)
             if gone is None:
@@ -220,7 +223,7 @@ class Repository:
         StorageError
             There is no key.
         """
-        with self._alone():
+        with alone(self.folder):
             done = [role for role in OFFLINE if (keys / f"{role}.key").is_file()]
             if not done:
                 raise StorageError(f"There is neither root.key nor targets.key in {keys}.")
@@ -236,7 +239,7 @@ class Repository:
 
         Until the end devices may find a timestamp that they do not believe; where it was cut off, do it again.
         """
-        with self._alone():
+        with alone(self.folder):
             root, signer = self._root().signed, load_key(keys, "root")
             (self.folder / "next.key").unlink(missing_ok=True)
             online = make_key(self.folder, "next", online=True)
@@ -255,15 +258,27 @@ class Repository:
         """
         if not self._due():
             return []
-        with self._alone(wait=False) as alone:
-            due = self._due() if alone else []
+        with alone(self.folder, wait=False) as free:
+            due = self._due() if free else []
             if "snapshot" in due:
                 self._publish_snapshot(self._snapshot(), self._online())
+                if self._restored.exists():
+                    write_durably(self._restored, b"signed online\n")
             elif due:
                 self._publish_timestamp(self._timestamp(), self._online())
         return due
 
+    @property
+    def _restored(self) -> Path:
+        """Is there until somebody with the key of targets has signed after a restore; empty before serve has."""
+        return self.folder / RESTORED
+
+    def _after(self, version: int) -> int:
+        return version + (LEAP if self._restored.exists() else 1)
+
     def _due(self) -> list[str]:
+        if self._restored.exists() and self._restored.stat().st_size == 0:
+            return ["snapshot", "timestamp"]
         left = {"snapshot": self._snapshot().expires, "timestamp": self._timestamp().expires}
         return [role for role, expires in left.items() if expires - self._now() < LIVES[role] / 2]
 
@@ -277,10 +292,11 @@ class Repository:
         self._write(f"{root.version}.root.json", signed)
 
     def _publish_targets(self, targets: Targets, keys: Path) -> None:
-        targets.version, targets.expires = targets.version + 1, self._now_plus("targets")
+        targets.version, targets.expires = self._after(targets.version), self._now_plus("targets")
         signed = _signed(targets, load_key(keys, "targets"))
         self._check(self._root().signed, "targets", signed)
         self._publish(signed, self._snapshot(), self._timestamp(), self._online())
+        self._restored.unlink(missing_ok=True)
 
     def _publish(self, targets: Metadata[Targets], snapshot: Snapshot, timestamp: Timestamp, key: CryptoSigner) -> None:
         self._write(f"{targets.signed.version}.targets.json", targets)
@@ -289,14 +305,14 @@ class Repository:
 
     def _publish_snapshot(self, snapshot: Snapshot, key: CryptoSigner, timestamp: Timestamp | None = None) -> None:
         timestamp = timestamp or self._timestamp()
-        snapshot.version, snapshot.expires = snapshot.version + 1, self._now_plus("snapshot")
+        snapshot.version, snapshot.expires = self._after(snapshot.version), self._now_plus("snapshot")
         self._write(f"{snapshot.version}.snapshot.json", _signed(snapshot, key))
         timestamp.snapshot_meta.version = snapshot.version
         self._publish_timestamp(timestamp, key)
         self._prune()
 
     def _publish_timestamp(self, timestamp: Timestamp, key: CryptoSigner) -> None:
-        timestamp.version, timestamp.expires = timestamp.version + 1, self._now_plus("timestamp")
+        timestamp.version, timestamp.expires = self._after(timestamp.version), self._now_plus("timestamp")
         signed = _signed(timestamp, key)
         self._check(self._root().signed, "timestamp", signed)
         self._write("timestamp.json", signed)
@@ -323,17 +339,6 @@ class Repository:
             versions = sorted(int(path.name.split(".")[0]) for path in self._metadata.glob(f"*.{role}.json"))
             for version in versions[:-KEPT]:
                 (self._metadata / f"{version}.{role}.json").unlink(missing_ok=True)
-
-    @contextmanager
-    def _alone(self, *, wait: bool = True) -> Iterator[bool]:
-        """One process at a time changes a repository: whether this one may; closing the file ends it."""
-        with (self.folder / "lock").open("a") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                yield False
-            else:
-                yield True
 
 
 def _hashed(folder: Path, path: str, sha256: str) -> Path:

@@ -11,10 +11,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from auricle.errors import StorageError
-from auricle.tensors import encode
+from auricle.tensors import Flat, encode
 from auricle_cloud.aggregation import NextModel
 from auricle_cloud.evaluation.evaluator import Evaluator
-from auricle_cloud.rounds.site import Site
+from auricle_cloud.rounds.site import POLL, Site
 from auricle_cloud.run_settings import RoundDone
 
 log = logging.getLogger("auricle.cloud")
@@ -113,11 +113,11 @@ class Closing:
     def forget(self, number: int) -> None:
         """Remove what retention gives up after a round: old models, and bodies no detection can ask for any more."""
         site, models = self.site, self.site.store.models
-        old = models.superseded(self._task, site.settings.keep_models)
-        gone = {blob for version in old for blob in _files(models.get(self._task, version))}
-        for earlier in range(max(1, number - 3), number + 1):
-            gone |= {row["body"] for row in site.store.updates.counted(self._task, earlier)}
         try:
+            old = models.superseded(self._task, site.settings.keep_models)
+            gone = {blob for version in old for blob in _files(models.get(self._task, version))}
+            for earlier in range(max(1, number - 3), number + 1):
+                gone |= {row["body"] for row in site.store.updates.counted(self._task, earlier)}
             if old:
                 models.drop(self._task, old)
             for blob in gone - models.in_use(self._task):
@@ -130,21 +130,35 @@ class Closing:
         """Clear up after a finished round, log it, and tell whoever watches."""
         site, number = self.site, row["round"]
         await asyncio.to_thread(self.forget, number)
-        counted = await asyncio.to_thread(site.store.updates.counted_devices, self._task, number)
-        invited = await asyncio.to_thread(site.store.rounds.invited, self._task, number)
+        invited, counted, weights = await self._outcome(number)
         seconds = time.monotonic() - began
-        log.info(
-            "round %d %s: %d of %d counted in %.1f s", number, row["state"], len(counted), len(invited), seconds
-        )  # fmt: skip
+        log.info("round %d %s: %d of %d counted in %.1f s", number, row["state"], counted, invited, seconds)
         site.metrics.round(row["state"], seconds)
-        if site.watcher is not None:
-            current = await asyncio.to_thread(site.store.models.current, self._task)
-            weights = await asyncio.to_thread(site.weights, current["blob"])
+        if site.watcher is not None and weights is not None:
             await site.watcher(
-                RoundDone(
-                    number, site.horizon, row["state"], weights, seconds, len(invited), len(counted), row["report"]
-                )
+                RoundDone(number, site.horizon, row["state"], weights, seconds, invited, counted, row["report"])
             )
+
+    async def _outcome(self, number: int) -> tuple[int, int, Flat | None]:
+        """How many were invited to a round and counted, and for a watcher the model after it.
+
+        The round has ended and nobody will come back to it: where the database or the blobs are away, this waits.
+        """
+        site, place = self.site, (self._task, number)
+
+        def look() -> tuple[int, int, Flat | None]:
+            current = None if site.watcher is None else site.store.models.current(self._task)["blob"]
+            return (
+                len(site.store.rounds.invited(*place)), len(site.store.updates.counted_devices(*place)),
+                None if current is None else site.weights(current),
+            )  # fmt: skip
+
+        while True:
+            try:
+                return await asyncio.to_thread(look)
+            except StorageError as error:
+                log.error("round %d has ended and waits to be told: %s", number, error)
+                await asyncio.sleep(POLL)
 
 
 def _files(model: Row) -> list[str]:

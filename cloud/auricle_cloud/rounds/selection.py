@@ -15,7 +15,7 @@ def unfit(row: Mapping[str, Any], pack: str) -> str | None:
     row
         The device as the database has it.
     pack
-        Identity of the task's pack.
+        Identity of the task's pack; empty as long as there is no task.
     """
     if row["standing"] != "approved":
         return {
@@ -23,7 +23,7 @@ def unfit(row: Mapping[str, Any], pack: str) -> str | None:
             "quarantined": f"is quarantined{': ' + row['reason'] if row['reason'] else ''}",
             "revoked": "was revoked",
         }[row["standing"]]
-    if row["pack"] != pack:
+    if pack and row["pack"] != pack:
         return f"has pack {row['pack'][:12]}, the task is of pack {pack[:12]}"
     if not row["online"]:
         return "is offline"

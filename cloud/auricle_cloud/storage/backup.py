@@ -1,8 +1,8 @@
-"""A coordinator's whole state as one file: its tables as JSON lines, the files they refer to, and its key.
+"""A coordinator's whole state as one file: tables as JSON lines, files they refer to, keys, authority and releases.
 
-A `.tar.zst` of plain files, the same for the same state: `tables/NAME.jsonl`, `blobs/SHA256`, `coordinator.key`, and
-last `manifest.json` with the hash of each. Tables are read in one transaction, so a coordinator may go on meanwhile;
-SQLite and PostgreSQL give the same file, which either restores (see `restore`).
+A `.tar.zst` of plain files, the same for the same state: `tables/NAME.jsonl`, `blobs/SHA256`, `coordinator.key`, those
+of `state_folders`, and last `manifest.json` with the hash of each. Tables are read in one transaction, so a coordinator
+may go on meanwhile; SQLite and PostgreSQL give the same file, which either restores (see `restore`).
 """
 
 from __future__ import annotations
@@ -29,13 +29,16 @@ from auricle.files import describe, sync_folder
 from auricle_cloud.storage.blobs import BlobStore
 from auricle_cloud.storage.database import Database
 from auricle_cloud.storage.schema import metadata
+from auricle_cloud.storage.state_folders import KEY, hash_in_name, state_files
 
-FORMAT = 1
-KEY = "coordinator.key"
+FORMAT = 2
+"""1 had no folders."""
 MANIFEST = "manifest.json"
 ATTEMPTS = 3
 """A model that retention removes while it is read asks for a new attempt."""
 ROWS = 1000
+TOO_LARGE = 8 << 30
+"""Bytes of a file that no USTAR archive holds."""
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -55,39 +58,43 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     files: list[Entry]
 
 
-def write_backup(database: Database, blobs: BlobStore, folder: Path | None, target: Path) -> Manifest:
-    """Write a backup; the file is whole or absent, and readable by its owner only: it holds the private key.
+def write_backup(
+    database: Database, blobs: BlobStore, folder: Path | None, target: Path, *, authority: bool = True
+) -> Manifest:
+    """Write a backup; the file is whole or absent, and readable by its owner only: it holds private keys.
 
     Parameters
     ----------
     database, blobs
         The coordinator's, which may be running.
     folder
-        Its state folder, where its key lies; None: without the key.
+        Its state folder, where keys, authority and releases lie; None: without them.
     target
         The file.
+    authority
+        Also the certificate authority.
 
     Raises
     ------
     StorageError
-        A model's file is missing or damaged, or the disk cannot take the backup.
+        A model's or release's file is missing or damaged, or the disk cannot take the backup.
     """
     for attempt in range(ATTEMPTS):
         try:
-            return _write(database, blobs, folder, target)
+            return _write(database, blobs, folder, target, authority)
         except StorageError:
             if attempt == ATTEMPTS - 1:
                 raise
     raise AssertionError
 
 
-def _write(database: Database, blobs: BlobStore, folder: Path | None, target: Path) -> Manifest:
+def _write(database: Database, blobs: BlobStore, folder: Path | None, target: Path, authority: bool) -> Manifest:
     beside = target.with_name(f".{target.name}.{os.urandom(4).hex()}.tmp")
     try:
         handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "wb") as file:
             with zstandard.ZstdCompressor(level=3).stream_writer(file, closefd=False) as packed:
-                manifest = _archive(database, blobs, folder, packed)
+                manifest = _archive(database, blobs, folder, authority, packed)
             file.flush()
             os.fsync(file.fileno())
         beside.replace(target)
@@ -99,7 +106,9 @@ def _write(database: Database, blobs: BlobStore, folder: Path | None, target: Pa
     return manifest
 
 
-def _archive(database: Database, blobs: BlobStore, folder: Path | None, packed: IO[bytes]) -> Manifest:
+def _archive(
+    database: Database, blobs: BlobStore, folder: Path | None, authority: bool, packed: IO[bytes]
+) -> Manifest:  # fmt: skip
     files: list[Entry] = []
     with tarfile.open(fileobj=packed, mode="w|", format=tarfile.USTAR_FORMAT) as archive:
         with _snapshot(database) as tx:
@@ -115,6 +124,8 @@ def _archive(database: Database, blobs: BlobStore, folder: Path | None, packed: 
             files.append(_add(archive, f"blobs/{sha256}", io.BytesIO(blobs.get(sha256))))
         if folder is not None and (folder / KEY).is_file():
             files.append(_add(archive, KEY, io.BytesIO((folder / KEY).read_bytes())))
+        for path, content in state_files(folder, authority=authority) if folder is not None else ():
+            files.append(_add(archive, path, content))
         manifest = Manifest(format=FORMAT, revision=revision, files=files)
         _add(archive, MANIFEST, io.BytesIO(msgspec.json.format(msgspec.json.encode(manifest))))
     return manifest
@@ -155,6 +166,10 @@ def _add(archive: tarfile.TarFile, path: str, content: IO[bytes]) -> Entry:
     while block := content.read(1 << 20):
         sha256.update(block)
     entry.size, entry.mode = content.tell(), 0o600
+    if entry.size >= TOO_LARGE:
+        raise StorageError(f"{path} is too large for a backup: less than {TOO_LARGE >> 30} GiB fit.")
+    if sha256.hexdigest() != (hash_in_name(path) or sha256.hexdigest()):
+        raise StorageError(f"{path} is damaged: its content has another hash.")
     content.seek(0)
     archive.addfile(entry, content)
     return Entry(path, entry.size, sha256.hexdigest())

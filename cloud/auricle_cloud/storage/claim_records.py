@@ -28,15 +28,20 @@ class ClaimRecords:
         """A transaction of the database; see `Database.writing`."""
         return self._db.writing()
 
-    def create(self, devices: Sequence[str], seconds: float, *, who: str = "") -> list[tuple[str, str, float]]:
+    def create(
+        self, devices: Sequence[str], seconds: float, *, who: str = "", replaces: bool = False
+    ) -> list[tuple[str, str, float]]:
         """Make a token for each device: name, token and when it expires. One that it had before is worth nothing."""
-        now = time.time()
+        now, kind = time.time(), "replacement token created" if replaces else "claim token created"
         made = [(device, secrets.token_urlsafe(32), now + seconds) for device in devices]
         with self._db.writing() as tx:
             for device, token, expires in made:
-                row = {"hash": token_hash(token), "created": now, "expires": expires, "used": None, "key": None}
+                row = {
+                    "hash": token_hash(token), "created": now, "expires": expires, "used": None, "key": None,
+                    "replaces": replaces,
+                }  # fmt: skip
                 self._db.upsert(tx, claims, {"device": device}, row)
-                note(tx, "claim token created", device=device, who=who, detail=f"for {seconds / 3600:.1f} h")
+                note(tx, kind, device=device, who=who, detail=f"for {seconds / 3600:.1f} h")
         return made
 
     @staticmethod
@@ -53,16 +58,30 @@ class ClaimRecords:
 
     def pending(self) -> list[dict[str, Any]]:
         """Tokens that may still be used, by device."""
-        columns = (claims.c.device, claims.c.created, claims.c.expires)
+        columns = (claims.c.device, claims.c.created, claims.c.expires, claims.c.replaces)
         query = sa.select(*columns).where(claims.c.used.is_(None), claims.c.expires > time.time())
         with self._db.reading() as tx:
             return [dict(row) for row in tx.execute(query.order_by(claims.c.device)).mappings()]
 
     def names(self) -> set[str]:
-        """Devices that have or had a token or a certificate."""
+        """Devices that have or had a token or a certificate, or are registered."""
+        with self._db.reading() as tx:
+            columns = (claims.c.device, certificates.c.name, devices.c.device)
+            return {name for column in columns for name in tx.execute(sa.select(column)).scalars()}
+
+    @staticmethod
+    def is_taken(tx: sa.Connection, device: str) -> bool:
+        """Whether a device has a certificate that is not revoked, or is registered."""
+        certified = sa.exists().where(certificates.c.name == device, certificates.c.revoked.is_(None))
+        registered = sa.exists().where(devices.c.device == device)
+        return bool(tx.execute(sa.select(certified | registered)).scalar())
+
+    def users(self) -> set[str]:
+        """Who may speak to a broker, or might once: who has or had a certificate of a user or device, or a token."""
+        certified = sa.select(certificates.c.name).where(certificates.c.kind != "server")
         with self._db.reading() as tx:
             claimed = set(tx.execute(sa.select(claims.c.device)).scalars())
-            return claimed | set(tx.execute(sa.select(certificates.c.name)).scalars())
+            return claimed | set(tx.execute(certified).scalars())
 
     # -- certificates
 

@@ -48,6 +48,11 @@ class Devices:
         own = (devices.c.device == message.device) & (devices.c.public_key == message.public_key)
         return tx.execute(sa.update(devices).where(own).values(**fresh)).rowcount > 0
 
+    @staticmethod
+    def rekey(tx: sa.Connection, device: str, public_key: bytes) -> None:
+        """Believe this key, and the one before no more; everything else about the device stays."""
+        tx.execute(sa.update(devices).where(devices.c.device == device).values(public_key=public_key))
+
     def presence(self, message: DeviceState) -> None:
         """Note a birth or a will; a will counts only for the boot of the last birth."""
         with self._db.writing() as tx:
@@ -123,7 +128,9 @@ class Devices:
             if before[name] == "revoked" != standing:
                 raise StorageError(f"{name} was revoked for good: register the device under a new name.")
         changed = [name for name in names if before[name] != standing]
-        values = {"standing": standing, "reason": reason[:200]}
+        values: dict[str, Any] = {"standing": standing, "reason": reason[:200]}
+        if standing == "revoked":
+            values["online"] = False  # it may be connected still, and is not heard any more
         tx.execute(sa.update(devices).where(devices.c.device.in_(changed)).values(**values))
         return changed
 

@@ -23,11 +23,13 @@ from alembic.script import ScriptDirectory
 
 from auricle.errors import AuricleError, StorageError
 from auricle.files import describe, sync_folder, write_durably
-from auricle_cloud.storage.backup import FORMAT, KEY, MANIFEST, ROWS, Entry, Manifest
+from auricle_cloud.releases.folder import FOLDER as RELEASES
+from auricle_cloud.storage.backup import FORMAT, MANIFEST, ROWS, Entry, Manifest
 from auricle_cloud.storage.blobs import BlobStore
 from auricle_cloud.storage.database import Database
 from auricle_cloud.storage.migrations import config
 from auricle_cloud.storage.schema import metadata
+from auricle_cloud.storage.state_folders import KEY, belongs, hash_in_name, put_in_place, released_files
 from auricle_cloud.storage.store import FILE
 
 LARGEST = 1 << 40
@@ -53,7 +55,8 @@ def restore_backup(source: Path, folder: Path, blobs: BlobStore, database: str |
     source
         The backup.
     folder
-        The state folder; an old database there is kept as `coordinator.db.before-restore`.
+        The state folder; an old database there is kept as `coordinator.db.before-restore`, and so are folders that the
+        backup holds, unless they are the same.
     blobs
         Where models and updates are put.
     database
@@ -100,9 +103,20 @@ def _unpack(source: Path, folder: Path) -> Manifest:
     if [found[path] for path in found if path != MANIFEST] != manifest.files:
         raise BackupError(f"{source} is damaged: its content is not what its manifest says.")
     for path, entry in found.items():
-        if path.startswith("blobs/") and path != f"blobs/{entry.sha256}":
+        if entry.sha256 != (hash_in_name(path) or entry.sha256):
             raise BackupError(f"{source} is damaged: {path} has another content.")
+    if (folder / RELEASES).is_dir():
+        _check_releases(source, folder / RELEASES)
     return manifest
+
+
+def _check_releases(source: Path, folder: Path) -> None:
+    """BackupError unless everything is there that their metadata names."""
+    try:
+        for _ in released_files(folder):
+            pass
+    except StorageError as error:
+        raise BackupError(f"{source} is damaged: its releases are not whole. {error}") from error
 
 
 def _members(file: IO[bytes], source: Path) -> Iterator[tuple[str, IO[bytes], int]]:
@@ -113,13 +127,18 @@ def _members(file: IO[bytes], source: Path) -> Iterator[tuple[str, IO[bytes], in
     ):
         for member in archive:
             content = archive.extractfile(member) if member.type == tarfile.REGTYPE and not member.issparse() else None
-            if content is None or not _NAME.fullmatch(member.name) or member.size < 0:
+            if content is None or not _is_known(member.name) or member.size < 0:
                 raise BackupError(f"{source} holds {member.name!r}, which belongs into no backup.")
             yield member.name, content, member.size
 
 
+def _is_known(path: str) -> bool:
+    return _NAME.fullmatch(path) is not None or belongs(path)
+
+
 def _keep(content: IO[bytes], folder: Path, path: str) -> Entry:
     sha256, size = hashlib.sha256(), 0
+    (folder / path).parent.mkdir(parents=True, exist_ok=True)
     with (folder / path).open("xb") as kept:
         while block := content.read(1 << 20):
             sha256.update(block)
@@ -137,7 +156,7 @@ def _manifest(source: Path, folder: Path, found: dict[str, Entry]) -> Manifest:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BackupError(f"The manifest of {source} is not valid: {error}.") from error
     known = {script.revision for script in ScriptDirectory.from_config(config()).walk_revisions()}
-    if manifest.format != FORMAT or manifest.revision not in known:
+    if not 1 <= manifest.format <= FORMAT or manifest.revision not in known:
         raise BackupError(f"{source} was made by a newer version of Auricle: restore it with that.")
     return manifest
 
@@ -165,6 +184,7 @@ def _put_in_place(
         _fill_empty(database, beside, manifest)
     if (beside / KEY).is_file():
         write_durably(folder / KEY, (beside / KEY).read_bytes(), mode=0o600)
+    put_in_place(beside, folder)
     sync_folder(folder)
 
 

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from auricle.errors import StorageError, nearest
 from auricle.messages import Release
 from auricle_cloud.releases.rollout_plan import Device, Member, Rollout, Step, Target, told_name
-from auricle_cloud.releases.rollout_states import ERRORS, IN_FORCE, OFFERING, TRANSITIONS, RolloutState, label
+from auricle_cloud.releases.rollout_states import ENDED, ERRORS, IN_FORCE, OFFERING, TRANSITIONS, RolloutState, label
 from auricle_cloud.storage.database import ROLLING, Database
 from auricle_cloud.storage.journal import note, note_each
 from auricle_cloud.storage.rollout_rows import heard, planned_step, read_devices, read_members, read_rollout
@@ -53,6 +53,16 @@ class Rollouts:
         query = sa.select(rollouts.c.rollout).where(rollouts.c.state.in_(IN_FORCE)).order_by(rollouts.c.number)
         with self._db.reading() as tx:
             return list(tx.execute(query).scalars())
+
+    def watched(self, most: int) -> dict[str, tuple[RolloutState, dict[str, int]]]:
+        """The newest that have not ended and the last that has: state, and devices by state."""
+        ended = sa.select(sa.func.max(rollouts.c.number)).where(rollouts.c.state.in_(ENDED)).scalar_subquery()
+        query = sa.select(rollouts.c.rollout, rollouts.c.state).order_by(rollouts.c.number.desc()).limit(most)
+        with self._db.reading() as tx:
+            rows = tx.execute(query.where(rollouts.c.state.in_(IN_FORCE) | (rollouts.c.number == ended)))
+            states: dict[str, RolloutState] = {row.rollout: row.state for row in rows}
+        tallies = self.tallies(states) if states else {}
+        return {name: (state, tallies[name]) for name, state in states.items()}
 
     def offers(self, path: str) -> list[str]:
         """Rollouts in force that install this."""

@@ -206,8 +206,12 @@ claims = sa.Table(
     sa.Column("expires", sa.Float, nullable=False),
     sa.Column("used", sa.Float),
     sa.Column("key", sa.Text),
+    sa.Column("replaces", sa.Boolean, nullable=False, server_default=sa.false()),
 )
-"""The last claim token of each device by its SHA-256; `key`: hash of the public key that used it."""
+"""The last claim token of each device by its SHA-256; `key`: hash of the public key that used it.
+
+`replaces`: whoever claims it takes the place of the board that has the name.
+"""
 
 certificates = sa.Table(
     "certificates",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -91,8 +92,6 @@ class Inbox:
     ----------
     fleet
         Its name.
-    pack
-        Identity of the pack that registrations and updates must be of.
     size
         Weights of the plug-in.
     store, ledger
@@ -106,10 +105,10 @@ class Inbox:
     """
 
     def __init__(
-        self, fleet: str, pack: str, size: int, store: Store, ledger: Ledger, receiver: Receiver, *,
+        self, fleet: str, size: int, store: Store, ledger: Ledger, receiver: Receiver, *,
         standing: Standing = "approved", limits: Limits | None = None,
     ) -> None:  # fmt: skip
-        self._fleet, self._pack, self._size, self._store, self._ledger = fleet, pack, size, store, ledger
+        self._fleet, self._size, self._store, self._ledger = fleet, size, store, ledger
         self._receiver, self._standing, self._limits = receiver, standing, limits or Limits()
         self._batch = Batch(store.database)
         # The mathematics of a large model would hold up everybody else's messages.
@@ -119,6 +118,7 @@ class Inbox:
         self._refusals = Refusals(store.devices)
         self.keys: dict[str, bytes] = {}
         self.revoked: set[str] = set()
+        self._reading = threading.Lock()
         self.refused: dict[str, int] = {}
         """How many frames were refused, by reason."""
         self.reload()
@@ -129,12 +129,13 @@ class Inbox:
         return self._assemblies.size
 
     def reload(self) -> None:
-        """Read again whose key is believed: an operator may have revoked a device."""
-        self.revoked = self._store.devices.revoked()
-        # Added to, never replaced: a device that registers meanwhile is not in what was read.
-        self.keys.update(self._store.devices.keys())
-        for device in self.revoked:
-            self.keys.pop(device, None)
+        """Read again whose key is believed: a device may have been revoked, or replaced by another board."""
+        with self._reading:  # or what was read first could be entered last
+            self.revoked = self._store.devices.revoked()
+            # Added to, never replaced: a device that registers meanwhile is not in what was read.
+            self.keys.update(self._store.devices.keys())
+            for device in self.revoked:
+                self.keys.pop(device, None)
 
     def flush(self) -> None:
         """Write down what was refused since the last time; StorageError when it has to wait for the next time."""
@@ -214,13 +215,11 @@ class Inbox:
                 self._refuse(message.device, "type: not a message of a device")
 
     async def _register(self, message: Register) -> None:
-        if message.pack != self._pack:
-            self._refuse(message.device, "pack: the device has another pack than this task")
-            return
         if not await self._batch.run(lambda tx: self._store.devices.enter(tx, message, self._standing)):
             self._refuse(message.device, "identity: the name belongs to another key")
             return
-        self.keys[message.device] = message.public_key
+        # Whoever had a key keeps it: while this was written, a board may have been replaced.
+        self.keys.setdefault(message.device, message.public_key)
         await self._receiver.registered(message)
 
     async def _loss(self, message: Loss) -> None:

@@ -1,7 +1,8 @@
 """From a token to a certificate and on to the next one, in steps that may each be cut off by the power.
 
 The key is made first and kept: a claim that is made again is that of the same key, for which the coordinator gives out
-the same certificate. The certificate is written when it has been checked, then the record, and the token goes last.
+the same certificate. The broker's password, then the certificate are written when they have been checked, then the
+record, and the token goes last.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
+from auricle.broker_passwords import read_login, write_login
 from auricle.claims import Certified, Claim, ClaimToken, Renewal, pin
-from auricle.errors import DataError, StorageError
+from auricle.errors import DataError, SettingsError, StorageError
 from auricle.files import sync_folder, write_durably
+from auricle.identity import DEVICE_KEY, Identity
 from auricle.identity_files import FOLDER, IdentityFiles
 from auricle.messages import DeviceId
 from auricle_edge.identity_claim.claim_server import ClaimError, ClaimServer
@@ -81,8 +84,10 @@ def claim(state: Path, server: str, ca_pin: str, token_file: Path) -> Outcome:
         token = _read_token(token_file)
         root = coordinator.root()
         write_durably(files.authority, root.public_bytes(Encoding.PEM))
-        given = coordinator.certify("/v1/enrol", Claim(token=token, request=_request(key)), root)
+        public = Identity.load_or_create(state / DEVICE_KEY).public.hex()
+        given = coordinator.certify("/v1/enrol", Claim(token=token, request=_request(key), public_key=public), root)
         held = _checked(given, key, root)
+        _keep_password(files, given)
         write_durably(files.certificate, given.certificate.encode())
         done, renew_after = "claimed", given.renew_after
     if done == "claimed" or not (files.folder / RECORD).exists():
@@ -91,7 +96,9 @@ def claim(state: Path, server: str, ca_pin: str, token_file: Path) -> Outcome:
 
 
 def renew(state: Path, now: float) -> Outcome:
-    """Renew the certificate when two thirds of its life are over; errors as in `claim`.
+    """Renew the certificate when two thirds of its life are over, and fetch a password that is missing.
+
+    Errors as in `claim`.
 
     Parameters
     ----------
@@ -106,7 +113,7 @@ def renew(state: Path, now: float) -> Outcome:
     held = _held(files, key, record.pin)
     if held is None:
         raise ClaimError("This device has no certificate that fits its key: claim one with a token.")
-    if now < record.renew_after:
+    if now < record.renew_after and _has_password(files):
         return Outcome(device=record.device, done="not due", expires=_expires(held))
     coordinator = ClaimServer(record.server, record.pin)
     root = x509.load_pem_x509_certificate(files.authority.read_bytes())
@@ -115,9 +122,10 @@ def renew(state: Path, now: float) -> Outcome:
     fresh = _checked(given, key, root)
     if _name(fresh) != record.device:
         raise ClaimError("The coordinator answered with another device's certificate: it is not used.")
+    _keep_password(files, given)
     write_durably(files.certificate, given.certificate.encode())
     _record(files, msgspec.structs.replace(record, renew_after=given.renew_after))
-    return Outcome(device=record.device, done="renewed", expires=_expires(fresh))
+    return Outcome(device=record.device, done="not due" if fresh == held else "renewed", expires=_expires(fresh))
 
 
 def erase(token_file: Path) -> bool:
@@ -134,6 +142,18 @@ def erase(token_file: Path) -> bool:
     except OSError:
         return False
     return True
+
+
+def _keep_password(files: IdentityFiles, given: Certified) -> None:
+    if given.password is not None:
+        write_login(files.login, given.device, given.password)
+
+
+def _has_password(files: IdentityFiles) -> bool:
+    try:
+        return read_login(files.login) is not None
+    except SettingsError:
+        return False
 
 
 def _make_private(folder: Path) -> None:

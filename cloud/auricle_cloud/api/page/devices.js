@@ -15,9 +15,9 @@ const COLUMNS = [
   { head: "Device", cell: ({ device, label }) => [deviceLink(device), label && h("span", { class: "muted" }, ` ${label}`)] },
   { head: "Standing", cell: ({ standing }) => badge(standing) },
   { head: "Presence", cell: ({ online }) => presence(online) },
-  { head: "Would train", minor: true, cell: ({ gate, gate_reason: why }) => (why ? `${gate}: ${why}` : gate) },
+  { head: "Can take part", minor: true, cell: ({ ineligible: why }) => (why ? `no, it ${why}` : "yes") },
   { head: "Rounds", number: true, minor: true, cell: ({ selected }) => count(selected) },
-  { head: "Named harmful", number: true, minor: true, cell: ({ verdicts }) => count(verdicts) },
+  { head: "Harmful", number: true, minor: true, cell: ({ verdicts }) => count(verdicts) },
   { head: "Samples", number: true, minor: true, cell: ({ samples }) => count(samples) },
   { head: "Last seen", minor: true, cell: ({ last_seen: at }) => time(at) },
   { head: "Actions", cell: (row) => admitDevice(row) },
@@ -114,7 +114,7 @@ function head(row) {
   return [
     h("p", {}, badge(row.standing), " ", presence(row.online), row.reason && ` ${row.reason}`),
     facts([
-      ["Label", row.label], ["Would train now", row.gate_reason ? `${row.gate}: ${row.gate_reason}` : row.gate],
+      ["Label", row.label], ["Can take part now", row.ineligible ? `no, it ${row.ineligible}` : "yes"],
       ["Invited to", `${count(row.selected)} round${row.selected === 1 ? "" : "s"}`],
       ["Named harmful", row.verdicts ? `${count(row.verdicts)} times` : "never"], ["Training samples", count(row.samples)],
       ["Architecture", row.architecture], ["Agent", row.agent], ["Pack", row.pack && h("code", {}, row.pack.slice(0, 12))],

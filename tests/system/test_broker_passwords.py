@@ -1,0 +1,280 @@
+"""A real mosquitto that asks for both: a certificate of ours and the password of the name."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import shutil
+import ssl
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from auricle.broker_passwords import write_login
+from auricle.errors import BrokerError, SettingsError
+from auricle.identity_files import FOLDER, IdentityFiles
+from auricle.mqtt import BrokerAddress, Message
+from auricle.pack import load_pack
+from auricle.topics import Topics
+from auricle_cloud.api.api_settings import ApiSettings
+from auricle_cloud.coordinator import NAME
+from auricle_cloud.identity.authority import Authority, key_pem
+from auricle_cloud.identity.certificates import new_key
+from auricle_cloud.storage.blobs import Blobs
+from auricle_edge.identity_claim import claim as steps
+from auricle_edge.runtimes import StepRuntime
+from auricle_fleet.broker import Broker
+from auricle_fleet.broker_mosquitto import find_mosquitto
+from tests.cloud.api_server import GENEROUS, serving
+from tests.cloud.coordinator_site import DEVICES, Site
+from tests.cloud.filled_store import Filled
+from tests.system.tls_site import FLEET, TlsSite, link, running, until
+
+pytestmark = [
+    pytest.mark.skipif(find_mosquitto() is None, reason="mosquitto is not installed"),
+    pytest.mark.slow,
+]
+
+TOPICS = Topics(FLEET)
+NAMES = ("coordinator", "dev-a", "dev-b", "dev-lost")
+
+
+def keep(address: BrokerAddress, name: str, password: str) -> BrokerAddress:
+    """The same certificate, with this name and password in the file beside it."""
+    assert address.login is not None
+    write_login(address.login, name, password)
+    return address
+
+
+def passworded(folder: Path, case: Callable[[TlsSite, dict[str, BrokerAddress]], Awaitable[None]]) -> None:
+    """Run a case with a broker and users that have certificate and password."""
+
+    async def whole() -> None:
+        async with running(folder, passwords=True) as site:
+            given = site.authority.passwords()
+            users = {name: keep(site.of(name), name, given.of(name)) for name in NAMES}
+            await site.reload()
+            await case(site, users)
+
+    asyncio.run(whole())
+
+
+async def connections(address: BrokerAddress, client_id: str) -> int:
+    """How often a client got in within a while: 0 is what is wanted of a stranger."""
+    async with link(address, client_id) as each:
+        with suppress(BrokerError):
+            await each.wait_connected(1.0)
+        return each.counters.connections
+
+
+def test_nobody_gets_in_without_both(tmp_path: Path) -> None:
+    async def case(site: TlsSite, users: dict[str, BrokerAddress]) -> None:
+        good, plain = users["dev-a"], dataclasses.replace(users["dev-a"], login=None)
+        password = site.authority.passwords().of("dev-a")
+        other = Authority.create(tmp_path / "other", "Test")
+        strangers = {
+            "no password": plain,
+            "no password, a name": dataclasses.replace(plain, username="dev-a"),
+            "empty password": plain.as_user("dev-a", ""),
+            "wrong password": plain.as_user("dev-a", "x" * 43),
+            "password of another": plain.as_user("dev-a", site.authority.passwords().of("dev-b")),
+            "own password, another name": plain.as_user("coordinator", password),
+            "password of another authority": plain.as_user("dev-a", other.passwords().of("dev-a")),
+            "name without a password": plain.as_user("nobody-1", site.authority.passwords().of("nobody-1")),
+            "no certificate": dataclasses.replace(plain.as_user("dev-a", password), certificate=None, key=None),
+        }
+        counts = await asyncio.gather(*(connections(each, "x") for each in strangers.values()))
+
+        assert dict(zip(strangers, counts, strict=True)) == dict.fromkeys(strangers, 0)
+        assert await connections(good, "dev-a") == 1
+
+    passworded(tmp_path, case)
+
+
+def test_a_device_speaks_for_itself_only_whatever_client_id_it_names(tmp_path: Path) -> None:
+    async def case(_: TlsSite, users: dict[str, BrokerAddress]) -> None:
+        heard: list[str] = []
+
+        async def take(message: Message) -> None:
+            heard.append(f"{message.topic} {message.payload.decode()}")
+
+        head, one, two = link(users["coordinator"], "coordinator"), link(users["dev-a"], "x"), link(users["dev-b"], "x")
+        async with head, one, two:
+            await asyncio.gather(*(each.wait_connected(10) for each in (head, one, two)))
+            await head.subscribe(f"{TOPICS.prefix}/d/+/up/#", take)
+            with suppress(BrokerError):
+                await one.publish(TOPICS.up("dev-b", "upd"), b"forged")
+            await one.publish(TOPICS.up("dev-a", "upd"), b"own")
+            await two.publish(TOPICS.up("dev-b", "upd"), b"own")
+            await until(lambda: len(heard) == 2)
+            assert [each.counters.connections for each in (head, one, two)] == [1, 1, 1]
+        assert sorted(heard) == [f"{TOPICS.up(name, 'upd')} own" for name in ("dev-a", "dev-b")]
+
+    passworded(tmp_path, case)
+
+
+def test_whoever_is_revoked_or_has_another_key_is_out_at_the_next_reload(tmp_path: Path) -> None:
+    async def case(site: TlsSite, users: dict[str, BrokerAddress]) -> None:
+        async with link(users["dev-lost"], "dev-lost") as lost, link(users["dev-a"], "dev-a") as kept:
+            await asyncio.gather(lost.wait_connected(10), kept.wait_connected(10))
+            site.enrolment.revoke("dev-lost", who="test")
+            await site.reload()
+            await until(lambda: not lost.connected)
+            assert "dev-lost" not in (site.place / "passwords").read_text()
+            assert await connections(users["dev-lost"], "dev-lost") == 0
+            assert (kept.connected, kept.counters.connections) == (True, 1)
+
+            (site.authority.folder / "passwords.key").unlink()
+            await site.reload()
+            await until(lambda: not kept.connected)
+            keep(users["dev-a"], "dev-a", site.authority.passwords().of("dev-a"))
+            await kept.wait_connected(10)
+
+    passworded(tmp_path, case)
+
+
+def test_a_running_broker_is_not_switched_over(tmp_path: Path) -> None:
+    async def case(site: TlsSite, _: dict[str, BrokerAddress]) -> None:
+        without = type(site.broker_folder)(
+            kind="mosquitto", fleet=FLEET, hosts=["127.0.0.1"], address="127.0.0.1", port=site.port
+        )
+        with pytest.raises(SettingsError, match="Stop the mosquitto"):
+            without.write(site.place, site.enrolment, who="test")
+        assert (site.place / "passwords").is_file()
+
+    passworded(tmp_path, case)
+
+
+def test_mosquitto_passwd_reads_the_file(tmp_path: Path) -> None:
+    program = shutil.which("mosquitto_passwd")
+    if program is None:
+        pytest.skip("mosquitto_passwd is not installed")
+
+    async def case(site: TlsSite, _: dict[str, BrokerAddress]) -> None:
+        copy = tmp_path / "copy"
+        copy.write_bytes((site.place / "passwords").read_bytes())
+        lines = copy.read_text().splitlines()
+        done = subprocess.run([program, "-D", copy, "dev-b"], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert copy.read_text().splitlines() == [line for line in lines if not line.startswith("dev-b:")]
+
+    passworded(tmp_path, case)
+
+
+@asynccontextmanager
+async def proxied(site: TlsSite) -> AsyncIterator[int]:
+    """A proxy that ends TLS: it looks at the clients' certificates and shows the broker its own; its port."""
+    own = site.of("proxy-1")
+    assert own.certificate is not None
+    front = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(own.ca))
+    front.load_cert_chain(site.place / "server.pem", site.place / "server.key")
+    front.verify_mode = ssl.CERT_REQUIRED
+    back = own.tls_context()
+    ends: list[asyncio.StreamWriter] = []
+
+    async def pass_on(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await source.read(65536):
+                sink.write(data)
+                await sink.drain()
+        sink.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, broker = await asyncio.open_connection("127.0.0.1", site.port, ssl=back)
+        ends.extend((writer, broker))
+        await asyncio.gather(pass_on(reader, broker), pass_on(there, writer))
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=front)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        for end in ends:
+            end.close()
+
+
+def test_behind_a_proxy_that_ends_tls_everybody_is_who_the_password_says(tmp_path: Path) -> None:
+    async def case(site: TlsSite, users: dict[str, BrokerAddress]) -> None:
+        heard: list[str] = []
+
+        async def take(message: Message) -> None:
+            heard.append(message.topic)
+
+        async with proxied(site) as port:
+            head, one, two = (dataclasses.replace(users[name], port=port) for name in ("coordinator", "dev-a", "dev-b"))
+            async with link(head, "coordinator") as coordinator, link(one, "dev-a") as a, link(two, "dev-b") as b:
+                await asyncio.gather(*(each.wait_connected(10) for each in (coordinator, a, b)))
+                await coordinator.subscribe(f"{TOPICS.prefix}/d/+/up/#", take)
+                with suppress(BrokerError):
+                    await a.publish(TOPICS.up("dev-b", "upd"), b"forged")
+                await a.publish(TOPICS.up("dev-a", "upd"), b"own")
+                await until(lambda: heard == [TOPICS.up("dev-a", "upd")])
+            bare = dataclasses.replace(one, login=None)
+            assert await connections(bare, "dev-a") == 0
+            assert await connections(dataclasses.replace(one, certificate=None, key=None), "dev-a") == 0
+
+    passworded(tmp_path, case)
+
+
+class ClaimSite(TlsSite):
+    """Whose users have what they claimed from its API, in their own folders."""
+
+    def address(self, user: str) -> BrokerAddress:
+        """The coordinator's certificate is made here, those of devices are claimed."""
+        if user == NAME:
+            return super().address(user)
+        return IdentityFiles(self.folder.parent / user / FOLDER).lend(
+            BrokerAddress.parse(f"mqtts://127.0.0.1:{self.port}")
+        )
+
+    @contextmanager
+    def api(self) -> Iterator[str]:
+        """Its URL."""
+        key = new_key()
+        (self.folder / "server.pem").write_text(self.enrolment.server(["127.0.0.1"], key.public_key(), who="op"))
+        (self.folder / "server.key").write_bytes(key_pem(key))
+        settings = ApiSettings(
+            port=0, certificate=self.folder / "server.pem", key=self.folder / "server.key", rates=GENEROUS
+        )
+        filled = Filled(self.folder, self.store, Blobs(self.folder / "blobs"), load_pack("digits"))
+        with serving(filled, settings) as server:
+            yield server.url
+
+
+@pytest.mark.timeout(180)
+def test_from_a_claim_over_https_to_a_round(tmp_path: Path) -> None:
+    """Tokens made while the broker runs, claims, and a round over a broker that asks for both."""
+
+    async def case(site: ClaimSite, workers: ThreadPoolExecutor) -> None:
+        keep(site.address(NAME), NAME, site.authority.passwords().of(NAME))
+        tokens = site.enrolment.tokens(DEVICES[:3], 3600.0, who="op")
+        await site.reload()
+        with site.api() as url:
+            for device, token, _ in tokens:
+                (tmp_path / "token").write_text(token)
+                await asyncio.to_thread(steps.claim, tmp_path / device, url, site.authority.pin, tmp_path / "token")
+        fleet = Site(cast("Broker", site), StepRuntime(load_pack("digits")), tmp_path, workers)
+        coordinator = fleet.coordinator(1)
+        fleet.start_agents(coordinator)
+        try:
+            await asyncio.wait_for(coordinator.run(), 100)
+        finally:
+            await fleet.stop_agents()
+        assert [(done.state, done.counted) for done in fleet.done] == [("published", 3)]
+
+    async def whole() -> None:
+        with ThreadPoolExecutor(2) as workers:
+            site = ClaimSite(tmp_path / "cloud", passwords=True)
+            await site.process.start()
+            try:
+                await case(site, workers)
+            finally:
+                await site.process.stop()
+                site.store.close()
+
+    asyncio.run(whole())
