@@ -81,7 +81,7 @@ class ClaimSite:
         return IdentityFiles(self.state / "identity")
 
     def claim(self) -> steps.Outcome:
-        return steps.claim(self.state, self.url, self.pin, self.token_file)
+        return steps.claim(self.state, self.url, self.pin, self.token_file, time.time())
 
     def new_token(self) -> None:
         self.token_file.write_text(self.enrolment.tokens([self.device], 3600.0, who="op")[0][1] + "\n")
@@ -220,7 +220,7 @@ def test_a_server_with_another_authority_is_not_told_the_token(site: ClaimSite, 
     other = Authority.create(tmp_path / "other", "Test")
 
     with pytest.raises(ClaimError, match="another authority than the one"):
-        steps.claim(site.state, site.url, other.pin, site.token_file)
+        steps.claim(site.state, site.url, other.pin, site.token_file, time.time())
 
     assert site.pending
     assert site.token_file.exists()
@@ -247,7 +247,7 @@ def test_refusals_are_told_in_the_coordinators_words(site: ClaimSite, capsys: py
 
 def test_nobody_there_is_worth_another_attempt(site: ClaimSite, tmp_path: Path) -> None:
     with pytest.raises(TryLaterError) as error:
-        steps.claim(site.state, "https://127.0.0.1:1", site.pin, site.token_file)
+        steps.claim(site.state, "https://127.0.0.1:1", site.pin, site.token_file, time.time())
 
     assert error.value.exit_code == 75
 
@@ -273,7 +273,7 @@ def test_a_token_on_a_place_that_cannot_be_written_does_not_stop_a_claim(
         raise OSError(30, "Read-only file system")
 
     monkeypatch.setattr(Path, "unlink", read_only)
-    outcome = steps.claim(site.state, site.url, site.pin, site.token_file)
+    outcome = steps.claim(site.state, site.url, site.pin, site.token_file, time.time())
 
     assert (outcome.done, outcome.token_erased) == ("claimed", False)
 
@@ -334,6 +334,21 @@ def test_a_coordinator_of_an_older_version_gives_no_password(site: ClaimSite, mo
 
     assert site.files.lend(BrokerAddress.parse("mqtts://broker")).credentials() == (None, None)
     assert steps.renew(site.state, time.time()).done == "not due"
+
+
+def test_an_expired_certificate_is_none_and_a_token_replaces_it(site: ClaimSite) -> None:
+    site.claim()
+    first = site.files.certificate.read_bytes()
+    later = time.time() + 400 * 86400
+
+    with pytest.raises(DataError, match="cannot be read"):
+        steps.claim(site.state, site.url, site.pin, site.token_file, later)
+    site.token_file.write_text(site.enrolment.tokens([site.device], 3600.0, who="op", replace=True)[0][1])
+    outcome = steps.claim(site.state, site.url, site.pin, site.token_file, later)
+
+    assert outcome.done == "claimed"
+    assert site.files.certificate.read_bytes() != first
+    assert site.claim().done == "there already"
 
 
 def test_a_revoked_device_is_told_so_when_it_renews(site: ClaimSite) -> None:

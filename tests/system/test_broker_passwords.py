@@ -7,6 +7,7 @@ import dataclasses
 import shutil
 import ssl
 import subprocess
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -256,8 +257,8 @@ def test_from_a_claim_over_https_to_a_round(tmp_path: Path) -> None:
         await site.reload()
         with site.api() as url:
             for device, token, _ in tokens:
-                (tmp_path / "token").write_text(token)
-                await asyncio.to_thread(steps.claim, tmp_path / device, url, site.authority.pin, tmp_path / "token")
+                (file := tmp_path / "token").write_text(token)
+                await asyncio.to_thread(steps.claim, tmp_path / device, url, site.authority.pin, file, time.time())
         fleet = Site(cast("Broker", site), StepRuntime(load_pack("digits")), tmp_path, workers)
         coordinator = fleet.coordinator(1)
         fleet.start_agents(coordinator)

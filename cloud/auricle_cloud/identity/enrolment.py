@@ -250,8 +250,8 @@ class Enrolment:
             raise ClaimError(f"The certificate of {device} was revoked.")
         if row["expires"] < time.time():
             raise ClaimError(
-                f"The certificate of {device} has expired: remove its folder identity, and claim with a token that "
-                "auricle cloud enrol token --replace makes."
+                f"The certificate of {device} has expired: claim with a token that auricle cloud enrol token "
+                "--replace makes."
             )
         if row["key"] != key:
             raise ClaimError(f"The request is not signed by the key of {device}'s certificate.")

@@ -28,7 +28,7 @@ def claim(
     as_json: AsJson = False,
 ) -> int:
     """Exchange a one-time token for this device's certificate. Exit code 75: try again later."""
-    _tell(steps.claim(state_folder(state, config), server, ca_pin, token_file), as_json)
+    _tell(steps.claim(state_folder(state, config), server, ca_pin, token_file, time.time()), as_json)
     return 0
 
 

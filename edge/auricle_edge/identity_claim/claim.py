@@ -51,7 +51,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     token_erased: bool = True
 
 
-def claim(state: Path, server: str, ca_pin: str, token_file: Path) -> Outcome:
+def claim(state: Path, server: str, ca_pin: str, token_file: Path, now: float) -> Outcome:
     """Make the device's key, exchange the token for a certificate, erase the token.
 
     Parameters
@@ -62,6 +62,8 @@ def claim(state: Path, server: str, ca_pin: str, token_file: Path) -> Outcome:
         See `ClaimServer`.
     token_file
         Where the token stands.
+    now
+        Seconds since 1970: a certificate that has expired is none.
 
     Raises
     ------
@@ -78,6 +80,8 @@ def claim(state: Path, server: str, ca_pin: str, token_file: Path) -> Outcome:
     _make_private(files.folder)
     key = _key(files.key)
     held = _held(files, key, ca_pin)
+    if held is not None and _expires(held) < now:
+        held = None
     done = "there already"
     renew_after = 0.0
     if held is None:
