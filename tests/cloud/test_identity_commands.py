@@ -15,6 +15,7 @@ from auricle.cli import main
 from auricle.errors import SettingsError
 from auricle.loopback import OVERRIDDEN, OVERRIDE
 from auricle.until_signal import broker_of
+from auricle_cloud.identity.authority import Authority
 from auricle_cloud.identity.broker_files import Listener, emqx_acl
 from auricle_cloud.identity.broker_folder import read_duration, reload_mosquitto
 
@@ -59,6 +60,18 @@ def test_from_an_empty_folder_to_fifty_tokens_and_a_broker(tmp_path: Path, capsy
         ("broker.lan", "server"), ("coordinator", "user"),
     ]  # fmt: skip
     assert len(listed["claims"]) == 51
+
+
+def test_a_broker_is_certified_again_under_another_authority(
+    tmp_path: Path, authority: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rest = ("--fleet", "f", "--host", "h", "--out", tmp_path / "broker")
+    run(capsys, "init", "--state", tmp_path)
+    run(capsys, "broker", "--state", tmp_path, *rest)
+
+    run(capsys, "broker", "--state", authority, *rest)
+
+    assert Authority(authority / "authority").issued_file(tmp_path / "broker" / "server.pem")
 
 
 def test_a_revoked_name_is_in_every_list_of_a_broker(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -166,6 +166,13 @@ class Authority:
             return False
         return True
 
+    def issued_file(self, path: Path) -> bool:
+        """Whether a file is there, and begins with a certificate that this authority issued."""
+        try:
+            return self.issued(x509.load_pem_x509_certificates(path.read_bytes())[0])
+        except (FileNotFoundError, ValueError):
+            return False
+
     def write_revoked(self, revoked: Iterable[tuple[int, float]]) -> None:
         """Write the revocation list from serial numbers and times in seconds since 1970.
 

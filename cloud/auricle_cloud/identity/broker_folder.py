@@ -51,7 +51,7 @@ class BrokerFolder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             raise StorageError(f"{folder} is not a folder of auricle cloud enrol broker: {error}.") from error
 
     def write(self, folder: Path, enrolment: Enrolment, *, who: str) -> bool:
-        """Write everything; certify the server unless it is certified for these hosts; whether it was told to reload.
+        """Write everything; certify the server unless it is, for these hosts; whether it was told to reload.
 
         Raises
         ------
@@ -83,8 +83,8 @@ class BrokerFolder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return reload_mosquitto(folder / PID_FILE)
 
     def _server(self, folder: Path, enrolment: Enrolment, who: str) -> dict[str, str]:
-        known = folder / SETTINGS
-        if known.is_file() and (folder / "server.pem").is_file() and BrokerFolder.read(folder).hosts == self.hosts:
+        known = (folder / SETTINGS).is_file() and BrokerFolder.read(folder).hosts == self.hosts
+        if known and enrolment.authority.issued_file(folder / "server.pem"):
             return {}
         key = new_key()
         chain = enrolment.server(self.hosts, key.public_key(), who=who)
