@@ -31,7 +31,7 @@ test: $(TEST_STAMP) ## Lint, types, import rules and the fast tests
 	$(TEST_ENV)/bin/ruff format --check .
 	$(TEST_ENV)/bin/mypy
 	$(TEST_ENV)/bin/lint-imports
-	$(TEST_ENV)/bin/pytest -n auto --dist worksteal -m "not slow and not arm64 and not boards and not firstboot"
+	$(TEST_ENV)/bin/pytest -n auto --dist worksteal -m "$(FAST)"
 
 slow: $(TEST_STAMP) ## The tests that take minutes
 	$(TEST_ENV)/bin/pytest -n auto --dist worksteal -m "$(SLOW)" --timeout 3000 --ignore tests/deploy

@@ -35,6 +35,7 @@ from auricle_cloud.rules import get_rule
 from auricle_cloud.run_settings import RunSettings
 from auricle_cloud.storage.blobs import open_blobs
 from auricle_cloud.storage.database import SupersededError
+from auricle_cloud.storage.state_folders import KEY
 from auricle_cloud.storage.store import FILE, Store
 from auricle_cloud.storage.update_records import Verdict
 from auricle_cloud.uplink.inbox import Inbox, device_of
@@ -74,7 +75,7 @@ class Coordinator:
         probe: Callable[[str], None] = lambda _: None,
     ) -> None:  # fmt: skip
         self.settings, self.pack = settings, pack
-        self.identity = Identity.load_or_create(settings.folder / "coordinator.key")
+        self.identity = Identity.load_or_create(settings.folder / KEY)
         self.store = Store(settings.database or settings.folder / FILE, probe=probe)
         self.blobs = open_blobs(settings.blobs or settings.folder / "blobs")
         self.epoch = self.store.database.take_over()

@@ -12,7 +12,7 @@ from auricle_cloud.releases.rollout_states import DeviceState
 
 REASONS = frozenset(
     (
-        "frame", "schema", "signature", "upgrade_required", "identity", "unregistered", "standing", "pack", "codec",
+        "frame", "schema", "signature", "upgrade_required", "identity", "unregistered", "standing", "codec",
         "shape", "samples", "loss", "part", "memory", "hash", "values", "norm", "rate", "type", "round", "base",
         "not invited", "pending", "quarantined", "revoked",
     )

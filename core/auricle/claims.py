@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -11,15 +12,15 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from msgspec import Meta
 
 from auricle.broker_passwords import Password
+from auricle.errors import DataError
 from auricle.messages import DeviceId
 
 RESERVED = ("coordinator", "observer", "root")
 """Names that no device may have: the first two have other rights at the broker."""
 
+LONGEST_TOKEN_FILE = 4096
 ClaimToken = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{20,100}\Z", max_length=100, description="Used once.")]
 Pem = Annotated[str, Meta(pattern=r"^[ -~\r\n]*\Z", min_length=1, max_length=16_384)]
-
-
 PublicKey = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z", max_length=64, description="Ed25519, 64 hex digits.")]
 
 
@@ -68,3 +69,22 @@ def pin(certificate: x509.Certificate) -> str:
 def key_hash(public: x509.Certificate | x509.CertificateSigningRequest) -> str:
     """SHA-256 of the public key in a certificate or request (SubjectPublicKeyInfo), 64 hexadecimal digits."""
     return hashlib.sha256(public.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()
+
+
+def read_token(path: Path) -> str:
+    """The claim token in a file.
+
+    Raises
+    ------
+    DataError
+        It cannot be read, or holds something else.
+    """
+    try:
+        with path.open("rb") as file:
+            text = file.read(LONGEST_TOKEN_FILE).decode("ascii").strip()
+        token: str = msgspec.convert(text, ClaimToken)
+    except OSError as error:
+        raise DataError(f"The claim token {path} cannot be read ({error.strerror}): make another.") from error
+    except (UnicodeDecodeError, msgspec.ValidationError) as error:
+        raise DataError(f"{path} holds no claim token: make one with auricle cloud enrol token.") from error
+    return token

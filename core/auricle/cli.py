@@ -39,20 +39,14 @@ class MissingPartError(AuricleError):
     """A part whose extra is not installed."""
 
 
-class InterruptedCommandError(AuricleError):
-    """Somebody pressed Ctrl-C."""
-
-    exit_code = 130
-
-
 class _Root(TyperGroup):
-    """Says that it was interrupted: typer by itself ends with 130 and without a word."""
+    """Gives Ctrl-C on to `main`: typer by itself ends with 130 and without a word."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as error:
-            raise InterruptedCommandError("Interrupted.") from error
+            raise typer.Abort from error
 
 
 def _load(part: str) -> typer.Typer:

@@ -24,8 +24,9 @@ from amqtt.errors import MQTTError
 from amqtt.mqtt.protocol.broker_handler import BrokerProtocolHandler
 from amqtt.plugins.base import BaseAuthPlugin, BaseTopicPlugin
 
+from auricle.broker_passwords import verified
 from auricle_fleet.broker_amqtt import SIGN
-from auricle_fleet.broker_passwords import read_passwords, verified
+from auricle_fleet.broker_passwords import read_passwords
 from auricle_fleet.broker_rights import Roles, covers
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from auricle.broker_passwords import hashed, verified
-
-__all__ = ["hashed", "read_passwords", "verified", "write_passwords", "write_private"]
+from auricle.broker_passwords import hashed
 
 
 def write_passwords(path: Path, users: Mapping[str, str]) -> None:

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import stat
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.cloud.test_identity_commands import run
 
 from auricle.broker_passwords import read_login, verified
-from auricle.cli import main
 from auricle.errors import StorageError
 from auricle_cloud.identity.authority import PASSPHRASE, Authority
 from auricle_cloud.identity.passwords import Passwords
-
-
-def run(capsys: pytest.CaptureFixture[str], *words: object) -> Any:
-    """What a command answers in JSON."""
-    capsys.readouterr()
-    code = main(["cloud", "enrol", *map(str, words), "--json"])
-    told = capsys.readouterr()
-    assert code == 0, told.err
-    return json.loads(told.out)
 
 
 def users(file: Path) -> list[str]:

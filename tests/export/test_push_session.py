@@ -140,7 +140,7 @@ def test_mistakes_in_a_file_of_hosts_are_told_with_their_line(tmp_path: Path) ->
     for text, told in (
         ("pi@a\n-x\n", r"line 2: '-x' is no host"),
         ("pi@a t k\n", "line 1: a line has a host, and the file of a token or nothing"),
-        ("\npi@a none.token\n", r"line 2: The token .*none\.token cannot be read"),
+        ("\npi@a none.token\n", r"line 2: The claim token .*none\.token cannot be read"),
         ("pi@a hosts.txt\n", r"line 1: .*hosts\.txt holds no claim token"),
     ):
         path.write_text(text)

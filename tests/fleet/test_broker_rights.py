@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from auricle.broker_passwords import verified
 from auricle.errors import SettingsError
-from auricle_fleet.broker_passwords import read_passwords, verified, write_passwords
+from auricle_fleet.broker_passwords import read_passwords, write_passwords
 from auricle_fleet.broker_rights import Roles, acl_file, covers
 
 

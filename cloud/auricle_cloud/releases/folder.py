@@ -12,6 +12,8 @@ FOLDER = "releases"
 """Inside the coordinator's state folder."""
 NAMES = re.compile(r"(\d{1,9}\.)?(root|targets|snapshot)\.json|timestamp\.json")
 PART = re.compile(r"[a-z0-9][a-z0-9._-]{0,127}")
+ONLINE = "online.key"
+"""The key of snapshot and timestamp."""
 RESTORED = "restored"
 """A file that says that devices may have seen newer metadata than what is here."""
 

@@ -23,7 +23,7 @@ from auricle.files import describe, sync_folder, write_durably
 from auricle.versions import version_key
 from auricle_cloud.releases.candidate import BLOCK, Candidate, read_candidate
 from auricle_cloud.releases.expiry import LIVES, OFFLINE, Expiry
-from auricle_cloud.releases.folder import RESTORED, alone, exists
+from auricle_cloud.releases.folder import ONLINE, RESTORED, alone, exists
 from auricle_cloud.releases.keys import load_key, make_key
 
 LEAP = 1000
@@ -68,7 +68,7 @@ class Repository:
         """
         if exists(folder):
             raise SettingsError(f"There are releases in {folder}: devices would not believe another root.")
-        (folder / "online.key").unlink(missing_ok=True)
+        (folder / ONLINE).unlink(missing_ok=True)
         root = Root(expires=_until("root", now), consistent_snapshot=True)
         signers = {"root": make_key(keys, "root"), "targets": make_key(keys, "targets")}
         online = make_key(folder, "online", online=True)
@@ -248,7 +248,7 @@ class Repository:
                 root.add_key(online.public_key, role)
                 root.revoke_key(old, role)
             self._publish_root(root, signer)
-            (self.folder / "next.key").replace(self.folder / "online.key")
+            (self.folder / "next.key").replace(self.folder / ONLINE)
             self._publish_snapshot(self._snapshot(), online)
 
     def renew_online(self) -> list[str]:

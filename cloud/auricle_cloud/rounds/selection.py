@@ -18,11 +18,10 @@ def unfit(row: Mapping[str, Any], pack: str) -> str | None:
         Identity of the task's pack; empty as long as there is no task.
     """
     if row["standing"] != "approved":
-        return {
-            "pending": "waits for an operator's approval",
-            "quarantined": f"is quarantined{': ' + row['reason'] if row['reason'] else ''}",
-            "revoked": "was revoked",
-        }[row["standing"]]
+        if row["standing"] == "pending":
+            return "waits for an operator's approval"
+        why = f": {row['reason']}" if row["reason"] else ""
+        return f"is quarantined{why}" if row["standing"] == "quarantined" else f"was revoked{why}"
     if pack and row["pack"] != pack:
         return f"has pack {row['pack'][:12]}, the task is of pack {pack[:12]}"
     if not row["online"]:

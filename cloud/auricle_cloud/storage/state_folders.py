@@ -21,7 +21,7 @@ from auricle.files import sync_folder, write_durably
 from auricle.identity_files import FOLDER as IDENTITY
 from auricle_cloud.identity.authority import FOLDER as AUTHORITY
 from auricle_cloud.releases.folder import FOLDER as RELEASES
-from auricle_cloud.releases.folder import NAMES, RESTORED, alone, exists, is_target, metadata_file, target_file
+from auricle_cloud.releases.folder import NAMES, ONLINE, RESTORED, alone, exists, is_target, metadata_file, target_file
 
 FOLDERS = (IDENTITY, AUTHORITY, RELEASES)
 KEY = "coordinator.key"
@@ -37,7 +37,6 @@ PARTS = {
 
 _FLAT = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _HASHED = re.compile(r"[0-9a-f]{64}\..+")
-ONLINE = "online.key"
 
 
 def held(paths: Collection[str]) -> tuple[list[str], list[str]]:
@@ -155,7 +154,7 @@ def _targets(metadata: bytes) -> list[str]:
 # -- back in place
 
 
-def put_in_place(beside: Path, state: Path) -> list[str]:
+def put_in_place(beside: Path, state: Path) -> None:
     """Move restored folders to where they belong; what is another one there is kept as `NAME.before-restore`.
 
     Parameters
@@ -164,13 +163,7 @@ def put_in_place(beside: Path, state: Path) -> list[str]:
         Holds them, on the disk of the state folder.
     state
         The coordinator's folder.
-
-    Returns
-    -------
-    list of str
-        Names of the folders that were set aside.
     """
-    aside = []
     for new, old in ((beside / name, state / name) for name in FOLDERS if (beside / name).is_dir()):
         if old.is_dir() and _holds(old, new):
             continue
@@ -178,10 +171,9 @@ def put_in_place(beside: Path, state: Path) -> list[str]:
             write_durably(new / RESTORED, b"")
         _settle(new)
         if os.path.lexists(old):
-            aside.append(_set_aside(old))
+            _set_aside(old)
         new.rename(old)
         sync_folder(state)
-    return aside
 
 
 def _holds(old: Path, new: Path) -> bool:
@@ -190,11 +182,10 @@ def _holds(old: Path, new: Path) -> bool:
     return all(there.is_file() and filecmp.cmp(there, path, shallow=False) for there, path in pairs)
 
 
-def _set_aside(old: Path) -> str:
+def _set_aside(old: Path) -> None:
     names = (f"{old.name}.before-restore{'' if number == 1 else f'-{number}'}" for number in itertools.count(1))
     free = next(name for name in names if not os.path.lexists(old.with_name(name)))
     old.rename(old.with_name(free))
-    return free
 
 
 def _settle(folder: Path) -> None:

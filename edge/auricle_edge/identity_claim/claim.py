@@ -19,8 +19,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from auricle.broker_passwords import read_login, write_login
-from auricle.claims import Certified, Claim, ClaimToken, Renewal, pin
-from auricle.errors import DataError, SettingsError, StorageError
+from auricle.claims import LONGEST_TOKEN_FILE, Certified, Claim, Renewal, pin, read_token
+from auricle.errors import SettingsError, StorageError
 from auricle.files import sync_folder, write_durably
 from auricle.identity import DEVICE_KEY, Identity
 from auricle.identity_files import FOLDER, IdentityFiles
@@ -28,7 +28,6 @@ from auricle.messages import DeviceId
 from auricle_edge.identity_claim.claim_server import ClaimError, ClaimServer
 
 RECORD = "claim.json"
-LONGEST_TOKEN_FILE = 4096
 
 
 class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -85,7 +84,7 @@ def claim(state: Path, server: str, ca_pin: str, token_file: Path, now: float) -
     done = "there already"
     renew_after = 0.0
     if held is None:
-        token = _read_token(token_file)
+        token = read_token(token_file)
         root = coordinator.root()
         write_durably(files.authority, root.public_bytes(Encoding.PEM))
         public = Identity.load_or_create(state / DEVICE_KEY).public.hex()
@@ -235,17 +234,6 @@ def _name(certificate: x509.Certificate) -> str:
 
 def _expires(certificate: x509.Certificate) -> float:
     return certificate.not_valid_after_utc.timestamp()
-
-
-def _read_token(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            text = file.read(LONGEST_TOKEN_FILE).decode("ascii").strip()
-        return msgspec.convert(text, ClaimToken)
-    except OSError as error:
-        raise DataError(f"The claim token {path} cannot be read ({error.strerror}): make another.") from error
-    except (UnicodeDecodeError, msgspec.ValidationError) as error:
-        raise DataError(f"{path} holds no claim token: make one with auricle cloud enrol token.") from error
 
 
 def _record(files: IdentityFiles, record: ClaimRecord) -> None:
