@@ -35,6 +35,8 @@ def _intended(fleet: ToyFleet) -> int:
 
 async def _kill_broker(fleet: ToyFleet) -> float:
     """SIGKILL and a new broker that knows nothing; seconds until coordinator and agents are all there again."""
+    links = [agent.link for agent in fleet.agents.values()]
+    connections = [link.counters.connections for link in links]
     fleet.broker.kill()
     await fleet.broker.restart()
     began = time.monotonic()
@@ -44,8 +46,11 @@ async def _kill_broker(fleet: ToyFleet) -> float:
         there.set()
 
     # The new broker keeps nothing, so whatever it has on this topic was said by a coordinator that is subscribed.
-    name = fleet.names[0]
-    await until(lambda: not fleet.agents[name].link.connected or there.is_set(), "the loss to be noticed")
+    # Connections are counted: a link may be back before anybody has looked whether it was gone.
+    await until(
+        lambda: all(link.counters.connections > old for link, old in zip(links, connections, strict=True)),
+        "new connections",
+    )
     await fleet.back()
     listener = MqttLink(
         LinkSettings(fleet.broker.address(LISTENER), LISTENER),
