@@ -5,9 +5,14 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
 
 from tests.cloud.postgres import Server, programs
+
+# A busy machine is no error in what is tested; everything else stays as Hypothesis has it here.
+hypothesis.settings.register_profile("auricle", deadline=None)
+hypothesis.settings.load_profile("auricle")
 
 
 def pytest_configure() -> None:

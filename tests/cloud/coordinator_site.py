@@ -66,7 +66,7 @@ class Site:
         self, rounds: int | None, preset: Preset = FEDAVG, evaluator: Evaluator | None = None, **changes: Any
     ) -> Coordinator:
         values = {
-            "devices": 3, "quorum": 0.6, "least_wait": 0.2, "patience": 0.0, "deadline": 60.0, "gather": 60.0,
+            "devices": 3, "quorum": 0.6, "least_wait": 50.0, "patience": 0.0, "deadline": 60.0, "gather": 60.0,
             **changes,
         }  # fmt: skip
         settings = RunSettings(FLEET, self.broker.address(NAME), self.state, rounds, preset=preset, **values)
@@ -119,13 +119,13 @@ class Site:
         return Store(self.state / "coordinator.db", must_exist=True)
 
 
-def run(case: Callable[[Site], Awaitable[None]], runtime: StepRuntime, folder: Path) -> None:
+def run(case: Callable[[Site], Awaitable[None]], runtime: StepRuntime, folder: Path, seconds: float = 100.0) -> None:
     async def whole() -> None:
         with ThreadPoolExecutor(2) as workers:
             async with await start_broker(folder, USERS, fleet=FLEET) as broker:
                 site = Site(broker, runtime, folder, workers)
                 try:
-                    await asyncio.wait_for(case(site), 100)
+                    await asyncio.wait_for(case(site), seconds)
                 finally:
                     await site.stop_agents()
 

@@ -96,7 +96,7 @@ def test_when_many_come_they_are_waited_for() -> None:
         return items
 
     async def scene() -> None:
-        gathering = Gathering[str, str](work, 0.2)
+        gathering = Gathering[str, str](work, 2.0)
         assert await gathering.add("alone") == "alone"
         first = [asyncio.ensure_future(gathering.add(item)) for item in "ab"]
         await asyncio.gather(*first)

@@ -261,7 +261,7 @@ def test_names_and_ids_complete_in_a_real_shell(filled: Filled, tmp_path: Path) 
     path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
 
     done = subprocess.run(
-        ["bash", "--norc", "-c", script], input="\n".join(asked) + "\n", capture_output=True, text=True, timeout=60,
+        ["bash", "--norc", "-c", script], input="\n".join(asked) + "\n", capture_output=True, text=True, timeout=280,
         check=False, env=environment(PATH=path, **here(filled)),
     )  # fmt: skip
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from tests.cloud.arrivals import register
 from tests.cloud.coordinator_site import (
     DEVICES,
     FEDAVG,
@@ -126,7 +127,7 @@ def test_one_device_whose_update_is_the_next_model(runtime: StepRuntime, tmp_pat
 
 def test_a_device_that_never_answers_costs_patience_and_no_round(runtime: StepRuntime, tmp_path: Path) -> None:
     async def case(site: Site) -> None:
-        coordinator = site.coordinator(1, FEDAVG, devices=4, quorum=0.7)
+        coordinator = site.coordinator(1, FEDAVG, devices=4, quorum=0.7, least_wait=0.2)
         site.start_agents(coordinator)
         async with site.scripted("dev-d", Identity.create()):
             await coordinator.run()
@@ -168,7 +169,7 @@ def test_a_device_that_says_it_failed_is_not_waited_for(runtime: StepRuntime, tm
 
 def test_without_a_quorum_the_round_is_aborted_and_the_model_stays(runtime: StepRuntime, tmp_path: Path) -> None:
     async def case(site: Site) -> None:
-        coordinator = site.coordinator(2, FEDAVG, devices=2, quorum=0.7, deadline=0.5)
+        coordinator = site.coordinator(2, FEDAVG, devices=2, quorum=0.7, deadline=4.0)
         site.start_agents(coordinator, DEVICES[:1])
         async with site.scripted("dev-d", Identity.create()):
             await coordinator.run()
@@ -213,7 +214,7 @@ def test_a_coordinator_that_starts_again_goes_on_with_the_open_round_and_its_coh
         invited = list(store.rounds.invited(TASK, 1))
         store.close()
 
-        second = site.coordinator(2, LPA, devices=2, quorum=0.5, **half)
+        second = site.coordinator(2, LPA, devices=2, quorum=0.5, least_wait=0.2, **half)
         keep_updates(second)
         await second.run()
 
@@ -332,9 +333,9 @@ def test_settings_that_no_round_could_be_run_with(tmp_path: Path, changes: dict[
 def test_a_pack_is_what_is_trained(runtime: StepRuntime, tmp_path: Path) -> None:
     async def case(site: Site) -> None:
         other: Pack = load_pack("gsc12")
-        settings = RunSettings(FLEET, site.broker.address(NAME), site.state, 1, devices=1, gather=1.0)
+        settings = RunSettings(FLEET, site.broker.address(NAME), site.state, 1, devices=1, gather=0.1)
         coordinator = Coordinator(settings, other)
-        site.start_agents(coordinator, DEVICES[:1])
+        coordinator.store.devices.register(register(DEVICES[0]), "approved")
 
         with pytest.raises(AuricleError, match=r"^No device registered with the pack \w{12}: dev-a has \w{12}\."):
             await coordinator.run()
@@ -344,7 +345,7 @@ def test_a_pack_is_what_is_trained(runtime: StepRuntime, tmp_path: Path) -> None
 
 def test_while_all_devices_are_away_no_round_is_spent(runtime: StepRuntime, tmp_path: Path) -> None:
     async def case(site: Site) -> None:
-        coordinator = site.coordinator(6, FEDAVG, devices=1, deadline=2.0)
+        coordinator = site.coordinator(6, FEDAVG, devices=1, deadline=30.0)
         site.start_agents(coordinator, DEVICES[:1])
         running = asyncio.create_task(coordinator.run())
         await site.rounds(1)
@@ -363,7 +364,7 @@ def test_while_all_devices_are_away_no_round_is_spent(runtime: StepRuntime, tmp_
 def test_a_failure_in_an_earlier_round_says_nothing_about_this_one(runtime: StepRuntime, tmp_path: Path) -> None:
     async def case(site: Site) -> None:
         key = Identity.create()
-        coordinator = site.coordinator(2, FEDAVG, devices=4, quorum=0.7)
+        coordinator = site.coordinator(2, FEDAVG, devices=4, quorum=0.7, least_wait=0.2)
         site.start_agents(coordinator)
         async with site.scripted("dev-d", key) as link:
             await fails_in_round_one("dev-d", key, link)

@@ -30,7 +30,7 @@ def runtime() -> StepRuntime:
 
 def test_a_new_device_waits_for_approval_and_is_told_so(runtime: StepRuntime, tmp_path: Path) -> None:
     async def case(site: Site) -> None:
-        coordinator = site.coordinator(1, FEDAVG, devices=1, gather=0.1, approval="manual")
+        coordinator = site.coordinator(1, FEDAVG, devices=1, approval="manual")
         site.start_agents(coordinator, DEVICES[:2])
         running = asyncio.create_task(coordinator.run())
         store = site.store()

@@ -461,7 +461,7 @@ def test_who_does_not_read_what_comes_holds_no_place_for_ever(repository: Reposi
         return call(*arguments)
 
     async def run() -> list[int]:
-        app, transfers = web.Application(middlewares=[problems]), Transfers(most=3, of_address=2, longest=0.5)
+        app, transfers = web.Application(middlewares=[problems]), Transfers(most=3, of_address=2, longest=3.0)
         ReleaseRoutes(repository.folder, in_thread, transfers).add_to(app)
         async with test_utils.TestServer(app) as server, aiohttp.ClientSession() as client:
             url = server.make_url("/v1/updates/targets/large.tar")

@@ -47,7 +47,7 @@ async def send(
 def test_late_and_refused_updates_are_known_to_the_round(runtime: StepRuntime, tmp_path: Path) -> None:
     async def case(site: Site) -> None:
         keys = {name: Identity.create() for name in ("dev-c", "dev-d")}
-        coordinator = site.coordinator(None, FEDAVG, devices=4, quorum=0.5)
+        coordinator = site.coordinator(None, FEDAVG, devices=4, quorum=0.5, least_wait=0.2)
         site.start_agents(coordinator, DEVICES[:2])
         async with site.scripted("dev-c", keys["dev-c"]) as first, site.scripted("dev-d", keys["dev-d"]) as second:
             running = asyncio.create_task(coordinator.run())

@@ -29,6 +29,8 @@ FLEET, DEVICE, TASK = "f", "dev-a", "keywords"
 TOPICS = Topics(FLEET)
 USERS = {"coordinator": "c-secret", DEVICE: "a-secret"}
 DEADLINE = 30.0
+CASE = 100.0
+"""Seconds for all of a case."""
 KEY, OTHER = Identity(b"c" * 32), Identity(b"o" * 32)
 
 M = TypeVar("M", bound=Message)
@@ -159,7 +161,7 @@ async def with_broker(
         await coordinator.listen()
         site = Site(broker, coordinator, runtime, folder / "device")
         await coordinator.offer(site.model)
-        await asyncio.wait_for(case(site), 100)
+        await asyncio.wait_for(case(site), CASE)
 
 
 async def until(condition: Callable[[], bool]) -> None:

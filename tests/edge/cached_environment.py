@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.arm64.debian import alone
 
 ROOT = Path(__file__).parents[2]
 PYTHONS = ("3.11", "3.10")
@@ -48,16 +49,17 @@ def cached_python(name: str, needs: Sequence[str]) -> Path:
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     mark = hashlib.sha256("\n".join([python, *needs]).encode()).hexdigest()[:12]
     folder = Path(base) / "auricle" / f"{name}-{mark}"
-    if not (folder / READY).exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        subprocess.run([python, "-m", "venv", str(folder)], check=True, capture_output=True)
-        installed = subprocess.run(
-            [folder / "bin" / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check", *needs],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        if installed.returncode != 0:
-            pytest.skip(f"{name} cannot be installed: {installed.stderr.strip()[-300:]}")
-        (folder / READY).touch()
+    with alone(folder.with_name(f"{folder.name}.lock"), print):
+        if not (folder / READY).exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            subprocess.run([python, "-m", "venv", str(folder)], check=True, capture_output=True)
+            installed = subprocess.run(
+                [folder / "bin" / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check", *needs],
+                capture_output=True, text=True, check=False,
+            )  # fmt: skip
+            if installed.returncode != 0:
+                pytest.skip(f"{name} cannot be installed: {installed.stderr.strip()[-300:]}")
+            (folder / READY).touch()
     return folder / "bin" / "python"
 
 

@@ -155,10 +155,10 @@ def machine_root(name: str = "slots") -> Iterator[Path]:
     with alone(base.folder, print):
         base.make(print)
     folder = base.folder / f"try-{name}"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    try:
-        run("cp", "-a", "--reflink=auto", base.path, folder)
-        yield folder / "root"
-    finally:
-        shutil.rmtree(folder)
+    with alone(folder, print):
+        shutil.rmtree(folder / "root", ignore_errors=True)
+        try:
+            run("cp", "-a", "--reflink=auto", base.path, folder)
+            yield folder / "root"
+        finally:
+            shutil.rmtree(folder / "root")

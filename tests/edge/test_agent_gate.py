@@ -130,7 +130,7 @@ def test_a_round_that_waits_for_too_long_is_given_up_with_the_reason(runtime: St
         c, board = site.coordinator, Board()
         async with site.device(**board.given()) as board.agent:
             board.says, board.says_in_training = SPEECH, HOT
-            await c.say("inv", c.invite(site.model, ttl=1.0))
+            await c.say("inv", c.invite(site.model, ttl=3.0))
             status = await c.wait(Status)
             await until(lambda: board.agent is not None and board.agent.state == "idle")
 

@@ -24,7 +24,7 @@ NOISE = RNG.integers(-3000, 3000, 4 * RATE).astype(np.int16)
 def test_a_folder_is_heard_sample_for_sample_and_ends(tmp_path: Path) -> None:
     soundfile.write(tmp_path / "a.wav", NOISE[:20_001], RATE)
     soundfile.write(tmp_path / "b.flac", NOISE[20_001:], RATE)
-    with Listener(f"folder:{tmp_path}?pace=fast") as listener:
+    with Listener(f"folder:{tmp_path}?pace=fast", open_within=60.0, stall_after=60.0) as listener:
         listener.end()
     assert np.array_equal(listener.sound, NOISE)
     assert listener.blocks[0].start == 0
@@ -84,7 +84,7 @@ def test_a_switch_says_what_the_file_says(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_writer_that_dies_and_one_that_comes_later_are_both_heard(tmp_path: Path) -> None:
     path = tmp_path / "sound"
-    with Listener(f"fifo:{path}") as listener:
+    with Listener(f"fifo:{path}", open_within=60.0) as listener:
         with path.open("wb", buffering=0) as writer:
             writer.write(NOISE[:16_000].tobytes() + b"\x01")  # it dies in the middle of a sample
             listener.until(lambda: sum(len(block.samples) for block in listener.blocks) >= 16_000)
@@ -103,7 +103,10 @@ def test_a_writer_that_dies_and_one_that_comes_later_are_both_heard(tmp_path: Pa
 def test_zeros_and_a_block_that_repeats_are_counted_and_the_writer_lives(tmp_path: Path, reason: str) -> None:
     path = tmp_path / "sound"
     dead = (np.zeros(800, np.int16) if reason == "zeros" else NOISE[:800]).tobytes()
-    with Listener(f"fifo:{path}") as listener, path.open("wb", buffering=0) as writer:
+    with (
+        Listener(f"fifo:{path}", open_within=60.0, stall_after=60.0) as listener,
+        path.open("wb", buffering=0) as writer,
+    ):
         for _ in range(80):
             writer.write(dead)
         listener.until(lambda: reason in listener.capture.state.restarts)

@@ -263,7 +263,7 @@ def test_a_key_that_does_not_fit_is_named_and_nothing_is_lost(case: str, tmp_pat
 
 
 def test_threads_and_two_stores_write_at_the_same_time_and_lose_nothing(tmp_path: Path) -> None:
-    stores = [store(tmp_path), store(tmp_path)]
+    stores = [store(tmp_path, patience=60), store(tmp_path, patience=60)]
     kept: list[str] = []
 
     def add(which: int) -> None:

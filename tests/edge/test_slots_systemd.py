@@ -106,7 +106,7 @@ def test_a_device_claims_and_ends_on_a_version_that_works_whatever_it_is_given(s
     assert last(root) == ("2.0", "confirmed")
     machine.wait("! systemctl is-active --quiet auricle-guard.timer")
 
-    wanted(site, bundle(site, "2.1", "crash"), 60)
+    wanted(site, bundle(site, "2.1", "crash"), 600)
     machine.wait("""grep -q '"version": "2.1"' /opt/auricle/slots.json""")
     assert last(root) == ("2.1", "reverted")
     machine.wait("systemctl is-active --quiet auricle-edge.service")

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -79,7 +80,8 @@ class SshBoard:
         """Cut all connections, as a cable that is pulled out does."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         for child in children:
-            os.kill(int(child), 9)
+            with suppress(ProcessLookupError):  # cut before, and collected since
+                os.kill(int(child), 9)
 
     def stop(self) -> None:
         """Switch it off."""

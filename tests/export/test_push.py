@@ -180,7 +180,7 @@ def test_addresses_and_words_of_a_board_are_shown_as_they_are(capsys: pytest.Cap
 @pytest.mark.skipif(not all(map(shutil.which, ("systemd-nspawn", "debootstrap", "nsenter"))), reason="no nspawn")
 def test_the_check_up_on_a_board_is_not_roots() -> None:
     try:
-        with machine_root() as root:
+        with machine_root("push") as root:
             program = root / "opt/auricle/bin/auricle"
             program.parent.mkdir(parents=True)
             program.write_text(CHECKUP)
@@ -241,10 +241,15 @@ def test_an_interruption_ends_all_boards_and_says_so(boards: Boards, tmp_path: P
     first, second = boards.start(), boards.start()
     large = bundle(tmp_path, "1.0", more={"etc/large": bytes(24 << 20)})
 
+    interrupted: list[int] = []
+
     def heard(host: Host) -> Step:
-        return lambda what, done, all_: (
-            os.kill(os.getpid(), signal.SIGINT) if (what, done > 1 << 20) == ("copying", True) else None
-        )
+        def step(what: str, done: int, all_: int) -> None:
+            if what == "copying" and done > 1 << 20 and not interrupted:
+                interrupted.append(done)
+                os.kill(os.getpid(), signal.SIGINT)
+
+        return step
 
     parts = (Access(config=boards.config), open_parcel(large, profile()), profile(), heard)
     hosts = [Host("board-0"), Host("board-1")]

@@ -43,7 +43,7 @@ class Deliveries:
         return remember
 
 
-async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+async def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     deadline = asyncio.get_running_loop().time() + seconds
     while not condition():
         assert asyncio.get_running_loop().time() < deadline, "waited in vain"
@@ -84,7 +84,7 @@ def test_everyone_gets_what_is_his(tmp_path: Path, kind: Kind) -> None:
                 await links["coordinator"].publish(f"{T}/{topic}", b"1")
             await until(lambda: [len(got.topics[user]) for user in USERS] == [6, 3, 5, 0])
 
-    asyncio.run(asyncio.wait_for(case(), 20))
+    asyncio.run(asyncio.wait_for(case(), 100))
 
 
 def test_nothing_is_delivered_outside_the_rights(tmp_path: Path, kind: Kind) -> None:
@@ -132,7 +132,7 @@ def test_nothing_is_delivered_outside_the_rights(tmp_path: Path, kind: Kind) -> 
             f"{T}/d/dev-b/up/upd honest",
         ]
 
-    asyncio.run(asyncio.wait_for(case(), 20))
+    asyncio.run(asyncio.wait_for(case(), 100))
 
 
 def test_retained_messages_of_others_do_not_come_with_a_reconnect(tmp_path: Path, kind: Kind) -> None:
@@ -151,7 +151,7 @@ def test_retained_messages_of_others_do_not_come_with_a_reconnect(tmp_path: Path
                 await until(lambda: len(got.topics["coordinator"]) == 2)
                 assert again.counters.messages_received == 0
 
-    asyncio.run(asyncio.wait_for(case(), 20))
+    asyncio.run(asyncio.wait_for(case(), 100))
 
 
 @pytest.mark.parametrize("password", ["a-secret", "wrong"])
@@ -174,7 +174,7 @@ def test_naming_anothers_client_id_does_not_touch_its_session(tmp_path: Path, ki
             assert victim.counters.connections == 1
             assert got.topics["dev-a"] == []
 
-    asyncio.run(asyncio.wait_for(case(), 20))
+    asyncio.run(asyncio.wait_for(case(), 100))
 
 
 def test_a_will_obeys_the_rights(tmp_path: Path, kind: Kind) -> None:
@@ -193,4 +193,4 @@ def test_a_will_obeys_the_rights(tmp_path: Path, kind: Kind) -> None:
             await until(lambda: f"{T}/c/model honest" in got.topics["dev-b"])
             assert got.topics["dev-b"] == [f"{T}/c/model honest"]
 
-    asyncio.run(asyncio.wait_for(case(), 20))
+    asyncio.run(asyncio.wait_for(case(), 100))

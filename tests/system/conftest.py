@@ -151,7 +151,7 @@ def live_fleet(tmp_path: Path) -> Iterator[LiveFleet]:
 
     def work() -> None:
         try:
-            run(case, StepRuntime(load_pack("digits")), tmp_path)
+            run(case, StepRuntime(load_pack("digits")), tmp_path, 390.0)
         except BaseException as error:  # noqa: BLE001 - raised in the thread of the test
             failed.append(error)
         ready.set()

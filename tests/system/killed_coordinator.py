@@ -58,6 +58,8 @@ class Told(msgspec.Struct, frozen=True):
     devices: int = 3
     deadline: float = 60.0
     quorum: float = 1.0
+    least_wait: float = 0.2
+    """Seconds that a round lasts at least, unless everybody who is online has answered."""
     buffer: int = 0
     """Above 0: asynchronous rounds of so many updates."""
     slow: float = 0.0
@@ -100,8 +102,9 @@ class Killed(Coordinator):
         self.first_mb = 0.0
         settings = RunSettings(
             FLEET, BrokerAddress.parse(told.broker), Path(told.folder), told.rounds, preset=preset(told.server_rate),
-            devices=told.devices, gather=60.0, quorum=told.quorum, deadline=told.deadline, least_wait=0.2,
-            patience=0.0, database=told.database, detection=Detection(wait=10.0) if told.detect else None,
+            devices=told.devices, gather=60.0, quorum=told.quorum, deadline=told.deadline,
+            least_wait=told.least_wait, patience=0.0, database=told.database,
+            detection=Detection(wait=60.0) if told.detect else None,
             mode="async" if told.buffer else "sync", buffer=Buffer(told.buffer or 1), keep_models=100_000,
         )  # fmt: skip
         super().__init__(settings, load_pack("digits"), _show, probe=self._point)

@@ -77,13 +77,14 @@ def _online(store: Store, name: str) -> bool:
 def test_a_device_that_dies_in_a_round_is_known_dead_within_seconds(tmp_path: Path) -> None:
     async def case() -> float:
         async with toy_fleet(tmp_path, here=DEVICES[:2]) as fleet:
-            coordinator = await fleet.coordinator(4, quorum=0.6)
+            coordinator = await fleet.coordinator(4, quorum=0.6, least_wait=45.0)
             victim = await fleet.agent_process(LAST, kill="training", after=1)
             store = watching(fleet)
             try:
                 await victim.end()
                 died = time.monotonic()
-                await until(lambda: not _online(store, LAST), "the last will", 5.0)
+                # The broker would take longer to miss it: its keepalive is a minute.
+                await until(lambda: not _online(store, LAST), "the last will", 30.0)
                 seconds = time.monotonic() - died
             finally:
                 store.close()
@@ -183,7 +184,8 @@ def test_an_agent_with_a_full_disk_trains_nothing_says_why_and_comes_back(
             small_disk.fill()
             store = watching(fleet)
             try:
-                await until(lambda: _complaints(store), "the agent's report")
+                # The first may be about a round that was trained just before the disk was full.
+                await until(lambda: len(_complaints(store)) > 1, "the agent's reports")
                 number, entry = max(_complaints(store).items())
                 assert entry["state"] in ("failed", "declined")
                 assert number not in trained

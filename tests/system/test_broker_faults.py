@@ -68,15 +68,17 @@ async def _run(folder: Path, kills: int, rounds: int, *, spaced: bool) -> list[f
         await fleet.back()
         store = watching(fleet)
         waited = []
+        heard = time.monotonic()
         try:
             for _ in range(kills):
                 if spaced:
                     links = [agent.link for agent in fleet.agents.values()]
-                    since = [link._up_since or time.monotonic() for link in links]
+                    since = [heard, *(link._up_since or time.monotonic() for link in links)]
                     await until(lambda: time.monotonic() - max(since) > STABLE, "sound connections")  # noqa: B023
                 before = _intended(fleet)
                 await until(lambda: _intended(fleet) > before, "an update to be sent")  # noqa: B023
                 waited.append(await _kill_broker(fleet))
+                heard = time.monotonic()  # from the coordinator, too
                 done = _published(store)
                 await until(lambda: _published(store) > done, "a round")  # noqa: B023
         finally:

@@ -48,7 +48,7 @@ def running(pid: int) -> bool:
     """Whether a process is there and no zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the second: it went between opening and reading
         return False
 
 
@@ -196,7 +196,7 @@ def test_a_slow_listener_loses_sound_that_is_counted_and_its_places_stay_true(ro
             time.sleep(9.0)  # longer than the pipe's five seconds
 
     with Listener(f"{program}:usbmic", work) as listener:
-        listener.until(lambda: listener.blocks and listener.blocks[-1].start > 14 * RATE)
+        listener.until(lambda: listener.blocks and listener.blocks[-1].start > 14 * RATE, 90)
         state = listener.capture.state
     assert state.dropped > 44_100
     assert dict(state.restarts) == {}
@@ -297,7 +297,7 @@ def test_mute_closes_the_device_and_nothing_reads_it(room: Room, program: str) -
                 assert not any(map(running, pids))
                 muted, heard = time.monotonic(), len(listener.blocks)
                 while pulse.readers():
-                    assert time.monotonic() < muted + 1
+                    assert time.monotonic() < muted + WITHIN
                 assert (listener.capture.state.muted, listener.capture.state.mute_reason) == (True, "test")
                 assert all(block.arrived < muted for block in listener.blocks[heard:])
                 listener.capture.mute(False, "test")

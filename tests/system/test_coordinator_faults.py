@@ -45,7 +45,9 @@ def test_a_coordinator_with_a_full_disk_acknowledges_nothing_and_goes_on_when_th
             await coordinator.line(lambda line: line.get("round") == 1)
             small_disk.fill()
             await coordinator.complaint("full")
-            before, sent = _accepted(fleet), [agent.link.counters.messages_sent for agent in fleet.agents.values()]
+            # An agent notes an answer a little after the coordinator has gone on to the next round.
+            before = _accepted(fleet) | {(name, 1) for name in DEVICES}
+            sent = [agent.link.counters.messages_sent for agent in fleet.agents.values()]
             failing = folder_takes(fleet.state)()
             assert failing is not None and "full" in failing
             complained = len(coordinator.errors)
@@ -58,7 +60,7 @@ def test_a_coordinator_with_a_full_disk_acknowledges_nothing_and_goes_on_when_th
                 "devices that send again",
             )
             await until(lambda: len(coordinator.errors) > complained, "a second complaint")
-            assert _accepted(fleet) == before, "something was acknowledged that no disk has taken"
+            assert _accepted(fleet) <= before, "something was acknowledged that no disk has taken"
             assert coordinator.process.returncode is None, "".join(coordinator.errors)[-2000:]
             small_disk.free()
             freed = time.monotonic()
@@ -136,6 +138,7 @@ def test_a_coordinator_told_to_stop_counts_what_is_in_hand_says_goodbye_and_can_
             seconds = time.monotonic() - began
             said = [line["point"] for line in coordinator.lines if "point" in line]
             assert "invite" not in said[said.index("no more rounds") :]
+            await until(lambda: len(_accepted(fleet)) >= 2, "the acknowledgements")
             assert _accepted(fleet) == {(name, 1) for name in DEVICES[:2]}
             assert not (await _state(fleet)).online
             await succeeded(await fleet.coordinator(2))
@@ -220,11 +223,11 @@ def test_a_slow_coordinator_keeps_its_queue_its_memory_and_its_connection(tmp_pa
 
     async def case() -> dict[str, float]:
         async with toy_fleet(tmp_path, names, here=()) as fleet:
-            coordinator = await fleet.coordinator(2, slow=0.2, at_once=16, keepalive=5, deadline=600.0)
+            coordinator = await fleet.coordinator(2, slow=0.2, at_once=16, keepalive=15, deadline=600.0)
             key, size = bytes.fromhex(fleet.key), fleet.pack.plugin_table.size
             devices = [
                 SimulatedDevice(
-                    name, FLEET, fleet.broker.address(name), key, fleet.pack.identity, size, 1e6, keepalive=60
+                    name, FLEET, fleet.broker.address(name), key, fleet.pack.identity, size, 1e6, keepalive=300
                 )
                 for name in names
             ]

@@ -57,7 +57,7 @@ def test_an_agent_killed_in_a_round_costs_no_round_and_comes_back(
 ) -> None:
     async def scenario() -> None:
         async with site(start, speech_folder, tmp_path) as here:
-            coordinator = here.coordinator(14, "--deadline", "60")
+            coordinator = here.coordinator(1000, "--deadline", "60")
             agents = {name: here.agent(name) for name in DEVICES}
             await asyncio.to_thread(coordinator.wait_line, lambda line: line.get("round") == 2)
 
@@ -68,6 +68,7 @@ def test_an_agent_killed_in_a_round_costs_no_round_and_comes_back(
                 coordinator.wait_line,
                 lambda line: line.get("round", 0) > lacking["round"] and line["counted"] == 3,
             )
+            coordinator.signal(signal.SIGTERM)
             code = await asyncio.to_thread(coordinator.end)
 
             assert lacking["state"] == "published"

@@ -68,6 +68,7 @@ def service(tmp_path: Path, room: VirtualRoom, start: Callable[..., Command]) ->
     deadline = time.monotonic() + 60
     while not (tmp_path / "state" / "control.sock").exists() or not listens(tmp_path / "state"):
         assert time.monotonic() < deadline, command.errors
+        time.sleep(0.1)
     return command
 
 

@@ -110,9 +110,13 @@ def test_updates_that_come_again_and_in_another_order_count_once_and_are_called_
     print(f"{asyncio.run(case())} repeated updates were called duplicates")
 
 
-def _hold_first(proxies: dict[str, NetworkProxy], name: str) -> Callable[[str], None]:
-    """Hold what this device sends from its first update on."""
-    held: list[str] = []
+def _called(fleet: ToyFleet, verdict: str) -> list[int]:
+    """Rounds for which the last device's updates were called so."""
+    return [number for number, said in _answers(fleet, LAST) if said == verdict]
+
+
+def _hold_first(proxies: dict[str, NetworkProxy], name: str, held: list[str]) -> Callable[[str], None]:
+    """Hold what this device sends from its first update on, which is not always one for the first round."""
 
     def hold(device: str) -> None:
         if device == name and not held:
@@ -122,19 +126,28 @@ def _hold_first(proxies: dict[str, NetworkProxy], name: str) -> Callable[[str], 
     return hold
 
 
+def _told(coordinator: Child) -> int:
+    """Rounds that are over."""
+    return sum("round" in line for line in coordinator.lines)
+
+
 @pytest.mark.slow
 def test_an_update_that_comes_after_its_round_is_called_late_and_does_not_count(tmp_path: Path) -> None:
     async def case() -> list[tuple[int, str]]:
         async with bad_network(tmp_path) as (fleet, proxies):
-            fleet.agent_type = _disturbed_by(_hold_first(proxies, LAST))
+            held: list[str] = []
+            fleet.agent_type = _disturbed_by(_hold_first(proxies, LAST, held))
             coordinator = await fleet.coordinator(60, quorum=0.6)
-            await coordinator.line(lambda line: line.get("round") == 3)
+            await until(lambda: held, "an update that is held")
+            over = _told(coordinator) + 2
+            await until(lambda: _told(coordinator) >= over, "rounds without it")
             proxies[LAST].release()
-            await until(lambda: (1, "late") in _answers(fleet, LAST), "the answer")
+            await until(lambda: _called(fleet, "late"), "the answer")
+            number = _called(fleet, "late")[0]
             seen = len(coordinator.lines)
             await coordinator.line(lambda line: line.get("counted") == 3, start=seen)
             rows = await _stopped(fleet, coordinator, 60)
-            assert LAST not in {row["device"] for row in rows if row["round"] == 1}
+            assert LAST not in {row["device"] for row in rows if row["round"] == number}
             return _answers(fleet, LAST)[:3]
 
     print(f"answers to {LAST} once its network was back: {asyncio.run(case())}")
@@ -144,16 +157,20 @@ def test_an_update_that_comes_after_its_round_is_called_late_and_does_not_count(
 def test_an_update_for_a_round_that_was_aborted_is_called_closed_and_does_not_count(tmp_path: Path) -> None:
     async def case() -> None:
         async with bad_network(tmp_path) as (fleet, proxies):
-            fleet.agent_type = _disturbed_by(_hold_first(proxies, LAST))
-            coordinator = await fleet.coordinator(60, quorum=1.0, deadline=3.0)
-            first = await coordinator.line(lambda line: line.get("round") == 1)
-            assert first["state"] == "aborted"
+            held: list[str] = []
+            fleet.agent_type = _disturbed_by(_hold_first(proxies, LAST, held))
+            coordinator = await fleet.coordinator(60, quorum=1.0, deadline=5.0)
+            await until(lambda: held, "an update that is held")
+            over = _told(coordinator) + 1
+            await until(lambda: _told(coordinator) >= over, "the end of its round")
             proxies[LAST].release()
-            await until(lambda: (1, "closed") in _answers(fleet, LAST), "the answer")
+            await until(lambda: _called(fleet, "closed"), "the answer")
+            number = _called(fleet, "closed")[0]
+            assert [line["state"] for line in coordinator.lines if line.get("round") == number] == ["aborted"]
             seen = len(coordinator.lines)
             await coordinator.line(lambda line: line.get("counted") == 3, start=seen)
             rows = await _stopped(fleet, coordinator, 60)
-            assert LAST not in {row["device"] for row in rows if row["round"] == 1}
+            assert LAST not in {row["device"] for row in rows if row["round"] == number}
 
     asyncio.run(case())
 

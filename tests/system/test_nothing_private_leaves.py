@@ -79,7 +79,11 @@ def connections(pid: int) -> set[int]:
     """Ports at the other end of a process's TCP connections."""
     inodes = set()
     for link in Path(f"/proc/{pid}/fd").iterdir():
-        found = re.match(r"socket:\[(\d+)\]", str(link.readlink()))
+        try:
+            target = str(link.readlink())
+        except FileNotFoundError:  # closed since it was listed
+            continue
+        found = re.match(r"socket:\[(\d+)\]", target)
         if found is not None:
             inodes.add(found[1])
     ports = set()
