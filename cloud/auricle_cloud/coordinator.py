@@ -150,7 +150,7 @@ class Coordinator:
         store.models.begin(settings.task, self.pack.identity, self.blobs.put(encode(start)))
         if settings.rounds is not None:
             store.rounds.plan_up_to(settings.task, settings.rounds, mode=settings.mode, who="serve")
-        used = {name for row in store.models.tasks() for name in store.models.in_use(row["task"])}
+        used = store.models.in_use_by_any()
         for name in list(self.blobs.names()):
             if name not in used:
                 self.blobs.remove(name)

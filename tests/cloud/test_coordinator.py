@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from tests.cloud.arrivals import register
 from tests.cloud.coordinator_site import (
     DEVICES,
     FEDAVG,
@@ -169,7 +168,7 @@ def test_a_device_that_says_it_failed_is_not_waited_for(runtime: StepRuntime, tm
 
 def test_without_a_quorum_the_round_is_aborted_and_the_model_stays(runtime: StepRuntime, tmp_path: Path) -> None:
     async def case(site: Site) -> None:
-        coordinator = site.coordinator(2, FEDAVG, devices=2, quorum=0.7, deadline=4.0)
+        coordinator = site.coordinator(2, FEDAVG, devices=2, quorum=0.7, deadline=0.5)
         site.start_agents(coordinator, DEVICES[:1])
         async with site.scripted("dev-d", Identity.create()):
             await coordinator.run()
@@ -333,9 +332,9 @@ def test_settings_that_no_round_could_be_run_with(tmp_path: Path, changes: dict[
 def test_a_pack_is_what_is_trained(runtime: StepRuntime, tmp_path: Path) -> None:
     async def case(site: Site) -> None:
         other: Pack = load_pack("gsc12")
-        settings = RunSettings(FLEET, site.broker.address(NAME), site.state, 1, devices=1, gather=0.1)
+        settings = RunSettings(FLEET, site.broker.address(NAME), site.state, 1, devices=1, gather=3.0)
         coordinator = Coordinator(settings, other)
-        coordinator.store.devices.register(register(DEVICES[0]), "approved")
+        site.start_agents(coordinator, DEVICES[:1])
 
         with pytest.raises(AuricleError, match=r"^No device registered with the pack \w{12}: dev-a has \w{12}\."):
             await coordinator.run()

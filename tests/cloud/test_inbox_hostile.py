@@ -96,7 +96,7 @@ def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     desk.close()
 
 
-FUZZ = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+FUZZ = settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 
 
 @FUZZ

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from tests.cloud.arrivals import TASK, begin, open_round, update
+from tests.cloud.arrivals import PACK, TASK, begin, open_round, update
 
 from auricle.errors import StorageError
 from auricle_cloud.storage.blobs import Blobs
@@ -102,6 +102,7 @@ def test_two_different_updates_in_one_batch_are_a_conflict(full: Store, tmp_path
 
     assert asyncio.run(scene()) == ["accepted", "conflict", "duplicate"]
     assert [row["body"] for row in full.updates.counted(TASK, 1)] == [digest(b"11111111")]
+    assert list(blobs.names()) == [digest(b"11111111")]
 
 
 def test_a_commit_that_fails_fails_all_that_wait_for_it_and_later_ones_succeed(full: Store, tmp_path: Path) -> None:
@@ -202,6 +203,25 @@ def test_what_does_not_count_is_not_kept(full: Store, tmp_path: Path) -> None:
     verdict = asyncio.run(Ledger(full, blobs).count(update(DEVICES[0], body=digest(b"x" * 8)), b"x" * 8))
 
     assert (verdict.code, list(blobs.names())) == ("late", [])
+
+
+def test_a_body_whose_round_closes_while_it_is_written_is_not_kept(full: Store, tmp_path: Path) -> None:
+    blobs = SlowBlobs(tmp_path / "blobs", lambda _: full.rounds.move(TASK, 1, "collecting", "closing"))
+    blobs.go_on.set()
+
+    verdict = asyncio.run(Ledger(full, blobs).count(update(DEVICES[0], body=digest(b"x" * 8)), b"x" * 8))
+
+    assert (blobs.batches, verdict.code, list(blobs.names())) == ([1], "late", [])
+
+
+def test_a_body_that_came_too_late_and_is_that_of_a_model_stays(full: Store, tmp_path: Path) -> None:
+    blobs = SlowBlobs(tmp_path / "blobs", lambda _: full.rounds.move(TASK, 1, "collecting", "closing"))
+    blobs.go_on.set()
+    full.models.begin("another task", PACK, digest(b"x" * 8))
+
+    verdict = asyncio.run(Ledger(full, blobs).count(update(DEVICES[0], body=digest(b"x" * 8)), b"x" * 8))
+
+    assert (verdict.code, list(blobs.names())) == ("late", [digest(b"x" * 8)])
 
 
 def test_who_stops_waiting_does_not_disturb_the_others(full: Store, tmp_path: Path) -> None:

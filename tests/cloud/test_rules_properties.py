@@ -25,7 +25,7 @@ def every_rule_but(exception: str) -> pytest.MarkDecorator:
 
 
 PRUNING_RULES = pytest.mark.parametrize("name", ["lpa", "lpa+fedvsa"])
-FEW = settings(max_examples=40, deadline=None)
+FEW = settings(max_examples=40)
 
 Parts = dict[str, Any]
 

@@ -17,7 +17,7 @@ from auricle_cloud.cohort import Cohort, Layer
 from auricle_cloud.rules import get_rule
 
 NAN, INF = math.nan, math.inf
-FEW = settings(max_examples=60, deadline=None)
+FEW = settings(max_examples=60)
 
 
 def cohort_of(weights: Any, **changes: Any) -> Cohort:

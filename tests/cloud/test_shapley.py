@@ -61,7 +61,7 @@ def test_two_players_by_hand() -> None:
 
 
 @given(st.integers(1, 5), st.integers(0, 2**32))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_the_exact_values_are_the_mean_over_all_orders(players: int, seed: int) -> None:
     values = np.random.default_rng(seed).integers(0, 101, 2**players) / 100
     table = {members: values[place] for place, members in enumerate(itertools.product((False, True), repeat=players))}

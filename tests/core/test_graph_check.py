@@ -49,12 +49,12 @@ def test_the_graphs_of_a_sound_pack_pass() -> None:
 @pytest.mark.parametrize("name", SHIPPED)
 def test_every_shipped_graph_passes_in_a_moment(name: str) -> None:
     pack = load_pack(name)
-    began = time.thread_time()
+    began = time.perf_counter()
 
     for graph in pack.manifest.graphs:
         check_graph(pack, graph)
 
-    assert time.thread_time() - began < 30
+    assert time.perf_counter() - began < 30
 
 
 CASES: list[tuple[str, list[Any], dict[str, Any], int]] = [
@@ -568,7 +568,7 @@ def test_the_unlabelled_batch_is_the_same_everywhere() -> None:
 WHOLE = tiny_pack.step().SerializeToString()
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=2000)
 @given(st.binary(max_size=300))
 def test_random_bytes_raise_nothing_but_a_refusal(data: bytes) -> None:
     with pytest.raises(PackError):
@@ -576,7 +576,7 @@ def test_random_bytes_raise_nothing_but_a_refusal(data: bytes) -> None:
         _check(data, STEP)
 
 
-@settings(max_examples=600)
+@settings(max_examples=600, deadline=2000)
 @given(place=st.integers(0, len(WHOLE) - 1), insert=st.binary(max_size=6), gone=st.integers(0, 6), cut=st.booleans())
 def test_a_mutated_graph_passes_or_is_refused(place: int, insert: bytes, gone: int, cut: bool) -> None:
     data = WHOLE[:place] + insert + (b"" if cut else WHOLE[place + gone :])
@@ -613,7 +613,7 @@ _ARRAY = st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-4, 9), max_siz
 )
 
 
-@settings(max_examples=1000)
+@settings(max_examples=1000, deadline=2000)
 @given(
     operator=st.sampled_from(sorted(RULES)), given_=st.lists(_SHAPE | _ARRAY, max_size=5), outputs=st.integers(1, 3),
     attributes=st.dictionaries(

@@ -46,7 +46,7 @@ def available(kind: Kind) -> Kind:
 def run(case: Callable[[Broker], Awaitable[None]], folder: Path, kind: Kind, *, persistence: bool = True) -> None:
     async def whole() -> None:
         async with await start_broker(folder, USERS, fleet="f", kind=kind, persistence=persistence) as broker:
-            await asyncio.wait_for(case(broker), 100)
+            await asyncio.wait_for(case(broker), 30)
 
     asyncio.run(whole())
 
@@ -63,7 +63,7 @@ async def link(broker: Broker, user: str, **changes: object) -> AsyncIterator[Mq
         yield made
 
 
-async def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
     """Wait for something that makes no event of its own."""
     deadline = asyncio.get_running_loop().time() + seconds
     while not condition():
@@ -91,7 +91,7 @@ class Inbound:
     def payloads(self) -> list[bytes]:
         return [message.payload for message in self.messages]
 
-    async def count(self, number: int, seconds: float = 60.0) -> None:
+    async def count(self, number: int, seconds: float = 10.0) -> None:
         await until(lambda: len(self.messages) >= number, seconds)
 
 
@@ -496,9 +496,8 @@ def test_a_silent_partition_is_noticed_within_one_and_a_half_keepalives(tmp_path
         async with link(broker, "dev-a", keepalive=3, connect_timeout=0.5) as device:
             assert broker.pid is not None
             os.kill(broker.pid, signal.SIGSTOP)
-            for _ in range(
-                55
-            ):  # 3 s x 1.5, and one as loop_misc looks once a second; a stall of the machine is not counted
+            # 3 s x 1.5, and one as loop_misc looks once a second; a stall of the machine does not count.
+            for _ in range(55):
                 if not device.connected:
                     break
                 await asyncio.sleep(0.1)

@@ -117,7 +117,7 @@ def test_a_clip_in_the_place_of_another_is_not_taken_for_it(tmp_path: Path) -> N
 
 
 @given(st.binary(max_size=300), st.sampled_from([AUDIO, FEATURES]))
-@hypothesis_settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@hypothesis_settings(suppress_health_check=[HealthCheck.too_slow])
 def test_no_bytes_crash_the_reader(data: bytes, suffix: str) -> None:
     for content in (data, b"fLaC" + data, len(data).to_bytes(8, "little") + data):
         with pytest.raises(DataError):

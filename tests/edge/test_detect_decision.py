@@ -119,7 +119,7 @@ def test_labels_without_a_keyword_are_refused() -> None:
         Decider(("_unknown_", "_silence_"), DetectSettings())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     arrays(np.float32, (25, 4), elements=st.floats(0, 1, width=32), unique=True),
     st.permutations(range(4)), st.integers(1, 4), st.integers(1, 3),

@@ -13,7 +13,7 @@ from auricle_edge.detect.ring import Ring
 SIZE = 50
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 10**12), st.lists(st.tuples(st.booleans(), st.integers(0, 130)), max_size=12))
 def test_it_holds_the_last_samples_of_what_came_with_silence_for_what_was_lost(
     start: int, pieces: list[tuple[bool, int]]

@@ -84,7 +84,7 @@ def test_it_hears_each_word_once_and_says_where() -> None:
     assert len({d.id for d in found}) == 3 and all(len(bytes.fromhex(d.id)) == 6 for d in found)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.lists(st.integers(1, 20000), max_size=15), st.integers(100, 5000), st.integers(0, 10**9))
 def test_the_same_sound_gives_the_same_detections_however_it_is_cut(sizes: list[int], rest: int, start: int) -> None:
     """Also when the first sample's number is another one: everything is counted from it."""

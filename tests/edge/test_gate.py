@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from auricle.errors import SettingsError
@@ -168,7 +168,6 @@ WORSE: dict[str, Any] = {
 }  # fmt: skip
 
 
-@settings(deadline=None)
 @given(READINGS, SETTINGS, TIMES)
 def test_every_decision_says_why(readings: Readings, limits: GateSettings, now: datetime) -> None:
     decision = decide(readings, limits, now)
@@ -179,7 +178,6 @@ def test_every_decision_says_why(readings: Readings, limits: GateSettings, now: 
     assert decision == decide(readings, limits, now)
 
 
-@settings(deadline=None)
 @given(READINGS, SETTINGS, TIMES, st.sampled_from(sorted(WORSE)))
 def test_what_gets_worse_never_opens_the_gate(
     readings: Readings, limits: GateSettings, now: datetime, name: str
@@ -193,7 +191,6 @@ def test_what_gets_worse_never_opens_the_gate(
     assert second >= first
 
 
-@settings(deadline=None)
 @given(st.lists(READINGS, max_size=12), SETTINGS)
 def test_memory_never_opens_what_the_readings_close(seen: list[Readings], limits: GateSettings) -> None:
     state = Closed()

@@ -96,7 +96,7 @@ MASKS = st.integers(1, 40).flatmap(
 )
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(MASKS)
 def test_a_model_is_never_worse_than_itself_and_no_two_are_worse_than_one_another(
     masks: tuple[np.ndarray, ...],

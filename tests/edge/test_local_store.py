@@ -119,14 +119,13 @@ def _read(data: bytes) -> LocalState | None:
         return _store(Path(folder)).read()
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=100))
 def test_no_file_crashes_the_reader(data: bytes) -> None:
     assert _read(data) is None
     assert _read(len(data).to_bytes(8, "little") + data) is None
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(place=st.integers(0, len(_WHOLE) - 1), byte=st.integers(0, 255))
 def test_a_changed_byte_gives_a_sound_state_or_none(place: int, byte: int) -> None:
     changed = bytearray(_WHOLE)

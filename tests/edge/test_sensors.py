@@ -205,7 +205,7 @@ def test_the_network_manager_is_asked_once_a_minute(tmp_path: Path) -> None:
     assert calls.read_text() == "x\n"
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.dictionaries(st.sampled_from(sorted(name for name in LAPTOP if "bin" not in name)), st.binary(max_size=60)))
 def test_no_file_crashes_the_sensors(tmp_path_factory: pytest.TempPathFactory, lies: dict[str, bytes]) -> None:
     readings = _read(tmp_path_factory.mktemp("root"), {**LAPTOP, **lies})

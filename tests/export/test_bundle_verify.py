@@ -180,7 +180,7 @@ def test_what_is_no_bundle_is_said(tmp_path: Path) -> None:
         verify_bundle(tmp_path / "empty")
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(at=st.floats(0, 1, exclude_max=True), flip=st.integers(1, 255), cut=st.booleans())
 def test_no_damaged_byte_changes_what_is_verified(bundle: Built, at: float, flip: int, cut: bool) -> None:
     data = bytearray(bundle.path.read_bytes())

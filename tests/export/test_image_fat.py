@@ -56,7 +56,7 @@ def test_files_and_folders_are_read_back_and_the_tables_agree(bits: int) -> None
     assert read.read("auricle/none") is None
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.tuples(PATH, st.integers(0, 3000)), max_size=20))
 def test_it_keeps_what_a_dictionary_would(writes: list[tuple[str, int]]) -> None:
     file, fat = opened(16, 4200)

@@ -52,7 +52,7 @@ def changed(**changes: Any) -> Fleet:
     return msgspec.structs.replace(FLEET, **changes)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.recursive(
         TEXT | st.booleans() | st.integers() | st.none(),
@@ -165,7 +165,7 @@ def test_keys_are_those_of_the_standards_test_vectors(passphrase: str, ssid: str
     assert wifi_key(key.upper(), "any") == key
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(TEXT, TEXT, st.lists(TEXT, max_size=2), TEXT)
 def test_nothing_that_a_fleet_says_becomes_a_command_of_the_script(
     name: str, ssid: str, keys: list[str], password: str
@@ -227,7 +227,7 @@ def test_networkmanager_reads_the_name_of_the_network_from_its_bytes() -> None:
 LINE = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=40)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(LINE, LINE, LINE)
 def test_rpi_preseed_is_told_the_same(name: str, ssid: str, password: str) -> None:
     fleet = changed(

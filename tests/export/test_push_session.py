@@ -48,7 +48,7 @@ def boards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Boards]:
 
 
 @given(WORDS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_words_reach_a_shell_as_they_are(words: list[str]) -> None:
     command = shlex.join(["sh", "-c", ECHO, "sh", *words])
 
@@ -124,7 +124,7 @@ def test_what_is_no_host_is_refused(text: str) -> None:
 
 
 @given(st.text(max_size=30))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_no_host_is_an_option_of_ssh(text: str) -> None:
     try:
         host = read_host(text)

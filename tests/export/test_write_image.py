@@ -22,7 +22,7 @@ from auricle_export.flash.write.xz_index import unpacked_size
 
 
 @given(st.lists(st.binary(max_size=5000), min_size=1, max_size=4))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_the_index_tells_what_all_streams_unpack_to(parts: list[bytes]) -> None:
     packed = b"".join(lzma.compress(part, preset=0) for part in parts)
 
@@ -43,7 +43,7 @@ def test_the_index_of_many_blocks_is_read(tmp_path: Path) -> None:
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_damaged_end_is_told(data: st.DataObject) -> None:
     packed = bytearray(lzma.compress(b"\x00" * 3000))
     whole = unpacked_size(io.BytesIO(packed))

@@ -44,7 +44,7 @@ def alive(pid: int) -> bool:
     return state != "Z"
 
 
-async def gone(pid: int, seconds: float = 60.0) -> None:
+async def gone(pid: int, seconds: float = 10.0) -> None:
     deadline = asyncio.get_running_loop().time() + seconds
     while alive(pid):
         assert asyncio.get_running_loop().time() < deadline, f"process {pid} lives on"

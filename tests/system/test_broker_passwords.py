@@ -94,6 +94,7 @@ def test_nobody_gets_in_without_both(tmp_path: Path) -> None:
         assert dict(zip(strangers, counts, strict=True)) == dict.fromkeys(strangers, 0)
         async with link(good, "dev-a") as each:
             await each.wait_connected(30)
+            assert each.counters.connections == 1
 
     passworded(tmp_path, case)
 

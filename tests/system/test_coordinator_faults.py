@@ -223,11 +223,11 @@ def test_a_slow_coordinator_keeps_its_queue_its_memory_and_its_connection(tmp_pa
 
     async def case() -> dict[str, float]:
         async with toy_fleet(tmp_path, names, here=()) as fleet:
-            coordinator = await fleet.coordinator(2, slow=0.2, at_once=16, keepalive=15, deadline=600.0)
+            coordinator = await fleet.coordinator(2, slow=0.2, at_once=16, keepalive=5, deadline=600.0)
             key, size = bytes.fromhex(fleet.key), fleet.pack.plugin_table.size
             devices = [
                 SimulatedDevice(
-                    name, FLEET, fleet.broker.address(name), key, fleet.pack.identity, size, 1e6, keepalive=300
+                    name, FLEET, fleet.broker.address(name), key, fleet.pack.identity, size, 1e6, keepalive=60
                 )
                 for name in names
             ]

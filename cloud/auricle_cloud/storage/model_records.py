@@ -121,6 +121,10 @@ class Models:
         with self._db.writing() as tx:
             tx.execute(sa.delete(models).where((models.c.task == task) & models.c.version.in_(versions)))
 
+    def in_use_by_any(self) -> set[str]:
+        """Files that are still needed by any task."""
+        return {name for row in self.tasks() for name in self.in_use(row["task"])}
+
     def in_use(self, task: str) -> set[str]:
         """Files that are still needed.
 

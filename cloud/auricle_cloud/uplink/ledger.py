@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
+from auricle.errors import StorageError
 from auricle.messages import Update
 from auricle_cloud.storage.blobs import BlobStore
 from auricle_cloud.storage.store import Store
 from auricle_cloud.storage.update_records import Verdict
 from auricle_cloud.uplink.batch import Gathering
+
+log = logging.getLogger("auricle.cloud")
 
 Arrived = tuple[Update, bytes]
 """An update and its body."""
@@ -46,5 +50,17 @@ class Ledger:
         if not counting:
             return expected
         self._blobs.put_all([body for _, body in counting])
-        counted = iter(self._store.updates.count([update for update, _ in counting], self._stale_limit))
+        said = self._store.updates.count([update for update, _ in counting], self._stale_limit)
+        self._forget({update.body for (update, _), verdict in zip(counting, said, strict=True) if not verdict.counts})
+        counted = iter(said)
         return [next(counted) if verdict.counts else verdict for verdict in expected]
+
+    def _forget(self, bodies: set[str]) -> None:
+        """Remove bodies that were kept for updates that do not count after all: no round would ever forget them."""
+        if not bodies:
+            return
+        try:
+            for body in bodies - self._store.models.in_use_by_any():
+                self._blobs.remove(body)
+        except StorageError as error:
+            log.warning("bodies of updates that do not count stay until the next start: %s", error)

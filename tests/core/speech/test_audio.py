@@ -74,7 +74,7 @@ def test_resampling_removes_what_the_lower_rate_cannot_carry() -> None:
     assert np.abs(resampled[800:-800]).max() < 2e-3
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(length=st.integers(1, 3_000), rate=st.sampled_from([8_000, 11_025, 22_050, 48_000]))
 def test_resampling_gives_the_length_that_the_duration_asks_for(length: int, rate: int) -> None:
     audio = np.random.default_rng(length).standard_normal(length).astype(np.float32)
@@ -139,7 +139,7 @@ def test_a_rate_that_no_recorder_has_takes_no_memory(tmp_path: Path, rate: int) 
         read_audio(path)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     changes=st.lists(st.tuples(st.integers(0, 99), st.integers(0, 255)), max_size=5),
     suffix=st.sampled_from(sorted(_SOUND)),
