@@ -726,18 +726,19 @@ def test_a_round_is_started_watched_and_its_pruned_device_understood(
     one.loaded()
     expect(one.page.get_by_text("● live")).to_be_visible()
 
-    # A round of toys may be over before anybody looks: everything that is said is noted.
+    # A round of toys may be over before anybody looks: the page itself listens for what it says.
     one.page.evaluate(
         """() => {
           const said = document.querySelector("#said");
-          window.heard = [];
-          new MutationObserver(() => heard.push(said.textContent)).observe(said, { childList: true, subtree: true });
+          window.planned = new Promise((heard) => {
+            const listen = () => { if (/^Round \\d+ is planned\\.$/.test(said.textContent)) heard(said.textContent); };
+            new MutationObserver(listen).observe(said, { childList: true });
+          });
         }"""
     )
     one.button("Start rounds").click()
     one.answer("Start")
-    planned = one.page.wait_for_function("heard.find((text) => /^Round \\d+ is planned\\./.test(text))").json_value()
-    number = int(re.findall(r"\d+", planned)[0])
+    number = int(re.findall(r"\d+", one.page.evaluate("() => window.planned"))[0])
     one.page.get_by_role("link", name="Rounds", exact=True).click()
     one.page.get_by_role("link", name=f"Round {number}", exact=True).click()
     progress = one.panel("Progress")
