@@ -10,11 +10,16 @@ import hashlib
 from typing import Annotated, Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from auricle.messages import Sha256, Short, Token
 from auricle.tensors import Dim, Name, TensorSpec
 
 FORMAT = 2
+"""Of packs that say nothing about how a device listens with them."""
+LISTENING_FORMAT = 3
+"""Of packs that do: `Manifest.listening`, `Manifest.negatives`, or a `Start` with `hearing` or `attribution`."""
+READABLE = (FORMAT, LISTENING_FORMAT)
 LARGEST_PACK = 64 << 20
 """Most bytes a pack may unpack to."""
 
@@ -129,6 +134,69 @@ class FileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return cls(path, len(content), hashlib.sha256(content).hexdigest())
 
 
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Positive = Annotated[float, msgspec.Meta(gt=0)]
+Sentence = Annotated[str, msgspec.Meta(min_length=1, max_length=400)]
+
+
+class Listening(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How a device listens with this pack: what its author chose on streams of validation speakers.
+
+    Every number is a default that a device's own settings override.
+    """
+
+    hop: Annotated[float, msgspec.Meta(ge=0.01, le=0.5)] = 0.1
+    """Seconds between judged windows; these three are what the thresholds were chosen with."""
+    smoothing: Annotated[int, msgspec.Meta(ge=1, le=50)] = 3
+    patience: Annotated[int, msgspec.Meta(ge=1, le=50)] = 2
+    thresholds: dict[Name, Share] = {}
+    """Smoothed posterior from which a keyword counts while the device waits."""
+    wake: tuple[Name, ...] = ()
+    """Wake words: only these count while the device waits; each opens a window in which the commands count.
+    Empty: every keyword always counts."""
+    window: Annotated[float, msgspec.Meta(ge=0.5, le=30)] = 3.0
+    """Seconds after a wake word in which commands count."""
+    commands: dict[Name, Share] = {}
+    """Thresholds of the commands inside that window."""
+
+
+class HeardAt(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A point of the curve of hits over false accepts."""
+
+    false_accepts_per_hour: Annotated[float, msgspec.Meta(ge=0)]
+    hits: dict[Short, Share]
+    """Share of spoken keywords that were detected, by kind of scene."""
+
+
+class Hearing(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a model hears of people it was not trained on, live, measured by `auricle edge evaluate`."""
+
+    data: Sentence
+    """Who and what judged."""
+    words: Count
+    """Spoken keywords in all scenes."""
+    hours: Positive
+    """Of sound without keywords."""
+    curve: tuple[HeardAt, ...]
+
+
+class Negatives(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Sound without keywords that a pack carries, as features: what a round's models are judged on.
+
+    The file holds int8 numbers q, frame by frame, (sum of `frames`, mels); a mel energy is
+    exp(offset + step * q) - floor, not below 0. It cannot be turned back into speech that anybody understands.
+    """
+
+    file: FilePath
+    step: Positive
+    offset: float
+    frames: Annotated[tuple[Annotated[int, msgspec.Meta(ge=1)], ...], msgspec.Meta(min_length=1, max_length=1_000)]
+    """Length of each stretch; stretches are not connected."""
+    kinds: tuple[Short, ...]
+    """What each stretch is: `speech`, `words`, `noise`, ..."""
+
+
 class Start(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Trained weights to start from, and where they come from."""
 
@@ -142,6 +210,10 @@ class Start(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     """On speakers that were not trained on."""
     judged_clips: Annotated[int, msgspec.Meta(ge=1)]
     seed: int = 0
+    hearing: Hearing | UnsetType = UNSET
+    """What it hears live, of people it was not trained on."""
+    attribution: Annotated[tuple[Sentence, ...], msgspec.Meta(max_length=50)] | UnsetType = UNSET
+    """Whom the licences of the recordings ask to name."""
 
 
 class OrtTraining(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -191,6 +263,17 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """Trained weights by model; without, a run starts from seeded noise."""
     ort_training: dict[Token, OrtTraining] = {}
     tflite: tuple[Tflite, ...] = ()
+    listening: Listening | UnsetType = UNSET
+    """How a device listens with it; without, as the device's settings say."""
+    negatives: Negatives | UnsetType = UNSET
+    """Sound without keywords to judge rounds by."""
+
+    @property
+    def needed_format(self) -> int:
+        """The oldest format that has everything that is said here."""
+        extended: list[object] = [self.listening, self.negatives]
+        extended += [value for start in self.start.values() for value in (start.hearing, start.attribution)]
+        return FORMAT if all(value is UNSET for value in extended) else LISTENING_FORMAT
 
 
 def step_inputs(graph: Graph) -> list[str]:

@@ -12,17 +12,20 @@ from importlib import resources
 from pathlib import Path
 
 import msgspec
+from msgspec import UNSET
 
 from auricle.errors import PackError, WireError, nearest
 from auricle.manifest import (
     FORMAT,
     LARGEST_PACK,
     PARTS,
+    READABLE,
     ROLES,
     SLOTS,
     FileEntry,
     Frontend,
     Graph,
+    Listening,
     Manifest,
     Task,
     encode_manifest,
@@ -30,6 +33,7 @@ from auricle.manifest import (
     step_outputs,
 )
 from auricle.pack_archive import LARGEST_MANIFEST, MANIFEST_FILE, PackedFiles, read_file, read_inside, tar_bytes, untar
+from auricle.pack_listening import check_listening, read_negatives
 from auricle.pack_signature import (
     LARGEST_SIGNATURE,
     SIGNATURE_FILE,
@@ -37,6 +41,7 @@ from auricle.pack_signature import (
     decode_signature,
     encode_signature,
 )
+from auricle.speech.features import Energies
 from auricle.tensors import TensorSpec, TensorTable
 
 __all__ = [
@@ -94,8 +99,11 @@ class Pack:
         manifest_bytes: bytes | None = None,
         signature: PackSignature | None = None,
     ) -> None:
-        if manifest.format != FORMAT:
-            raise PackError(f"This pack has format {manifest.format}; this version of Auricle reads {FORMAT}.")
+        if manifest_bytes is None:
+            manifest = msgspec.structs.replace(manifest, format=manifest.needed_format)
+        _refuse_format(manifest.format, "This pack")
+        if manifest.format < manifest.needed_format:
+            raise PackError(f"The pack {manifest.name} has format {manifest.format} and parts of a newer one.")
         for entry in manifest.files:
             content = files.get(entry.path)
             if content is None:
@@ -135,6 +143,7 @@ class Pack:
         if len({graph.file for graph in manifest.graphs}) != len(manifest.graphs):
             raise PackError(f"Two graphs of the pack {manifest.name} share a file.")
         self._check_references()
+        check_listening(manifest, self.files)
 
     def _check_references(self) -> None:
         """Whatever the manifest refers to is there, and whatever is there is referred to."""
@@ -142,6 +151,7 @@ class Pack:
         models = {*manifest.start, *manifest.ort_training, *(entry.model for entry in manifest.tflite)}
         named = {graph.file for graph in manifest.graphs} | {start.file for start in manifest.start.values()}
         named |= {entry.file for entry in manifest.tflite}
+        named |= set() if manifest.negatives is UNSET else {manifest.negatives.file}
         for training in manifest.ort_training.values():
             named |= {training.training, training.evaluation, training.checkpoint, *training.optimisers.values()}
         missing = sorted(models - set(self.tables)) + sorted(named - set(self.files))
@@ -168,6 +178,15 @@ class Pack:
     def labels(self) -> tuple[str, ...]:
         """The words, in the classifier's order."""
         return self.manifest.task.labels
+
+    @property
+    def listening(self) -> Listening | None:
+        """How a device listens with it, where it says so."""
+        return None if self.manifest.listening is UNSET else self.manifest.listening
+
+    def negatives(self) -> list[Energies]:
+        """Mel energies (frames, mels) of each stretch of sound without keywords that it carries; may be none."""
+        return read_negatives(self.manifest, self.files)
 
     @property
     def plugin_table(self) -> TensorTable:
@@ -204,7 +223,8 @@ class Pack:
     def with_labels(self, labels: Sequence[str], name: str = "custom") -> Pack:
         """The same models for other words: step graphs do not depend on the number of labels.
 
-        What depends on the words is left out: trained weights, artifacts of other runtimes, and the signature.
+        What depends on the words is left out: trained weights, thresholds, negatives, artifacts of other runtimes, and
+        the signature.
 
         Raises
         ------
@@ -227,6 +247,7 @@ class Pack:
         kept = {graph.file for graph in self.manifest.graphs} | set(DOCUMENTS)
         manifest = msgspec.structs.replace(
             self.manifest, name=name, task=task, architectures=models, start={}, ort_training={}, tflite=(),
+            listening=UNSET, negatives=UNSET,
             files=tuple(entry for entry in self.manifest.files if entry.path in kept),
         )  # fmt: skip
         return Pack(manifest, self.files)
@@ -242,6 +263,12 @@ def pack_bytes(pack: Pack) -> bytes:
     return tar_bytes([(MANIFEST_FILE, pack.manifest_bytes), *signature, *sorted(pack.files.items())])
 
 
+def _refuse_format(version: int, where: str) -> None:
+    if version not in READABLE:
+        readable = " and ".join(map(str, READABLE))
+        raise PackError(f"{where} has format {version}; this version of Auricle reads {readable}.")
+
+
 def _decode_manifest(data: bytes | None, where: str) -> Manifest:
     if data is None:
         raise PackError(f"{where} is not a pack: it has no {MANIFEST_FILE}.")
@@ -249,8 +276,7 @@ def _decode_manifest(data: bytes | None, where: str) -> Manifest:
         raise PackError(f"The manifest of {where} holds more than {LARGEST_MANIFEST >> 20} MiB.")
     try:
         version = msgspec.json.decode(data, type=_Version).format
-        if version != FORMAT:
-            raise PackError(f"{where} has format {version}; this version of Auricle reads {FORMAT}.")
+        _refuse_format(version, where)
         return msgspec.json.decode(data, type=Manifest)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise PackError(f"The manifest of {where} is not valid: {error}.") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 import msgspec
+from msgspec import UNSET
 
 from auricle.errors import PackError
 from auricle.manifest import FileEntry, Start
@@ -47,9 +48,13 @@ def with_trained(pack: Pack, trained: Mapping[str, Trained], speech: PretrainSpe
 
 
 def without_start(pack: Pack) -> Pack:
-    """The pack without weights to start from: what `auricle export build` makes, and makes the same every time."""
+    """The pack without what training gave it: what `auricle export build` makes, and makes the same every time."""
     gone = {start.file for start in pack.manifest.start.values()}
-    return _with_starts(pack, {}, {path: data for path, data in pack.files.items() if path not in gone})
+    if pack.manifest.negatives is not UNSET:
+        gone.add(pack.manifest.negatives.file)
+    kept = tuple(entry for entry in pack.manifest.files if entry.path not in gone)
+    manifest = msgspec.structs.replace(pack.manifest, start={}, listening=UNSET, negatives=UNSET, files=kept)
+    return Pack(manifest, pack.files)
 
 
 def with_start_of(pack: Pack, other: Pack) -> Pack:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import PackError
-from auricle.pack import Frontend, Task
+from auricle.manifest import Frontend, Task
 
 Energies = NDArray[np.float32]
 
