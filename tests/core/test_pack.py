@@ -175,7 +175,7 @@ def _changed(value: Any, **changes: Any) -> Any:
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"format": 1}, "has format 1; this version of Auricle reads 2"),
+        ({"format": 1}, "has format 1; this version of Auricle reads 2 and 3"),
         ({"plugin": "base"}, "names a plug-in base"),
         ({"task": Task(("yes", "yes"))}, "has a label twice"),
         ({"task": Task(("a", "b", "c"))}, "is not one for 3 labels"),
