@@ -99,7 +99,7 @@ class Pack:
         manifest_bytes: bytes | None = None,
         signature: PackSignature | None = None,
     ) -> None:
-        if manifest_bytes is None:
+        if manifest_bytes is None and manifest.format in READABLE:
             manifest = msgspec.structs.replace(manifest, format=manifest.needed_format)
         _refuse_format(manifest.format, "This pack")
         if manifest.format < manifest.needed_format:
