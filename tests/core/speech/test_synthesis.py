@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from auricle.errors import DataError, SettingsError
-from auricle.speech import synthesis
+from auricle.speech import espeak, synthesis
 from auricle.speech.speech_set import SpeechSet
 from auricle.speech.synthesis import SynthesisSettings, background_noise, choose_voices, synthesise
 
@@ -139,7 +139,7 @@ def test_what_cannot_be_synthesised_is_refused(settings: dict[str, object], sent
 
 def test_without_the_wheel_the_message_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "espeakng_loader", None)
-    monkeypatch.setattr(synthesis, "find_spec", lambda name: None)
+    monkeypatch.setattr(espeak, "find_spec", lambda name: None)
 
     with pytest.raises(
         DataError, match=r'pip install "auricle\[fleet\]", or name a folder of recordings with --data DIR'
