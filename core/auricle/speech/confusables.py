@@ -45,7 +45,7 @@ _ALIKE_TEXTS = {
     "marvin": "martin, marvel, carving, starving, margin, marlin, melvin, marvelous, moving, morphine, marble",
     "sheila": "shield, she will, tequila, ceiling, shelter, sheep, gorilla, seal, shield her, chinchilla, sheet",
     "tree": "tray, treat, true, free, treaty, trick, street, try, tea, country, trip, treason",
-    "visual": "vision, visible, casual, usual, visualize, visit, audiovisual, virtual, visitor, mutual, vigil, physical",
+    "visual": "vision, visible, casual, usual, visualize, visit, audiovisual, virtual, visitor, mutual, vigil",
     "wow": "how, now, vow, wall, while, why, owl, wild, cow, powwow, allow, want",
     "computer": "commuter, compute, computing, compete, competitor, come to her, recruiter, tutor, compose, commute, "
     "comforter, pewter, supercomputer, computation, company, come get her",
