@@ -68,8 +68,15 @@ class SynthesisSettings:
     seed: int = 0
     """Decides who speaks, how, and over which noise."""
 
+    other_takes: int | None = None
+    """How many other words each speaker says for `_unknown_`; None for as many as takes of one word."""
+
     def __post_init__(self) -> None:
-        for name, value in (("speakers", self.speakers), ("takes", self.takes)):
+        for name, value in (
+            ("speakers", self.speakers),
+            ("takes", self.takes),
+            ("other_takes", 1 if self.other_takes is None else self.other_takes),
+        ):
             if value < 1:
                 raise SettingsError(f"{name} is {value} and must be at least 1.")
         if self.seed < 0:
@@ -113,7 +120,7 @@ def synthesise(settings: SynthesisSettings, progress: Progress | None = None) ->
 
     The speech of a take has -23 dBFS RMS before a gain of up to 6 dB either way; the noise, white, pink, brown or
     babble, lies `snr_low` to `snr_high` dB below it. `_unknown_` is spoken with the words not chosen and `_silence_`
-    is noise alone, both as often as a word.
+    is noise alone, both as often as a word unless `other_takes` says otherwise for `_unknown_`.
 
     Parameters
     ----------
@@ -232,7 +239,8 @@ def _speak_all(
     said = [(label, label) for label in labels if label not in SPECIAL_LABELS for _ in range(settings.takes)]
     if UNKNOWN in labels:
         others = sorted(set(ALL_WORDS) - set(labels))
-        said += [(UNKNOWN, others[place]) for place in rng.integers(len(others), size=settings.takes)]
+        count = settings.takes if settings.other_takes is None else settings.other_takes
+        said += [(UNKNOWN, others[place]) for place in rng.integers(len(others), size=count)]
     words = [word for _, word in said]
     takes = spoken(voice.espeak_name, [utterance(voice, word, rng) for word in words])
     clips = [_mix(take, settings, pool, rng) for take in takes]
