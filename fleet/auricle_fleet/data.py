@@ -44,6 +44,8 @@ class FleetData:
     """Files that could not be read, with the reason."""
     origin: Pack | None = None
     """The pack that `pack` is with other words, when it is not `pack` itself."""
+    others: str = ""
+    """How much of the words not chosen `_unknown_` has, when it is not everything."""
 
     @property
     def training_clips(self) -> int:
@@ -92,7 +94,8 @@ def load_data(settings: FleetSettings, progress: Progress = lambda *_: None) -> 
     unseen_clips = Clips(_energies(frontend, speech.audio[split.unseen]), speech.targets[split.unseen])
     progress("computing features", len(split.devices) + 1, len(split.devices) + 1)
     skipped = tuple(speech.skipped)
-    return FleetData(pack, tuple(parts), unseen_clips, len(split.unseen_speakers), skipped, origin)
+    others = speech.describe_others()
+    return FleetData(pack, tuple(parts), unseen_clips, len(split.unseen_speakers), skipped, origin, others)
 
 
 def _own_pack(settings: FleetSettings) -> Pack | None:

@@ -122,6 +122,7 @@ class FleetRun:
         self.view.say(
             f"{len(data.devices)} devices with {data.training_clips} training clips of {len(data.pack.labels)} words; "
             f"{len(data.unseen)} clips of {data.unseen_speakers} unseen speakers"
+            + (f"; {data.others}" if data.others else "")
             + (f"; {len(data.skipped)} unreadable files skipped" if data.skipped else "")
         )
         self._start(data)

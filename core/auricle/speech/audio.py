@@ -73,10 +73,17 @@ class ClipFolder:
         return counts
 
 
-def scan_folder(root: Path) -> ClipFolder:
+def scan_folder(root: Path, *, noise_is_enough: bool = False) -> ClipFolder:
     """List a folder of the layout `<word>/<speaker>_nohash_<n>.wav` (or `.flac`, in any case).
 
     Sub-folders whose name starts with `_` or `.` are no words; of these only `_background_noise_` is looked into.
+
+    Parameters
+    ----------
+    root
+        The folder.
+    noise_is_enough
+        Accept a folder that has background noise and no word.
 
     Raises
     ------
@@ -95,10 +102,10 @@ def scan_folder(root: Path) -> ClipFolder:
                 clips.append(ClipFile(path, folder.name, speaker))
             else:
                 skipped.append(f"{path} is not named <speaker>{SPEAKER_MARK}<n>{path.suffix}.")
-    if not clips:
-        raise DataError(_nothing_found(root, len(skipped)))
     noise_folder = root / NOISE_FOLDER
     noise = tuple(_audio_files(noise_folder)) if noise_folder.is_dir() else ()
+    if not clips and not (noise and noise_is_enough):
+        raise DataError(_nothing_found(root, len(skipped)))
     return ClipFolder(root, tuple(clips), noise, tuple(skipped))
 
 

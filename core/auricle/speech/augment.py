@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from auricle.speech.features import Energies, LogMel
 
+_ACTIVE_SHARE = 0.98
+
 
 @dataclass(frozen=True)
 class Augmentation:
@@ -23,6 +25,7 @@ class Augmentation:
     gain_db: float = 6.0
     noise_probability: float = 0.8
     snr_db: tuple[float, float] = (0.0, 20.0)
+    """Level of the word (`word_level`) over that of the noise."""
     time_masks: int = 2
     time_width: int = 12
     """Widest time mask in frames (SpecAugment)."""
@@ -82,7 +85,7 @@ class Augmenter:
         snr = rng.uniform(*self.settings.snr_db, count)
         on = rng.random(count) < self.settings.noise_probability
         segments = self.noise[starts[:, None] + np.arange(frames)]
-        speech, level = energies.mean(axis=(1, 2)), segments.mean(axis=(1, 2)) + 1e-12
+        speech, level = word_level(energies), segments.mean(axis=(1, 2)) + 1e-12
         factor = np.where(on, speech / level * 10 ** (-snr / 10), 0)
         energies += segments * factor[:, None, None].astype(np.float32)
 
@@ -99,6 +102,21 @@ class Augmenter:
                 keep &= np.expand_dims(free, 3 - axis)
         masked: NDArray[np.float32] = logs * keep
         return masked
+
+
+def word_level(energies: Energies) -> NDArray[np.float32]:
+    """Mean energy of each clip over the frames in which something is said: (B,) of (B, T, mels).
+
+    These are the loudest frames that hold 98 % of the clip's energy, as few of them as do. A word of a third of a
+    second is 5 dB louder by this measure than over its whole second, and it does not matter how much silence is
+    around it.
+    """
+    frames = -np.sort(-energies.mean(axis=2, dtype=np.float64), axis=1)
+    sums = np.cumsum(frames, axis=1)
+    enough = sums >= _ACTIVE_SHARE * sums[:, -1:]
+    last = np.argmax(enough, axis=1)
+    level: NDArray[np.float32] = (sums[np.arange(len(sums)), last] / (last + 1)).astype(np.float32)
+    return level
 
 
 def noise_energies(frontend: LogMel, noise: list[NDArray[np.float32]]) -> NDArray[np.float32] | None:

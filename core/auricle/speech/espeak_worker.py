@@ -1,8 +1,9 @@
 """One synthetic speaker in one process: `python -m auricle.speech.espeak_worker`, a job on stdin, samples on stdout.
 
 espeak-ng keeps its voice and its settings in global variables, so that every speaker gets a process. The job is a JSON
-object; the answer is the sample rate as a little-endian uint32 and then, for every utterance, its number of samples as
-a uint32 and the samples as int16. What goes wrong is one line on stderr and exit code 1. The C interface is that of
+object. With "utterances" the answer is the sample rate as a little-endian uint32 and then, for every utterance, its
+number of samples as a uint32 and the samples as int16; with "spell" it is a line of phonemes for every text, parted by
+underscores and the words by spaces. What goes wrong is one line on stderr and exit code 1. The C interface is that of
 https://github.com/espeak-ng/espeak-ng/blob/1.52.0/src/include/espeak-ng/speak_lib.h.
 """
 
@@ -22,6 +23,7 @@ from typing import Any, BinaryIO
 _SYNCHRONOUS_RETRIEVAL = 2
 _DO_NOT_EXIT = 0x8000
 _UTF8 = 1
+_IPA_WITH_UNDERSCORES = 0x02 | ord("_") << 8
 _PARAMETERS = {"rate": 1, "pitch": 3, "range": 4}
 _LONGEST_DATA_PATH = 140
 _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
@@ -32,12 +34,18 @@ class EspeakError(Exception):
 
 
 def main(job_source: BinaryIO, answer: BinaryIO) -> None:
-    """Speak one job, `{"voice": ..., "utterances": [{"text", "rate", "pitch", "range"}, ...]}`, and answer."""
+    """Do one job and answer.
+
+    `{"voice": ..., "utterances": [{"text", "rate", "pitch", "range"}, ...]}` or `{"voice": ..., "spell": [text, ...]}`.
+    """
     job = json.load(job_source)
     with _data_path() as data:
         library, rate = _start(data)
         if library.espeak_SetVoiceByName(job["voice"].encode()):
             raise EspeakError(f"espeak-ng has no voice {job['voice']}")
+        if "spell" in job:
+            answer.write("".join(f"{_spell(library, text)}\n" for text in job["spell"]).encode())
+            return
         mouth = _Mouth(library)
         answer.write(struct.pack("<I", rate))
         for utterance in job["utterances"]:
@@ -70,6 +78,8 @@ def _start(data: str) -> tuple[Any, int]:
     except OSError as error:
         raise EspeakError(f"the espeak-ng library cannot be loaded: {error}") from error
     library.espeak_SetVoiceByName.argtypes = [ctypes.c_char_p]
+    library.espeak_TextToPhonemes.argtypes = [ctypes.POINTER(ctypes.c_void_p), ctypes.c_int, ctypes.c_int]
+    library.espeak_TextToPhonemes.restype = ctypes.c_char_p
     library.espeak_Synth.argtypes = [
         *(ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint, ctypes.c_int, ctypes.c_uint, ctypes.c_uint),
         *(ctypes.c_void_p, ctypes.c_void_p),
@@ -78,6 +88,17 @@ def _start(data: str) -> tuple[Any, int]:
     if rate <= 0:
         raise EspeakError(f"espeak-ng found no data in {data}")
     return library, rate
+
+
+def _spell(library: Any, text: str) -> str:
+    """Give the phonemes of a text; the library takes one clause at a time and moves the pointer on."""
+    buffer = ctypes.create_string_buffer(text.encode())
+    position = ctypes.c_void_p(ctypes.addressof(buffer))
+    clauses: list[str] = []
+    while position.value:
+        sounds = library.espeak_TextToPhonemes(ctypes.byref(position), _UTF8, _IPA_WITH_UNDERSCORES)
+        clauses.append(" ".join((sounds or b"").decode(errors="replace").split()))
+    return " ".join(clauses)
 
 
 class _Mouth:

@@ -1,20 +1,23 @@
-"""Speech from a folder in Speech Commands layout, wav or FLAC."""
+"""Speech from one or several folders in Speech Commands layout, wav or FLAC."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle.errors import DataError
-from auricle.speech.audio import CLIP_SAMPLES, ClipFile, ClipFolder, read_audio, read_clip, scan_folder
+from auricle.errors import DataError, SettingsError
+from auricle.speech.audio import ClipFile, ClipFolder, read_audio, read_clip, scan_folder
+from auricle.speech.clip_rows import ClipRows, Spill
 from auricle.speech.speech_set import Progress, SpeechSet, build_speech_set, mean_word_clips, silence_clips, to_int16
 from auricle.speech.words import MIN_WORD_CLIPS, SILENCE, SPECIAL_LABELS, UNKNOWN, select_words
 
 _READERS = 4
+_READ_AHEAD = 512
 
 
 def load_folder(
@@ -23,67 +26,135 @@ def load_folder(
     *,
     min_word_clips: int = MIN_WORD_CLIPS,
     seed: int = 0,
+    every_other: bool = False,
     progress: Progress | None = None,
 ) -> SpeechSet:
-    """Read the clips of the chosen words into memory, 32 kB a clip.
+    """Read the clips of the chosen words of one folder: `load_folders` of it alone."""
+    return load_folders(
+        [root], words, min_word_clips=min_word_clips, seed=seed, every_other=every_other, progress=progress
+    )
 
-    A file that cannot be read is left out and named in `skipped`. The clips of `_unknown_` are drawn by `seed` from
-    the words not chosen, those of `_silence_` from the background noise, as many as a word has on average; a silent
-    clip is given to a speaker in proportion to the speaker's clips.
+
+def load_folders(
+    roots: Sequence[Path],
+    words: str = "gsc35",
+    *,
+    min_word_clips: int = MIN_WORD_CLIPS,
+    seed: int = 0,
+    every_other: bool = False,
+    spill: Spill | None = None,
+    progress: Progress | None = None,
+) -> SpeechSet:
+    """Read the clips of the chosen words of several folders, 32 kB a clip.
+
+    What the folders hold counts as if it lay in one: a speaker of the same name is the same person, a word that only
+    one folder has is a word, and the background noise of all is used. A folder may hold nothing but words that are
+    not chosen, which stand for `_unknown_`, or nothing but noise.
+
+    A file that cannot be read is left out and named in `skipped`. The clips of `_unknown_` come from the words not
+    chosen, those of `_silence_` from the background noise, as many as a word has on average; a silent clip is given
+    to a speaker in proportion to the speaker's clips.
 
     Parameters
     ----------
-    root
-        The folder.
+    roots
+        The folders; their order decides the order of the clips.
     words
         As `select_words` takes it.
     min_word_clips
-        The least number of clips that a chosen word needs.
+        The least number of clips that a chosen word needs in all folders together.
     seed
         Decides what stands for `_unknown_` and `_silence_`.
+    every_other
+        Give `_unknown_` every clip of a word not chosen. Without, it gets as many as a word has on average, drawn by
+        `seed`, which suits a fleet whose devices learn from few clips; `other_clips_left_out` says how many are not
+        used.
+    spill
+        Where many clips go instead of into memory; None keeps all in memory.
     progress
         Called after every file with the files read and the files to read.
 
     Raises
     ------
     SettingsError
-        The choice of words cannot be understood or is not in the folder.
+        The choice of words cannot be understood or is not in the folders, or a folder is named twice.
     DataError
         There is no such folder, no usable audio, or not enough of a word.
+    StorageError
+        There is no room for the clips where `spill` puts them.
     """
-    folder = scan_folder(root)
-    labels = select_words(words, folder.counts(), where=str(root), min_clips=min_word_clips)
+    found, where = _scan(roots), _where(roots)
+    labels = select_words(words, found.counts(), where=where, min_clips=min_word_clips)
     rng = np.random.default_rng(seed)
-    files, clip_labels = _choose_files(folder, labels, rng)
-    audio, usable, skipped = _read_all(files, progress)
-    noise, noise_skipped = _read_noise(folder.noise)
-    kept = np.flatnonzero(usable)
-    clip_labels = [clip_labels[place] for place in kept]
-    clip_speakers = [files[place].speaker for place in kept]
-    audio = audio if len(kept) == len(files) else audio[kept]
+    chosen = _choose_files(found, labels, rng, every_other)
+    if UNKNOWN in labels and UNKNOWN not in chosen.labels:
+        raise DataError(f"There is no word left for {UNKNOWN} in {where}: take it out of --words or add recordings.")
+    silent = _special_count(chosen.labels, labels) if SILENCE in labels else 0
+    rows = ClipRows(len(chosen.files) + silent, spill)
+    kept, skipped = _read_all(chosen.files, rows, progress)
+    noise, noise_skipped = _read_noise(found.noise)
+    clip_labels = [chosen.labels[place] for place in kept]
+    clip_speakers = [chosen.files[place].speaker for place in kept]
     if SILENCE in labels and clip_speakers:
         count = _special_count(clip_labels, labels)
-        audio = np.concatenate((audio, silence_clips(noise, count, rng)))
+        rows.put(silence_clips(noise, count, rng))
         clip_speakers += [clip_speakers[place] for place in rng.integers(len(clip_speakers), size=count)]
         clip_labels += [SILENCE] * count
-    every_skip = (*folder.skipped, *skipped, *noise_skipped)
-    return build_speech_set(labels, audio, clip_labels, clip_speakers, noise=noise, skipped=every_skip)
+    return build_speech_set(
+        labels,
+        rows.finish(),
+        clip_labels,
+        clip_speakers,
+        noise=noise,
+        skipped=(*found.skipped, *skipped, *noise_skipped),
+        other_clips_left_out=chosen.left_out,
+    )
 
 
-def _choose_files(
-    folder: ClipFolder, labels: tuple[str, ...], rng: np.random.Generator
-) -> tuple[list[ClipFile], list[str]]:
-    """Give the files to read and the label of each."""
-    files = [clip for clip in folder.clips if clip.word in labels]
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """The files to read, the label of each, and how many clips of other words are left out."""
+
+    files: list[ClipFile]
+    labels: list[str]
+    left_out: int
+
+
+def _scan(roots: Sequence[Path]) -> ClipFolder:
+    """List several folders as one, under the name of the first."""
+    if not roots:
+        raise SettingsError("No speech folder is named: name at least one.")
+    resolved = [root.resolve() for root in roots]
+    for place, root in enumerate(resolved):
+        if root in resolved[:place]:
+            raise SettingsError(f"The speech folder {roots[place]} is named twice: name it once.")
+    folders = [scan_folder(root, noise_is_enough=len(roots) > 1) for root in roots]
+    clips = tuple(clip for folder in folders for clip in folder.clips)
+    if not clips:
+        raise DataError(f"{_where(roots)} hold noise and no word: name a folder that has one sub-folder a word.")
+    return ClipFolder(
+        roots[0],
+        clips,
+        tuple(path for folder in folders for path in folder.noise),
+        tuple(reason for folder in folders for reason in folder.skipped),
+    )
+
+
+def _where(roots: Sequence[Path]) -> str:
+    return " and ".join(str(root) for root in roots)
+
+
+def _choose_files(found: ClipFolder, labels: tuple[str, ...], rng: np.random.Generator, every_other: bool) -> _Chosen:
+    files = [clip for clip in found.clips if clip.word in labels]
     clip_labels = [clip.word for clip in files]
-    if UNKNOWN in labels:
-        others = [clip for clip in folder.clips if clip.word not in labels]
-        if not others:
-            raise DataError(f"{folder.root} has no word left for {UNKNOWN}: take it out of --words or add recordings.")
-        count = min(len(others), _special_count(clip_labels, labels))
-        files += [others[place] for place in np.sort(rng.choice(len(others), size=count, replace=False))]
-        clip_labels += [UNKNOWN] * count
-    return files, clip_labels
+    if UNKNOWN not in labels:
+        return _Chosen(files, clip_labels, 0)
+    others = [clip for clip in found.clips if clip.word not in labels]
+    there = len(others)
+    if not every_other:
+        count = min(there, _special_count(clip_labels, labels))
+        others = [others[place] for place in np.sort(rng.choice(there, size=count, replace=False))]
+    return _Chosen(files + others, clip_labels + [UNKNOWN] * len(others), there - len(others))
 
 
 def _special_count(clip_labels: Sequence[str], labels: tuple[str, ...]) -> int:
@@ -91,29 +162,33 @@ def _special_count(clip_labels: Sequence[str], labels: tuple[str, ...]) -> int:
     return mean_word_clips(word_clips, len(set(labels) - SPECIAL_LABELS))
 
 
-def _read_all(
-    files: Sequence[ClipFile], progress: Progress | None
-) -> tuple[NDArray[np.int16], NDArray[np.bool_], list[str]]:
-    """Read every file into its row; a row that could not be read is marked as not usable."""
-    audio = np.zeros((len(files), CLIP_SAMPLES), dtype=np.int16)
-    usable = np.zeros(len(files), dtype=np.bool_)
+def _read_all(files: Sequence[ClipFile], rows: ClipRows, progress: Progress | None) -> tuple[list[int], list[str]]:
+    """Put every file that can be read into the rows; give the places of these, and why the others cannot be read."""
+    kept: list[int] = []
     skipped: list[str] = []
+    for place, answer in enumerate(_read_in_order(files)):
+        if isinstance(answer, str):
+            skipped.append(answer)
+        else:
+            kept.append(place)
+            rows.put(answer[None])
+        if progress:
+            progress(place + 1, len(files))
+    return kept, skipped
 
-    def read(place: int) -> str | None:
-        try:
-            audio[place] = to_int16(read_clip(files[place].path))
-        except DataError as error:
-            return str(error)
-        return None
 
+def _read_in_order(files: Sequence[ClipFile]) -> Iterator[NDArray[np.int16] | str]:
+    """Decode with several threads, a few hundred files ahead: a clip (16000,), or why there is none."""
     with ThreadPoolExecutor(_READERS) as readers:
-        for place, problem in enumerate(readers.map(read, range(len(files)))):
-            usable[place] = problem is None
-            if problem:
-                skipped.append(problem)
-            if progress:
-                progress(place + 1, len(files))
-    return audio, usable, skipped
+        for start in range(0, len(files), _READ_AHEAD):
+            yield from readers.map(_read_one, files[start : start + _READ_AHEAD])
+
+
+def _read_one(file: ClipFile) -> NDArray[np.int16] | str:
+    try:
+        return to_int16(read_clip(file.path))
+    except DataError as error:
+        return str(error)
 
 
 def _read_noise(paths: Sequence[Path]) -> tuple[list[NDArray[np.float32]], list[str]]:

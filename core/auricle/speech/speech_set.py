@@ -1,4 +1,4 @@
-"""A set of labelled one-second clips in memory, each with its speaker."""
+"""A set of labelled one-second clips, each with its speaker."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from auricle.errors import DataError
 from auricle.speech.audio import CLIP_SAMPLES
+from auricle.speech.words import UNKNOWN
 
 Progress = Callable[[int, int], None]
 """Called with what is done and what there is to do in all."""
@@ -28,7 +29,7 @@ class SpeechSet:
     """What a target's number stands for."""
 
     audio: NDArray[np.int16]
-    """(clips, 16000): mono, 16 kHz."""
+    """(clips, 16000): mono, 16 kHz; in memory, or mapped from a file when there are many (`clip_rows`)."""
 
     targets: NDArray[np.int64]
     """(clips,): places in `labels`."""
@@ -44,6 +45,9 @@ class SpeechSet:
 
     skipped: tuple[str, ...] = ()
     """What could not be used, each as a sentence that names the file and the reason."""
+
+    other_clips_left_out: int = 0
+    """Clips of words not chosen that stand for nothing, since `_unknown_` takes as many as a word has on average."""
 
     def __post_init__(self) -> None:
         clips = len(self.audio)
@@ -73,6 +77,16 @@ class SpeechSet:
         counts = np.bincount(self.targets, minlength=len(self.labels))
         return dict(zip(self.labels, counts.tolist(), strict=True))
 
+    def describe_others(self) -> str:
+        """Say how much of the other words `_unknown_` has, as in "_unknown_ has 202 of 1,261 clips of other words".
+
+        Empty where no clip is left out.
+        """
+        if not self.other_clips_left_out:
+            return ""
+        used = self.clips_per_label()[UNKNOWN]
+        return f"{UNKNOWN} has {used:,} of {used + self.other_clips_left_out:,} clips of other words"
+
 
 def to_int16(audio: NDArray[np.float32]) -> NDArray[np.int16]:
     """Round samples with full scale at 1 to 16 bits; what came from 16 bits comes back unchanged."""
@@ -94,6 +108,7 @@ def build_speech_set(
     *,
     noise: Sequence[NDArray[np.float32]] = (),
     skipped: Sequence[str] = (),
+    other_clips_left_out: int = 0,
 ) -> SpeechSet:
     """Number labels and speakers and check that every label has a clip.
 
@@ -126,6 +141,7 @@ def build_speech_set(
         speaker_names=names,
         noise=tuple(noise),
         skipped=tuple(skipped),
+        other_clips_left_out=other_clips_left_out,
     )
 
 

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import struct
-import subprocess
-import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import DataError, SettingsError
-from auricle.speech.audio import CLIP_SAMPLES, SAMPLE_RATE, fit_clip, resample
+from auricle.speech.audio import CLIP_SAMPLES, SAMPLE_RATE, fit_clip
+from auricle.speech.espeak import INSTEAD, Utterance, require_espeak, spoken
 from auricle.speech.speech_set import Progress, SpeechSet, build_speech_set, silence_clips, to_int16
 from auricle.speech.words import ALL_WORDS, SILENCE, SPECIAL_LABELS, UNKNOWN, WORD_SETS, select_words
 
@@ -37,17 +32,18 @@ LEFT_OUT_VARIANTS = frozenset(
 SOURCE = "the synthetic speech"
 """What messages call this data."""
 
-_INSTEAD = "name a folder of recordings with --data DIR instead"
-_WORKER_SECONDS = 120
+SPEECH_RMS = 10 ** (-23 / 20)
+"""The level of a take over its length, of full scale: -23 dBFS."""
+
+PEAK = 0.98
+"""The highest sample that is written, of full scale."""
+
 _SPOKEN_WORD = re.compile(r"[a-z]+(?:['-][a-z]+)*")
 _NOISE_KINDS = 4
 _NOISE_RECORDINGS = 8
 _NOISE_SECONDS = 5
-_SPEECH_RMS = 10 ** (-23 / 20)
-_SILENT_BELOW = 0.01
 _SHIFT_SAMPLES = int(0.15 * SAMPLE_RATE)
 _GAIN_DB = 6.0
-_PEAK = 0.98
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +68,15 @@ class SynthesisSettings:
     seed: int = 0
     """Decides who speaks, how, and over which noise."""
 
+    other_takes: int | None = None
+    """How many other words each speaker says for `_unknown_`; None for as many as takes of one word."""
+
     def __post_init__(self) -> None:
-        for name, value in (("speakers", self.speakers), ("takes", self.takes)):
+        for name, value in (
+            ("speakers", self.speakers),
+            ("takes", self.takes),
+            ("other_takes", 1 if self.other_takes is None else self.other_takes),
+        ):
             if value < 1:
                 raise SettingsError(f"{name} is {value} and must be at least 1.")
         if self.seed < 0:
@@ -102,6 +105,11 @@ class Voice:
     """The liveliness, 0 to 100."""
 
     @property
+    def espeak_name(self) -> str:
+        """The voice as espeak-ng names it."""
+        return f"{self.accent}+{self.variant}"
+
+    @property
     def name(self) -> str:
         """The speaker's name: small letters, digits and hyphens."""
         return re.sub(r"[^a-z0-9]+", "-", f"{self.accent}-{self.variant}".lower())
@@ -112,7 +120,7 @@ def synthesise(settings: SynthesisSettings, progress: Progress | None = None) ->
 
     The speech of a take has -23 dBFS RMS before a gain of up to 6 dB either way; the noise, white, pink, brown or
     babble, lies `snr_low` to `snr_high` dB below it. `_unknown_` is spoken with the words not chosen and `_silence_`
-    is noise alone, both as often as a word.
+    is noise alone, both as often as a word unless `other_takes` says otherwise for `_unknown_`.
 
     Parameters
     ----------
@@ -207,17 +215,16 @@ def _labels(settings: SynthesisSettings) -> tuple[str, ...]:
 
 def _variants() -> list[str]:
     """List the variants that espeak-ng's data has, by name."""
-    if find_spec("espeakng_loader") is None:
-        raise DataError(f'Synthetic speech needs espeak-ng: pip install "auricle[fleet]", or {_INSTEAD}.')
+    require_espeak()
     import espeakng_loader
 
     try:
         folder = Path(espeakng_loader.get_data_path(), "voices", "!v")
         variants = sorted({path.name for path in folder.iterdir()} - LEFT_OUT_VARIANTS)
     except (OSError, RuntimeError) as error:
-        raise DataError(f"espeak-ng's voices are not where its wheel keeps them ({error}): {_INSTEAD}.") from error
+        raise DataError(f"espeak-ng's voices are not where its wheel keeps them ({error}): {INSTEAD}.") from error
     if not variants:
-        raise DataError(f"There is no voice in {folder}: reinstall espeakng-loader, or {_INSTEAD}.")
+        raise DataError(f"There is no voice in {folder}: reinstall espeakng-loader, or {INSTEAD}.")
     return variants
 
 
@@ -229,61 +236,29 @@ def _speak_all(
     rng: np.random.Generator,
 ) -> tuple[NDArray[np.int16], list[str]]:
     """Make one speaker's clips: (clips, 16000) and the label of each."""
-    spoken = [(label, label) for label in labels if label not in SPECIAL_LABELS for _ in range(settings.takes)]
+    said = [(label, label) for label in labels if label not in SPECIAL_LABELS for _ in range(settings.takes)]
     if UNKNOWN in labels:
         others = sorted(set(ALL_WORDS) - set(labels))
-        spoken += [(UNKNOWN, others[place]) for place in rng.integers(len(others), size=settings.takes)]
-    words = [word for _, word in spoken]
-    takes = _run_worker(voice, words, rng)
+        count = settings.takes if settings.other_takes is None else settings.other_takes
+        said += [(UNKNOWN, others[place]) for place in rng.integers(len(others), size=count)]
+    words = [word for _, word in said]
+    takes = spoken(voice.espeak_name, [utterance(voice, word, rng) for word in words])
     clips = [_mix(take, settings, pool, rng) for take in takes]
-    clip_labels = [label for label, _ in spoken]
+    clip_labels = [label for label, _ in said]
     if SILENCE in labels:
         clips += list(silence_clips(pool, settings.takes, rng))
         clip_labels += [SILENCE] * settings.takes
     return np.stack(clips), clip_labels
 
 
-def _run_worker(voice: Voice, words: list[str], rng: np.random.Generator) -> Iterator[NDArray[np.float32]]:
-    """Give the words as this voice says them, (samples,) each at 16 kHz, without the silence around them."""
-    job = {"voice": f"{voice.accent}+{voice.variant}", "utterances": [_utterance(voice, word, rng) for word in words]}
-    command = [sys.executable, "-m", "auricle.speech.espeak_worker"]
-    try:
-        answer = subprocess.run(
-            command,
-            input=json.dumps(job).encode(),
-            capture_output=True,
-            timeout=_WORKER_SECONDS,
-            check=True,
-            env={**os.environ, "PYTHONSAFEPATH": "1"},
-        ).stdout
-    except subprocess.CalledProcessError as error:
-        last_line = (error.stderr.decode(errors="replace").strip().splitlines() or [f"exit {error.returncode}"])[-1]
-        raise DataError(f"espeak-ng failed as {job['voice']} ({last_line}): {_INSTEAD}.") from error
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise DataError(f"espeak-ng did not speak as {job['voice']} ({error}): {_INSTEAD}.") from error
-    return _takes(answer, voice, words)
-
-
-def _utterance(voice: Voice, word: str, rng: np.random.Generator) -> dict[str, str | int]:
-    return {
-        "text": word,
-        "rate": round(voice.rate * float(rng.uniform(0.85, 1.15))),
-        "pitch": voice.pitch + int(rng.integers(-10, 11)),
-        "range": voice.pitch_range + int(rng.integers(-15, 16)),
-    }
-
-
-def _takes(answer: bytes, voice: Voice, words: list[str]) -> Iterator[NDArray[np.float32]]:
-    (rate,) = struct.unpack_from("<I", answer)
-    position = 4
-    for word in words:
-        (count,) = struct.unpack_from("<I", answer, position)
-        samples = np.frombuffer(answer, dtype="<i2", count=count, offset=position + 4)
-        position += 4 + 2 * count
-        loud = np.flatnonzero(np.abs(samples.astype(np.int32)) > _SILENT_BELOW * 32_768)
-        if not len(loud):
-            raise DataError(f'espeak-ng said nothing for "{word}" as {voice.name}: leave the word out of --words.')
-        yield resample(samples[loud[0] : loud[-1] + 1].astype(np.float32) / np.float32(32_768), rate, SAMPLE_RATE)
+def utterance(voice: Voice, text: str, rng: np.random.Generator) -> Utterance:
+    """Draw one way in which this speaker says a text."""
+    return Utterance(
+        text=text,
+        rate=round(voice.rate * float(rng.uniform(0.85, 1.15))),
+        pitch=voice.pitch + int(rng.integers(-10, 11)),
+        range=voice.pitch_range + int(rng.integers(-15, 16)),
+    )
 
 
 def _mix(
@@ -293,18 +268,18 @@ def _mix(
     rng: np.random.Generator,
 ) -> NDArray[np.int16]:
     """Put a word into a second of noise: (16000,)."""
-    speech = fit_clip(speech * np.float32(_SPEECH_RMS / _rms(speech)), min(len(speech), CLIP_SAMPLES))
+    speech = fit_clip(speech * np.float32(SPEECH_RMS / _rms(speech)), min(len(speech), CLIP_SAMPLES))
     spare = CLIP_SAMPLES - len(speech)
     start = int(np.clip(spare // 2 + rng.integers(-_SHIFT_SAMPLES, _SHIFT_SAMPLES + 1), 0, spare))
     recording = pool[int(rng.integers(len(pool)))]
     cut = int(rng.integers(len(recording) - CLIP_SAMPLES + 1))
     noise = recording[cut : cut + CLIP_SAMPLES]
-    noise_rms = _SPEECH_RMS * 10 ** (-rng.uniform(settings.snr_low, settings.snr_high) / 20)
+    noise_rms = SPEECH_RMS * 10 ** (-rng.uniform(settings.snr_low, settings.snr_high) / 20)
     clip = noise * np.float32(noise_rms / _rms(noise))
     clip[start : start + len(speech)] += speech
     clip *= np.float32(10 ** (rng.uniform(-_GAIN_DB, _GAIN_DB) / 20))
     peak = float(np.abs(clip).max())
-    return to_int16(clip * np.float32(min(1.0, _PEAK / peak)))
+    return to_int16(clip * np.float32(min(1.0, PEAK / peak)))
 
 
 def _noise(kind: int, rng: np.random.Generator) -> NDArray[np.float32]:

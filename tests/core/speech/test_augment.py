@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auricle.pack import Task
-from auricle.speech.augment import Augmentation, Augmenter, noise_energies
+from auricle.speech.augment import Augmentation, Augmenter, noise_energies, word_level
 from auricle.speech.features import LogMel
 
 FRONTEND = LogMel(Task(("yes", "no")))
@@ -60,16 +60,33 @@ def test_the_generator_decides_and_the_clips_are_not_changed() -> None:
 
 
 @pytest.mark.parametrize("snr", [0.0, 10.0, 20.0])
-def test_noise_comes_at_the_asked_ratio(snr: float) -> None:
-    """Energies add up: what was added, over what was there."""
-    energies, noise = _energies(8), _energies(3, 9).reshape(-1, 40) * 37
-    settings = replace(STILL, noise_probability=1.0, snr_db=(snr, snr))
+def test_noise_comes_at_the_asked_ratio_to_the_word(snr: float) -> None:
+    """Words of 25, 50 and 100 of 100 frames at an energy of 8: noise is the same for all, of mean 8 / 10^(snr/10)."""
+    energies = np.zeros((3, 100, 40), np.float32)
+    for clip, frames in enumerate((25, 50, 100)):
+        energies[clip, :frames] = 8
+    noise = np.full((300, 40), 37, np.float32)
     noisy = energies.copy()
 
-    Augmenter(FRONTEND, noise, settings)._add_noise(noisy, _rng())
+    Augmenter(FRONTEND, noise, replace(STILL, noise_probability=1.0, snr_db=(snr, snr)))._add_noise(noisy, _rng())
 
-    added = (noisy - energies).mean(axis=(1, 2))
-    assert 10 * np.log10(energies.mean(axis=(1, 2)) / added) == pytest.approx(np.full(8, snr), abs=0.01)
+    expected = np.full(3, 8 * 10 ** (-snr / 10))
+    assert (noisy - energies).mean(axis=(1, 2)) == pytest.approx(expected, rel=1e-4)
+
+
+def test_the_level_of_a_word_is_that_of_the_loudest_frames_with_98_percent() -> None:
+    """Ten frames of 9.7, one of 2 and one of 1 make 100: eleven hold 99, and ten only 97, so 99 / 11 is the level."""
+    frames = np.zeros((4, 100), np.float32)
+    frames[0, 40:50], frames[0, 60], frames[0, 3] = 9.7, 2, 1
+    frames[1] = np.roll(frames[0], 31) * 5
+    frames[2] = 3
+    energies = np.repeat(frames[:, :, None], 40, axis=2)
+
+    level = word_level(energies)
+
+    assert level.dtype == np.float32
+    assert level == pytest.approx([9, 45, 3, 0], rel=1e-6)
+    assert word_level(energies[:0]).shape == (0,)
 
 
 def test_noise_is_heard_in_the_asked_share_of_clips() -> None:

@@ -79,6 +79,21 @@ def test_unknown_comes_from_other_words_and_silence_from_noise(root: Path) -> No
     assert (again.speakers == speech.speakers).all()
 
 
+def test_unknown_may_have_every_clip_of_another_word_and_says_how_many_it_has(root: Path) -> None:
+    labels = "yes,_unknown_"
+
+    mean = load_folder(root, labels)
+    every = load_folder(root, labels, every_other=True)
+
+    assert mean.clips_per_label() == {"yes": 20, "_unknown_": 20}
+    assert mean.other_clips_left_out == 40
+    assert mean.describe_others() == "_unknown_ has 20 of 60 clips of other words"
+    assert every.clips_per_label() == {"yes": 20, "_unknown_": 60}
+    assert every.audio[every.targets == 1, 0].tolist() == list(range(1, 61))
+    assert (every.other_clips_left_out, every.describe_others()) == (0, "")
+    assert load_folder(root, "yes,no").describe_others() == ""
+
+
 def test_what_cannot_be_loaded_is_one_sentence(root: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="does not exist"):
         load_folder(tmp_path / "nowhere")

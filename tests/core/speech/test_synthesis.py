@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from auricle.errors import DataError, SettingsError
-from auricle.speech import synthesis
+from auricle.speech import espeak, synthesis
 from auricle.speech.speech_set import SpeechSet
 from auricle.speech.synthesis import SynthesisSettings, background_noise, choose_voices, synthesise
 
@@ -88,6 +88,12 @@ def test_special_labels_are_as_frequent_as_a_word() -> None:
     assert speech.audio.any(axis=1).all()
 
 
+def test_unknown_may_be_spoken_more_often_than_a_word() -> None:
+    speech = synthesise(SynthesisSettings("yes,no,_unknown_", speakers=2, takes=1, other_takes=7))
+
+    assert speech.clips_per_label() == {"yes": 2, "no": 2, "_unknown_": 14}
+
+
 def test_words_of_ones_own_are_spoken() -> None:
     assert synthesise(SynthesisSettings("auricle,computer", speakers=1, takes=1)).clips_per_label() == {
         "auricle": 1,
@@ -123,6 +129,7 @@ def test_noise_has_its_colour() -> None:
     [
         ({"speakers": 0}, "speakers is 0 and must be at least 1"),
         ({"takes": 0}, "takes is 0"),
+        ({"other_takes": 0}, "other_takes is 0 and must be at least 1"),
         ({"seed": -1}, "seed is -1"),
         ({"snr_low": 30.0}, "must go from low to high"),
         ({"snr_low": float("nan")}, "must go from low to high"),
@@ -139,7 +146,7 @@ def test_what_cannot_be_synthesised_is_refused(settings: dict[str, object], sent
 
 def test_without_the_wheel_the_message_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "espeakng_loader", None)
-    monkeypatch.setattr(synthesis, "find_spec", lambda name: None)
+    monkeypatch.setattr(espeak, "find_spec", lambda name: None)
 
     with pytest.raises(
         DataError, match=r'pip install "auricle\[fleet\]", or name a folder of recordings with --data DIR'

@@ -1,0 +1,149 @@
+"""Speech that holds no keyword, by espeak-ng: what the keywords are mistaken for, and other languages."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auricle.errors import SettingsError
+from auricle.speech.confusables import confusables
+from auricle.speech.espeak import spoken
+from auricle.speech.foreign import FOREIGN, foreign_speech
+from auricle.speech.speech_set import Progress, to_int16
+from auricle.speech.synthesis import PEAK, SPEECH_RMS, Voice, choose_voices, utterance
+
+ENGLISH = "english"
+"""The language of what the keywords are mistaken for."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OtherTake:
+    """One text, said once."""
+
+    audio: NDArray[np.int16]
+    """(samples,) at 16 kHz, read-only: no noise, no silence around it, -23 dBFS RMS; of any length."""
+
+    text: str
+    """What is said."""
+
+    language: str
+    """`english`, or a name in `FOREIGN`."""
+
+    voice: str
+    """Who says it: the name of the synthetic speaker."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """What one voice says in one language, and where each take goes."""
+
+    voice: Voice
+    language: str
+    texts: tuple[str, ...]
+    places: tuple[int, ...]
+
+
+def synthesise_others(
+    keywords: Sequence[str],
+    voices: int = 32,
+    takes: int = 2,
+    seed: int = 0,
+    *,
+    languages: Sequence[str] = tuple(FOREIGN),
+    progress: Progress | None = None,
+) -> list[OtherTake]:
+    """Let synthetic speakers say what the keywords are mistaken for, and everyday phrases of other languages.
+
+    Every text is said `takes` times, by as many different voices while there are enough. Each voice speaks English
+    and one other language, with the same vocal tract. The same arguments give the same samples on one machine.
+
+    Parameters
+    ----------
+    keywords
+        Labels and wake words; `confusables` gives the texts for them.
+    voices
+        How many speakers; the first n are those of `synthesise` with the same seed.
+    takes
+        How often each text is said.
+    seed
+        Decides who says what, and how.
+    languages
+        Names in `FOREIGN`; none for English only.
+    progress
+        Called with the takes made and the takes in all.
+
+    Returns
+    -------
+    list[OtherTake]
+        By text, English first, then by take.
+
+    Raises
+    ------
+    SettingsError
+        A number is out of range or a language is not known.
+    DataError
+        espeak-ng is not there or fails on this machine.
+    """
+    for name, value, least in (("voices", voices, 1), ("takes", takes, 1), ("seed", seed, 0)):
+        if value < least:
+            raise SettingsError(f"{name} is {value} and must be at least {least}.")
+    chosen = foreign_speech(languages)
+    english = dict.fromkeys(text for texts in confusables(keywords).values() for text in texts)
+    said = [(ENGLISH, text) for text in english]
+    said += [(language, text) for language, speech in chosen.items() for text in speech.texts]
+    jobs = _jobs(said, choose_voices(voices, seed), takes, seed)
+    found: dict[int, OtherTake] = {}
+    with ThreadPoolExecutor(os.cpu_count() or 1) as workers:
+        try:
+            for job, audio in zip(jobs, workers.map(_speak, jobs, _generators(seed, len(jobs))), strict=True):
+                for place, text, samples in zip(job.places, job.texts, audio, strict=True):
+                    found[place] = OtherTake(samples, text, job.language, job.voice.name)
+                if progress:
+                    progress(len(found), len(said) * takes)
+        finally:
+            workers.shutdown(cancel_futures=True)
+    return [found[place] for place in range(len(found))]
+
+
+def _jobs(said: Sequence[tuple[str, str]], speakers: list[Voice], takes: int, seed: int) -> list[_Job]:
+    """Give every voice its texts: take k of a text goes to the k-th voice after one that is drawn."""
+    rng = np.random.default_rng([seed, 6])
+    languages = list(dict.fromkeys(language for language, _ in said if language != ENGLISH))
+    groups = {language: speakers[place :: len(languages)] or speakers for place, language in enumerate(languages)}
+    groups[ENGLISH] = speakers
+    work: dict[tuple[str, Voice], list[tuple[str, int]]] = {}
+    for number, (language, text) in enumerate(said):
+        group = groups[language]
+        first = int(rng.integers(len(group)))
+        for take in range(takes):
+            voice = group[(first + take) % len(group)]
+            work.setdefault((language, voice), []).append((text, number * takes + take))
+    return [_job(language, voice, texts) for (language, voice), texts in work.items()]
+
+
+def _job(language: str, voice: Voice, texts: list[tuple[str, int]]) -> _Job:
+    speaker = voice if language == ENGLISH else replace(voice, accent=FOREIGN[language].voice)
+    return _Job(speaker, language, tuple(text for text, _ in texts), tuple(place for _, place in texts))
+
+
+def _generators(seed: int, count: int) -> list[np.random.Generator]:
+    return [np.random.default_rng([seed, 7, place]) for place in range(count)]
+
+
+def _speak(job: _Job, rng: np.random.Generator) -> list[NDArray[np.int16]]:
+    utterances = [utterance(job.voice, text, rng) for text in job.texts]
+    return [_levelled(samples) for samples in spoken(job.voice.espeak_name, utterances)]
+
+
+def _levelled(samples: NDArray[np.float32]) -> NDArray[np.int16]:
+    """Bring a take to -23 dBFS RMS, or to less where its peaks would be cut."""
+    rms = float(np.sqrt(np.mean(np.square(samples, dtype=np.float64))))
+    gain = min(SPEECH_RMS / rms, PEAK / float(np.abs(samples).max()))
+    audio = to_int16(samples * np.float32(gain))
+    audio.setflags(write=False)
+    return audio

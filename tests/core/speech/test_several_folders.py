@@ -1,0 +1,121 @@
+"""Several folders read as one, and many clips kept in a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from auricle.errors import DataError, SettingsError, StorageError
+from auricle.speech.clip_rows import ClipRows, Spill
+from auricle.speech.folder import load_folder, load_folders
+
+
+def _clip(root: Path, word: str, name: str, value: int) -> None:
+    path = root / word / f"{name}.wav"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    soundfile.write(path, np.full(16_000, value, np.int16), 16_000)
+
+
+@pytest.fixture
+def roots(tmp_path: Path) -> list[Path]:
+    """The first has yes and no of ann and bob, the second no of bob and go of cat, the third other words."""
+    first, second, third = (tmp_path / name for name in ("first", "second", "third"))
+    for value, (root, word, name) in enumerate(
+        [
+            (first, "no", "ann_nohash_0"),
+            (first, "no", "bob_nohash_0"),
+            (first, "yes", "ann_nohash_0"),
+            (first, "_background_noise_", "hum"),
+            (second, "go", "cat_nohash_0"),
+            (second, "no", "bob_nohash_0"),
+            (second, "_background_noise_", "hum"),
+            (third, "computer", "dan_nohash_0"),
+            (third, "jarvis", "bob_nohash_0"),
+        ],
+        start=1,
+    ):
+        _clip(root, word, name, value)
+    return [first, second, third]
+
+
+def test_several_folders_are_read_as_one(roots: list[Path]) -> None:
+    speech = load_folders(roots, "yes,no,go,_unknown_", min_word_clips=1, every_other=True)
+
+    assert speech.audio[:, 0].tolist() == [1, 2, 3, 5, 6, 8, 9]
+    assert [speech.labels[target] for target in speech.targets] == [
+        *("no", "no", "yes", "go", "no", "_unknown_", "_unknown_")
+    ]
+    assert speech.speaker_names == ("ann", "bob", "cat", "dan")
+    assert speech.clips_per_speaker().tolist() == [2, 3, 1, 1]
+    assert [round(float(noise[0]) * 32_768) for noise in speech.noise] == [4, 7]
+
+
+def test_a_word_is_counted_over_all_folders(roots: list[Path]) -> None:
+    with pytest.raises(DataError, match='The word "no" has 2 clips'):
+        load_folder(roots[0], "no,yes", min_word_clips=3)
+    assert load_folders(roots, "no,yes,go,_unknown_", min_word_clips=1).clips_per_label()["no"] == 3
+
+
+def test_a_folder_of_noise_alone_is_enough_beside_others(roots: list[Path], tmp_path: Path) -> None:
+    noise = tmp_path / "noise"
+    _clip(noise, "_background_noise_", "wind", 100)
+
+    speech = load_folders([*roots, noise], "yes,no,_silence_", min_word_clips=1)
+
+    assert len(speech.noise) == 3
+    with pytest.raises(DataError, match="There is no audio in"):
+        load_folder(noise, "yes,no")
+    with pytest.raises(DataError, match="hold noise and no word"):
+        _clip(tmp_path / "more", "_background_noise_", "rain", 5)
+        load_folders([noise, tmp_path / "more"])
+
+
+def test_a_folder_named_twice_is_refused(roots: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "same").symlink_to(roots[0])
+
+    with pytest.raises(SettingsError, match=r"same is named twice: name it once"):
+        load_folders([roots[0], tmp_path / "same"], "yes,no")
+    with pytest.raises(SettingsError, match="No speech folder is named"):
+        load_folders([])
+
+
+def test_a_missing_folder_among_several_is_named(roots: list[Path], tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="nowhere does not exist"):
+        load_folders([*roots, tmp_path / "nowhere"])
+
+
+def test_many_clips_lie_in_a_file_and_are_the_same(roots: list[Path], tmp_path: Path) -> None:
+    words = "yes,no,go,_unknown_,_silence_"
+    (roots[1] / "no" / "bob_nohash_0.wav").write_bytes(b"RIFF")
+    disk = tmp_path / "disk"
+
+    inside = load_folders(roots, words, min_word_clips=1)
+    spilled = load_folders(roots, words, min_word_clips=1, spill=Spill(disk, above=2))
+
+    assert isinstance(spilled.audio, np.memmap)
+    assert not isinstance(inside.audio, np.memmap)
+    assert np.array_equal(inside.audio, spilled.audio)
+    assert np.array_equal(inside.targets, spilled.targets)
+    assert len(spilled.skipped) == 1
+    assert list(disk.iterdir()) == []
+    with pytest.raises(ValueError, match="read-only"):
+        spilled.audio[0] = 1
+
+
+def test_few_clips_stay_in_memory_and_none_is_no_clip(tmp_path: Path) -> None:
+    rows = ClipRows(3, Spill(tmp_path, above=3))
+    rows.put(np.ones((2, 16_000), np.int16))
+    assert not isinstance(rows.finish(), np.memmap)
+    assert rows.finish().shape == (2, 16_000)
+    assert ClipRows(4, Spill(tmp_path, above=3)).finish().shape == (0, 16_000)
+
+
+def test_a_disk_without_room_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=r"clips take 3200000\.0 GB in .*are free there: free some space"):
+        ClipRows(10**11, Spill(tmp_path))
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(StorageError, match=r"cannot be written \(File exists\)"):
+        ClipRows(10**6, Spill(tmp_path / "file"))
