@@ -25,8 +25,8 @@ from auricle.pack import Pack, pack_bytes
 from auricle.tensors import TensorSpec
 from auricle_export.author import Maker, load_module, tensor_specs
 from auricle_export.compiler.trace import Net, find_parts
-from auricle_export.models import ARCHITECTURES, PLUGIN, Crnn
-from auricle_export.pretrain_pack import with_start_of, without_start
+from auricle_export.models import ARCHITECTURES, PLUGIN, RESNETS, WORD_MODELS, built_in
+from auricle_export.pretrain.pack import with_start_of, without_start
 from auricle_export.stepgraph import Traced, evaluate_graph, step_graph, trace
 
 Optimiser = Literal["sgd", "adamw"]
@@ -41,8 +41,18 @@ LABELS: dict[str, tuple[str, ...]] = {
         "house", "learn", "left", "marvin", "nine", "no", "off", "on", "one", "right", "seven", "sheila", "six",
         "stop", "three", "tree", "two", "up", "visual", "wow", "yes", "zero",
     ),
+    "gsc12-res": (
+        "yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go", "_unknown_", "_silence_",
+    ),
+    "home": (
+        "computer", "jarvis", "yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go", "_unknown_",
+        "_silence_",
+    ),
 }  # fmt: skip
 """Word lists of the packs in the wheel."""
+RESIDUAL = ("gsc12-res", "home")
+"""Packs whose models are the residual networks; the others have the CRNNs of the papers."""
+RESIDUAL_PLUGIN = "resnet-lite"
 
 
 Kind = Literal["supervised", "mutual", "alternating", "fixmatch", "distill"]
@@ -89,7 +99,7 @@ def trace_model(make: Maker, labels: int, task: Task | None = None) -> Model:
 
 def _trace_shipped(name: str) -> Model:
     labels = len(LABELS["gsc12"])
-    model = trace_model(partial(Crnn, ARCHITECTURES[name]), labels)
+    model = trace_model(partial(built_in, name), labels)
     bare = replace(model.traced.net, module=_bare(model.traced.net))
     return replace(model, traced=replace(model.traced, net=bare))
 
@@ -165,6 +175,11 @@ def _with_rows(specs: tuple[TensorSpec, ...], labels: int) -> tuple[TensorSpec, 
     return (*specs[:-2], *head)
 
 
+def models_of(name: str) -> tuple[str, ...]:
+    """The models of a pack in the wheel."""
+    return tuple(RESNETS if name in RESIDUAL else ARCHITECTURES)
+
+
 def refuse_unknown(names: Sequence[str]) -> None:
     """PackError, with a hint, for a pack that has no words here."""
     for name in names:
@@ -189,11 +204,13 @@ def build_packs(
         There are no words for a pack of that name.
     """
     refuse_unknown(names)
-    models = trace_models(dict.fromkeys(ARCHITECTURES), 0, None, progress, workers)
+    wanted = [model for model in WORD_MODELS if any(model in models_of(name) for name in names)]
+    models = trace_models(dict.fromkeys(wanted), 0, None, progress, workers)
     written = {}
     for name in names:
         path = out / f"{name}.tar.zst"
-        pack = assemble(name, LABELS[name], models)
+        chosen = {model: models[model] for model in models_of(name)}
+        pack = assemble(name, LABELS[name], chosen, RESIDUAL_PLUGIN if name in RESIDUAL else PLUGIN)
         write_durably(path, pack_bytes(with_start_of(pack, trained[name]) if name in trained else pack))
         written[name] = path
     return written
@@ -210,7 +227,7 @@ def build_author_pack(
     source
         The local model; it also gets every graph that a plug-in has, so that it can travel itself.
     plugin
-        One of `models.ARCHITECTURES`, or another `FILE.py:NAME`.
+        One of `models.WORD_MODELS`, or another `FILE.py:NAME`.
 
     Raises
     ------
@@ -223,10 +240,8 @@ def build_author_pack(
     if len(words) < 2 or len(set(words)) != len(words):
         raise PackError("A task needs at least two different words.")
     makers: dict[str, Maker | None] = {model_name(source): load_module(source)}
-    shared = plugin if plugin in ARCHITECTURES else model_name(plugin)
-    makers.setdefault(
-        shared, partial(Crnn, ARCHITECTURES[plugin], mels=mels) if plugin in ARCHITECTURES else load_module(plugin)
-    )
+    shared = plugin if plugin in WORD_MODELS else model_name(plugin)
+    makers.setdefault(shared, partial(built_in, plugin, mels=mels) if plugin in WORD_MODELS else load_module(plugin))
     task = Task(words, frontend=Frontend(mels=mels))
     models = trace_models(makers, len(words), task, progress)
     return assemble(name, words, models, shared, task=task)

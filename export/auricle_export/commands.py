@@ -17,7 +17,7 @@ from auricle.pack import Pack, load_pack, pack_bytes
 from auricle_export.artifacts_commands import artifacts
 from auricle_export.late_import import import_for
 from auricle_export.pack_commands import diff, inspect, sign, verify
-from auricle_export.pretrain_commands import pretrain
+from auricle_export.pretrain.commands import pretrain
 from auricle_export.tflite_commands import tflite
 
 app = typer.Typer(no_args_is_help=True)

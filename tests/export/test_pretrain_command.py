@@ -136,7 +136,7 @@ def test_without_pytorch_it_says_what_to_install(
             raise ModuleNotFoundError("No module named 'torch'", name="torch")
         return importing(name, *rest, **more)
 
-    for name in [name for name in sys.modules if name.startswith("auricle_export.pretrain_task")]:
+    for name in [name for name in sys.modules if name.startswith("auricle_export.pretrain.task")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.delattr(sys.modules["auricle_export"], "pretrain_task", raising=False)
     for name in [name for name in sys.modules if name in ("auricle_export.pretrain", "torch")]:

@@ -17,7 +17,7 @@ from auricle.manifest import FileEntry
 from auricle.pack import SHIPPED, Pack, load_pack
 from auricle_export.build import LABELS, RECIPES, assemble, differences, trace_models
 from auricle_export.models import ARCHITECTURES
-from auricle_export.pretrain_pack import without_start
+from auricle_export.pretrain.pack import without_start
 
 PACK = without_start(load_pack("gsc12"))
 OTHER_TOOLS = {

@@ -31,7 +31,8 @@ MAX_SECONDS = 900
 RATES = (4_000, 192_000)
 """Hz, the lowest and the highest that is read; beyond lies damage, or no speech."""
 
-_SUFFIXES = frozenset({".wav", ".flac"})
+AUDIO_SUFFIXES = frozenset({".wav", ".flac"})
+"""What files of speech end with."""
 _RESAMPLE_MARGIN = 0.05
 
 
@@ -210,7 +211,7 @@ def _word_folders(root: Path) -> Iterator[Path]:
 
 def _audio_files(folder: Path) -> Iterator[Path]:
     for path in _listing(folder):
-        if path.suffix.lower() in _SUFFIXES and not path.name.startswith("."):
+        if path.suffix.lower() in AUDIO_SUFFIXES and not path.name.startswith("."):
             yield path
 
 

@@ -30,6 +30,9 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     best_accuracy: float = 0.0
     """On the validation speakers in that epoch."""
     best_loss: float = 1e300
+    hits: float = 0.0
+    """Share of keywords heard on the validation streams when they were last judged."""
+    best_hits: float = 0.0
     seconds: float = 0.0
 
 

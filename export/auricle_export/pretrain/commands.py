@@ -22,9 +22,9 @@ from auricle.pack import load_pack, pack_bytes
 from auricle_export.late_import import import_for
 
 if TYPE_CHECKING:
-    from auricle_export.pretrain_settings import Epoch, Trained
-    from auricle_export.pretrain_speech import PretrainSpeech
-    from auricle_export.pretrain_task import Pretrained
+    from auricle_export.pretrain.settings import Epoch, Trained
+    from auricle_export.pretrain.speech import PretrainSpeech
+    from auricle_export.pretrain.task import Pretrained
 
 
 def pretrain(
@@ -50,7 +50,7 @@ def pretrain(
     as_json: bool = typer.Option(False, "--json", help="Print a JSON object an epoch and the result, nothing else."),
 ) -> int:
     """Train a pack's models centrally, on recordings or synthetic speech, and put their weights into a pack."""
-    work = import_for("pretrain", "pretrain_task")
+    work = import_for("pretrain", "pretrain.task")
     folder = state if state is not None else out.with_name(f"{out.name}.state")
     names = None if models == "all" else tuple(name.strip() for name in models.split(","))
     settings = work.PretrainSettings(epochs, patience, batch, rate, seed, device, **_given(threads=threads))

@@ -9,11 +9,12 @@ from pathlib import Path
 
 from auricle.errors import PackError, SettingsError, nearest
 from auricle.pack import Pack
-from auricle_export.pretrain import Modules, Stopped, train_model
-from auricle_export.pretrain_pack import with_trained, without_start
-from auricle_export.pretrain_settings import Epoch, PretrainSettings, Trained, TrainingInterrupted
-from auricle_export.pretrain_speech import PretrainSpeech, describe_speech, prepare_speech, read_speech
-from auricle_export.pretrain_state import state_file
+from auricle_export.pretrain.modules import Modules
+from auricle_export.pretrain.pack import with_trained, without_start
+from auricle_export.pretrain.settings import Epoch, PretrainSettings, Trained, TrainingInterrupted
+from auricle_export.pretrain.speech import PretrainSpeech, describe_speech, prepare_speech, read_speech
+from auricle_export.pretrain.state import state_file
+from auricle_export.pretrain.training import Stopped, train_model
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,18 +14,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from auricle.errors import AuricleError, PackError
+from auricle.errors import AuricleError
 from auricle.pack import Pack
 from auricle.speech.augment import Augmenter
 from auricle.speech.features import LogMel
-from auricle.tensors import Flat, TensorTable
-from auricle_export.models import ARCHITECTURES, MELS, Crnn
-from auricle_export.pretrain_settings import Epoch, PretrainSettings, Trained, TrainingInterrupted
-from auricle_export.pretrain_speech import Part, PretrainSpeech, balanced_order, balanced_size
-from auricle_export.pretrain_state import Facts, Note, State, damaged, load_state, save_state, state_file
-
-Modules = Mapping[str, Callable[[int], nn.Module]]
-"""Makes the module of each model for a number of labels."""
+from auricle.tensors import Flat
+from auricle_export.pretrain.modules import Modules, module_for, tensors_of, write_flat
+from auricle_export.pretrain.settings import Epoch, PretrainSettings, Trained, TrainingInterrupted
+from auricle_export.pretrain.speech import Part, PretrainSpeech, balanced_order, balanced_size
+from auricle_export.pretrain.state import Facts, Note, State, damaged, load_state, save_state, state_file
 
 DECAY, CLIP = 0.01, 5.0
 """AdamW's weight decay, and the largest gradient norm."""
@@ -36,15 +33,6 @@ _JUDGE_BATCH = 256
 
 Report = Callable[[Epoch], None]
 Stopped = Callable[[], bool]
-
-
-def own_modules(mels: int = MELS) -> Modules:
-    """The built-in models, for so many mel bands."""
-
-    def make(name: str) -> Callable[[int], nn.Module]:
-        return lambda labels: Crnn(ARCHITECTURES[name], labels, mels)
-
-    return {name: make(name) for name in ARCHITECTURES}
 
 
 def train_model(
@@ -84,7 +72,7 @@ def train_model(
     AuricleError
         A loss or a weight is not finite.
     """
-    module = _module(model, pack, modules or {})
+    module = module_for(model, pack, modules or {})
     with _threads(settings.threads):
         training = _Training(model, module, pack, speech, settings)
         training.resume(folder)
@@ -103,37 +91,6 @@ def _threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _module(model: str, pack: Pack, modules: Modules) -> nn.Module:
-    table = pack.table(model)
-    known = {**own_modules(pack.manifest.task.frontend.mels), **modules}
-    if model not in known:
-        raise PackError(
-            f"There is no PyTorch module for {model}: name its file, as in --model my_models.py:Net, or leave the "
-            "model out of --models."
-        )
-    module = known[model](len(pack.labels))
-    found = {name: tuple(tensor.shape) for name, tensor in tensors_of(module, table).items()}
-    named = {spec.name: tuple(spec.shape) for spec in table.specs}
-    other = sorted(name for name in {*found, *named} if found.get(name) != named.get(name))
-    if other:
-        raise PackError(
-            f"The module of {model} and the pack {pack.manifest.name} differ in the tensor {other[0]}: rebuild the "
-            "pack from this module."
-        )
-    return module
-
-
-def tensors_of(module: nn.Module, table: TensorTable) -> dict[str, nn.Parameter]:
-    """A module's trained tensors by the names that a pack's table has for them: the classifier's are `head.*` there."""
-    body = {spec.name for spec in table.specs[:-2]}
-    trained = {name: tensor for name, tensor in module.named_parameters() if tensor.requires_grad}
-    rest = [name for name in trained if name not in body]
-    alike = {name.rpartition(".")[0] for name in rest}
-    if len(alike) == 1 and {name.rpartition(".")[2] for name in rest} == {"weight", "bias"}:
-        return {(name if name in body else f"head.{name.rpartition('.')[2]}"): t for name, t in trained.items()}
-    return trained
-
-
 class _Training:
     """One model's training: the module, its optimiser and how far it came."""
 
@@ -145,7 +102,7 @@ class _Training:
         self.device = settings.torch_device
         self.module = module.to(self.device)
         self.tensors = tensors_of(self.module, self.table)
-        self._write(self.table.initial(settings.seed))
+        write_flat(self.tensors, self.table, self.table.initial(settings.seed))
         self.optimiser = torch.optim.AdamW(list(self.tensors.values()), settings.rate, weight_decay=DECAY)
         self.frontend = LogMel(pack.manifest.task)
         self.augmenter = Augmenter(self.frontend, speech.noise)
@@ -268,7 +225,7 @@ class _Training:
             weights: Flat = flat.astype(np.float16).astype(np.float32)
         if not np.isfinite(weights).all():
             raise AuricleError(f"A weight of {self.model} does not fit a float16: lower --rate.")
-        self._write(weights)
+        write_flat(self.tensors, self.table, weights)
         accuracy, _ = self.judge(self.speech.test)
         note = self.note
         return Trained(
@@ -277,12 +234,6 @@ class _Training:
 
     def _parameters(self) -> dict[str, Tensor]:
         return {name: tensor.detach().clone() for name, tensor in self.tensors.items()}
-
-    def _write(self, flat: Flat) -> None:
-        """Put a flat vector (P,) into the module."""
-        with torch.no_grad():
-            for spec in self.table.specs:
-                self.tensors[spec.name].copy_(torch.from_numpy(self.table.tensor(flat, spec.name).copy()))
 
     def _state(self) -> State:
         tensors = {f"model/{name}": tensor for name, tensor in self.module.state_dict().items()}

@@ -9,6 +9,7 @@ import torch
 
 from auricle.errors import AuricleError, SettingsError, nearest
 from auricle.tensors import Flat
+from auricle_export.pretrain.windows import WindowSettings
 
 _DEVICES = ("auto", "cpu", "cuda")
 
@@ -50,6 +51,33 @@ class PretrainSettings:
             raise SettingsError(f'There is no device "{self.device}"; {nearest(self.device, _DEVICES)}')
         if self.device == "cuda" and not torch.cuda.is_available():
             raise SettingsError("PyTorch finds no CUDA GPU here: take --device cpu, or auto.")
+
+    @property
+    def torch_device(self) -> torch.device:
+        """Where to train: a GPU when there is one and it is allowed."""
+        gpu = self.device == "cuda" or (self.device == "auto" and torch.cuda.is_available())
+        return torch.device("cuda" if gpu else "cpu")
+
+
+@dataclass(frozen=True)
+class LiveSettings:
+    """How models are trained on windows as they come live."""
+
+    epochs: int = 40
+    steps: int = 500
+    """Of an epoch."""
+    batch: int = 128
+    rate: float = 4e-3
+    """Highest learning rate; it falls to a hundredth over the epochs, as half a cosine."""
+    judged: int = 4
+    """Epochs between two looks at the validation streams."""
+    mined: int = 8
+    """Epochs between two searches for what the model takes for a keyword wrongly."""
+    seed: int = 0
+    device: str = "auto"
+    threads: int = 1
+    """PyTorch's threads; one more puts the windows together."""
+    windows: WindowSettings = field(default_factory=WindowSettings)
 
     @property
     def torch_device(self) -> torch.device:

@@ -11,9 +11,9 @@ from auricle.errors import PackError
 from auricle.manifest import FileEntry, Start
 from auricle.pack import Pack
 from auricle.start import start_file
-from auricle_export.pretrain_settings import Trained
-from auricle_export.pretrain_speech import PretrainSpeech
-from auricle_export.pretrain_state import state_file
+from auricle_export.pretrain.settings import Trained
+from auricle_export.pretrain.speech import PretrainSpeech
+from auricle_export.pretrain.state import state_file
 
 
 def start_of(trained: Trained, model: str, speech: PretrainSpeech, seed: int) -> Start:

@@ -1,0 +1,199 @@
+"""Everything that a training meets: recordings by part, words by espeak, running speech, other languages, noise."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auricle.errors import DataError
+from auricle.hearing.sounds import Take
+from auricle.hearing.splits import Part, clips_of, noises_of, readings_of, twin_groups
+from auricle.speech.audio import AUDIO_SUFFIXES, ClipFile, read_audio, scan_folder
+from auricle.speech.espeak import spoken
+from auricle.speech.features import LogMel
+from auricle.speech.other_speech import synthesise_others
+from auricle.speech.synthesis import choose_voices, utterance
+from auricle.speech.words import SPECIAL_LABELS
+from auricle_export.pretrain.sounds import Sounds, lay_out
+from auricle_export.pretrain.windows import Bank
+
+Progress = Callable[[str, int, int], None]
+"""What is being done, how much of it is done, of how much."""
+Sound = NDArray[np.float32]
+
+LEAST_SAMPLES = 1_600
+_MARGIN = 1_600
+"""Samples of silence around what espeak says."""
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where a training's sound comes from."""
+
+    words: tuple[Path, ...]
+    """Folders of single words, `<word>/<speaker>_nohash_<n>`, with `_background_noise_` at will."""
+    running: tuple[Path, ...] = ()
+    """Folders of running speech without transcript, `<reader>-...`."""
+    noise: tuple[Path, ...] = ()
+    """Folders of noise."""
+    leave_out: tuple[Path, ...] = ()
+    """Folders of single words whose speakers are heard in no part."""
+    voices: int = 100
+    takes: int = 4
+    """How often each espeak voice says a keyword."""
+    other_voices: int = 80
+    other_takes: int = 30
+    """How often espeak says each text that is no keyword."""
+
+
+@dataclass(frozen=True, eq=False)
+class Heard:
+    """The recordings of one part."""
+
+    keywords: tuple[Take, ...]
+    others: tuple[Take, ...]
+    """Single words that are no keyword."""
+    running: tuple[Sound, ...]
+    noise: tuple[Sound, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Corpus:
+    """What a training has."""
+
+    labels: tuple[str, ...]
+    bank: Bank
+    """The training part."""
+    validation: Heard
+    test: Heard
+    clips: int
+    """Recorded single words in the training part."""
+    speakers: int
+    seconds: float
+    """Of running speech in the training part."""
+    digest: str
+    """SHA-256 of all that is trained on."""
+
+
+def read_part(sources: Sources, labels: Sequence[str], part: Part, progress: Progress = lambda *_: None) -> Heard:
+    """Read the recordings whose speakers, readers and noises are of one part.
+
+    Raises
+    ------
+    DataError
+        A folder cannot be read, or holds nothing of what it is named for.
+    """
+    strangers = {clip.speaker for root in sources.leave_out for clip in scan_folder(root).clips}
+    files: list[ClipFile] = []
+    noise: list[Path] = []
+    for root in sources.words:
+        found = scan_folder(root, noise_is_enough=True)
+        files += clips_of(found.clips, part, leave_out=strangers, groups=twin_groups(root))
+        noise += found.noise
+    for root in sources.noise:
+        noise += sorted(path for path in root.rglob("*") if path.suffix.lower() in AUDIO_SUFFIXES)
+    takes = []
+    for done, file in enumerate(files):
+        takes.append(Take(file.word, file.speaker, read_audio(file.path)))
+        progress(f"reading {part} words", done + 1, len(files))
+    readings = [path for root in sources.running for path in _audio(root)]
+    keywords = set(labels) - SPECIAL_LABELS
+    return Heard(
+        keywords=tuple(take for take in takes if take.word in keywords),
+        others=tuple(take for take in takes if take.word not in keywords),
+        running=tuple(read_audio(path) for path in readings_of(readings, part)),
+        noise=tuple(read_audio(path) for path in noises_of(noise, part)),
+    )
+
+
+def _audio(root: Path) -> list[Path]:
+    found = sorted(path for path in root.glob("*") if path.suffix.lower() in AUDIO_SUFFIXES)
+    if not found:
+        raise DataError(f"The folder {root} holds no wav or FLAC file of running speech: name the folder of the files.")
+    return found
+
+
+def make_corpus(
+    sources: Sources, labels: Sequence[str], frontend: LogMel, seed: int, progress: Progress = lambda *_: None
+) -> Corpus:
+    """Read and synthesise all that a training meets.
+
+    Raises
+    ------
+    DataError
+        A keyword that no speaker of the training part says, no running speech, or no noise.
+    """
+    train, validation, test = (read_part(sources, labels, part, progress) for part in ("train", "validation", "test"))
+    words = [label for label in labels if label not in SPECIAL_LABELS]
+    missing = sorted(set(words) - {take.word for take in train.keywords})
+    if missing:
+        raise DataError(f'No speaker of the training part says "{missing[0]}": add recordings of it by more speakers.')
+    for what, sounds in (("other words", train.others), ("running speech", train.running), ("noise", train.noise)):
+        if not sounds:
+            raise DataError(f"A training of words that are listened for needs {what}: name a folder of it.")
+    place = {label: number for number, label in enumerate(labels)}
+    synthetic = _keywords(words, sources, seed, progress)
+    alike = synthesise_others(
+        words, sources.other_voices, sources.other_takes, seed,
+        progress=lambda done, total: progress("synthesising other speech", done, total),
+    )  # fmt: skip
+    bank = Bank(
+        keywords=_laid([t.sound for t in train.keywords], frontend, [place[t.word] for t in train.keywords]),
+        spoken=_laid([sound for _, sound in synthetic], frontend, [place[word] for word, _ in synthetic]),
+        others=_laid([take.sound for take in train.others], frontend),
+        alike=_laid([_padded(_float(take.audio)) for take in alike], frontend),
+        running=_laid(train.running, frontend),
+        noise=_laid(train.noise, frontend),
+    )
+    takes = (*train.keywords, *train.others)
+    return Corpus(
+        labels=tuple(labels),
+        bank=bank,
+        validation=validation,
+        test=test,
+        clips=len(takes),
+        speakers=len({take.speaker for take in takes}),
+        seconds=bank.running.seconds,
+        digest=_digest(bank),
+    )
+
+
+def _keywords(words: Sequence[str], sources: Sources, seed: int, progress: Progress) -> list[tuple[str, Sound]]:
+    said: list[tuple[str, Sound]] = []
+    texts = [word for word in words for _ in range(sources.takes)]
+    for done, voice in enumerate(choose_voices(sources.voices, seed)):
+        rng = np.random.default_rng([seed, 8, done])
+        utterances = [utterance(voice, text, rng) for text in texts]
+        said += [
+            (word, _padded(sound)) for word, sound in zip(texts, spoken(voice.espeak_name, utterances), strict=True)
+        ]
+        progress("synthesising keywords", done + 1, sources.voices)
+    return said
+
+
+def _laid(sounds: Sequence[Sound], frontend: LogMel, targets: Sequence[int] | None = None) -> Sounds:
+    long_enough = [len(sound) >= LEAST_SAMPLES for sound in sounds]
+    kept = None if targets is None else [t for t, fits in zip(targets, long_enough, strict=True) if fits]
+    return lay_out([sound for sound, fits in zip(sounds, long_enough, strict=True) if fits], frontend, kept)
+
+
+def _padded(sound: Sound) -> Sound:
+    return np.pad(sound, _MARGIN)
+
+
+def _float(audio: NDArray[np.int16]) -> Sound:
+    samples: Sound = audio.astype(np.float32) / np.float32(32_768)
+    return samples
+
+
+def _digest(bank: Bank) -> str:
+    whole = hashlib.sha256()
+    for sounds in (bank.keywords, bank.spoken, bank.others, bank.alike, bank.running, bank.noise):
+        for array in (sounds.energies, sounds.starts, sounds.targets):
+            whole.update(np.ascontiguousarray(array).data)
+    return whole.hexdigest()

@@ -1,0 +1,117 @@
+"""Streams of speakers that are not trained on: what a checkpoint is chosen by, and a finished model judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auricle.errors import DataError
+from auricle.hearing.curve import Counts, curve_of, points
+from auricle.hearing.rule import Rule
+from auricle.hearing.scenes import (
+    Scene,
+    keywords_after_words,
+    keywords_in_noise,
+    keywords_over_speech,
+    noise_alone,
+    run_together,
+    without_keywords,
+)
+from auricle.speech.features import Energies, LogMel
+from auricle_export.pretrain.corpus import Heard
+from auricle_export.pretrain.sounds import energies_of
+
+Features = NDArray[np.float32]
+Recognise = Callable[[Features], NDArray[np.float32]]
+"""Posteriors (N, L) of log-mels (N, T, mels)."""
+
+RATE = 5.0
+"""False accepts an hour at which a checkpoint's hits are compared."""
+_WINDOWS = 512
+
+
+@dataclass(frozen=True, eq=False)
+class Streams:
+    """Scenes and their mel energies (F, mels), frame by frame as the detector sees them."""
+
+    scenes: tuple[Scene, ...]
+    energies: tuple[Energies, ...]
+    labels: tuple[str, ...]
+    frontend: LogMel
+    rule: Rule
+
+    def posteriors(self, recognise: Recognise) -> list[NDArray[np.float32]]:
+        """Posteriors (hops, L) of every scene, every window judged; hop h ends where the detector's does."""
+        task = self.frontend.task
+        step = round(self.rule.hop * task.sample_rate) // task.frontend.hop
+        found = []
+        for energies in self.energies:
+            hops = len(energies) // step
+            rows = np.zeros((hops, len(self.labels)), np.float32)
+            windows = np.lib.stride_tricks.sliding_window_view(energies, task.frames, axis=0)[::step]
+            first = task.frames // step - 1
+            for start in range(0, min(len(windows), hops - first), _WINDOWS):
+                batch = windows[start : start + _WINDOWS].transpose(0, 2, 1)[: hops - first - start]
+                rows[first + start : first + start + len(batch)] = recognise(self.frontend.finish(batch))
+            found.append(rows)
+        return found
+
+    def counts(self, recognise: Recognise) -> Counts:
+        """What a model hears at every threshold."""
+        return curve_of(self.posteriors(recognise), self.scenes, self.labels, self.rule)
+
+
+def make_streams(
+    heard: Heard,
+    labels: Sequence[str],
+    frontend: LogMel,
+    seed: int,
+    *,
+    passes: int = 2,
+    rule: Rule | None = None,
+) -> Streams:
+    """Compose streams from the recordings of one part.
+
+    Keywords in noise, over speech and after other words; then, `passes` times in other noise each time, running
+    speech, other words one by one and run together, and noise.
+
+    Raises
+    ------
+    DataError
+        The part lacks keywords, other words, running speech or noise.
+    """
+    for what, sounds in (
+        ("keyword", heard.keywords),
+        ("other word", heard.others),
+        ("running speech", heard.running),
+        ("noise", heard.noise),
+    ):
+        if not sounds:
+            raise DataError(f"There is no {what} of speakers that are not trained on: add recordings of more speakers.")
+    rng = np.random.default_rng([seed, 11])
+    others = [take.sound for take in heard.others]
+    scenes: list[Scene] = []
+    for _ in range(passes):
+        scenes += [
+            keywords_in_noise(heard.keywords, heard.noise, rng),
+            keywords_over_speech(heard.keywords, heard.running, rng),
+            keywords_after_words(heard.keywords, heard.others, heard.noise, rng),
+        ]
+    for _ in range(2 * passes):
+        scenes += [
+            without_keywords("speech", heard.running, heard.noise, rng),
+            without_keywords("words", others, heard.noise, rng),
+            run_together(heard.others, heard.noise, rng, seconds=300),
+            noise_alone(heard.noise, rng, seconds=240),
+        ]
+    energies = tuple(energies_of(scene.samples.astype(np.float32) / np.float32(32_768), frontend) for scene in scenes)
+    return Streams(tuple(scenes), energies, tuple(labels), frontend, rule or Rule())
+
+
+def hits_at(counts: Counts, rate: float = RATE) -> float:
+    """Share of keywords heard at so many false accepts an hour, the mean over the kinds of scene."""
+    kinds = sorted({word.kind for word in counts.words})
+    return float(np.mean([points(counts, counts.chosen(kind=kind), (rate,))[0].share for kind in kinds]))

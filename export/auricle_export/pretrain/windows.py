@@ -1,0 +1,328 @@
+"""Training windows as they come live: a word anywhere in the window, others before and after it, a room, noise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auricle.speech.features import Energies, LogMel
+from auricle_export.pretrain.acoustics import Range, coloured_noise, echoed, masked, tilts, warped
+from auricle_export.pretrain.mined import Mined, drawn
+from auricle_export.pretrain.sounds import Sounds
+
+LEAD = 30
+"""Frames before the window that are put together too: a room carries them into it."""
+_CUT = 40
+"""Frames of running speech beyond the place at which it is cut off before a word."""
+
+Places = NDArray[np.int64]
+Values = NDArray[np.float64]
+
+
+class Kind(IntEnum):
+    """What is in the middle of a window."""
+
+    KEYWORD = 0
+    CUT = 1
+    """A keyword of which too little is in the window."""
+    NOISE = 2
+    RUNNING = 3
+    ALIKE = 4
+    OTHER = 5
+
+
+@dataclass(frozen=True)
+class WindowSettings:
+    """From what each window draws; every value is uniform in its range, times are in frames of 10 ms."""
+
+    keywords: float = 0.5
+    """Share of windows with a keyword."""
+    synthetic: float = 0.35
+    """Share of the keywords that espeak says."""
+    outside: float = 0.12
+    """Share of a keyword that may lie outside the window."""
+    noise_only: float = 0.16
+    """Of the windows without a keyword: nobody speaks."""
+    running: float = 0.27
+    """Running speech."""
+    cut: float = 0.15
+    """A keyword of which less than `visible` is in the window."""
+    alike: float = 0.16
+    """Words that sound like a keyword, and other languages, by espeak. The rest are other words by people."""
+    visible: float = 0.45
+    backwards: float = 0.25
+    """Share of the sounds without a keyword that are played backwards."""
+    mined: float = 0.5
+    """Share of them that are drawn by how much a model mistook them, once it was asked."""
+    before: float = 0.5
+    """Share of the words with something said before them."""
+    after: float = 0.35
+    gap: Range = (2, 35)
+    """Between a word and what comes before or after it."""
+    neighbour_db: Range = (-6, 4)
+    tempo: float = 0.15
+    """Largest relative change of speed."""
+    warp: float = 0.1
+    """Largest relative stretch of the mel axis."""
+    babble: float = 0.25
+    """Share of windows with somebody else speaking in the background."""
+    babble_db: Range = (4, 22)
+    noise: float = 0.85
+    """Share of windows with noise."""
+    second_noise: float = 0.15
+    snr_db: Range = (-3, 25)
+    """Of the word over the noise."""
+    coloured: float = 0.3
+    """Share of the noises that are drawn from a smooth spectrum, not recorded."""
+    room: float = 0.4
+    """Share of windows with an echo."""
+    decay: Range = (0.15, 0.8)
+    """Seconds in which it falls by 60 dB."""
+    direct_db: Range = (-2, 12)
+    tilt_db: float = 8
+    gain_db: Range = (-18, 10)
+    masks: float = 0.35
+    """Share of windows with a hidden stretch and a hidden band."""
+
+
+@dataclass(frozen=True, eq=False)
+class Bank:
+    """What windows are put together from."""
+
+    keywords: Sounds
+    """By people; targets are labels."""
+    spoken: Sounds
+    """The same by espeak."""
+    others: Sounds
+    """Single words that are no keyword."""
+    alike: Sounds
+    """What sounds like a keyword, and other languages, by espeak."""
+    running: Sounds
+    noise: Sounds
+
+
+class Composer:
+    """Draws windows and their labels; all its randomness comes from the generator it is given.
+
+    Parameters
+    ----------
+    bank
+        Sounds.
+    frontend
+        Turns energies into log-mels.
+    unknown, silence
+        Labels of windows without a keyword, and without speech.
+    settings
+        What to draw.
+    """
+
+    def __init__(
+        self, bank: Bank, frontend: LogMel, unknown: int, silence: int, settings: WindowSettings | None = None
+    ) -> None:
+        self.bank, self.frontend, self.settings = bank, frontend, settings or WindowSettings()
+        self._unknown, self._silence = unknown, silence
+        self._frames = frontend.task.frames
+        self._times = np.arange(-LEAD, self._frames)
+        self._labels = np.unique(np.concatenate([bank.keywords.targets, bank.spoken.targets]))
+        self._recorded, self._synthetic = (
+            {int(label): np.flatnonzero(sounds.targets == label) for label in np.unique(sounds.targets)}
+            for sounds in (bank.keywords, bank.spoken)
+        )
+        self._mined: Mined | None = None
+
+    def weigh(self, mined: Mined) -> None:
+        """From now on meet what a model mistook for a keyword more often."""
+        self._mined = mined
+
+    def __call__(self, count: int, rng: np.random.Generator) -> tuple[NDArray[np.float32], Places]:
+        """Log-mels (count, T, mels) and labels (count,)."""
+        s = self.settings
+        mixed = np.zeros((count, len(self._times), self.frontend.task.frontend.mels), np.float32)
+        kinds = rng.choice(len(Kind), count, p=self._shares())
+        targets = np.where(kinds == Kind.NOISE, self._silence, self._unknown)
+        level = np.ones(count, np.float32)
+        first, last = np.zeros(count), np.zeros(count)
+        for kind, sounds, which, chosen in self._middles(kinds, rng):
+            first[which], last[which] = self._put(mixed, kind, sounds, which, chosen, rng)
+            level[which] = sounds.levels[chosen]
+            if kind == Kind.KEYWORD:
+                targets[which] = sounds.targets[chosen]
+        words = (kinds != Kind.NOISE) & (kinds != Kind.RUNNING)
+        self._neighbours(mixed, np.flatnonzero(words & (rng.random(count) < s.before)), first, level, rng, after=False)
+        self._neighbours(mixed, np.flatnonzero(words & (rng.random(count) < s.after)), last, level, rng, after=True)
+        self._surround(mixed, kinds == Kind.NOISE, level, rng)
+        window = mixed[:, LEAD:] * (10 ** (rng.uniform(*s.gain_db, count) / 10)).astype(np.float32)[:, None, None]
+        logs = self.frontend.finish(warped(window, rng, s.warp))
+        return masked(logs, rng, s.masks), targets
+
+    def _shares(self) -> list[float]:
+        s = self.settings
+        others = 1 - s.cut - s.noise_only - s.running - s.alike
+        rest = (s.cut, s.noise_only, s.running, s.alike, others)
+        return [s.keywords, *((1 - s.keywords) * share for share in rest)]
+
+    def _middles(self, kinds: Places, rng: np.random.Generator) -> Iterator[tuple[Kind, Sounds, Places, Places]]:
+        """Which sound each window that is not noise has in its middle."""
+        for kind in (Kind.KEYWORD, Kind.CUT):
+            which = np.flatnonzero(kinds == kind)
+            synthetic = rng.random(len(which)) < self.settings.synthetic
+            labels = rng.choice(self._labels, len(which))
+            for sounds, known, mine in (
+                (self.bank.keywords, self._recorded, ~synthetic),
+                (self.bank.spoken, self._synthetic, synthetic),
+            ):
+                chosen = np.array([rng.choice(known[int(label)]) for label in labels[mine]], np.int64)
+                yield kind, sounds, which[mine], chosen
+        for kind, sounds in (
+            (Kind.RUNNING, self.bank.running),
+            (Kind.ALIKE, self.bank.alike),
+            (Kind.OTHER, self.bank.others),
+        ):
+            which = np.flatnonzero(kinds == kind)
+            yield kind, sounds, which, rng.integers(len(sounds), size=len(which))
+
+    def _put(
+        self,
+        mixed: Energies,
+        kind: Kind,
+        sounds: Sounds,
+        which: Places,
+        chosen: Places,
+        rng: np.random.Generator,
+    ) -> tuple[Values, Values]:
+        """Put the middles into their windows; the frames at which their words begin and end."""
+        s, count = self.settings, len(which)
+        mistaken = rng.random(count) < (0.0 if self._mined is None else s.mined)
+        if self._mined is not None and kind in (Kind.ALIKE, Kind.OTHER):
+            scores = self._mined.alike if kind == Kind.ALIKE else self._mined.others
+            chosen[mistaken] = drawn(scores, int(mistaken.sum()), rng)
+        start = (rng.random(count) * np.maximum(sounds.lengths[chosen] - self._frames, 1)).astype(np.int64)
+        if self._mined is not None and kind == Kind.RUNNING:
+            hard = drawn(self._mined.running, int(mistaken.sum()), rng)
+            chosen[mistaken] = self._mined.running_sound[hard]
+            start[mistaken] = self._mined.running_frame[hard] + rng.integers(-5, 6, len(hard))
+        speed = 1 + rng.uniform(-s.tempo, s.tempo, count)
+        length = (sounds.ends[chosen] - sounds.begins[chosen]) / speed
+        at = self._place(kind, length, rng)
+        anchor = start if kind == Kind.RUNNING else sounds.begins[chosen]
+        if kind > Kind.NOISE:
+            back = (rng.random(count) < s.backwards) & ~mistaken
+            anchor = np.where(back, (start + self._frames) if kind == Kind.RUNNING else sounds.ends[chosen], anchor)
+            speed = np.where(back, -speed, speed)
+        self._add(mixed, which, sounds, chosen, (anchor, np.zeros_like(anchor), sounds.lengths[chosen]), at, speed)
+        return at, at + length
+
+    def _place(self, kind: Kind, length: Values, rng: np.random.Generator) -> Values:
+        """Frame at which each word begins, counted from the window's first."""
+        s, frames, count = self.settings, self._frames, len(length)
+        if kind == Kind.KEYWORD:
+            slack = s.outside * length
+            low, high = -slack * rng.random(count), frames - length + slack * rng.random(count)
+            return low + np.maximum(high - low, 0) * rng.random(count)
+        if kind == Kind.CUT:
+            visible = rng.uniform(0.05, s.visible, count) * length
+            return np.where(rng.random(count) < 0.5, visible - length, frames - visible)
+        if kind == Kind.RUNNING:
+            return np.zeros(count)
+        return rng.uniform(-0.6 * length, frames - 0.4 * length)
+
+    def _add(
+        self,
+        mixed: Energies,
+        which: Places,
+        sounds: Sounds,
+        chosen: Places,
+        span: tuple[Places, Places, Places],
+        at: Values,
+        speed: Values,
+        gain: NDArray[np.float32] | None = None,
+    ) -> None:
+        """Add sounds to the windows `which`, at so many times their speed, backwards where that is negative.
+
+        Of each the frames from span[1] to before span[2], of which span[0] comes to lie at the window's frame `at`.
+        """
+        anchor, low, high = (edge[:, None] for edge in span)
+        source = np.rint(anchor + (self._times[None] - at[:, None]) * speed[:, None]).astype(np.int64)
+        inside = (source >= low) & (source < high)
+        rows = np.where(inside, source + sounds.starts[chosen][:, None], len(sounds.energies) - 1)
+        found = sounds.energies[rows]
+        if gain is not None:
+            found *= gain[:, None, None]
+        mixed[which] += found
+
+    def _neighbours(
+        self,
+        mixed: Energies,
+        which: Places,
+        edge: Values,
+        level: NDArray[np.float32],
+        rng: np.random.Generator,
+        *,
+        after: bool,
+    ) -> None:
+        """Put another word, or running speech, before or after the words of these windows."""
+        s = self.settings
+        gap = rng.uniform(*s.gap, len(which))
+        running = rng.random(len(which)) < 0.5
+        for sounds, mine in ((self.bank.others, ~running), (self.bank.running, running)):
+            here, space = which[mine], gap[mine]
+            chosen = rng.integers(len(sounds), size=len(here))
+            low, high = sounds.begins[chosen], sounds.ends[chosen]
+            if sounds is self.bank.running:
+                cut = low + (rng.random(len(here)) * np.maximum(high - low - 60, 1)).astype(np.int64)
+                low, high = (cut, high) if after else (low, cut + _CUT)
+            at = edge[here] + space if after else edge[here] - space
+            speed = 1 + rng.uniform(-s.tempo, s.tempo, len(here))
+            ratio = level[here] / sounds.levels[chosen] * 10 ** (rng.uniform(*s.neighbour_db, len(here)) / 10)
+            span = (low if after else high, low, high)
+            self._add(mixed, here, sounds, chosen, span, at, speed, ratio.astype(np.float32))
+
+    def _surround(
+        self, mixed: Energies, silent: NDArray[np.bool_], level: NDArray[np.float32], rng: np.random.Generator
+    ) -> None:
+        """Room, other people in the background, the microphone's colour, noise."""
+        s, count = self.settings, len(mixed)
+        there = np.flatnonzero(rng.random(count) < s.room)
+        mixed[there] = echoed(mixed[there], rng, s.decay, s.direct_db)
+        talk = np.flatnonzero(~silent & (rng.random(count) < s.babble))
+        self._background(mixed, talk, self.bank.running, level, s.babble_db, rng)
+        mixed *= tilts(count, mixed.shape[2], rng, s.tilt_db)
+        loud = np.where(silent, level * 10 ** rng.uniform(-1, 2, count), level).astype(np.float32)
+        noisy, coloured = (rng.random(count) < s.noise) | silent, rng.random(count) < s.coloured
+        self._background(mixed, np.flatnonzero(noisy & ~coloured), self.bank.noise, loud, s.snr_db, rng)
+        which = np.flatnonzero(noisy & coloured)
+        factor = loud[which] * 10 ** (-rng.uniform(*s.snr_db, len(which)) / 10)
+        noise = coloured_noise((len(which), *mixed.shape[1:]), rng)
+        mixed[which] += noise * factor.astype(np.float32)[:, None, None]
+        second = np.flatnonzero(rng.random(count) < s.second_noise)
+        self._background(mixed, second, self.bank.noise, loud, s.snr_db, rng)
+
+    def _background(
+        self,
+        mixed: Energies,
+        which: Places,
+        sounds: Sounds,
+        level: NDArray[np.float32],
+        ratio_db: Range,
+        rng: np.random.Generator,
+    ) -> None:
+        """Add a random stretch of a recording, at another speed, so many decibels below the word."""
+        count = len(which)
+        chosen = rng.choice(len(sounds), count, p=sounds.lengths / sounds.lengths.sum())
+        start = rng.integers(0, sounds.lengths[chosen])
+        if self._mined is not None and sounds is self.bank.noise:
+            hard = rng.random(count) < self.settings.mined
+            places = drawn(self._mined.noise, int(hard.sum()), rng)
+            chosen[hard], start[hard] = self._mined.noise_sound[places], self._mined.noise_frame[places]
+        speed = np.exp(rng.uniform(-0.4, 0.4, count))
+        speed *= np.where(rng.random(count) < self.settings.backwards, -1, 1)
+        source = start[:, None] + np.rint(np.arange(len(self._times))[None] * speed[:, None]).astype(np.int64)
+        rows = sounds.starts[chosen][:, None] + source % sounds.lengths[chosen][:, None]
+        stretch = sounds.energies[rows]
+        own = stretch.mean(axis=(1, 2)) + 1e-9
+        factor = level[which] / own * 10 ** (-rng.uniform(*ratio_db, count) / 10)
+        mixed[which] += stretch * np.minimum(factor, 1e6).astype(np.float32)[:, None, None]
