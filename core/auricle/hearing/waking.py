@@ -90,6 +90,9 @@ def heard_awake(posteriors: Posteriors, labels: Sequence[str], waking: Waking) -
     ]  # fmt: skip
     if not set(waking.wake) <= set(labels) or not waking.wake:
         raise DataError(f"The wake words {', '.join(waking.wake)} are not labels of the model: {', '.join(labels)}.")
+    missing = {*waking.wake, *commands} - {*waking.thresholds, *waking.commands}
+    if missing:
+        raise DataError(f'There is no threshold for "{min(missing)}".')
     wakes = _of(posteriors, labels, waking.wake, waking.thresholds, waking.rule)
     length = max(1, round(waking.window / waking.rule.hop))
     step = round(waking.rule.hop * SAMPLE_RATE)
@@ -106,9 +109,6 @@ def _of(
     posteriors: Posteriors, labels: Sequence[str], words: Sequence[str], thresholds: Mapping[str, float], rule: Rule
 ) -> list[tuple[int, str]]:
     """Hop and word of each detection where only these words count."""
-    missing = set(words) - set(thresholds)
-    if missing:
-        raise DataError(f'There is no threshold for "{min(missing)}".')
     columns = [labels.index(word) for word in words]
     levels = np.array([[thresholds[word] for word in words]])
     found = detect(posteriors[:, columns], words, levels, rule)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -78,7 +77,7 @@ def evaluate(
     validate: bool = typer.Option(False, "--validate", help="Choose these thresholds on the validation part."),
     threshold: float | None = typer.Option(None, min=0, max=1, help="For every keyword [the pack's, or 0.8]."),
     minutes: float = typer.Option(20.0, min=0.5, max=600, help="Of each kind of sound without keywords, at most."),
-    passes: int = typer.Option(1, min=1, max=100, help="How often each keyword is said in each kind of scene."),
+    passes: int = typer.Option(1, min=1, max=100, help="How often each recording is used at most, in other noise."),
     rooms: bool = typer.Option(False, "--rooms", help="Keywords in rooms with reverberation, too."),
     seed: int = typer.Option(0, min=0, help="Of everything that is drawn."),
     runtime: str = typer.Option("auto", help="auto, step, ort-training or tflite."),
@@ -105,6 +104,8 @@ def evaluate(
         known = read_sources(folders, _keywords_of(loaded), ["validation"])
         validated = thresholds_from(heard(known, ["validation"], []), listeners, judged, rate)
     sources = read_sources(folders, _keywords_of(loaded), chosen)
+    for kind in sources.missing(folders):
+        typer.echo(f"Nothing of --{kind} belongs to the {part} part: it is left out.", err=True)
     began = time.perf_counter()
     stream = heard(sources, chosen, recorded)
     took = time.perf_counter() - began
@@ -168,4 +169,4 @@ def _say(judgement: Judgement, csv: Path | None, html: Path | None, json: bool) 
         typer.echo(f"For edge.toml, by {judgement.reports[0].name}:\n\n{lines}\n")
     faster = judgement.seconds / judgement.took
     said = f"{judgement.seconds / 60:.0f} minutes of sound in {judgement.took:.0f} s, {faster:.0f} times real time."
-    typer.echo(said, file=sys.stderr)
+    typer.echo(said, err=True)

@@ -75,7 +75,7 @@ def _rows(report: Report) -> Iterator[_Row]:
         "word": report.by_word,
         "word alone": report.alone,
         "snr": report.by_snr,
-        "wake word": report.wake,
+        **{f"{word} asleep": rows for word, rows in report.wake.items()},
     }
     for table, rows in tables.items():
         for row in rows:

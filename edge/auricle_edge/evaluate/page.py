@@ -13,7 +13,7 @@ from auricle_edge.evaluate.files import Judgement
 from auricle_edge.evaluate.report import DRAWN, Report, Row
 from auricle_edge.evaluate.tables import events_text, text_of
 
-WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 460, 280, 46, 14, 38
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 460, 280, 46, 18, 14, 38
 LINES = ("var(--one)", "var(--two)", "var(--three)", "var(--four)", "var(--five)", "var(--six)")
 DASHES = ("", "7 3", "2 3", "9 3 2 3", "1 4", "12 4")
 
@@ -25,7 +25,7 @@ STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 2rem auto;
   max-width: 62rem; padding: 0 1rem; }
 h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2.2rem; } p { max-width: 46rem; }
-.charts { display: flex; flex-wrap: wrap; gap: 1rem; } figure { margin: 0; flex: 1 1 27rem; max-width: 34rem; }
+.charts { display: flex; flex-wrap: wrap; gap: 1rem; } figure { margin: 0; flex: 0 1 29rem; }
 figcaption { font-weight: 600; } svg { width: 100%; height: auto; } svg text { fill: var(--faint); font-size: 12px; }
 svg .rule { stroke: var(--rule); } .key span { margin-right: 1.4rem; white-space: nowrap; }
 .key svg { width: 2rem; height: .7rem; vertical-align: middle; margin-right: .3rem; }
@@ -88,7 +88,7 @@ def _key(reports: Sequence[Report]) -> str:
 
 def _chart(kind: str, reports: Sequence[Report], hours: float) -> str:
     """One kind of scene: hits in percent over false accepts an hour, on a logarithmic scale."""
-    grid = [f'<path class="rule" d="M{LEFT} {_y(s):.1f}H{WIDTH - 8}"/>' for s in (0, 0.25, 0.5, 0.75, 1)]
+    grid = [f'<path class="rule" d="M{LEFT} {_y(s):.1f}H{WIDTH - RIGHT}"/>' for s in (0, 0.25, 0.5, 0.75, 1)]
     grid += [
         f'<text x="{LEFT - 6}" y="{_y(s) + 4:.1f}" text-anchor="end">{round(100 * s)}</text>'
         for s in (0, 0.25, 0.5, 0.75, 1)
@@ -121,7 +121,7 @@ def _chart(kind: str, reports: Sequence[Report], hours: float) -> str:
 
 
 def _x(rate: float) -> float:
-    return LEFT + (WIDTH - 8 - LEFT) * math.log10(rate / 0.1) / 3
+    return LEFT + (WIDTH - RIGHT - LEFT) * math.log10(rate / 0.1) / 3
 
 
 def _y(share: float) -> float:
@@ -138,7 +138,7 @@ def _listener(report: Report) -> str:
         ("By word", report.by_word),
         ("Each word alone, at its own false accepts an hour", report.alone),
         ("By the word's level over the background", report.by_snr),
-        ("Wake words while the device sleeps", report.wake),
+        *((f"{word} while the device sleeps, at its own false accepts", rows) for word, rows in report.wake.items()),
     )
     made = "".join(_table(title, rows) for title, rows in tables if rows)
     return (

@@ -20,6 +20,7 @@ from auricle.hearing.scenes import (
     without_keywords,
 )
 from auricle.hearing.sounds import Sound, Take
+from auricle.speech.audio import SAMPLE_RATE
 from auricle_edge.evaluate.sources import Sources
 
 WORDS = 50
@@ -37,7 +38,7 @@ class Plan:
     minutes: float = 20.0
     """Of each kind of sound without keywords, at most; noise and words run together are made to last so long."""
     passes: int = 1
-    """How often each keyword is said in each kind of scene."""
+    """How often each keyword is said in each kind of scene, and each recording without keywords heard at most."""
     snr: tuple[float, float] = (5.0, 20.0)
     """dB of the word over noise."""
     over_speech: tuple[float, float] = (5.0, 15.0)
@@ -136,7 +137,7 @@ def _without(sources: Sources, plan: Plan) -> list[Compose]:
     made: list[Compose] = [
         partial(_other, kind=kind, sounds=part, noise=noise, snr=plan.snr)
         for kind, sounds in kinds.items()
-        for part in _stretches(sounds, seconds)
+        for part in _stretches([*sounds] * plan.passes, seconds)
     ]
     for length in _lengths(seconds):
         if sources.words:
@@ -175,7 +176,7 @@ def _lengths(seconds: float) -> list[float]:
 
 def _stretches(sounds: Sequence[Sound], seconds: float) -> list[list[Sound]]:
     """Recordings in random order for about so many seconds with the pauses between them, in parts for one scene."""
-    pause, rate = 0.9, 16_000
+    pause = 0.9
     parts: list[list[Sound]] = []
     length = part = 0.0
     for index in np.random.default_rng(0).permutation(len(sounds)):
@@ -185,6 +186,6 @@ def _stretches(sounds: Sequence[Sound], seconds: float) -> list[list[Sound]]:
             parts.append([])
             part = 0.0
         parts[-1].append(sounds[index])
-        part += len(sounds[index]) / rate + pause
-        length += len(sounds[index]) / rate + pause
+        part += len(sounds[index]) / SAMPLE_RATE + pause
+        length += len(sounds[index]) / SAMPLE_RATE + pause
     return parts

@@ -109,8 +109,8 @@ class Report:
     speakers: Speakers | None = None
     settings: tuple[Setting, ...] = ()
     clips: ClipAccuracy | None = None
-    wake: tuple[Row, ...] = ()
-    """Each wake word at its own false accepts while the device sleeps, by kind."""
+    wake: Mapping[str, tuple[Row, ...]] = field(default_factory=dict)
+    """Each wake word at its own false accepts while the device sleeps: a row for each kind of scene."""
     commands: CommandCounts | None = None
     curves: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """Hits at each rate of `DRAWN`, by kind."""

@@ -132,23 +132,26 @@ def _report(
             setting_of(name, levels, posteriors, stream.scenes, labels, rule) for name, levels in named.items()
         ),
         clips=clip_accuracy(sources, labels, judged.frontend, listener.recognise) if sources.keywords else None,
-        wake=() if judged.waking is None else _asleep(stream, posteriors, labels, judged.waking),
+        wake={} if judged.waking is None else _asleep(stream, posteriors, labels, judged.waking),
         commands=None if judged.waking is None else _commands(stream, posteriors, labels, judged.waking),
         curves=curves_of(counts),
     )
 
 
-def _asleep(stream: Stream, posteriors: Sequence[Posteriors], labels: Sequence[str], waking: Waking) -> tuple[Row, ...]:
+def _asleep(
+    stream: Stream, posteriors: Sequence[Posteriors], labels: Sequence[str], waking: Waking
+) -> dict[str, tuple[Row, ...]]:
     """Each wake word where only wake words count, at its own false accepts, by kind of scene."""
     columns = [labels.index(word) for word in waking.wake]
     scenes = [replace(s, words=tuple(w for w in s.words if w.word in waking.wake)) for s in stream.scenes]
     counts = curve_of([rows[:, columns] for rows in posteriors], scenes, waking.wake, waking.rule, GRID)
     if not counts.words or not counts.all_hours:
-        return ()
+        return {}
     kinds = list(dict.fromkeys(word.kind for word in counts.words))
-    pairs = [(word, kind) for word in waking.wake for kind in kinds]
-    named = [(f"{word}, {kind}", counts.chosen(word=word, kind=kind)) for word, kind in pairs]
-    return rows_of(counts, named, [word for word, _ in pairs])
+    return {
+        word: rows_of(counts, [(kind, counts.chosen(word=word, kind=kind)) for kind in kinds], [word] * len(kinds))
+        for word in waking.wake
+    }
 
 
 def _commands(stream: Stream, posteriors: Sequence[Posteriors], labels: Sequence[str], waking: Waking) -> CommandCounts:

@@ -41,6 +41,11 @@ class Sources:
     speech: tuple[Sound, ...]
     noise: tuple[Sound, ...]
 
+    def missing(self, folders: Folders) -> list[str]:
+        """Kinds of recordings of which a folder was named and nobody there is of the part."""
+        kinds = ("keywords", "words", "languages", "speech", "noise")
+        return [kind for kind in kinds if getattr(folders, kind) and not getattr(self, kind)]
+
     @property
     def speakers(self) -> int:
         """How many people say the keywords."""

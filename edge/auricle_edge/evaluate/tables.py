@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
 from auricle.hearing.curve import RATES, Point
@@ -9,7 +10,7 @@ from auricle.hearing.waking import CommandCounts
 from auricle_edge.evaluate.clips import ClipAccuracy, Share
 from auricle_edge.evaluate.report import SPEAKER_RATE, SPEAKER_WORDS, Events, Report, Row, Setting
 
-_NAME, _COUNT, _CELL = 20, 6, 9
+_NAME, _COUNT, _CELL = 13, 6, 10
 
 
 def text_of(report: Report) -> str:
@@ -22,7 +23,7 @@ def text_of(report: Report) -> str:
         _block("each word alone, at its own false accepts an hour", report.alone),
         _block("by the word's level over the background", report.by_snr),
         _speakers(report),
-        _block("wake words while the device sleeps, at their own false accepts", report.wake),
+        *(_block(f"{word} while the device sleeps, at its own", rows) for word, rows in report.wake.items()),
         _commands(report.commands),
         *(_setting(setting) for setting in report.settings),
         _clips(report.clips),
@@ -44,8 +45,9 @@ def _line(row: Row) -> str:
 
 def _cell(point: Point) -> str:
     """Share and interval in percent; a tilde where the hours cannot show such a rate."""
-    low, high = round(100 * point.interval.low), round(100 * point.interval.high)
-    return f"{'' if point.shown else '~'}{round(100 * point.share)} {low}-{high}".rjust(_CELL)
+    low, high, share = (round(100 * value) for value in (point.interval.low, point.interval.high, point.share))
+    around = f"{low}+" if share == 100 else f"{low}-{high}"
+    return f"{'' if point.shown else '~'}{share} {around}".rjust(_CELL)
 
 
 def _speakers(report: Report) -> list[str]:
@@ -60,27 +62,30 @@ def _speakers(report: Report) -> list[str]:
 
 def _setting(setting: Setting) -> list[str]:
     levels = sorted(set(setting.thresholds.values()))
-    one = len(levels) == 1
-    lines = [f"as it listens, {setting.name}" + (f": threshold {levels[0]:g}" if one else "")]
-    lines += [f"  {kind:{_NAME}}hits {_share(share)}" for kind, share in setting.hits.items()]
-    every = {**setting.false_accepts, "all": setting.all_false_accepts}
-    lines += [f"  {kind:{_NAME}}false accepts {events_text(e)}" for kind, e in every.items() if setting.false_accepts]
+    lines = [f"as it listens, {setting.name}" + (f": threshold {levels[0]:g}" if len(levels) == 1 else "")]
     if setting.hits:
-        lines.append(f"  {'among keywords':{_NAME}}{setting.wrong} detections of another word or at another time")
+        lines.append("  hits")
+        lines += [f"    {kind:{_NAME}}{_share(share)}" for kind, share in setting.hits.items()]
+        lines.append(f"    {setting.wrong} more detections there, of another word or at another time")
+    if setting.false_accepts:
+        lines.append("  false accepts")
+        every = {**setting.false_accepts, "all": setting.all_false_accepts}
+        lines += [f"    {kind:{_NAME}}{events_text(events)}" for kind, events in every.items()]
     if setting.latency_p50 is not None and setting.latency_p95 is not None:
         p50, p95 = round(1000 * setting.latency_p50), round(1000 * setting.latency_p95)
-        lines.append(f"  {'latency':{_NAME}}{p50} ms after the word's end (median), {p95} ms (95th percentile)")
-    if not one:
-        lines += _levels(setting)
-    return lines
+        lines.append(f"  {p50} ms from a word's end to its detection (median), 95 % within {p95} ms")
+    return lines if len(levels) == 1 else [*lines, *_levels(setting)]
 
 
 def _levels(setting: Setting) -> list[str]:
-    lines = [f"  {'threshold':{_NAME}}"]
-    for word, level in setting.thresholds.items():
-        share = setting.by_word.get(word)
-        lines.append(f"    {word:{_NAME - 2}}{level:.4f}" + (f"  hits {_share(share)}" if share else ""))
-    return lines
+    found = [(word, level, setting.by_word.get(word)) for word, level in setting.thresholds.items()]
+    return [
+        "  thresholds",
+        *(
+            f"    {word:{_NAME}}{level:.4f}" + (f"  hits {_share(share)}" if share else "")
+            for word, level, share in found
+        ),
+    ]
 
 
 def _share(share: Share) -> str:
@@ -127,7 +132,5 @@ def _note(report: Report) -> list[str]:
     if not report.kinds:
         return ["For hits at fixed false accepts it takes recordings of keywords and sound without any."]
     named = ", ".join(f"{kind} {part:.2f} h" for kind, part in report.hours.items())
-    return [
-        f"Without keywords: {named}.",
-        f"95 % intervals. {hours:.2f} h show rates from {3 / hours:.1f} an hour; below (~) it is a guess.",
-    ]
+    said = f"Without keywords: {named}. 95 % intervals. {hours:.2f} h show rates from {3 / hours:.1f} an hour; "
+    return textwrap.wrap(f"{said}below (~) it is a guess.", 80)

@@ -55,6 +55,8 @@ def posteriors_of(
         raise PackError(f"The pack is for sound at {task.sample_rate} Hz; a device listens at {RATE} Hz.")
     frames = hop_frames(settings.hop, task.frontend.hop, task.frames)
     hop = frames * task.frontend.hop
+    if len(samples) < hop:
+        return [np.zeros((0, labels), np.float32) for _ in recognisers]
     energies = _energies(samples, frontend, frames)
     judged = _judged(samples, energies, hop, settings, frontend)
     before = np.zeros((task.frames - frames, task.frontend.mels), np.float32)
@@ -76,8 +78,6 @@ def _energies(samples: NDArray[np.int16], frontend: LogMel, frames: int) -> Ener
     span = hop - task.frontend.hop + task.frontend.window
     hops = len(samples) // hop
     of_hop = LogMel(msgspec.structs.replace(task, frames=frames, clip_samples=span))
-    if not hops:
-        return np.zeros((0, frames, task.frontend.mels), np.float32)
     padded = np.pad(samples[: hops * hop], (span - hop, 0))
     under = np.lib.stride_tricks.sliding_window_view(padded, span)[::hop]
     return np.concatenate([of_hop.energies(under[i : i + _AT_ONCE]) for i in range(0, hops, _AT_ONCE)])
