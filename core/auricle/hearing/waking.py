@@ -84,10 +84,8 @@ def heard_awake(posteriors: Posteriors, labels: Sequence[str], waking: Waking) -
         A wake word or a command is not among the labels, or has no threshold.
     """
     commands = [
-        label
-        for label, word in zip(labels, keyword_mask(labels), strict=True)
-        if word and label not in waking.wake
-    ]  # fmt: skip
+        label for label, word in zip(labels, keyword_mask(labels), strict=True) if word and label not in waking.wake
+    ]
     if not set(waking.wake) <= set(labels) or not waking.wake:
         raise DataError(f"The wake words {', '.join(waking.wake)} are not labels of the model: {', '.join(labels)}.")
     missing = {*waking.wake, *commands} - {*waking.thresholds, *waking.commands}

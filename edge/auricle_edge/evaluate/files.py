@@ -112,9 +112,9 @@ def _events(listener: str, table: str, what: str, events: Events) -> _Row:
 
 
 def settings_for(reports: Sequence[Report]) -> str:
-    """Lines for edge.toml: the thresholds of the first listener's last setting, where they were chosen by word."""
-    chosen = reports[0].settings[-1] if reports else None
-    if chosen is None or chosen.name == "default":
+    """Lines for edge.toml: the thresholds of the first listener's last setting, where there was sound enough."""
+    if not reports or reports[0].note:
         return ""
-    lines = [f"{word} = {math.ceil(level * 1e4) / 1e4:.4f}" for word, level in chosen.thresholds.items()]
+    chosen = reports[0].settings[-1].thresholds
+    lines = [f"{word} = {math.ceil(level * 1e4) / 1e4:.4f}" for word, level in chosen.items()]
     return "\n".join(["[detect.thresholds]", *lines])

@@ -5,17 +5,15 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from auricle.errors import DataError
 from auricle.hearing.curve import RATES, Counts, Mask, Point, curve_of, interpolated, points
 from auricle.hearing.intervals import Interval, rate_interval
 from auricle.hearing.rule import Posteriors, Rule
 from auricle.hearing.scenes import Scene
 from auricle.hearing.waking import CommandCounts
-from auricle.hearing.word_thresholds import thresholds_for
 from auricle_edge.evaluate.clips import ClipAccuracy, Share
 
 SPEAKER_RATE = 5.0
@@ -108,6 +106,8 @@ class Report:
     by_snr: tuple[Row, ...] = ()
     speakers: Speakers | None = None
     settings: tuple[Setting, ...] = ()
+    note: str = ""
+    """Why there is no setting with thresholds for the wanted rate, where there is none."""
     clips: ClipAccuracy | None = None
     wake: Mapping[str, tuple[Row, ...]] = field(default_factory=dict)
     """Each wake word at its own false accepts while the device sleeps: a row for each kind of scene."""
@@ -126,21 +126,24 @@ def rows_of(counts: Counts, named: Sequence[tuple[str, Mask]], alone: Sequence[s
     )
 
 
-def sweep(counts: Counts) -> dict[str, tuple[Row, ...]]:
-    """The rows of a report, by its field; empty without keywords or without sound that has none."""
+def swept(report: Report, counts: Counts) -> Report:
+    """The same with all that is read off the curve; nothing without keywords or without sound that has none."""
     if not counts.words or not counts.all_hours:
-        return {}
+        return report
     kinds = list(dict.fromkeys(word.kind for word in counts.words))
     words = [label for label in counts.labels if any(word.word == label for word in counts.words)]
     by_kind = [(kind, counts.chosen(kind=kind)) for kind in kinds]
     every = np.ones(len(counts.words), np.bool_)
     by_word = [(word, counts.chosen(word=word)) for word in words]
-    return {
-        "kinds": rows_of(counts, [*by_kind, *([("all", every)] if len(kinds) > 1 else [])]),
-        "by_word": rows_of(counts, by_word),
-        "alone": rows_of(counts, by_word, words),
-        "by_snr": rows_of(counts, [(_band(low, high), _within(counts, low, high)) for low, high in BANDS]),
-    }
+    return replace(
+        report,
+        kinds=rows_of(counts, [*by_kind, *([("all", every)] if len(kinds) > 1 else [])]),
+        by_word=rows_of(counts, by_word),
+        alone=rows_of(counts, by_word, words),
+        by_snr=rows_of(counts, [(_band(low, high), _within(counts, low, high)) for low, high in BANDS]),
+        speakers=speakers_of(counts),
+        curves=_curves(counts, kinds),
+    )
 
 
 def _band(low: float, high: float) -> str:
@@ -169,17 +172,12 @@ def speakers_of(counts: Counts) -> Speakers | None:
     return Speakers(len(named), min(shares), float(np.median(shares)), max(shares))
 
 
-def curves_of(counts: Counts) -> dict[str, tuple[float, ...]]:
-    """Hits at each rate of `DRAWN`, by kind."""
-    if not counts.words or not counts.all_hours:
-        return {}
+def _curves(counts: Counts, kinds: Sequence[str]) -> dict[str, tuple[float, ...]]:
     accepts = counts.total()
+    shares = {kind: counts.hit[:, counts.chosen(kind=kind)].mean(axis=1) for kind in kinds}
     return {
-        kind: tuple(
-            interpolated(accepts, counts.hit[:, counts.chosen(kind=kind)].mean(axis=1), counts.all_hours, float(rate))
-            for rate in DRAWN
-        )
-        for kind in dict.fromkeys(word.kind for word in counts.words)
+        kind: tuple(interpolated(accepts, shares[kind], counts.all_hours, float(rate)) for rate in DRAWN)
+        for kind in kinds
     }
 
 
@@ -191,8 +189,8 @@ def setting_of(
     labels: Sequence[str],
     rule: Rule,
 ) -> Setting:
-    """What a device hears with these thresholds."""
-    levels = np.array([[thresholds.get(label, 1.0) for label in labels]])
+    """What a device hears with these thresholds; a keyword without one is never heard."""
+    levels = np.array([[thresholds.get(label, math.inf) for label in labels]])
     counts = curve_of(posteriors, scenes, labels, rule, levels)
     hit, delays = counts.hit[0], counts.delay[0][counts.hit[0]]
 
@@ -210,11 +208,3 @@ def setting_of(
         p50,
         p95,
     )
-
-
-def chosen_thresholds(counts: Counts, rate: float) -> dict[str, float] | None:
-    """Thresholds by word for a wanted rate; None where there is too little sound without keywords to show it."""
-    try:
-        return thresholds_for(counts, rate).thresholds
-    except DataError:
-        return None

@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from auricle.hearing.curve import GRID, curve_of
+from auricle.errors import DataError
+from auricle.hearing.curve import Counts, curve_of
 from auricle.hearing.rule import Posteriors
 from auricle.hearing.scenes import Scene
 from auricle.hearing.waking import CommandCounts, Waking, command_counts, heard_awake
+from auricle.hearing.word_thresholds import thresholds_for
 from auricle.speech.features import LogMel
 from auricle_edge.detect.settings import DetectSettings
 from auricle_edge.evaluate.clips import clip_accuracy
@@ -18,12 +20,9 @@ from auricle_edge.evaluate.listeners import Listener, rule_of, thresholds_of
 from auricle_edge.evaluate.report import (
     Report,
     Row,
-    chosen_thresholds,
-    curves_of,
     rows_of,
     setting_of,
-    speakers_of,
-    sweep,
+    swept,
 )
 from auricle_edge.evaluate.sources import Sources
 from auricle_edge.evaluate.windows import posteriors_of
@@ -67,14 +66,19 @@ def hear(scenes: Iterable[Scene], listeners: Sequence[Listener], judged: Judged)
 def thresholds_from(
     stream: Stream, listeners: Sequence[Listener], judged: Judged, rate: float
 ) -> dict[str, dict[str, float]]:
-    """Thresholds by word for a wanted rate, by listener; those for which there was sound enough."""
-    made = {}
-    for listener, posteriors in zip(listeners, stream.posteriors, strict=True):
-        counts = curve_of(posteriors, stream.scenes, judged.labels, rule_of(judged.settings))
-        chosen = chosen_thresholds(counts, rate)
-        if chosen is not None:
-            made[listener.name] = chosen
-    return made
+    """Thresholds by word for a wanted rate, by listener.
+
+    Raises
+    ------
+    DataError
+        There is too little sound without keywords to show such a rate.
+    """
+    return {
+        listener.name: thresholds_for(
+            curve_of(posteriors, stream.scenes, judged.labels, rule_of(judged.settings)), rate
+        ).thresholds
+        for listener, posteriors in zip(listeners, stream.posteriors, strict=True)
+    }
 
 
 def reports(
@@ -98,12 +102,21 @@ def reports(
     validated
         Thresholds by listener that were chosen on other sound, from `thresholds_from`; None: on this.
     """
-    here = thresholds_from(stream, listeners, judged, rate) if validated is None else validated
-    where = "chosen on this sound" if validated is None else "from validation"
-    return [
-        _report(stream, posteriors, listener, judged, sources, {f"{rate:g}/h, {where}": here.get(listener.name)})
-        for listener, posteriors in zip(listeners, stream.posteriors, strict=True)
-    ]
+    where, note = "from validation", ""
+    chosen = validated or {}
+    if validated is None:
+        where = "chosen on this sound"
+        try:
+            chosen = thresholds_from(stream, listeners, judged, rate)
+        except DataError as error:
+            note = f"No thresholds by word: {error}"
+    made = []
+    for listener, posteriors in zip(listeners, stream.posteriors, strict=True):
+        by_word = {f"{rate:g}/h, {where}": chosen[listener.name]} if chosen else {}
+        report = _report(stream, posteriors, listener, judged, by_word)
+        clips = clip_accuracy(sources, judged.labels, judged.frontend, listener.recognise) if sources.keywords else None
+        made.append(replace(report, note=note, clips=clips))
+    return made
 
 
 def _report(
@@ -111,40 +124,45 @@ def _report(
     posteriors: Sequence[Posteriors],
     listener: Listener,
     judged: Judged,
-    sources: Sources,
-    chosen: dict[str, dict[str, float] | None],
+    chosen: dict[str, dict[str, float]],
 ) -> Report:
-    rule, labels = rule_of(judged.settings), judged.labels
+    rule, labels, waking = rule_of(judged.settings), judged.labels, judged.waking
     counts = curve_of(posteriors, stream.scenes, labels, rule)
-    named = {"default": thresholds_of(labels, judged.settings), **{k: v for k, v in chosen.items() if v}}
-    rows = sweep(counts)
-    return Report(
+    usual = "default" if waking is None else "default, every word always open"
+    named = {usual: thresholds_of(labels, judged.settings), **chosen}
+    settings = [setting_of(name, levels, posteriors, stream.scenes, labels, rule) for name, levels in named.items()]
+    report = Report(
         listener.name,
         listener.weights,
         len(counts.words),
         counts.hours,
-        kinds=rows.get("kinds", ()),
-        by_word=rows.get("by_word", ()),
-        alone=rows.get("alone", ()),
-        by_snr=rows.get("by_snr", ()),
-        speakers=speakers_of(counts),
-        settings=tuple(
-            setting_of(name, levels, posteriors, stream.scenes, labels, rule) for name, levels in named.items()
-        ),
-        clips=clip_accuracy(sources, labels, judged.frontend, listener.recognise) if sources.keywords else None,
-        wake={} if judged.waking is None else _asleep(stream, posteriors, labels, judged.waking),
-        commands=None if judged.waking is None else _commands(stream, posteriors, labels, judged.waking),
-        curves=curves_of(counts),
+        settings=tuple(settings),
     )
+    report = swept(report, counts)
+    return report if waking is None else _with_waking(report, stream, posteriors, labels, waking)
 
 
-def _asleep(
-    stream: Stream, posteriors: Sequence[Posteriors], labels: Sequence[str], waking: Waking
-) -> dict[str, tuple[Row, ...]]:
-    """Each wake word where only wake words count, at its own false accepts, by kind of scene."""
+def _with_waking(
+    report: Report, stream: Stream, posteriors: Sequence[Posteriors], labels: Sequence[str], waking: Waking
+) -> Report:
+    """The same with what becomes of wake words while the device sleeps, and of the commands after them."""
     columns = [labels.index(word) for word in waking.wake]
+    asleep = [rows[:, columns] for rows in posteriors]
     scenes = [replace(s, words=tuple(w for w in s.words if w.word in waking.wake)) for s in stream.scenes]
-    counts = curve_of([rows[:, columns] for rows in posteriors], scenes, waking.wake, waking.rule, GRID)
+    settings = []
+    for word in waking.wake:
+        alone = [replace(scene, words=tuple(w for w in scene.words if w.word == word)) for scene in scenes]
+        level = {word: waking.thresholds[word]}
+        settings.append(setting_of(f"{word} while it sleeps", level, asleep, alone, waking.wake, waking.rule))
+    total = CommandCounts()
+    for rows, scene in zip(posteriors, stream.scenes, strict=True):
+        total += command_counts(scene, heard_awake(rows, labels, waking), waking.window)
+    wake = _asleep(curve_of(asleep, scenes, waking.wake, waking.rule), waking)
+    return replace(report, settings=(*settings, *report.settings), wake=wake, commands=total)
+
+
+def _asleep(counts: Counts, waking: Waking) -> dict[str, tuple[Row, ...]]:
+    """Each wake word at its own false accepts: a row for each kind of scene."""
     if not counts.words or not counts.all_hours:
         return {}
     kinds = list(dict.fromkeys(word.kind for word in counts.words))
@@ -152,10 +170,3 @@ def _asleep(
         word: rows_of(counts, [(kind, counts.chosen(word=word, kind=kind)) for kind in kinds], [word] * len(kinds))
         for word in waking.wake
     }
-
-
-def _commands(stream: Stream, posteriors: Sequence[Posteriors], labels: Sequence[str], waking: Waking) -> CommandCounts:
-    total = CommandCounts()
-    for rows, scene in zip(posteriors, stream.scenes, strict=True):
-        total += command_counts(scene, heard_awake(rows, labels, waking), waking.window)
-    return total

@@ -27,6 +27,7 @@ def text_of(report: Report) -> str:
         _commands(report.commands),
         *(_setting(setting) for setting in report.settings),
         _clips(report.clips),
+        textwrap.wrap(report.note, 80),
         _note(report),
     ]
     return "\n\n".join("\n".join(block) for block in blocks if block)
@@ -106,7 +107,7 @@ def _commands(counts: CommandCounts | None) -> list[str]:
         return []
     wakes, commands = Events(counts.false_wakes, counts.hours), Events(counts.false_commands, counts.hours)
     return [
-        "a wake word, then a command, at the pack's thresholds",
+        "a wake word, then a command, as it listens",
         f"  {'wake words':{_NAME}}heard {_share(Share(counts.woken, counts.wakes))}",
         f"  {'commands':{_NAME}}right {_share(Share(counts.right, counts.commands))}",
         f"  {'':{_NAME}}wrong {_share(Share(counts.wrong, counts.commands))}",
