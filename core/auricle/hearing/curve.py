@@ -22,8 +22,8 @@ RATES = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
 """False accepts an hour at which hits are stated."""
 WITHIN = 1.0
 """Seconds after the word's end within which a detection of it is a hit."""
-GRID: Thresholds = 1 / (1 + np.exp(-np.linspace(-2.5, 9.5, 145)))
-"""Thresholds that are tried: 0.076 to 0.99993, closest together near 1, where posteriors are."""
+GRID: Thresholds = 1 / (1 + np.exp(-np.linspace(-2.5, 12, 175)))
+"""Thresholds that are tried: 0.076 to 0.999994, closest together near 1, where posteriors are."""
 
 Mask = NDArray[np.bool_]
 
@@ -143,9 +143,15 @@ def curve_of(
             other = np.bincount(found.threshold[~used & ~inside], minlength=len(levels))
             wrong[kind] = wrong.get(kind, np.zeros(len(levels), np.int64)) + other
     return Counts(
-        tuple(labels), levels, tuple(words), np.concatenate(hits, axis=1), np.concatenate(delays, axis=1),
-        accepts, hours, wrong,
-    )  # fmt: skip
+        tuple(labels),
+        levels,
+        tuple(words),
+        np.concatenate(hits, axis=1),
+        np.concatenate(delays, axis=1),
+        accepts,
+        hours,
+        wrong,
+    )
 
 
 def match(

@@ -69,8 +69,11 @@ def thresholds_for(counts: Counts, rate: float, least: float = LEAST) -> WordThr
         left -= float(ladders[word].accepts[to] - ladders[word].accepts[place[word]])
         place[word] = to
     rows = [int(ladder.rows[at]) for ladder, at in zip(ladders, place, strict=True)]
-    hits = {name: float(counts.hit[row][spoken].mean())
-            for name, row in zip(names, rows, strict=True) if (spoken := counts.chosen(name)).any()}  # fmt: skip
+    hits = {
+        name: float(counts.hit[row][spoken].mean())
+        for name, row in zip(names, rows, strict=True)
+        if (spoken := counts.chosen(name)).any()
+    }
     return WordThresholds(
         {name: float(counts.thresholds[row, counts.labels.index(name)]) for name, row in zip(names, rows, strict=True)},
         {name: int(counts.total(name)[row]) for name, row in zip(names, rows, strict=True)},

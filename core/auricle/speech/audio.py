@@ -115,8 +115,8 @@ def read_clip(path: Path, clip_samples: int = CLIP_SAMPLES) -> NDArray[np.float3
     return fit_clip(read_audio(path), clip_samples)
 
 
-def read_audio(path: Path) -> NDArray[np.float32]:
-    """Read a wav or FLAC file: channels averaged, 16 kHz, full scale at 1.
+def read_audio(path: Path, most: int = MAX_SECONDS) -> NDArray[np.float32]:
+    """Read a wav or FLAC file of at most `most` seconds: channels averaged, 16 kHz, full scale at 1.
 
     Returns
     -------
@@ -132,7 +132,7 @@ def read_audio(path: Path) -> NDArray[np.float32]:
     try:
         with soundfile.SoundFile(path) as file:
             rate, frames, channels = int(file.samplerate), int(file.frames), int(file.channels)
-            _check_header(path, rate, frames, channels)
+            _check_header(path, rate, frames, channels, most)
             samples = np.asarray(file.read(dtype="float32", always_2d=True))
     except (soundfile.SoundFileError, OSError) as error:
         raise DataError(f"{path} cannot be read as audio ({_reason(error)}): replace or remove it.") from error
@@ -196,11 +196,11 @@ def fit_clip(audio: NDArray[np.float32], clip_samples: int = CLIP_SAMPLES) -> ND
     return audio[start : start + clip_samples].astype(np.float32)
 
 
-def _check_header(path: Path, rate: int, frames: int, channels: int) -> None:
+def _check_header(path: Path, rate: int, frames: int, channels: int, most: int) -> None:
     if not RATES[0] <= rate <= RATES[1]:
         raise DataError(f"{path} claims {rate} samples a second: convert it to 16000 or repair its header.")
-    if frames > MAX_SECONDS * rate or frames * channels > MAX_SECONDS * 3 * SAMPLE_RATE:
-        raise DataError(f"{path} claims more than {MAX_SECONDS} seconds of audio: cut it or repair its header.")
+    if frames > most * rate or frames * channels > most * 3 * SAMPLE_RATE:
+        raise DataError(f"{path} claims more than {most} seconds of audio: cut it or repair its header.")
 
 
 def _word_folders(root: Path) -> Iterator[Path]:

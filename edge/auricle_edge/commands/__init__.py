@@ -9,6 +9,7 @@ from auricle_edge.commands import (
     calibrate_commands,
     claim_commands,
     clip_commands,
+    evaluate_commands,
     run_commands,
     update_commands,
     upkeep_commands,
@@ -26,6 +27,7 @@ run_commands.add_to(app)
 answer_commands.add_to(app)
 upkeep_commands.add_to(app)
 calibrate_commands.add_to(app)
+evaluate_commands.add_to(app)
 claim_commands.add_to(app)
 update_commands.add_to(app)
 app.add_typer(clip_commands.app, name="clips", help="The clips that this device keeps.")

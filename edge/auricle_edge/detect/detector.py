@@ -64,7 +64,7 @@ class Detector:
         task = frontend.task
         if task.sample_rate != RATE:
             raise PackError(f"The pack is for sound at {task.sample_rate} Hz; a device listens at {RATE} Hz.")
-        self._frames = _frames_of_hop(self.settings.hop, task.frontend.hop, task.frames)
+        self._frames = hop_frames(self.settings.hop, task.frontend.hop, task.frames)
         self._hop = self._frames * task.frontend.hop
         self._span = self._hop - task.frontend.hop + task.frontend.window
         """Samples under a hop's frames."""
@@ -211,7 +211,8 @@ class Detector:
             return self._tally.figures()
 
 
-def _frames_of_hop(seconds: float, frame_hop: int, clip_frames: int) -> int:
+def hop_frames(seconds: float, frame_hop: int, clip_frames: int) -> int:
+    """Frames of a hop of so many seconds; SettingsError where they are no whole number, or more than a clip's."""
     samples = seconds * RATE
     frames = round(samples / frame_hop)
     if not 1 <= frames <= clip_frames or abs(frames * frame_hop - samples) > 1e-6 * RATE:

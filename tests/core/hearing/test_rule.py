@@ -38,8 +38,10 @@ def swept(posteriors: np.ndarray, thresholds: np.ndarray, rule: Rule) -> list[li
 @settings(max_examples=150, deadline=None)
 @given(
     arrays(np.float32, st.tuples(st.integers(0, 60), st.just(5)), elements=st.floats(0, 1, width=32)),
-    st.integers(1, 4), st.integers(1, 3), st.sampled_from((0.0, 0.1, 0.4, 1.0)),
-)  # fmt: skip
+    st.integers(1, 4),
+    st.integers(1, 3),
+    st.sampled_from((0.0, 0.1, 0.4, 1.0)),
+)
 def test_it_hears_what_the_decider_hears(rows: np.ndarray, smoothing: int, patience: int, refractory: float) -> None:
     """To the last bit of the score, at every threshold, those of 0 and 1 among them."""
     rule = Rule(0.1, smoothing, patience, refractory)

@@ -1,0 +1,172 @@
+"""`auricle edge evaluate`: how well a pack's models hear, on scenes composed of recordings or on labelled ones."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, cast
+
+import typer
+from rich.console import Console
+from rich.progress import track
+
+from auricle.errors import SettingsError, nearest
+from auricle.hearing.scenes import Scene
+from auricle.hearing.splits import PARTS, Part
+from auricle.pack import Pack, load_pack
+from auricle.speech.features import LogMel
+from auricle_edge.commands.place import AsJson
+from auricle_edge.detect.decision import is_keyword
+from auricle_edge.evaluate.files import Judgement, as_json, settings_for, write_csv
+from auricle_edge.evaluate.labelled import labelled_scene
+from auricle_edge.evaluate.listeners import listeners_of, own_settings, waking_of
+from auricle_edge.evaluate.page import write_page
+from auricle_edge.evaluate.plan import Plan, composed, planned
+from auricle_edge.evaluate.run import Judged, Stream, hear, reports, thresholds_from
+from auricle_edge.evaluate.sources import Folders, Sources, read_sources
+from auricle_edge.evaluate.tables import text_of
+from auricle_edge.runtimes import choose_runtime
+
+EVERYBODY = "all"
+PROGRESS_OF = "Listening"
+
+Paths = list[Path] | None
+
+
+def _folder(name: str, text: str) -> object:
+    return typer.Option(name, metavar="DIR", help=text, exists=True, file_okay=False)
+
+
+Keywords = Annotated[Paths, _folder("--keywords", "<word>/<speaker>_nohash_<n>.(wav|flac); more than one allowed.")]
+Noise = Annotated[Paths, _folder("--noise", "Background noises [_background_noise_ in --keywords].")]
+Speech = Annotated[Paths, _folder("--speech", "Running speech, <reader>-<anything>.(wav|flac).")]
+Words = Annotated[Paths, _folder("--words", "Other words, laid out as --keywords [what is no keyword there].")]
+Languages = Annotated[Paths, _folder("--languages", "Words of other languages, laid out as --keywords.")]
+LeaveOut = Annotated[Paths, _folder("--leave-out", "Laid out as --keywords: nobody who speaks there is heard.")]
+Recordings = Annotated[
+    Paths, typer.Option("--recording", metavar="FILE", help="A recording with --labels; more than one.", exists=True)
+]
+Labels = Annotated[
+    Paths, typer.Option("--labels", metavar="FILE", help="start<TAB>end<TAB>word, as Audacity exports.", exists=True)
+]
+Weights = Annotated[
+    list[str] | None,
+    typer.Option("--weights", metavar="NAME=MODEL[:FILE]", help="Side by side; MODEL+MODEL is the mean [plug-in]."),
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("evaluate")(evaluate)
+
+
+def evaluate(
+    pack: str = typer.Option("gsc12", help="Name of a shipped pack, a folder or a .tar.zst."),
+    weights: Weights = None,
+    keywords: Keywords = None,
+    noise: Noise = None,
+    speech: Speech = None,
+    words: Words = None,
+    languages: Languages = None,
+    leave_out: LeaveOut = None,
+    recording: Recordings = None,
+    labels: Labels = None,
+    part: str = typer.Option(EVERYBODY, help="Which speakers, readers and noises: validation, test, train or all."),
+    rate: float = typer.Option(5.0, min=0.01, max=1000, help="False accepts an hour to choose thresholds by word for."),
+    validate: bool = typer.Option(False, "--validate", help="Choose these thresholds on the validation part."),
+    threshold: float | None = typer.Option(None, min=0, max=1, help="For every keyword [the pack's, or 0.8]."),
+    minutes: float = typer.Option(20.0, min=0.5, max=600, help="Of each kind of sound without keywords, at most."),
+    passes: int = typer.Option(1, min=1, max=100, help="How often each recording is used at most, in other noise."),
+    rooms: bool = typer.Option(False, "--rooms", help="Keywords in rooms with reverberation, too."),
+    seed: int = typer.Option(0, min=0, help="Of everything that is drawn."),
+    runtime: str = typer.Option("auto", help="auto, step, ort-training or tflite."),
+    threads: int = typer.Option(1, min=1, help="Threads inside one operator."),
+    csv: Path | None = typer.Option(None, "--csv", help="Write every figure to this file."),
+    html: Path | None = typer.Option(None, "--html", help="Write a page with the curves to this file."),
+    json: AsJson = False,
+) -> int:
+    """Say how well a device hears: hits at fixed false accepts an hour, by kind, word, level and speaker."""
+    loaded = load_pack(pack)
+    folders = Folders(*(tuple(given or ()) for given in (keywords, noise, speech, words, languages, leave_out)))
+    chosen = _parts(part, validate)
+    recorded = _recorded(recording or [], labels or [], _keywords_of(loaded))
+    settings = own_settings(loaded, threshold)
+    judged = Judged(loaded.labels, LogMel(loaded.manifest.task), settings, waking_of(loaded, settings))
+    listeners = listeners_of(weights or [], loaded, choose_runtime(runtime, loaded, threads, training=False).runtime)
+    plan = Plan(minutes, passes, rooms=rooms)
+
+    def heard(sources: Sources, parts: Sequence[Part], more: Sequence[Scene]) -> Stream:
+        return hear(_scenes(sources, judged, plan, seed, parts, more, quiet=json), listeners, judged)
+
+    validated = None
+    if validate:
+        known = read_sources(folders, _keywords_of(loaded), ["validation"])
+        validated = thresholds_from(heard(known, ["validation"], []), listeners, judged, rate)
+    sources = read_sources(folders, _keywords_of(loaded), chosen)
+    for kind in sources.missing(folders):
+        typer.echo(f"Nothing of --{kind} belongs to the {part} part: it is left out.", err=True)
+    began = time.perf_counter()
+    stream = heard(sources, chosen, recorded)
+    took = time.perf_counter() - began
+    made = reports(stream, listeners, judged, sources, rate, validated)
+    judgement = Judgement(loaded.manifest.name, part, seed, sources.speakers, stream.seconds, took, tuple(made))
+    _say(judgement, csv, html, json)
+    return 0
+
+
+def _parts(part: str, validate: bool) -> list[Part]:
+    if part not in (*PARTS, EVERYBODY):
+        raise SettingsError(f'There is no part "{part}" of the speakers: {nearest(part, [*PARTS, EVERYBODY])}')
+    if validate and part != "test":
+        raise SettingsError(
+            "--validate chooses thresholds on the validation part to judge them on others: --part test."
+        )
+    return [] if part == EVERYBODY else [cast("Part", part)]
+
+
+def _keywords_of(pack: Pack) -> list[str]:
+    return [label for label in pack.labels if is_keyword(label)]
+
+
+def _recorded(recordings: Sequence[Path], labels: Sequence[Path], keywords: Sequence[str]) -> list[Scene]:
+    if len(recordings) != len(labels):
+        raise SettingsError(f"{len(recordings)} of --recording and {len(labels)} of --labels: give one for each.")
+    return [labelled_scene(sound, text, keywords) for sound, text in zip(recordings, labels, strict=True)]
+
+
+def _scenes(
+    sources: Sources,
+    judged: Judged,
+    plan: Plan,
+    seed: int,
+    parts: Sequence[Part],
+    more: Sequence[Scene],
+    *,
+    quiet: bool,
+) -> Iterator[Scene]:
+    """Labelled recordings, then what is composed of the folders; a bar on standard error shows how far it is."""
+    wake = () if judged.waking is None else judged.waking.wake
+    made = planned(sources, wake, plan) if sources.keywords or sources.noise or not more else []
+    told = f"{PROGRESS_OF} to {parts[0]}" if parts else PROGRESS_OF
+    console = Console(stderr=True, quiet=quiet)
+    for number in track(range(len(more) + len(made)), told, console=console, transient=True):
+        yield more[number] if number < len(more) else composed(made, number - len(more), seed)
+
+
+def _say(judgement: Judgement, csv: Path | None, html: Path | None, json: bool) -> None:
+    if csv is not None:
+        write_csv(judgement, csv)
+    if html is not None:
+        write_page(judgement, html)
+    if json:
+        typer.echo(as_json(judgement))
+        return
+    for report in judgement.reports:
+        typer.echo(text_of(report) + "\n")
+    lines = settings_for(judgement.reports)
+    if lines:
+        typer.echo(f"For edge.toml, by {judgement.reports[0].name}:\n\n{lines}\n")
+    faster = judgement.seconds / judgement.took
+    said = f"{judgement.seconds / 60:.0f} minutes of sound in {judgement.took:.0f} s, {faster:.0f} times real time."
+    typer.echo(said, err=True)

@@ -1,0 +1,90 @@
+"""Single recordings, as a data set's accuracy is stated: keywords, other words and silence right."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from auricle.hearing.intervals import Interval, share_interval
+from auricle.hearing.sounds import Sound
+from auricle.speech.features import LogMel
+from auricle.speech.words import SILENCE, UNKNOWN
+from auricle_edge.detect.recognisers import Recognise
+from auricle_edge.evaluate.sources import Sources
+
+_AT_ONCE = 256
+
+
+@dataclass(frozen=True)
+class Share:
+    """So many of so many."""
+
+    right: int
+    of: int
+
+    @property
+    def share(self) -> float:
+        """Nan of nothing."""
+        return self.right / self.of if self.of else float("nan")
+
+    @property
+    def interval(self) -> Interval:
+        """95 %."""
+        return share_interval(self.right, self.of)
+
+
+@dataclass(frozen=True)
+class ClipAccuracy:
+    """Whether the largest posterior of a recording alone is the right one."""
+
+    words: Share
+    unknown: Share | None
+    """Every other word; None where the model has no label for them."""
+    silence: Share | None
+    classes: int
+
+    @property
+    def balanced(self) -> float:
+        """All classes, where other words and silence count as much as a keyword on average (Warden 2018)."""
+        extra = [part for part in (self.unknown, self.silence) if part is not None and part.of]
+        keywords = self.classes - (self.unknown is not None) - (self.silence is not None)
+        return (self.words.share * keywords + sum(part.share for part in extra)) / (keywords + len(extra))
+
+
+def clip_accuracy(sources: Sources, labels: tuple[str, ...], frontend: LogMel, recognise: Recognise) -> ClipAccuracy:
+    """Judge every recording by itself.
+
+    Parameters
+    ----------
+    sources
+        Keywords and other words, a second each; noise, cut into seconds.
+    labels
+        L of the model.
+    """
+    length = frontend.task.clip_samples
+    best = _best([take.sound for take in sources.keywords], frontend, recognise)
+    said = np.array([labels.index(take.word) for take in sources.keywords], np.int64)
+    silence = [sound[i : i + length] for sound in sources.noise for i in range(0, len(sound) - length + 1, length)]
+    return ClipAccuracy(
+        Share(int((best == said).sum()), len(said)),
+        _special(UNKNOWN, [take.sound for take in sources.words], labels, frontend, recognise),
+        _special(SILENCE, silence, labels, frontend, recognise),
+        len(labels),
+    )
+
+
+def _special(
+    label: str, sounds: list[Sound], labels: tuple[str, ...], frontend: LogMel, recognise: Recognise
+) -> Share | None:
+    if label not in labels:
+        return None
+    best = _best(sounds, frontend, recognise)
+    return Share(int((best == labels.index(label)).sum()), len(sounds))
+
+
+def _best(sounds: list[Sound], frontend: LogMel, recognise: Recognise) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    found = [
+        recognise(frontend(np.stack(sounds[i : i + _AT_ONCE]))).argmax(axis=1) for i in range(0, len(sounds), _AT_ONCE)
+    ]
+    return np.concatenate(found) if found else np.zeros(0, np.int64)

@@ -1,0 +1,120 @@
+"""A report as JSON and as CSV: every figure with its interval and what it was counted from."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from auricle.errors import StorageError
+from auricle.hearing.intervals import Interval
+from auricle_edge.evaluate.clips import Share
+from auricle_edge.evaluate.report import DRAWN, Events, Report, Setting
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What was judged on what, and by whom."""
+
+    pack: str
+    part: str
+    seed: int
+    speakers: int
+    seconds: float
+    """Of sound."""
+    took: float
+    """Seconds that listening to it took, by all listeners together."""
+    reports: tuple[Report, ...]
+
+
+COLUMNS = ("listener", "table", "what", "counted", "of", "rate", "value", "low", "high", "shown")
+
+
+def as_json(judgement: Judgement) -> str:
+    """Everything, on one line; a number that is not there is null."""
+    facts = {**asdict(judgement), "curve_rates": [round(float(rate), 4) for rate in DRAWN]}
+    for report, made in zip(facts["reports"], judgement.reports, strict=True):
+        for setting, whole in zip(report["settings"], made.settings, strict=True):
+            setting["false_accepts_an_hour"] = {
+                kind: {"rate": events.rate, **asdict(events.interval)} for kind, events in whole.false_accepts.items()
+            }
+        if made.clips is not None:
+            report["clips"]["balanced"] = made.clips.balanced
+    return json.dumps(_finite(facts), allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def write_csv(judgement: Judgement, path: Path) -> None:
+    """Every figure as a row; StorageError where the file cannot be written."""
+    try:
+        with path.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(COLUMNS)
+            writer.writerows(row for report in judgement.reports for row in _rows(report))
+    except OSError as error:
+        raise StorageError(f"{path} cannot be written: {error.strerror}.") from error
+
+
+_Row = tuple[str, str, str, int | str, float | str, float | str, float, float, float, str]
+
+
+def _rows(report: Report) -> Iterator[_Row]:
+    tables = {
+        "kind": report.kinds,
+        "word": report.by_word,
+        "word alone": report.alone,
+        "snr": report.by_snr,
+        **{f"{word} asleep": rows for word, rows in report.wake.items()},
+    }
+    for table, rows in tables.items():
+        for row in rows:
+            for p in row.points:
+                low, high = p.interval.low, p.interval.high
+                yield (report.name, table, row.what, "", row.words, p.rate, p.share, low, high, str(p.shown).lower())
+    for setting in report.settings:
+        yield from _of_setting(report.name, setting)
+    if report.clips is not None:
+        yield _share(report.name, "recordings", "keywords", report.clips.words)
+        for name, share in (("other words", report.clips.unknown), ("silence", report.clips.silence)):
+            if share is not None and share.of:
+                yield _share(report.name, "recordings", name, share)
+
+
+def _of_setting(listener: str, setting: Setting) -> Iterator[_Row]:
+    for kind, share in setting.hits.items():
+        yield _share(listener, f"hits, {setting.name}", kind, share)
+    for kind, events in setting.false_accepts.items():
+        yield _events(listener, f"false accepts an hour, {setting.name}", kind, events)
+    for word, level in setting.thresholds.items():
+        yield (listener, f"threshold, {setting.name}", word, "", "", "", level, level, level, "true")
+
+
+def _share(listener: str, table: str, what: str, share: Share) -> _Row:
+    found: Interval = share.interval
+    return (listener, table, what, share.right, share.of, "", share.share, found.low, found.high, "true")
+
+
+def _events(listener: str, table: str, what: str, events: Events) -> _Row:
+    found = events.interval
+    hours = round(events.hours, 4)
+    return (listener, table, what, events.count, hours, "", events.rate, found.low, found.high, "true")
+
+
+def settings_for(reports: Sequence[Report]) -> str:
+    """Lines for edge.toml: the thresholds of the first listener's last setting, where there was sound enough."""
+    if not reports or reports[0].note:
+        return ""
+    chosen = reports[0].settings[-1].thresholds
+    lines = [f"{word} = {math.ceil(level * 1e4) / 1e4:.4f}" for word, level in chosen.items()]
+    return "\n".join(["[detect.thresholds]", *lines])

@@ -1,0 +1,179 @@
+"""A report as one page that needs nothing else: curves as SVG, tables, what was judged on what."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+from auricle.errors import StorageError
+from auricle.hearing.curve import RATES, Point
+from auricle_edge.evaluate.files import Judgement
+from auricle_edge.evaluate.report import DRAWN, Report, Row
+from auricle_edge.evaluate.tables import events_text, text_of
+
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 460, 280, 46, 18, 14, 38
+LINES = ("var(--one)", "var(--two)", "var(--three)", "var(--four)", "var(--five)", "var(--six)")
+DASHES = ("", "7 3", "2 3", "9 3 2 3", "1 4", "12 4")
+
+STYLE = """
+:root { color-scheme: light dark; --ink: #1b1f24; --faint: #6a737d; --rule: #d8dee4; --paper: #fff;
+  --one: #0b5cad; --two: #b5480a; --three: #17733b; --four: #7b3fa0; --five: #8a6d00; --six: #a3165b; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6edf3; --faint: #9aa4ae; --rule: #3a424b; --paper: #14181d;
+  --one: #6cb2ff; --two: #ff9b5e; --three: #66cf8a; --four: #cf9dff; --five: #e3c04c; --six: #ff86bd; } }
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 2rem auto;
+  max-width: 62rem; padding: 0 1rem; }
+h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2.2rem; } p { max-width: 46rem; }
+.charts { display: flex; flex-wrap: wrap; gap: 1rem; } figure { margin: 0; flex: 0 1 29rem; }
+figcaption { font-weight: 600; } svg { width: 100%; height: auto; } svg text { fill: var(--faint); font-size: 12px; }
+svg .rule { stroke: var(--rule); } .key span { margin-right: 1.4rem; white-space: nowrap; }
+.key svg { width: 2rem; height: .7rem; vertical-align: middle; margin-right: .3rem; }
+.wide { overflow-x: auto; } table { border-collapse: collapse; margin: .6rem 0 1rem; }
+th, td { padding: .2rem .7rem .2rem 0; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--rule); }
+th:first-child, td:first-child { text-align: left; } td small { color: var(--faint); } caption { text-align: left; }
+.guess { color: var(--faint); font-style: italic; } pre { overflow-x: auto; font-size: 13px; }
+"""
+
+
+def write_page(judgement: Judgement, path: Path) -> None:
+    """Write the page; StorageError where the file cannot be written."""
+    try:
+        path.write_text(page_of(judgement), encoding="utf-8")
+    except OSError as error:
+        raise StorageError(f"{path} cannot be written: {error.strerror}.") from error
+
+
+def page_of(judgement: Judgement) -> str:
+    """The page's HTML."""
+    reports = judgement.reports
+    kinds = list(dict.fromkeys(kind for report in reports for kind in report.curves))
+    hours = sum(reports[0].hours.values()) if reports else 0.0
+    faster = judgement.seconds / judgement.took if judgement.took else 0.0
+    facts = (
+        f"Pack {judgement.pack}; {judgement.part} part of the speakers, {judgement.speakers} people say keywords; "
+        f"{hours:.2f} hours without keywords; seed {judgement.seed}. "
+        f"{judgement.seconds / 3600:.2f} hours were heard, {faster:.0f} times faster than real time."
+    )
+    charts = "".join(_chart(kind, reports, hours) for kind in kinds)
+    parts = [
+        "<h1>How well it hears</h1>",
+        f"<p>{escape(facts)}</p>",
+        f'<h2>Hits over false accepts an hour</h2><p class="key">{_key(reports)}</p><div class="charts">{charts}</div>'
+        if charts
+        else "",
+        *(_listener(report) for report in reports),
+    ]
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"><title>How well it hears</title>'
+        f"<style>{STYLE}</style></head><body>{''.join(parts)}</body></html>\n"
+    )
+
+
+def _stroke(number: int) -> str:
+    dash = DASHES[number % len(DASHES)]
+    return f'stroke="{LINES[number % len(LINES)]}" stroke-width="2" fill="none"' + (
+        f' stroke-dasharray="{dash}"' if dash else ""
+    )
+
+
+def _key(reports: Sequence[Report]) -> str:
+    return "".join(
+        f'<span><svg viewBox="0 0 32 10" aria-hidden="true"><path d="M0 5H32" {_stroke(i)}/></svg>'
+        f"{escape(report.name)}</span>"
+        for i, report in enumerate(reports)
+    )
+
+
+def _chart(kind: str, reports: Sequence[Report], hours: float) -> str:
+    """One kind of scene: hits in percent over false accepts an hour, on a logarithmic scale."""
+    grid = [f'<path class="rule" d="M{LEFT} {_y(s):.1f}H{WIDTH - RIGHT}"/>' for s in (0, 0.25, 0.5, 0.75, 1)]
+    grid += [
+        f'<text x="{LEFT - 6}" y="{_y(s) + 4:.1f}" text-anchor="end">{round(100 * s)}</text>'
+        for s in (0, 0.25, 0.5, 0.75, 1)
+    ]
+    grid += [
+        f'<path class="rule" d="M{_x(rate):.1f} {TOP}V{HEIGHT - BOTTOM}"/>'
+        f'<text x="{_x(rate):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{rate:g}</text>'
+        for rate in (0.1, 0.5, 1, 2, 5, 10, 20, 100)
+    ]
+    lines = [
+        f'<polyline {_stroke(i)} points="{_places(report.curves[kind])}"/>'
+        for i, report in enumerate(reports)
+        if kind in report.curves
+    ]
+    unknown = _x(min(100.0, max(0.1, 3 / hours))) if hours else WIDTH
+    shade = (
+        f'<rect x="{LEFT}" y="{TOP}" width="{unknown - LEFT:.1f}" height="{HEIGHT - TOP - BOTTOM}" '
+        'fill="var(--rule)" opacity=".45"/>'
+    )
+    axis = (
+        f'<text x="{(LEFT + WIDTH) / 2}" y="{HEIGHT - 4}" text-anchor="middle">false accepts an hour '
+        "(shaded: too few hours to show it)</text>"
+    )
+    name = f"Hits in percent over false accepts an hour, {escape(kind)}"
+    return (
+        f"<figure><figcaption>{escape(kind)}, hits %</figcaption>"
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{name}">'
+        f"{shade}{''.join(grid)}{''.join(lines)}{axis}</svg></figure>"
+    )
+
+
+def _x(rate: float) -> float:
+    return LEFT + (WIDTH - RIGHT - LEFT) * math.log10(rate / 0.1) / 3
+
+
+def _y(share: float) -> float:
+    return HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * share
+
+
+def _places(curve: Sequence[float]) -> str:
+    return " ".join(f"{_x(float(rate)):.1f},{_y(share):.1f}" for rate, share in zip(DRAWN, curve, strict=True))
+
+
+def _listener(report: Report) -> str:
+    tables = (
+        ("Hits % at false accepts an hour of all words together", report.kinds),
+        ("By word", report.by_word),
+        ("Each word alone, at its own false accepts an hour", report.alone),
+        ("By the word's level over the background", report.by_snr),
+        *((f"{word} while the device sleeps, at its own false accepts", rows) for word, rows in report.wake.items()),
+    )
+    made = "".join(_table(title, rows) for title, rows in tables if rows)
+    return (
+        f"<h2>{escape(report.name)}</h2><p>{report.weights:,} weights.</p>{made}{_false_accepts(report)}"
+        f"<details><summary>Everything as text</summary><pre>{escape(text_of(report))}</pre></details>"
+    )
+
+
+def _table(title: str, rows: Sequence[Row]) -> str:
+    head = "".join(f"<th>{rate:g}/h</th>" for rate in RATES)
+    body = "".join(
+        f"<tr><td>{escape(row.what)}</td><td>{row.words}</td>{''.join(map(_cell, row.points))}</tr>" for row in rows
+    )
+    return (
+        f'<div class="wide"><table><caption>{escape(title)}</caption>'
+        f"<tr><th></th><th>words</th>{head}</tr>{body}</table></div>"
+    )
+
+
+def _cell(point: Point) -> str:
+    guess = "" if point.shown else ' class="guess" title="too few hours to show this rate"'
+    low, high = round(100 * point.interval.low), round(100 * point.interval.high)
+    return f"<td{guess}>{round(100 * point.share)} <small>{low}-{high}</small></td>"
+
+
+def _false_accepts(report: Report) -> str:
+    if not report.hours:
+        return ""
+    head = "".join(f"<th>{escape(setting.name)}</th>" for setting in report.settings)
+    kinds = [*report.hours, "all"]
+    body = ""
+    for kind in kinds:
+        every = (s.all_false_accepts if kind == "all" else s.false_accepts[kind] for s in report.settings)
+        body += f"<tr><td>{escape(kind)}</td>{''.join(f'<td>{escape(events_text(e))}</td>' for e in every)}</tr>"
+    return (
+        '<div class="wide"><table><caption>False accepts as it listens</caption>'
+        f"<tr><th></th>{head}</tr>{body}</table></div>"
+    )

@@ -1,0 +1,137 @@
+"""A report as text of at most 80 columns."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from auricle.hearing.curve import RATES, Point
+from auricle.hearing.waking import CommandCounts
+from auricle_edge.evaluate.clips import ClipAccuracy, Share
+from auricle_edge.evaluate.report import SPEAKER_RATE, SPEAKER_WORDS, Events, Report, Row, Setting
+
+_NAME, _COUNT, _CELL = 13, 6, 10
+
+
+def text_of(report: Report) -> str:
+    """All that is stated about a listener."""
+    hours = sum(report.hours.values())
+    blocks = [
+        [f"{report.name}: {report.weights:,} weights, {report.words} keywords, {hours:.2f} h without keywords"],
+        _block("hits % at false accepts an hour of all words together", report.kinds),
+        _block("by word", report.by_word),
+        _block("each word alone, at its own false accepts an hour", report.alone),
+        _block("by the word's level over the background", report.by_snr),
+        _speakers(report),
+        *(_block(f"{word} while the device sleeps, at its own", rows) for word, rows in report.wake.items()),
+        _commands(report.commands),
+        *(_setting(setting) for setting in report.settings),
+        _clips(report.clips),
+        textwrap.wrap(report.note, 80),
+        _note(report),
+    ]
+    return "\n\n".join("\n".join(block) for block in blocks if block)
+
+
+def _block(title: str, rows: Sequence[Row]) -> list[str]:
+    if not rows:
+        return []
+    head = f"{'':{_NAME}}{'words':>{_COUNT}}" + "".join(f"{rate:>{_CELL}g}" for rate in RATES)
+    return [title, head, *(_line(row) for row in rows)]
+
+
+def _line(row: Row) -> str:
+    return f"{row.what[: _NAME - 1]:{_NAME}}{row.words:>{_COUNT}}" + "".join(_cell(point) for point in row.points)
+
+
+def _cell(point: Point) -> str:
+    """Share and interval in percent; a tilde where the hours cannot show such a rate."""
+    low, high, share = (round(100 * value) for value in (point.interval.low, point.interval.high, point.share))
+    around = f"{low}+" if share == 100 else f"{low}-{high}"
+    return f"{'' if point.shown else '~'}{share} {around}".rjust(_CELL)
+
+
+def _speakers(report: Report) -> list[str]:
+    found = report.speakers
+    if found is None:
+        return []
+    return [
+        f"by speaker at {SPEAKER_RATE:g}/h: worst {found.worst:.0%}, median {found.median:.0%}, best {found.best:.0%}",
+        f"({found.number} who say {SPEAKER_WORDS} or more)",
+    ]
+
+
+def _setting(setting: Setting) -> list[str]:
+    levels = sorted(set(setting.thresholds.values()))
+    lines = [f"as it listens, {setting.name}" + (f": threshold {levels[0]:g}" if len(levels) == 1 else "")]
+    if setting.hits:
+        lines.append("  hits")
+        lines += [f"    {kind:{_NAME}}{_share(share)}" for kind, share in setting.hits.items()]
+        lines.append(f"    {setting.wrong} more detections there, of another word or at another time")
+    if setting.false_accepts:
+        lines.append("  false accepts")
+        every = {**setting.false_accepts, "all": setting.all_false_accepts}
+        lines += [f"    {kind:{_NAME}}{events_text(events)}" for kind, events in every.items()]
+    if setting.latency_p50 is not None and setting.latency_p95 is not None:
+        p50, p95 = round(1000 * setting.latency_p50), round(1000 * setting.latency_p95)
+        lines.append(f"  {p50} ms from a word's end to its detection (median), 95 % within {p95} ms")
+    return lines if len(levels) == 1 else [*lines, *_levels(setting)]
+
+
+def _levels(setting: Setting) -> list[str]:
+    found = [(word, level, setting.by_word.get(word)) for word, level in setting.thresholds.items()]
+    return [
+        "  thresholds",
+        *(
+            f"    {word:{_NAME}}{level:.4f}" + (f"  hits {_share(share)}" if share else "")
+            for word, level, share in found
+        ),
+    ]
+
+
+def _share(share: Share) -> str:
+    found = share.interval
+    return f"{share.share:.1%} ({100 * found.low:.0f}-{100 * found.high:.0f}) of {share.of}"
+
+
+def events_text(events: Events) -> str:
+    """Rate with its interval, and what it comes from; after no event only what is shown by that."""
+    found = events.interval
+    if not events.count:
+        return f"0 in {events.hours:.2f} h: under {found.high:.1f}/h"
+    return f"{events.rate:.1f}/h ({found.low:.1f}-{found.high:.1f}), {events.count} in {events.hours:.2f} h"
+
+
+def _commands(counts: CommandCounts | None) -> list[str]:
+    if counts is None:
+        return []
+    wakes, commands = Events(counts.false_wakes, counts.hours), Events(counts.false_commands, counts.hours)
+    return [
+        "a wake word, then a command, as it listens",
+        f"  {'wake words':{_NAME}}heard {_share(Share(counts.woken, counts.wakes))}",
+        f"  {'commands':{_NAME}}right {_share(Share(counts.right, counts.commands))}",
+        f"  {'':{_NAME}}wrong {_share(Share(counts.wrong, counts.commands))}",
+        f"  {'':{_NAME}}{counts.reached} were said after a wake word that was heard",
+        f"  {'no command said':{_NAME}}one heard {_share(Share(counts.false, counts.alone))}",
+        f"  {'without keywords':{_NAME}}woken {events_text(wakes)}",
+        f"  {'':{_NAME}}commands {events_text(commands)}",
+    ]
+
+
+def _clips(clips: ClipAccuracy | None) -> list[str]:
+    if clips is None:
+        return []
+    lines = ["single recordings", f"  {'keywords':{_NAME}}right {_share(clips.words)}"]
+    for name, share in (("other words", clips.unknown), ("silence", clips.silence)):
+        if share is not None and share.of:
+            lines.append(f"  {name:{_NAME}}right {_share(share)}")
+    return [*lines, f"  {f'{clips.classes} classes':{_NAME}}right {clips.balanced:.1%}, each class counting alike"]
+
+
+def _note(report: Report) -> list[str]:
+    hours = sum(report.hours.values())
+    if not report.kinds:
+        return ["For hits at fixed false accepts it takes recordings of keywords and sound without any."]
+    named = ", ".join(f"{kind} {part:.2f} h" for kind, part in report.hours.items())
+    said = f"Without keywords: {named}. 95 % intervals. {hours:.2f} h show rates from {3 / hours:.1f} an hour; "
+    return textwrap.wrap(f"{said}below (~) it is a guess.", 80)

@@ -1,0 +1,94 @@
+"""What models say of a recording hop by hop, all windows at once: the detector's own front-end, gate and order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from auricle.errors import PackError
+from auricle.speech.features import Energies, LogMel
+from auricle_edge.detect.detector import hop_frames
+from auricle_edge.detect.recognisers import Posteriors, Recognise
+from auricle_edge.detect.settings import DetectSettings
+from auricle_edge.detect.voice import make_gate
+from auricle_edge.sound import RATE
+
+_AT_ONCE = 256
+"""Windows that are finished and recognised together: 4 MB of features."""
+
+
+def posteriors_of(
+    samples: NDArray[np.int16],
+    frontend: LogMel,
+    recognisers: Sequence[Recognise],
+    settings: DetectSettings,
+    labels: int,
+) -> list[Posteriors]:
+    """Posteriors (hops, labels) of a recording by each recogniser; 0 where the gate was closed.
+
+    The same as a `Detector` has for each hop before it averages, but for the last bits, since windows are recognised
+    together: `auricle_edge.detect.unsmoothed` does it one by one.
+
+    Parameters
+    ----------
+    samples
+        (S,) at 16 kHz; what does not fill a hop at the end is left out.
+    frontend, settings
+        As in `Detector`.
+    recognisers
+        Any number; the energies and the gate are computed once for all.
+    labels
+        How many.
+
+    Raises
+    ------
+    PackError
+        The pack is for another sample rate.
+    SettingsError
+        The hop is no multiple of the front-end's, or longer than a clip.
+    """
+    task = frontend.task
+    if task.sample_rate != RATE:
+        raise PackError(f"The pack is for sound at {task.sample_rate} Hz; a device listens at {RATE} Hz.")
+    frames = hop_frames(settings.hop, task.frontend.hop, task.frames)
+    hop = frames * task.frontend.hop
+    if len(samples) < hop:
+        return [np.zeros((0, labels), np.float32) for _ in recognisers]
+    energies = _energies(samples, frontend, frames)
+    judged = _judged(samples, energies, hop, settings, frontend)
+    before = np.zeros((task.frames - frames, task.frontend.mels), np.float32)
+    stream = np.concatenate((before, energies.reshape(-1, task.frontend.mels)))
+    windows = np.lib.stride_tricks.sliding_window_view(stream, task.frames, axis=0)[::frames].transpose(0, 2, 1)
+    found = [np.zeros((len(energies), labels), np.float32) for _ in recognisers]
+    for start in range(0, len(judged), _AT_ONCE):
+        places = judged[start : start + _AT_ONCE]
+        features = frontend.finish(np.ascontiguousarray(windows[places]))
+        for recognise, rows in zip(recognisers, found, strict=True):
+            rows[places] = recognise(features)
+    return found
+
+
+def _energies(samples: NDArray[np.int16], frontend: LogMel, frames: int) -> Energies:
+    """Mel energies (hops, frames, mels): each hop's frames, of which the last ends with the hop."""
+    task = frontend.task
+    hop = frames * task.frontend.hop
+    span = hop - task.frontend.hop + task.frontend.window
+    hops = len(samples) // hop
+    of_hop = LogMel(msgspec.structs.replace(task, frames=frames, clip_samples=span))
+    padded = np.pad(samples[: hops * hop], (span - hop, 0))
+    under = np.lib.stride_tricks.sliding_window_view(padded, span)[::hop]
+    return np.concatenate([of_hop.energies(under[i : i + _AT_ONCE]) for i in range(0, hops, _AT_ONCE)])
+
+
+def _judged(
+    samples: NDArray[np.int16], energies: Energies, hop: int, settings: DetectSettings, frontend: LogMel
+) -> NDArray[np.int64]:
+    """The hops in which the gate is open and a whole window was heard."""
+    task = frontend.task
+    gate = make_gate(settings, task.frontend.floor)
+    is_open = np.array([gate.hear(samples[i * hop : (i + 1) * hop], rows) for i, rows in enumerate(energies)], np.bool_)
+    heard = (np.arange(len(energies)) + 1) * hop
+    return np.flatnonzero(is_open & (heard >= task.frames * task.frontend.hop))

@@ -1,0 +1,106 @@
+"""A wake word, then a command, hop by hop."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from auricle.errors import DataError
+from auricle.hearing.rule import Rule
+from auricle.hearing.scenes import Scene, Spoken, Stretch
+from auricle.hearing.waking import CommandCounts, Heard, Waking, command_counts, heard_awake
+
+LABELS = ("computer", "yes", "no", "_unknown_")
+PLAIN = Waking(("computer",), {"computer": 0.5}, {"yes": 0.4, "no": 0.4}, 1.0, Rule(0.1, 1, 1, 0.0))
+HOP = 1_600
+
+
+def peaks(at: dict[int, tuple[str, float]], hops: int = 60) -> np.ndarray:
+    rows = np.zeros((hops, 4), np.float32)
+    for hop, (word, value) in at.items():
+        rows[hop, LABELS.index(word)] = value
+    return rows
+
+
+def heard(at: dict[int, tuple[str, float]], waking: Waking = PLAIN) -> list[tuple[str, int]]:
+    """Words and the hops at whose end they were decided."""
+    return [(h.word, h.decided // HOP - 1) for h in heard_awake(peaks(at), LABELS, waking)]
+
+
+def test_asleep_no_command_counts() -> None:
+    assert heard({5: ("yes", 0.9), 8: ("no", 1.0)}) == []
+
+
+def test_a_wake_word_opens_a_window_of_ten_hops() -> None:
+    """Heard at hop 5, commands count at hops 6 to 15."""
+    for hop, counts in ((6, True), (15, True), (16, False)):
+        said = [("yes", hop)] if counts else []
+        assert heard({5: ("computer", 0.6), hop: ("yes", 0.45)}) == [("computer", 5), *said]
+
+
+def test_the_first_command_closes_the_window_and_a_wake_word_opens_it_again() -> None:
+    assert heard({5: ("computer", 0.6), 8: ("yes", 0.5), 10: ("no", 0.5)}) == [("computer", 5), ("yes", 8)]
+    again = {5: ("computer", 0.6), 14: ("computer", 0.7), 20: ("no", 0.5)}
+    assert heard(again) == [("computer", 5), ("computer", 14), ("no", 20)]
+
+
+def test_the_highest_of_the_wake_words_counts_whatever_a_command_has() -> None:
+    """Asleep the commands are no rivals."""
+    rows = peaks({})
+    rows[5, :2] = 0.6, 0.9
+    assert [h.word for h in heard_awake(rows, LABELS, PLAIN)] == ["computer"]
+
+
+def test_what_commands_had_before_the_wake_word_is_forgotten() -> None:
+    """Of two windows, 0.6 at the wake word's own hop and 0.3 after it would be 0.45; from nothing it is 0.15."""
+    waking = Waking(("computer",), {"computer": 0.2}, {"yes": 0.4, "no": 0.4}, 1.0, Rule(0.1, 2, 1, 0.0))
+    rows = peaks({})
+    rows[5, :2], rows[6, 1] = (0.5, 0.6), 0.3
+    assert [h.word for h in heard_awake(rows, LABELS, waking)] == ["computer"]
+
+
+def spoken(word: str, start: float, end: float, kind: str) -> Spoken:
+    return Spoken(word, round(start * 16_000), round(end * 16_000), "anna", kind, 10.0)
+
+
+def at(word: str, seconds: float, *, command: bool = True) -> Heard:
+    return Heard(word, round(seconds * 16_000), command)
+
+
+def test_commands_are_right_wrong_or_missed() -> None:
+    """The wake word from 1 to 1.5 s, `yes` from 2 to 2.4 s: until 3.4 s."""
+    scene = Scene(
+        np.zeros(160_000, np.int16),
+        (spoken("computer", 1, 1.5, "wake"), spoken("yes", 2, 2.4, "command")),
+    )
+    wake = at("computer", 1.6, command=False)
+    for found, expected in (
+        ([wake, at("yes", 2.5)], CommandCounts(wakes=1, woken=1, commands=1, reached=1, right=1)),
+        ([wake, at("no", 2.5)], CommandCounts(wakes=1, woken=1, commands=1, reached=1, wrong=1)),
+        ([wake, at("yes", 1.8)], CommandCounts(wakes=1, woken=1, commands=1, reached=1, wrong=1)),
+        ([wake, at("yes", 3.5)], CommandCounts(wakes=1, woken=1, commands=1, reached=1)),
+        ([], CommandCounts(wakes=1, commands=1)),
+    ):
+        assert command_counts(scene, found, 3.0) == expected
+
+
+def test_a_command_after_a_wake_word_alone_or_where_nobody_spoke_is_false() -> None:
+    scene = Scene(
+        np.zeros(320_000, np.int16),
+        (spoken("computer", 1, 1.5, "wake alone"),),
+        (Stretch("noise", 160_000, 320_000),),
+    )
+    found = [at("computer", 1.7, command=False), at("no", 4), at("computer", 12, command=False), at("yes", 13)]
+    counts = command_counts(scene, found, 3.0)
+    hours = 10 / 3600
+    assert counts == CommandCounts(1, 1, alone=1, false=1, false_wakes=1, false_commands=1, hours=hours)
+    assert counts + CommandCounts(wakes=2, hours=1.0) == CommandCounts(
+        3, 1, alone=1, false=1, false_wakes=1, false_commands=1, hours=hours + 1.0
+    )
+
+
+def test_wake_words_and_thresholds_belong_to_the_labels() -> None:
+    with pytest.raises(DataError, match="wake words jarvis are not labels"):
+        heard_awake(peaks({}), LABELS, Waking(("jarvis",), {"jarvis": 0.5}, {}))
+    with pytest.raises(DataError, match='no threshold for "no"'):
+        heard_awake(peaks({5: ("computer", 0.9)}), LABELS, Waking(("computer",), {"computer": 0.5}, {"yes": 0.5}))

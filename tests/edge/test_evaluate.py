@@ -1,0 +1,158 @@
+"""How well a device hears: the same as its detector, stated with intervals, from folders and labelled recordings."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.edge.evaluate_sounds import spoken_sources, waking_pack
+
+from auricle.hearing.curve import curve_of
+from auricle.hearing.rule import Rule, detect
+from auricle.hearing.scenes import Scene, Spoken, Stretch
+from auricle.hearing.sounds import Take
+from auricle.pack import load_pack
+from auricle.speech.features import LogMel
+from auricle.start import start_weights
+from auricle_edge.detect import Detector, DetectSettings, recogniser
+from auricle_edge.detect.unsmoothed import unsmoothed
+from auricle_edge.evaluate.clips import ClipAccuracy, Share, clip_accuracy
+from auricle_edge.evaluate.listeners import own_settings, waking_of
+from auricle_edge.evaluate.plan import Plan, composed, planned
+from auricle_edge.evaluate.report import Events, speakers_of
+from auricle_edge.evaluate.sources import Sources
+from auricle_edge.evaluate.windows import posteriors_of
+from auricle_edge.runtimes import choose_runtime
+from auricle_edge.sound import RATE, Block
+
+PACK = load_pack("gsc12")
+FRONTEND = LogMel(PACK.manifest.task)
+RECOGNISE = recogniser(
+    choose_runtime("auto", PACK, training=False).runtime, "crnn-lite", start_weights(PACK, "crnn-lite")
+)
+
+
+@pytest.fixture(scope="module")
+def spoken() -> Sources:
+    return spoken_sources()
+
+
+@pytest.fixture(scope="module")
+def scene(spoken: Sources) -> Scene:
+    plan = planned(spoken, (), Plan(minutes=0.5))
+    return composed(plan, 2, seed=1)
+
+
+def test_windows_at_once_say_what_the_detector_says_one_by_one(scene: Scene) -> None:
+    found = posteriors_of(scene.samples, FRONTEND, [RECOGNISE], DetectSettings(), len(PACK.labels))[0]
+    one_by_one = unsmoothed(scene.samples, FRONTEND, PACK.labels, RECOGNISE, DetectSettings())
+    assert found.shape == one_by_one.shape and found.any() and not found.all(axis=1).all()
+    np.testing.assert_allclose(found, one_by_one, atol=2e-6)
+
+
+def test_the_swept_rule_hears_what_a_detector_hears(scene: Scene) -> None:
+    """At one threshold, on a composed scene: the same words at the same hops with the same scores."""
+    settings = DetectSettings(threshold=0.3)
+    detector = Detector(FRONTEND, PACK.labels, RECOGNISE, settings)
+    hop = round(settings.hop * RATE)
+    heard = [
+        (start // hop, PACK.labels.index(found.word), found.score)
+        for start in range(0, len(scene.samples) - hop + 1, hop)
+        for found in detector.feed(Block(scene.samples[start : start + hop], start, 0.0))
+    ]
+    rows = posteriors_of(scene.samples, FRONTEND, [RECOGNISE], settings, len(PACK.labels))[0]
+    swept = detect(rows, PACK.labels, np.array([0.1, 0.3, 0.9]), Rule())
+    mine = swept.only(swept.threshold == 1)
+    assert len(heard) >= 5
+    assert list(zip(mine.hop.tolist(), mine.label.tolist(), strict=True)) == [row[:2] for row in heard]
+    assert mine.score == pytest.approx([row[2] for row in heard], abs=1e-5)
+
+
+def test_two_models_hear_the_same_sound_in_one_go(scene: Scene) -> None:
+    other = recogniser(
+        choose_runtime("auto", PACK, training=False).runtime, "crnn-base", start_weights(PACK, "crnn-base")
+    )
+    both = posteriors_of(scene.samples, FRONTEND, [RECOGNISE, other], DetectSettings(), len(PACK.labels))
+    alone = posteriors_of(scene.samples, FRONTEND, [other], DetectSettings(), len(PACK.labels))
+    assert np.array_equal(both[1], alone[0]) and not np.array_equal(both[0], both[1])
+
+
+def test_sound_shorter_than_a_hop_has_no_window() -> None:
+    found = posteriors_of(np.zeros(100, np.int16), FRONTEND, [RECOGNISE], DetectSettings(), len(PACK.labels))
+    assert found[0].shape == (0, len(PACK.labels))
+
+
+def test_a_plan_has_every_kind_and_says_every_keyword_once_in_each(spoken: Sources) -> None:
+    made = planned(spoken, (), Plan(minutes=0.5, rooms=True))
+    scenes = [composed(made, number, seed=3) for number in range(len(made))]
+    said = [(word.kind, word.word) for scene in scenes for word in scene.words]
+    for kind in ("noise", "rooms", "over speech", "after words"):
+        assert said.count((kind, "yes")) == 6 and said.count((kind, "stop")) == 6
+    assert [s.kind for scene in scenes for s in scene.stretches] == ["speech", "words", "run together", "noise"]
+    again = composed(made, 3, seed=3)
+    assert np.array_equal(again.samples, scenes[3].samples)
+    assert not np.array_equal(composed(made, 3, seed=4).samples, scenes[3].samples)
+
+
+def test_wake_words_bring_scenes_of_commands(spoken: Sources) -> None:
+    made = planned(spoken, ("stop",), Plan(minutes=0.5))
+    kinds = [{w.kind for w in composed(made, number, 0).words} for number in range(len(made))]
+    assert {"wake", "command"} <= kinds[3] <= {"wake", "command", "wake alone"}
+
+
+def test_clips_are_judged_by_their_largest_posterior() -> None:
+    """Loud clips are said to be `yes`, soft ones `_unknown_`: 2 of 3 keywords, 1 of 2 others, no silence right."""
+    loud, soft = (np.full(16_000, value, np.float32) for value in (0.5, 0.01))
+    sources = Sources(
+        (Take("yes", "a", loud), Take("yes", "b", soft), Take("yes", "c", loud)),
+        (Take("bed", "a", loud), Take("bed", "b", soft)),
+        (),
+        (),
+        (soft,),
+    )
+
+    class Loudness(LogMel):
+        """The mean itself."""
+
+        def __call__(self, audio: np.ndarray) -> np.ndarray:
+            return audio.mean(axis=1, dtype=np.float32)
+
+    def recognise(features: np.ndarray) -> np.ndarray:
+        return np.stack([features > 0.1, features < 0.1, features < 0], axis=1).astype(np.float32)
+
+    found = clip_accuracy(sources, ("yes", "_unknown_", "_silence_"), Loudness(PACK.manifest.task), recognise)
+    assert found == ClipAccuracy(Share(2, 3), Share(1, 2), Share(0, 1), 3)
+    assert found.balanced == pytest.approx((2 / 3 + 1 / 2 + 0) / 3)
+
+
+def test_speakers_are_compared_who_say_five_words_or_more() -> None:
+    """Anna 5 of 5, Ben 2 of 5, Eva says one."""
+    words = [
+        Spoken("yes", 32_000 * n, 32_000 * n + 1600, speaker, "noise", 10.0)
+        for n, speaker in enumerate("a" * 5 + "b" * 5 + "e")
+    ]
+    rows = np.zeros((400, 12), np.float32)
+    rows[[20 * n + 2 for n in (0, 1, 2, 3, 4, 5, 6, 10)], PACK.labels.index("yes")] = 0.9
+    scenes = [
+        Scene(np.zeros(0, np.int16), tuple(words)),
+        Scene(np.zeros(0, np.int16), (), (Stretch("noise", 0, 16_000 * 3600),)),
+    ]
+    quiet = np.zeros((10, 12), np.float32)
+    counts = curve_of([rows, quiet], scenes, PACK.labels, Rule(0.1, 1, 1), np.array([0.5]))
+    found = speakers_of(counts)
+    assert found is not None and (found.number, found.worst, found.median, found.best) == (2, 0.4, 0.7, 1.0)
+
+
+def test_no_event_says_only_what_it_shows() -> None:
+    assert Events(0, 2.0).rate == 0 and Events(0, 2.0).interval.high == pytest.approx(1.498, abs=1e-3)
+
+
+def test_a_pack_listens_as_it_says() -> None:
+    pack = waking_pack()
+    settings = own_settings(pack)
+    assert (settings.smoothing, settings.thresholds) == (2, {"stop": 0.4, "yes": 0.7})
+    waking = waking_of(pack, settings)
+    assert waking is not None and waking.wake == ("stop",) and waking.thresholds == {"stop": 0.4}
+    assert waking.commands["yes"] == 0.3 and waking.commands["up"] == 0.8 and "stop" not in waking.commands
+    assert waking.window == 2.5 and waking.rule.smoothing == 2
+    assert own_settings(pack, 0.6).thresholds == {} and own_settings(pack, 0.6).threshold == 0.6
+    assert waking_of(PACK, own_settings(PACK)) is None
