@@ -64,6 +64,9 @@ class Listener:
         except Exception as error:
             log.exception("The listening failed in an unforeseen way")
             end = AuricleError(f"The listening failed in an unforeseen way ({error!r}): see the log.")
+        closed = self._detector.sleep()
+        if closed is not None:
+            self._heard(closed)
         self._taps.close()
         self._ended(end)
 

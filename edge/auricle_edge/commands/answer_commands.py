@@ -78,14 +78,14 @@ def sentences(told: Mapping[str, Any]) -> Iterator[str]:
 def _states(told: Mapping[str, Any]) -> Iterator[str]:
     """What counts now, and how often the second stage was needed."""
     heard = told["listening"]
-    if told["state"] != "open":
+    if told.get("state", "open") != "open":  # a service that was not restarted since an update says nothing of it
         wake, window = " or ".join(f'"{word}"' for word in told["wake"]), told["window"]
         now = "Awake: commands count" if told["state"] == "awake" else f"Asleep until {wake}"
         yield (
             f"{now}; a wake word opens {window:g} s for a command. {heard['wakes']} wake words, "
             f"{heard['timeouts']} without a command after them."
         )
-    if told["model"] == "cascade" or told["second_stage"] == "on":
+    if told["model"] == "cascade" or told.get("second_stage") == "on":
         yield f"Second stage: judged {heard['second_share']:.1%} of {heard['windows']} windows. {told['model_reason']}"
 
 
