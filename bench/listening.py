@@ -53,7 +53,7 @@ from bench.listening_worker import Found, Heard, Task
 
 from auricle.pack import load_pack
 from auricle.speech.audio import ClipFile, read_audio, scan_folder
-from auricle_edge.detect import DetectSettings
+from auricle_edge.detect import DetectSettings, DetectTable, detect_settings
 from auricle_edge.detect.decision import is_keyword
 
 WITHIN = 1.0
@@ -126,8 +126,9 @@ def heard(scene: Scene, folder: Path, given: argparse.Namespace, models: tuple[t
     """Let a process of its own listen to a scene."""
     sound = folder / "scene.raw"
     scene.samples.tofile(sound)
+    chosen = detect_settings(DetectTable(threshold=given.threshold, wake=()), load_pack(given.pack))
     task = Task(
-        sound=str(sound), pack=given.pack, models=models, settings=DetectSettings(threshold=given.threshold),
+        sound=str(sound), pack=given.pack, models=models, settings=chosen,
         real_time=given.pace == "real",
     )  # fmt: skip
     command = [sys.executable, str(Path(__file__).with_name("listening_worker.py"))]

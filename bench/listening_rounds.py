@@ -35,7 +35,7 @@ from auricle_cloud.run_settings import RoundDone, RunSettings
 from auricle_edge.agent import Agent, AgentSettings
 from auricle_edge.clips import ClipStore
 from auricle_edge.clips.settings import ClipSettings
-from auricle_edge.detect import Detector, DetectSettings
+from auricle_edge.detect import Detector, DetectTable, detect_settings
 from auricle_edge.hearing_model import HearingModel
 from auricle_edge.labels import Enrolment, Labeller, LabelSettings
 from auricle_edge.labels.candidates import reconsider
@@ -101,10 +101,11 @@ class Device:
         self.store = ClipStore(folder / "clips", ClipSettings(), self._frontend, draw=self._draw.random)
         self._first, plugin = (first_weights(pack, model, seed) for model in (LOCAL, pack.manifest.plugin))
         self.weights: dict[str, Flat] = {"personal": self._first, "plugin": plugin}
-        self.hearing = HearingModel(folder, runtime, LOCAL, self._first, plugin)
+        detect = detect_settings(DetectTable(threshold=threshold, wake=()), pack)
+        self.hearing = HearingModel(folder, runtime, LOCAL, self._first, plugin, detect)
         chosen = self.hearing.choose(self.store.device_data().held_out).candidate
         self.detector = Detector(
-            self._frontend, pack.labels, chosen.recognise, DetectSettings(threshold=threshold), model=chosen.name,
+            self._frontend, pack.labels, chosen.recognise, detect, model=chosen.name,
             clock=lambda: 0.0,
         )  # fmt: skip
         self._now = 0.0

@@ -159,6 +159,9 @@ class Listening(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     """Seconds after a wake word in which commands count."""
     commands: dict[Name, Share] = {}
     """Thresholds of the commands inside that window."""
+    second_stage: Token | UnsetType = UNSET
+    """Architecture of the device's own model, where these thresholds are for it as a second stage: it judges what the
+    plug-in proposes. The pack has trained weights of it."""
 
 
 class HeardAt(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -30,8 +30,17 @@ def check_listening(manifest: Manifest, files: Mapping[str, Content]) -> None:
     """
     if manifest.listening is not UNSET:
         _check_words(manifest.listening, manifest)
+        _check_second_stage(manifest.listening, manifest)
     if manifest.negatives is not UNSET:
         _check_negatives(manifest.negatives, manifest, files)
+
+
+def _check_second_stage(listening: Listening, manifest: Manifest) -> None:
+    model = listening.second_stage
+    if model is not UNSET and (model == manifest.plugin or model not in manifest.start):
+        raise PackError(
+            f"The pack {manifest.name} names {model} as second stage, which is the plug-in or has no trained weights."
+        )
 
 
 def _check_words(listening: Listening, manifest: Manifest) -> None:

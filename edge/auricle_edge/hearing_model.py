@@ -1,20 +1,24 @@
-"""Which model listens: the device's own, the fleet's plug-in or both, chosen anew after every round."""
+"""Which model listens: the device's own, the fleet's plug-in or both, chosen again after every round."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from auricle.speech.features import LogMel
 from auricle.tensors import Flat
-from auricle_edge.detect import recogniser
-from auricle_edge.detect.choice import Candidate, ModelChoice, both, choose_model
+from auricle_edge.detect import DetectSettings, recogniser
+from auricle_edge.detect.choice import Candidate, ModelChoice, both, cascade, choose_model
 from auricle_edge.local_store import LocalStore
 from auricle_edge.runtimes import Runtime
 from auricle_edge.speech_data import Clips
 from auricle_edge.train import LocalState
 
+WANTED = "The plug-in, and the device's own model as its second stage: second_stage is on."
+PACKS = "The plug-in, and the device's own model as its second stage: the pack's thresholds were chosen with both."
+UNTRAINED = " second_stage is on, and waits until both models are trained."
 TOO_FEW = "Too few held-out keyword clips to compare models: the device's own and the fleet's together, both taught."
 
 
@@ -31,12 +35,21 @@ class HearingModel:
         Of the device's own model.
     first, plugin
         Trained weights to begin with, (Q,) and (P,); None where there are none and only noise is left.
+    detect
+        `second_stage` and `proposal`.
     """
 
     def __init__(
-        self, folder: Path, runtime: Runtime, architecture: str, first: Flat | None, plugin: Flat | None
+        self,
+        folder: Path,
+        runtime: Runtime,
+        architecture: str,
+        first: Flat | None,
+        plugin: Flat | None,
+        detect: DetectSettings | None = None,
     ) -> None:
         pack = runtime.pack
+        self._detect = detect or DetectSettings()
         self._runtime, self._architecture, self._frontend = runtime, architecture, LogMel(pack.manifest.task)
         self._kept = LocalStore(folder / "plugin", pack.identity, pack.plugin_table)
         local = LocalStore(folder, pack.identity, pack.table(architecture)).read()
@@ -51,18 +64,34 @@ class HearingModel:
     def choose(self, held_out: Clips) -> ModelChoice:
         """Let the model listen that does best on the clips that are never trained on.
 
-        With too few of these to compare by it is both together, once a round has taught the device's own model:
-        docs/detection.md has what that does to hits and false accepts.
+        With too few of these to compare by it is the cascade where the pack was made for that, else both together once
+        a round has taught the device's own model: docs/detection.md has what that does to hits and false accepts.
         """
-        pack = self._runtime.pack
+        self.now = self._chosen(held_out)
+        return self.now
+
+    def _chosen(self, held_out: Clips) -> ModelChoice:
+        pack, wanted = self._runtime.pack, self._detect.second_stage
         personal = self._candidate("personal", self._architecture, self._personal)
         plugin = self._candidate("plugin", pack.manifest.plugin, self._plugin)
-        features = self._frontend.finish(held_out.energies)
         together = both(personal, plugin)
-        self.now = choose_model((plugin, personal, together), features, held_out.targets, pack.labels)
-        if self._taught and together.trained and not self.now.merits:
-            self.now = ModelChoice(together, TOO_FEW, {})
-        return self.now
+        staged = cascade(plugin, personal, pack.labels, self._detect.proposal)
+        if wanted == "on" and staged.trained:
+            return ModelChoice(staged, WANTED, {})
+        candidates = (plugin, personal, together, *((staged,) if wanted == "auto" else ()))
+        features = self._frontend.finish(held_out.energies)
+        choice = choose_model(candidates, features, held_out.targets, pack.labels)
+        if not choice.merits and wanted == "auto" and staged.trained and self._pack_says_so:
+            return ModelChoice(staged, PACKS, {})
+        if not choice.merits and self._taught and together.trained:
+            return ModelChoice(together, TOO_FEW, {})
+        return replace(choice, reason=choice.reason + UNTRAINED) if wanted == "on" else choice
+
+    @property
+    def _pack_says_so(self) -> bool:
+        """Whether the pack's thresholds were chosen with the device's own model as second stage."""
+        listening = self._runtime.pack.listening
+        return listening is not None and listening.second_stage == self._architecture
 
     def learnt(self, plugin: Flat, personal: Flat, held_out: Clips) -> ModelChoice:
         """Take in what a round brought: the fleet's plug-in (P,), kept for the next start, and the own model (Q,)."""

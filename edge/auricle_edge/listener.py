@@ -1,4 +1,4 @@
-"""The thread that listens: sound in, detections out. It writes nothing to disk and waits for nobody."""
+"""The thread that listens: sound in, events out. It writes nothing to disk and waits for nobody."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from auricle.errors import AuricleError
 from auricle_edge.capture.capture import Capture
 from auricle_edge.detect import Detector
-from auricle_edge.sound import Block, Detection
+from auricle_edge.sound import Block, Event
 from auricle_edge.taps import Taps
 
 log = logging.getLogger("auricle.edge")
@@ -28,7 +28,7 @@ class Listener:
     detector
         Finds keywords.
     heard
-        Called with each detection, in this thread: it must not block.
+        Called with each event, in this thread: it must not block.
     taps
         Those who listen along.
     ended
@@ -36,7 +36,7 @@ class Listener:
     """
 
     def __init__(
-        self, capture: Capture, detector: Detector, heard: Callable[[Detection], None], taps: Taps,
+        self, capture: Capture, detector: Detector, heard: Callable[[Event], None], taps: Taps,
         ended: Callable[[AuricleError | None], None],
     ) -> None:  # fmt: skip
         self._capture, self._detector, self._heard, self._taps, self._ended = capture, detector, heard, taps, ended
@@ -64,13 +64,16 @@ class Listener:
         except Exception as error:
             log.exception("The listening failed in an unforeseen way")
             end = AuricleError(f"The listening failed in an unforeseen way ({error!r}): see the log.")
+        closed = self._detector.sleep()
+        if closed is not None:
+            self._heard(closed)
         self._taps.close()
         self._ended(end)
 
     def _judge(self, block: Block) -> None:
         try:
-            for detection in self._detector.feed(block):
-                self._heard(detection)
+            for event in self._detector.listen(block):
+                self._heard(event)
         except Exception as error:
             self.failures += 1
             self._failed += 1

@@ -28,7 +28,7 @@ from auricle_edge.capture.capture import Capture
 from auricle_edge.capture.state import CaptureState
 from auricle_edge.clips import ClipStore
 from auricle_edge.control import ControlServer
-from auricle_edge.detect import Detector
+from auricle_edge.detect import Detector, detect_settings
 from auricle_edge.events.buttons import Buttons, Press
 from auricle_edge.events.home_mqtt import HomeMqtt
 from auricle_edge.events.hook import Hook
@@ -47,7 +47,7 @@ from auricle_edge.runtimes import choose_runtime
 from auricle_edge.sensors import Sensors
 from auricle_edge.service.notify import Notifier, Pulse
 from auricle_edge.settings import EdgeSettings, agent_settings
-from auricle_edge.sound import Detection
+from auricle_edge.sound import Detection, Event, Timeout
 from auricle_edge.speech_data import DataSource, DeviceData
 from auricle_edge.taps import Taps
 from auricle_edge.train import RoundResult, Trainer
@@ -99,9 +99,11 @@ class ListeningDevice:
         )
         self.store = ClipStore(folder / "clips", settings.clips, frontend)
         data = self.store.device_data()
-        self.hearing = HearingModel(folder, self.choice.runtime, settings.local, first, plugin)
+        self.detect = detect_settings(settings.detect, pack)
+        """What it listens with: its settings over the pack's."""
+        self.hearing = HearingModel(folder, self.choice.runtime, settings.local, first, plugin, self.detect)
         chosen = self.hearing.choose(data.held_out).candidate
-        self.detector = Detector(frontend, pack.labels, chosen.recognise, settings.detect, model=chosen.name)
+        self.detector = Detector(frontend, pack.labels, chosen.recognise, self.detect, model=chosen.name)
         self.labeller = Labeller(self.store, self.detector, settings.labels, chosen.recognise)
         self.listener = Listener(self.capture, self.detector, self._heard, self.taps, self._listening_ended)
         self.gate = Gate(
@@ -115,6 +117,7 @@ class ListeningDevice:
         self.agent = None if self._agent_settings is None else self._make_agent(first, data)
         self.outputs = Outputs(self._make_outputs(), settings.events.waiting)
         self._last: Detection | None = None
+        self._event: Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._over: asyncio.Future[None] | None = None
         self._trained: float | None = None
@@ -143,14 +146,18 @@ class ListeningDevice:
         if events.mqtt is not None:
             outputs.append(HomeMqtt(BrokerAddress.parse(events.mqtt), events.mqtt_topic, device, self._answer_later))
         if events.wyoming is not None:
-            outputs.append(WyomingService(events.wyoming, self.words, self.pack.manifest.name, self._another_detector))
+            outputs.append(
+                WyomingService(
+                    events.wyoming, self.detect.wake or self.words, self.pack.manifest.name, self._another_detector
+                )
+            )
         return outputs
 
     def _another_detector(self) -> Detector:
         """A detector for the sound of somebody else, with the model that listens now."""
         now = self.hearing.now.candidate
         frontend = LogMel(self.pack.manifest.task)
-        return Detector(frontend, self.pack.labels, now.recognise, self.settings.detect, model=now.name)
+        return Detector(frontend, self.pack.labels, now.recognise, self.detect, model=now.name)
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -213,6 +220,7 @@ class ListeningDevice:
             for done in await self._loop.run_in_executor(self._labelling, self.labeller.tick):
                 log.info("%s", done.said)
             state, now = self.capture.state, time.monotonic()
+            self._without_sound(state, now)
             well = self._pulse.beats(state.last_progress, sum(state.restarts.values()), state.muted, now)
             if well and now - fed >= (self._notifier.interval or 0) / 2:
                 self._notifier.alive()
@@ -272,10 +280,20 @@ class ListeningDevice:
             log.warning("%s", state.problem)
         self._tell = state.problem
 
-    def _heard(self, detection: Detection) -> None:
-        self._last = detection
-        self.outputs.emit(detection)
-        self.labeller.detected(detection)
+    def _heard(self, event: Event) -> None:
+        self._event = event
+        self.outputs.emit(event)
+        if isinstance(event, Detection):
+            self._last = event
+            self.labeller.detected(event)
+
+    def _without_sound(self, state: CaptureState, now: float) -> None:
+        """Close the window after a wake word where no sound comes in which a command could be heard."""
+        silent = state.last_progress is None or now - state.last_progress > self.detect.window
+        if self.detector.state == "awake" and (state.muted or silent):
+            closed = self.detector.sleep()
+            if closed is not None:
+                self._heard(closed)
 
     def _learnt(self, plugin: Flat, result: RoundResult) -> None:
         """After a round: let the model that is best on the held-out clips listen."""
@@ -306,6 +324,8 @@ class ListeningDevice:
             "pack_name": self.pack.manifest.name, "running_seconds": round(now - self._began, 1),
             "capture": sound, "listening": dataclasses.asdict(figures), "judging_failures": self.listener.failures,
             "model": self.hearing.now.candidate.name, "model_reason": self.hearing.now.reason,
+            "state": self.detector.state, "wake": self.detect.wake, "window": self.detect.window,
+            "second_stage": self.detect.second_stage,
             "gate": None if gate is None else dataclasses.asdict(gate),
             "fleet": None if self.agent is None else {
                 "name": self.settings.fleet, "connected": self.agent.link.connected, "state": self.agent.state,
@@ -337,18 +357,18 @@ class ListeningDevice:
         return {"muted": self.capture.state.muted}
 
     def live(self) -> Iterator[Mapping[str, Any]]:
-        """Level, posteriors and detections, ten times a second."""
-        seen = self._last
+        """Level, posteriors, state and events, ten times a second."""
+        seen = self._event
         while True:
             state = self.capture.state
             line: dict[str, Any] = {
                 "level_dbfs": state.level_dbfs, "clipping": state.clipping, "muted": state.muted,
                 "running": state.running, "problem": state.problem, "speaking": self.detector.speaking,
-                "posteriors": self.detector.posteriors,
+                "posteriors": self.detector.posteriors, "state": self.detector.state,
             }  # fmt: skip
-            if self._last is not seen and self._last is not None:
-                seen = self._last
-                line["detection"] = dataclasses.asdict(seen)
+            if self._event is not seen and self._event is not None:
+                seen = self._event
+                line["timeout" if isinstance(seen, Timeout) else "detection"] = dataclasses.asdict(seen)
             yield line
             time.sleep(LIVE)
 
@@ -375,9 +395,9 @@ class ListeningDevice:
             return "Muted."
         if not state.running:
             return state.problem or "Waiting for sound."
-        return (
-            f"Listening to {state.device} for {len(self.words)} words with the {self.hearing.now.candidate.name} model."
-        )
+        wake = self.detect.wake
+        wanted = " or ".join(f'"{word}"' for word in wake) if wake else f"{len(self.words)} words"
+        return f"Listening to {state.device} for {wanted} with the {self.hearing.now.candidate.name} model."
 
 
 def _report(done: Any) -> None:

@@ -17,7 +17,7 @@ from auricle_edge.agent import AgentSettings
 from auricle_edge.capture.settings import CaptureSettings
 from auricle_edge.clips.settings import ClipSettings
 from auricle_edge.control.server import ControlSettings
-from auricle_edge.detect.settings import DetectSettings
+from auricle_edge.detect.settings import DetectTable
 from auricle_edge.events.buttons import ButtonSettings
 from auricle_edge.events.settings import EventSettings
 from auricle_edge.gate import GateSettings
@@ -53,7 +53,7 @@ class EdgeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """`pack`, `scratch`, or None for the pack's trained weights where it has some."""
     seed: Count = 0
     capture: CaptureSettings = CaptureSettings()
-    detect: DetectSettings = DetectSettings()
+    detect: DetectTable = DetectTable()
     events: EventSettings = EventSettings()
     clips: ClipSettings = ClipSettings()
     labels: LabelSettings = LabelSettings()
@@ -79,7 +79,7 @@ class EdgeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 TABLES: dict[str, type[msgspec.Struct]] = {
-    "capture": CaptureSettings, "detect": DetectSettings, "events": EventSettings, "clips": ClipSettings,
+    "capture": CaptureSettings, "detect": DetectTable, "events": EventSettings, "clips": ClipSettings,
     "labels": LabelSettings, "learn": LearnSettings, "gate": GateSettings, "buttons": ButtonSettings,
     "control": ControlSettings, "updates": UpdateSettings,
 }  # fmt: skip

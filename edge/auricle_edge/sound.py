@@ -1,8 +1,9 @@
-"""What the rooms of a listening device hand to each other: blocks of sound, and the keywords found in them."""
+"""What the rooms of a listening device hand to each other: blocks of sound, and what was found in them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +39,7 @@ class Detection:
     score: float
     """Smoothed posterior at the decision, 0 to 1."""
     model: str
-    """`personal`, `plugin` or `ensemble`."""
+    """`personal`, `plugin`, `ensemble` or `cascade`."""
     start: int
     """First sample of the window that was judged, as in `Block.start`."""
     end: int
@@ -49,3 +50,25 @@ class Detection:
     """`time.time()` of the decision."""
     latency: float
     """Seconds from the arrival of the word's last sample to the decision."""
+    kind: Literal["wake", "detection"] = "detection"
+    """`wake`: a wake word, which opens the window in which commands count; else a keyword that somebody acts on."""
+    wake: str | None = None
+    """Of a command, the id of the wake word that opened its window."""
+    wake_word: str | None = None
+
+
+@dataclass(frozen=True)
+class Timeout:
+    """The window after a wake word closed, and no command was heard in it."""
+
+    wake: str
+    """Id of the wake word."""
+    wake_word: str
+    end: int
+    """First sample after the window, as in `Block.start`."""
+    at: float
+    """`time.time()` when it closed."""
+
+
+Event = Detection | Timeout
+"""What a device tells everybody who wants to know."""

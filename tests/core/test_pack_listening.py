@@ -59,6 +59,8 @@ def test_a_start_says_what_it_hears_and_whom_to_name() -> None:
         (Listening(commands={"_unknown_": 0.5}), 'listens for "_unknown_"'),
         (Listening(wake=("yes", "yes")), "a wake word twice"),
         (Listening(wake=("yes", "no", "up")), "no command"),
+        (Listening(second_stage="lite"), "names lite as second stage, which is the plug-in"),
+        (Listening(second_stage="base"), "names base as second stage, .* no trained weights"),
     ],
 )
 def test_words_that_do_not_fit_are_refused(said: Listening, wrong: str) -> None:

@@ -100,6 +100,14 @@ def test_thresholds_are_the_lowest_that_are_reached_seldom_enough() -> None:
     assert result.hours == pytest.approx(1.0)
 
 
+def test_with_wake_words_only_they_get_a_threshold_and_all_of_the_false_accepts() -> None:
+    """Two an hour for `yes` alone: above 0.655 it rises twice, so 0.66."""
+    hour = np.zeros(36_000)
+    hour[[100, 2000, 30_000]] = [0.655, 0.75, 0.85]
+    chosen = DetectSettings(hop=0.1, smoothing=1, patience=1, wake=("yes",))
+    assert dict(calibrate([_column(hour)], {}, LABELS, 2.0, chosen).thresholds) == {"yes": 0.66}
+
+
 def test_a_word_that_stays_above_counts_once_and_smoothing_and_patience_count() -> None:
     """Three windows of 0.905 averaged over two are 0.4525, 0.905, 0.905, 0.4525; held for two windows 0.905 once. One
     window alone is 0.4525 twice. One an hour each, of two words: 0.46; none: 0.91."""

@@ -135,3 +135,36 @@ def test_the_order_of_the_labels_does_not_matter(
         assert (one is None) == (other is None)
         if one is not None and other is not None:
             assert (LABELS[one[0]], one[1]) == (permuted.labels[other[0]], pytest.approx(other[1]))
+
+
+def _reference(rows: np.ndarray, smoothing: int, patience: int, rest: int) -> list[tuple[int, int]]:
+    """The rule without wake words, written down again window by window: steps and labels of what is heard at 0.4."""
+    heard: list[tuple[int, int]] = []
+    last: dict[int, int] = {}
+    since: dict[int, int] = {}
+    for step in range(len(rows)):
+        averages = rows[max(0, step + 1 - smoothing) : step + 1].astype(float).sum(axis=0) / smoothing
+        for word in (0, 1):
+            if averages[word] < 0.4:
+                since.pop(word, None)
+            else:
+                since.setdefault(word, step)
+        best = int(averages[1] > averages[0])
+        ready = best in since and step - since[best] >= patience - 1 and last.get(best, -1) < since[best]
+        if ready and step - last.get(best, -rest) >= rest:
+            last[best] = step
+            heard.append((step, best))
+    return heard
+
+
+@settings(max_examples=60)
+@given(
+    arrays(np.float32, (30, 4), elements=st.floats(0, 1, width=32), unique=True), st.integers(1, 4), st.integers(1, 3)
+)
+def test_without_wake_words_it_is_the_rule_as_it_was(rows: np.ndarray, smoothing: int, patience: int) -> None:
+    """Against the rule written down in another way; 0.3 s of refractory time are three hops."""
+    chosen = DetectSettings(smoothing=smoothing, patience=patience, threshold=0.4, refractory=0.3)
+    decider = Decider(LABELS, chosen)
+    decisions = [(step, decider.step(row)) for step, row in enumerate(rows)]
+    found = [(step, decision[0]) for step, decision in decisions if decision is not None]
+    assert found == _reference(rows, smoothing, patience, 3)

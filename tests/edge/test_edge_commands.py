@@ -11,7 +11,7 @@ from tests.core import tiny_pack
 
 from auricle.cli import main
 from auricle.pack import pack_bytes
-from auricle_edge.commands.answer_commands import meter, sentences
+from auricle_edge.commands.answer_commands import happened, meter, sentences
 
 STATUS: dict[str, Any] = {
     "device": "kitchen-1", "pack_name": "gsc12", "pack": "ab" * 32, "running_seconds": 61.0, "model": "plugin",
@@ -21,7 +21,9 @@ STATUS: dict[str, Any] = {
     },
     "listening": {
         "detections": 3, "hours": 1.5, "denied": 1, "real_time_factor": 0.004, "latency_p50": 0.3, "latency_p95": 0.6,
+        "wakes": 2, "timeouts": 1, "windows": 400, "second_share": 0.05,
     },
+    "state": "open", "wake": [], "window": 3.0, "second_stage": "auto", "model_reason": "Best.",
     "fleet": {"name": "home", "connected": False, "last_error": "refused", "state": "idle"},
     "gate": {"verdict": "wait", "reason": "Somebody speaks."},
 }  # fmt: skip
@@ -43,6 +45,37 @@ def test_the_status_in_sentences() -> None:
     assert said[-1] == "Gate: wait. Somebody speaks."
     muted = STATUS | {"capture": STATUS["capture"] | {"muted": True, "mute_reason": "switch"}}
     assert list(sentences(muted))[1] == "The microphone is muted (switch)."
+
+
+def test_the_status_says_what_it_waits_for_and_what_the_second_stage_costs() -> None:
+    asleep = STATUS | {"state": "asleep", "wake": ["computer", "jarvis"]}
+    assert list(sentences(asleep))[2] == (
+        'Asleep until "computer" or "jarvis"; a wake word opens 3 s for a command. '
+        "2 wake words, 1 without a command after them."
+    )
+    awake = list(sentences(asleep | {"state": "awake", "model": "cascade"}))
+    assert awake[2].startswith("Awake: commands count; ")
+    assert awake[3] == "Second stage: judged 5.0% of 400 windows. Best."
+
+
+def test_the_live_view_shows_the_state_and_says_what_happened() -> None:
+    line = {
+        "level_dbfs": -30.0,
+        "clipping": 0.0,
+        "muted": False,
+        "running": True,
+        "problem": None,
+        "speaking": True,
+        "posteriors": {"yes": 0.9, "no": 0.1},
+        "state": "awake",
+    }
+    assert meter(line, "yes").row_count == 5
+    wake = {"word": "computer", "score": 0.91, "model": "plugin", "kind": "wake", "wake_word": None}
+    command = {"word": "stop", "score": 0.5, "model": "cascade", "kind": "detection", "wake_word": "computer"}
+    assert happened({"detection": wake}) == "computer (wake word, 0.91, plugin)"
+    assert happened({"detection": command}) == "stop (0.50, cascade, after computer)"
+    assert happened({"timeout": {"wake_word": "computer"}}) == "no command after computer"
+    assert happened(line) == ""
 
 
 @pytest.mark.parametrize(

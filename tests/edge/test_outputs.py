@@ -25,13 +25,18 @@ from auricle_edge.events.outputs import Outputs
 from auricle_edge.events.settings import EventSettings
 from auricle_edge.events.stdout import Stdout
 from auricle_edge.feedback import Feedback
-from auricle_edge.sound import Detection
+from auricle_edge.sound import Detection, Event, Timeout
 from auricle_fleet.broker_mosquitto import find_mosquitto
 from auricle_fleet.broker_process import BrokerProcess
 
 T = TypeVar("T")
 
 YES = Detection("00112233aabb", "yes", 0.93, "personal", 0, 16000, 12000, 1_700_000_000.0, 0.25)
+WAKE = Detection("aabbccddeeff", "computer", 0.97, "cascade", 0, 16000, 12000, 1_700_000_000.0, 0.25, "wake")
+STOP = Detection(
+    "00112233aabb", "stop", 0.51, "cascade", 0, 16000, 12000, 1_700_000_002.0, 0.25, "detection", WAKE.id, "computer"
+)
+CLOSED = Timeout(WAKE.id, "computer", 64_000, 1_700_000_003.25)
 SAVE = "import sys, os; open(sys.argv[1], 'w').write(os.environ['AURICLE_WORD'] + ' ' + sys.stdin.read())"
 
 
@@ -45,18 +50,18 @@ class Slow:
 
     def __init__(self, name: str, error: Exception | None = None) -> None:
         self.name, self.error = name, error
-        self.got: list[Detection] = []
+        self.got: list[Event] = []
         self.gate = asyncio.Event()
 
     async def open(self) -> None:
         """Nothing to do."""
 
-    async def deliver(self, detection: Detection) -> None:
+    async def deliver(self, event: Event) -> None:
         """Wait for the gate, then take it or fail."""
         await self.gate.wait()
         if self.error is not None:
             raise self.error
-        self.got.append(detection)
+        self.got.append(event)
 
     async def close(self) -> None:
         """Nothing to do."""
@@ -108,6 +113,52 @@ def test_stdout_prints_one_json_object_a_line(capsys: pytest.CaptureFixture[str]
         "type": "detection", "device": "kitchen-1", "id": "00112233aabb", "word": "yes", "score": 0.93,
         "model": "personal", "at": 1_700_000_000.0, "latency": 0.25,
     }  # fmt: skip
+
+
+def test_a_wake_word_a_command_and_a_timeout_say_what_they_are_and_belong_together(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async def story() -> None:
+        for event in (WAKE, STOP, CLOSED):
+            await Stdout("kitchen-1").deliver(event)
+
+    run(story())
+    wake, stop, closed = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert (wake["type"], wake["id"], wake["word"], "wake" in wake) == ("wake", "aabbccddeeff", "computer", False)
+    assert (stop["type"], stop["word"], stop["wake"], stop["wake_word"]) == (
+        "detection",
+        "stop",
+        "aabbccddeeff",
+        "computer",
+    )
+    assert closed == {
+        "type": "timeout",
+        "device": "kitchen-1",
+        "wake": "aabbccddeeff",
+        "wake_word": "computer",
+        "at": 1_700_000_003.25,
+    }
+
+
+VARIABLES = ("AURICLE_EVENT", "AURICLE_WORD", "AURICLE_ID", "AURICLE_DEVICE")
+TELL = f"import sys, os; open(sys.argv[1], 'a').write(' '.join(os.environ[n] or '-' for n in {VARIABLES}) + chr(10))"
+
+
+def test_a_hook_is_told_of_every_event_what_it_is(tmp_path: Path) -> None:
+    """After a timeout no word was heard, and what may be denied is the wake word."""
+    out = tmp_path / "out"
+    hook = Hook((sys.executable, "-c", TELL, str(out)), 20, "kitchen-1")
+
+    async def story() -> None:
+        for event in (WAKE, STOP, CLOSED):
+            await hook.deliver(event)
+
+    run(story())
+    assert out.read_text().splitlines() == [
+        "wake computer aabbccddeeff kitchen-1",
+        "detection stop 00112233aabb kitchen-1",
+        "timeout - aabbccddeeff kitchen-1",
+    ]
 
 
 def test_a_hook_gets_the_event_and_no_shell(tmp_path: Path) -> None:
@@ -189,13 +240,17 @@ def test_the_home_broker_gets_detections_and_gives_feedback(tmp_path: Path) -> N
             await output.open()
             await hub.wait_connected(20)
             await output.link.wait_connected(20)
-            await output.deliver(YES)
+            for event in (YES, WAKE, STOP, CLOSED):
+                await output.deliver(event)
             for payload in (b"no json", b'{"verdict": "maybe"}', b'{"verdict": "deny", "id": "00112233aabb"}'):
                 await hub.publish("auricle-events/kitchen-1/feedback", payload)
-            await until(lambda: heard and answers)
+            await until(lambda: len(heard) == 4 and answers)
             await output.close()
         await process.stop()
 
     run(story())
-    assert json.loads(heard[0])["word"] == "yes"
+    events = [json.loads(payload) for payload in heard]
+    assert [event["type"] for event in events] == ["detection", "wake", "detection", "timeout"]
+    assert events[0]["word"] == "yes" and "wake" not in events[0]
+    assert events[2]["wake"] == events[3]["wake"] == events[1]["id"]
     assert answers == [Feedback("deny", "00112233aabb")]

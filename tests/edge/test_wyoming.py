@@ -12,7 +12,7 @@ import pytest
 
 from auricle.errors import SettingsError
 from auricle_edge.events.wyoming import MOST_CLIENTS, WyomingService
-from auricle_edge.sound import Block, Detection
+from auricle_edge.sound import Block, Detection, Timeout
 
 pytest.importorskip("wyoming", reason="the wyoming package is not installed")
 
@@ -102,6 +102,82 @@ def test_a_client_without_sound_hears_of_the_devices_own_microphone() -> None:
     event, pongs = run(story())
     assert WakeDetection.from_event(event).name == "no"
     assert pongs == "herestill"
+
+
+WAKE = Detection("aabbccddeeff", "computer", 0.9, "plugin", 0, 32000, 31000, 0.0, 0.1, "wake")
+STOP = Detection("00112233aabb", "stop", 0.5, "plugin", 0, 64000, 63000, 0.0, 0.1, "detection", WAKE.id, "computer")
+
+
+async def waking() -> WyomingService:
+    """A running service of a device with a wake word."""
+    made = WyomingService("tcp://127.0.0.1:0", ("computer",), "home", Talk)
+    await made.open()
+    return made
+
+
+class Talk:
+    """Hears the wake word in the first loud block and a command in the second, as a detector with states does."""
+
+    def __init__(self) -> None:
+        self._next = [WAKE, STOP]
+
+    def feed(self, block: Block) -> list[Detection]:
+        """The next detection for a loud block."""
+        loud = np.abs(block.samples.astype(int)).max(initial=0) > 1000
+        return [self._next.pop(0)] if loud and self._next else []
+
+
+async def answers_of(client: AsyncTcpClient, *events: Event) -> list[Event]:
+    """Send events and a ping, and return what is answered before the pong."""
+    for event in (*events, Ping("end").event()):
+        await client.write_event(event)
+    found: list[Event] = []
+    while (answer := await client.read_event()) is not None and not Pong.is_type(answer.type):
+        found.append(answer)
+    return found
+
+
+def test_a_client_with_sound_gets_the_wake_word_only_and_commands_where_it_names_them() -> None:
+    """What Home Assistant expects: the offered models are wake words, and it listens on after the first detection."""
+
+    async def story() -> tuple[Info, list[Event], list[Event], list[Event]]:
+        running = await waking()
+        async with AsyncTcpClient("127.0.0.1", running.port) as client:
+            info = Info.from_event(await ask(client, Describe().event()))
+            usual = await answers_of(client, Detect(names=["computer"]).event(), *sound(8000))
+            nothing = await answers_of(client, Detect().event(), *sound(10))
+        async with AsyncTcpClient("127.0.0.1", running.port) as client:
+            both = await answers_of(client, Detect(names=["computer", "stop"]).event(), *sound(8000))
+        await running.close()
+        return info, usual, nothing, both
+
+    info, usual, nothing, both = run(story())
+    assert [model.name for model in info.wake[0].models] == ["computer"]
+    assert [WakeDetection.from_event(event).name for event in usual] == ["computer"]
+    assert [event.type for event in nothing] == ["not-detected"]
+    assert [WakeDetection.from_event(event).name for event in both] == ["computer", "stop"]
+
+
+def test_the_devices_own_microphone_tells_of_the_wake_word_and_a_timeout_is_told_nobody() -> None:
+    async def story() -> tuple[list[Event], list[Event]]:
+        running = await waking()
+        async with AsyncTcpClient("127.0.0.1", running.port) as client:
+            asker = AsyncTcpClient("127.0.0.1", running.port)
+            await asker.connect()
+            assert await answers_of(client, Detect().event()) == []
+            assert await answers_of(asker, Detect(names=["stop"]).event()) == []
+            for event in (WAKE, STOP, Timeout(WAKE.id, "computer", 96_000, 0.0)):
+                await running.deliver(event)
+            told = await answers_of(client), await answers_of(asker)
+            await asker.disconnect()
+        await running.close()
+        return told
+
+    wake, command = run(story())
+    assert [(WakeDetection.from_event(e).name, WakeDetection.from_event(e).timestamp) for e in wake] == [
+        ("computer", 2000)
+    ]
+    assert [WakeDetection.from_event(event).name for event in command] == ["stop"]
 
 
 HOSTILE = {

@@ -94,6 +94,53 @@ def test_words_are_heard_answered_and_kept(
     assert {row["source"] for row in rows} >= {"confirmed", "missed"}
 
 
+def test_a_wake_word_opens_the_window_for_a_command_and_a_muted_device_closes_it(
+    tmp_path: Path, room: VirtualRoom, start: Callable[..., Command], spoken: dict[str, list[NDArray[np.int16]]]
+) -> None:
+    """`yes` wakes it; what was said of it is on standard output, in the status and in the labels."""
+    config, state = tmp_path / "edge.toml", tmp_path / "state"
+    config.write_text(
+        '[labels]\nconfirm_seconds = 120\n[detect]\nwake = ["yes"]\nwindow = 20.0\nthreshold = 0.6\n'
+        "[detect.commands]\nstop = 0.3\n"
+    )
+    command = start(
+        "edge",
+        "run",
+        "--config",
+        str(config),
+        "--device",
+        "kitchen-1",
+        "--state",
+        str(state),
+        "--source",
+        room.source,
+        "--json",
+    )
+    deadline = time.monotonic() + 60
+    while not (state / "control.sock").exists() or not listens(state):
+        assert time.monotonic() < deadline, command.errors
+        time.sleep(0.1)
+    assert ask(state, "status")["state"] == "asleep"
+    room.say(*spoken["stop"], *spoken["yes"])
+    wake = command.wait_line(lambda line: "word" in line)
+    assert (wake["type"], wake["word"]) == ("wake", "yes")
+    assert ask(state, "status")["state"] == "awake"
+    room.say(*spoken["stop"])
+    stop = command.wait_line(lambda line: line.get("type") == "detection")
+    assert stop["word"] == "stop" and stop["wake_word"] == "yes"
+    assert ask(state, "status")["listening"]["wakes"] >= 1
+    denied = ask(state, "deny", wake["id"])
+    assert denied["detection"] == wake["id"] and denied["word"] == "_unknown_"
+    assert ask(state, "confirm", stop["id"])["word"] == "stop"
+
+    room.say(*spoken["yes"])
+    again = command.wait_line(lambda line: line.get("type") == "wake" and line["at"] > stop["at"])
+    ask(state, "mute")
+    closed = command.wait_line(lambda line: line.get("type") == "timeout")
+    assert closed["wake_word"] == "yes" and closed["at"] >= again["at"]
+    assert ask(state, "status")["state"] == "asleep"
+
+
 def test_a_muted_device_hears_nothing_and_says_so(tmp_path: Path, room: VirtualRoom, service: Command) -> None:
     state = tmp_path / "state"
     assert ask(state, "mute") == {"muted": True}

@@ -59,6 +59,7 @@ def sentences(told: Mapping[str, Any]) -> Iterator[str]:
         )
     else:
         yield f"No sound: {sound['problem'] or 'waiting for the microphone.'}"
+    yield from _states(told)
     if sound["restarts"]:
         yield "Restarts: " + ", ".join(f"{count} {reason}" for reason, count in sound["restarts"].items()) + "."
     yield (
@@ -74,8 +75,22 @@ def sentences(told: Mapping[str, Any]) -> Iterator[str]:
         yield f"Gate: {told['gate']['verdict']}. {told['gate']['reason']}"
 
 
+def _states(told: Mapping[str, Any]) -> Iterator[str]:
+    """What counts now, and how often the second stage was needed."""
+    heard = told["listening"]
+    if told.get("state", "open") != "open":  # a service that was not restarted since an update says nothing of it
+        wake, window = " or ".join(f'"{word}"' for word in told["wake"]), told["window"]
+        now = "Awake: commands count" if told["state"] == "awake" else f"Asleep until {wake}"
+        yield (
+            f"{now}; a wake word opens {window:g} s for a command. {heard['wakes']} wake words, "
+            f"{heard['timeouts']} without a command after them."
+        )
+    if told["model"] == "cascade" or told.get("second_stage") == "on":
+        yield f"Second stage: judged {heard['second_share']:.1%} of {heard['windows']} windows. {told['model_reason']}"
+
+
 def listen(state: State = None, config: Config = None, as_json: AsJson = False) -> int:
-    """Show what the running service hears: level, posteriors, detections; until interrupted."""
+    """Show what the running service hears: level, state, posteriors, detections; until interrupted."""
     answers = _client(state, config).stream("GET", "/v1/live")
     if as_json:
         for answer in answers:
@@ -84,10 +99,21 @@ def listen(state: State = None, config: Config = None, as_json: AsJson = False) 
     last = ""
     with Live(console=Console(stderr=not sys.stdout.isatty()), auto_refresh=False, transient=False) as view:
         for answer in answers:
-            found = answer.get("detection")
-            last = f"{found['word']} ({found['score']:.2f}, {found['model']})" if found else last
+            last = happened(answer) or last
             view.update(meter(answer, last), refresh=True)
     return 0
+
+
+def happened(answer: Mapping[str, Any]) -> str:
+    """What happened since the last picture; empty for nothing."""
+    found, closed = answer.get("detection"), answer.get("timeout")
+    if closed:
+        return f"no command after {closed['wake_word']}"
+    if not found:
+        return ""
+    after = f", after {found['wake_word']}" if found.get("wake_word") else ""
+    kind = "wake word, " if found.get("kind") == "wake" else ""
+    return f"{found['word']} ({kind}{found['score']:.2f}, {found['model']}{after})"
 
 
 def meter(answer: Mapping[str, Any], last: str) -> Table:
@@ -103,6 +129,9 @@ def meter(answer: Mapping[str, Any], last: str) -> Table:
         colour = "red" if answer["clipping"] > 0.001 else "green" if answer["speaking"] else "blue"
         bar = Text("█" * filled, style=colour) + Text("░" * (BAR - filled))
         table.add_row("level", bar, f"{level:.0f} dBFS" + (" speech" if answer["speaking"] else ""))
+    if answer.get("state", "open") != "open":
+        awake = answer["state"] == "awake"
+        table.add_row("state", Text(answer["state"], style="green" if awake else "blue"))
     best = sorted(answer["posteriors"].items(), key=lambda item: -item[1])[:SHOWN]
     for word, posterior in best:
         filled = round(BAR * posterior)

@@ -25,6 +25,7 @@ from auricle.speech.features import LogMel
 from auricle_edge.clips import ClipStore
 from auricle_edge.commands.clip_commands import FOLDER as CLIPS
 from auricle_edge.commands.place import AsJson, Config, State, config_file
+from auricle_edge.detect import detect_settings
 from auricle_edge.detect.calibration import Calibration, calibrate
 from auricle_edge.detect.decision import is_keyword
 from auricle_edge.detect.recognisers import Posteriors
@@ -88,19 +89,18 @@ def _calibrated(settings: EdgeSettings, files: Sequence[Path], wanted: float, *,
     first, plugin = (
         chosen_weights(settings.start, pack, model, settings.seed) for model in (settings.local, pack.manifest.plugin)
     )
-    hearing = HearingModel(settings.folder, runtime, settings.local, first, plugin)
+    detect = detect_settings(settings.detect, pack)
+    hearing = HearingModel(settings.folder, runtime, settings.local, first, plugin, detect)
     store = ClipStore(settings.folder / CLIPS, settings.clips, frontend)
     try:
         recognise = hearing.choose(store.device_data().held_out).candidate.recognise
-        judge = partial(
-            unsmoothed, frontend=frontend, labels=pack.labels, recognise=recognise, settings=settings.detect
-        )
+        judge = partial(unsmoothed, frontend=frontend, labels=pack.labels, recognise=recognise, settings=detect)
         spoken = _spoken(store, judge)
     finally:
         store.close()
     console = Console(stderr=True, quiet=quiet)
     others = [judge(_samples(file)) for file in track(files, "Listening", console=console, transient=True)]
-    return calibrate(others, spoken, pack.labels, wanted, settings.detect)
+    return calibrate(others, spoken, pack.labels, wanted, detect)
 
 
 def _samples(file: Path) -> NDArray[np.int16]:

@@ -27,7 +27,7 @@ from auricle_edge.capture.frames import Device
 from auricle_edge.capture.settings import CaptureSettings
 from auricle_edge.commands.place import AsJson, Config, State, settings_of, state_folder
 from auricle_edge.control.client import SOCKET, ControlClient
-from auricle_edge.detect import Detector, DetectSettings
+from auricle_edge.detect import Detector, DetectTable, detect_settings
 from auricle_edge.events.buttons import ButtonSettings
 from auricle_edge.gate import GateSettings
 from auricle_edge.sensors import Sensors
@@ -127,8 +127,9 @@ def _heard(settings: CaptureSettings, seconds: float) -> Heard:
 def _opened(pack: Pack, samples: NDArray[np.int16]) -> bool:
     """Whether the voice gate opens at some point of the sound."""
     labels = pack.labels
+    chosen = detect_settings(DetectTable(), pack)
     detector = Detector(
-        LogMel(pack.manifest.task), labels, lambda x: np.zeros((len(x), len(labels)), np.float32), DetectSettings()
+        LogMel(pack.manifest.task), labels, lambda x: np.zeros((len(x), len(labels)), np.float32), chosen
     )
     detector.feed(Block(samples, 0, 0.0))
     return detector.figures.open_share > 0

@@ -2,7 +2,18 @@
 
 from auricle_edge.detect.detector import Detector
 from auricle_edge.detect.figures import DetectFigures
-from auricle_edge.detect.recognisers import Recognise, ensemble, recogniser
-from auricle_edge.detect.settings import DetectSettings
+from auricle_edge.detect.merge import detect_settings
+from auricle_edge.detect.recognisers import Cascade, Recognise, ensemble, recogniser
+from auricle_edge.detect.settings import DetectSettings, DetectTable
 
-__all__ = ["DetectFigures", "DetectSettings", "Detector", "Recognise", "ensemble", "recogniser"]
+__all__ = [
+    "Cascade",
+    "DetectFigures",
+    "DetectSettings",
+    "DetectTable",
+    "Detector",
+    "Recognise",
+    "detect_settings",
+    "ensemble",
+    "recogniser",
+]

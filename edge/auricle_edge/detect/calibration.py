@@ -36,7 +36,7 @@ def calibrate(
 
     Counted are the rises of m above the threshold, m being the least smoothed posterior of the last K windows: a
     detection but for the refractory time, so that this never counts too few. Where even the highest threshold is
-    reached too often, the highest stands.
+    reached too often, the highest stands. With wake words only these get a threshold: commands count seldom.
 
     Parameters
     ----------
@@ -49,14 +49,14 @@ def calibrate(
     wanted
         False accepts an hour, of all keywords together.
     settings
-        Hop, smoothing and patience.
+        Hop, smoothing, patience and wake words.
 
     Raises
     ------
     DataError
         The sound without keywords is shorter than one false accept would have to be apart, so it shows nothing.
     """
-    keywords = [label for label in labels if is_keyword(label)]
+    keywords = list(settings.wake) or [label for label in labels if is_keyword(label)]
     hours = sum(len(stretch) for stretch in others) * settings.hop / 3600
     if hours * wanted < 1:
         raise DataError(

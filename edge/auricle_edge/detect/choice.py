@@ -1,4 +1,4 @@
-"""Which model judges: the device's own, the shared plug-in, or both together, by what they do on its own clips."""
+"""Which model judges: the device's own, the shared plug-in, or both, by what they do on the device's own clips."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle_edge.detect.decision import is_keyword
-from auricle_edge.detect.recognisers import Features, Recognise, ensemble
+from auricle_edge.detect.recognisers import SINGLE, Cascade, Features, Posteriors, Recognise, ensemble
 
 ENOUGH = 10
 """Held-out clips of keywords without which nothing can be said."""
+PROPOSED = 0.1
+"""Share of the windows that a second stage is taken to judge, where costs are compared."""
 
 
 @dataclass(frozen=True)
@@ -20,12 +22,14 @@ class Candidate:
     """A model that could judge."""
 
     name: str
-    """`personal`, `plugin` or `ensemble`."""
+    """`personal`, `plugin`, `ensemble` or `cascade`."""
     recognise: Recognise
     cost: int
     """Weights that a window goes through: what it costs, relative to the others."""
     trained: bool = True
     """Whether it was ever trained."""
+    rival: str | None = None
+    """Name of a candidate that it must beat at equal false accepts, or it is not taken; None: of nobody."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,14 @@ def both(personal: Candidate, plugin: Candidate) -> Candidate:
     return Candidate("ensemble", recognise, personal.cost + plugin.cost, personal.trained and plugin.trained)
 
 
+def cascade(plugin: Candidate, personal: Candidate, labels: Sequence[str], share: float) -> Candidate:
+    """The plug-in, and the other one as its second stage, as another candidate (`Cascade`)."""
+    keywords = np.array([is_keyword(label) for label in labels])
+    recognise = Cascade(plugin.recognise, personal.recognise, keywords, share)
+    cost = plugin.cost + round(PROPOSED * personal.cost)
+    return Candidate("cascade", recognise, cost, plugin.trained and personal.trained, rival=plugin.name)
+
+
 def merit(
     posteriors: NDArray[np.float32], targets: NDArray[np.int64], labels: Sequence[str], threshold: float
 ) -> Merit:
@@ -77,9 +89,12 @@ def merit(
 
 def choose_model(
     candidates: Sequence[Candidate], features: Features, targets: NDArray[np.int64], labels: Sequence[str],
-    threshold: float = 0.5,
+    threshold: float = SINGLE,
 ) -> ModelChoice:  # fmt: skip
     """Take the candidate with the most hits less false accepts on held-out clips; of equals the cheapest.
+
+    One with a rival is taken only where it has more hits than this at equal false accepts: each at its best threshold
+    with no more false accepts than the more careful of the two makes at `threshold`.
 
     Parameters
     ----------
@@ -101,11 +116,28 @@ def choose_model(
     keywords = sum(is_keyword(labels[target]) for target in targets)
     if keywords < ENOUGH:
         return _unmeasured(candidates, keywords)
-    merits = {c.name: merit(c.recognise(features), targets, labels, threshold) for c in candidates}
-    ranked = sorted(candidates, key=lambda c: (-merits[c.name].value, c.cost))
+    found = {c.name: c.recognise(features) for c in candidates}
+    merits = {name: merit(posteriors, targets, labels, threshold) for name, posteriors in found.items()}
+
+    def beats(name: str, rival: str) -> bool:
+        accepts = min(merits[name].false_accepts, merits[rival].false_accepts)
+        own, others = (most_hits(found[each], targets, labels, accepts) for each in (name, rival))
+        return own > others
+
+    able = [c for c in candidates if c.rival is None or c.rival not in found or beats(c.name, c.rival)]
+    ranked = sorted(able, key=lambda c: (-merits[c.name].value, c.cost))
     said = "; ".join(f"{c.name} {_in_words(merits[c.name])}" for c in ranked)
     equal = sum(merits[c.name].value == merits[ranked[0].name].value for c in ranked) > 1
     return ModelChoice(ranked[0], f"{'As good and cheaper' if equal else 'Best'} on held-out clips: {said}.", merits)
+
+
+def most_hits(posteriors: Posteriors, targets: NDArray[np.int64], labels: Sequence[str], accepts: int) -> int:
+    """The most hits of posteriors (N, L), over all thresholds with at most so many false accepts; labels (N,)."""
+    is_word = np.array([is_keyword(label) for label in labels])
+    best, score = posteriors.argmax(axis=1), posteriors.max(axis=1)
+    wrong = np.sort(score[is_word[best] & ~is_word[targets]])[::-1]
+    above = wrong[accepts] if len(wrong) > accepts else 0.0
+    return int((is_word[targets] & (best == targets) & (score > above)).sum())
 
 
 def _unmeasured(candidates: Sequence[Candidate], keywords: int) -> ModelChoice:

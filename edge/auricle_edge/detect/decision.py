@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle.errors import SettingsError, nearest
+from auricle_edge.detect.rules import Rule, is_keyword, make_rules
 from auricle_edge.detect.settings import DetectSettings
 
-
-def is_keyword(label: str) -> bool:
-    """Whether a label is a word that can be heard: `_unknown_` and `_silence_` are not."""
-    return not (label.startswith("_") and label.endswith("_"))
+__all__ = ["Decider", "is_keyword"]
 
 
 class Decider:
@@ -24,38 +22,35 @@ class Decider:
     once, until it falls below it again; sooner than the refractory time after it was heard before, it is not. Only the
     keyword with the highest average can be heard (after Chen, Parada and Heigold, ICASSP 2014, section 2.3).
 
+    Which keywords count, the rules say (`make_rules`). One that begins to count begins from nothing: neither what its
+    average held before nor its refractory time is left.
+
     Parameters
     ----------
     labels
         L labels.
     settings
-        W, K, thresholds and times.
+        W, K, thresholds, wake words and times.
 
     Raises
     ------
     SettingsError
-        A threshold for something that is no keyword, or there is no keyword.
+        As of `make_rules`.
     """
 
     def __init__(self, labels: Sequence[str], settings: DetectSettings) -> None:
         self.labels = tuple(labels)
-        self._patience = settings.patience
+        self._settings = settings
+        self._rules = make_rules(labels, settings)
         self._refractory = round(settings.refractory / settings.hop)
-        self._default = settings.threshold
-        self._keywords = np.array([is_keyword(label) for label in labels])
-        if not self._keywords.any():
-            raise SettingsError(f"There is no keyword among the labels {', '.join(self.labels)}.")
         self._window = np.zeros((settings.smoothing, len(labels)))
-        self.set_thresholds(settings.thresholds)
         self.reset()
 
     def set_thresholds(self, thresholds: Mapping[str, float]) -> None:
         """Take these thresholds, and the default for every other keyword; SettingsError as above."""
-        words = [label for label in self.labels if is_keyword(label)]
-        for word in thresholds:
-            if word not in words:
-                raise SettingsError(f'There is no keyword "{word}" to set a threshold for: {nearest(word, words)}')
-        self._thresholds = np.array([thresholds.get(label, self._default) for label in self.labels])
+        changed = msgspec.structs.replace(self._settings, thresholds=dict(thresholds))
+        self._rules = make_rules(self.labels, changed)
+        self._settings = changed
 
     def reset(self) -> None:
         """Forget everything: there is a gap."""
@@ -64,6 +59,7 @@ class Decider:
         self._above = np.zeros(len(self.labels), np.int64)
         self._heard = np.zeros(len(self.labels), np.bool_)
         self._rest = np.zeros(len(self.labels), np.int64)
+        self._active = self._rules.waiting.active
 
     @property
     def smoothed(self) -> NDArray[np.float64]:
@@ -71,24 +67,61 @@ class Decider:
         smoothed: NDArray[np.float64] = self._window.mean(axis=0)
         return smoothed
 
-    def step(self, posteriors: NDArray[np.float32] | None) -> tuple[int, float] | None:
+    def proposes(self, posteriors: NDArray[np.float32], share: float, *, awake: bool = False) -> bool:
+        """Whether the newest window may belong to a keyword that counts: a second stage is worth its time.
+
+        True where the posterior of a keyword in it, or the average with it, reaches `share` of the keyword's threshold.
+
+        Parameters
+        ----------
+        posteriors
+            (L,) of the newest window, by the first stage.
+        share
+            0 to 1.
+        awake
+            As of `step`, which follows.
+        """
+        rule = self._follow(awake)
+        averages = (self._window.sum(axis=0) - self._window[self._place] + posteriors) / len(self._window)
+        best = np.maximum(averages, posteriors)
+        return bool((rule.active & (best >= share * rule.thresholds)).any())
+
+    def step(self, posteriors: NDArray[np.float32] | None, *, awake: bool = False) -> tuple[int, float] | None:
         """Take the posteriors (L,) of the newest window, None when nobody judged it.
+
+        Parameters
+        ----------
+        awake
+            Whether a wake word was heard just before, so that commands count.
 
         Returns
         -------
         tuple or None
             Index of the keyword that was heard, and its average.
         """
+        rule = self._follow(awake)
         self._window[self._place] = 0 if posteriors is None else posteriors
         self._place = (self._place + 1) % len(self._window)
         smoothed = self.smoothed
-        above = self._keywords & (smoothed >= self._thresholds)
+        above = rule.active & (smoothed >= rule.thresholds)
         self._above = np.where(above, self._above + 1, 0)
         self._heard &= above
         self._rest = np.maximum(self._rest - 1, 0)
-        best = int(np.argmax(np.where(self._keywords, smoothed, -1)))
-        if self._above[best] < self._patience or self._heard[best] or self._rest[best]:
+        rivals = rule.active & ~(rule.yielding & (self._heard | ~above))
+        best = int(np.argmax(np.where(rivals, smoothed, -1)))
+        if self._above[best] < self._settings.patience or self._heard[best] or self._rest[best]:
             return None
         self._heard[best] = True
         self._rest[best] = self._refractory
         return best, float(smoothed[best])
+
+    def _follow(self, awake: bool) -> Rule:
+        """The rule that counts now; what it newly lets count begins from nothing."""
+        rule = self._rules.awake if awake else self._rules.waiting
+        new = rule.active & ~self._active
+        if new.any():
+            self._window[:, new] = 0
+            self._heard &= ~new
+            self._rest[new] = 0
+        self._active = rule.active
+        return rule

@@ -16,16 +16,20 @@ from auricle.errors import PackError, SettingsError
 from auricle.speech.features import LogMel
 from auricle_edge.detect.decision import Decider
 from auricle_edge.detect.figures import DetectFigures, Tally
-from auricle_edge.detect.recognisers import Recognise
+from auricle_edge.detect.recognisers import Cascade, Posteriors, Recognise
 from auricle_edge.detect.ring import Ring
 from auricle_edge.detect.settings import DetectSettings
+from auricle_edge.detect.states import Awake, State, waken
 from auricle_edge.detect.voice import make_gate
 from auricle_edge.detect.word_end import last_frame
-from auricle_edge.sound import RATE, Block, Detection
+from auricle_edge.sound import RATE, Block, Detection, Event, Timeout
 
 
 class Detector:
     """Listens to a stream and says which keywords it heard.
+
+    With wake words it sleeps until one of them is heard, then takes commands for a window of time; without, every
+    keyword always counts (`states`).
 
     Everything happens hop by hop, counted from the first sample after a gap, so that the same sound gives the same
     detections however it was cut into blocks. A hop's mel energies are computed once, from frames of which the last
@@ -39,11 +43,12 @@ class Detector:
     labels
         The pack's labels, in order.
     recognise
-        Posteriors (N, labels) of log-mels (N, T, mels).
+        Posteriors (N, labels) of log-mels (N, T, mels). Of a `Cascade`, the second stage runs where the first one
+        proposes a keyword that counts now.
     settings
         How windows are judged.
     model
-        What `recognise` is: "personal", "plugin" or "ensemble".
+        What `recognise` is: "personal", "plugin", "ensemble" or "cascade".
     clock
         The clock of `Block.arrived`, for latencies.
 
@@ -52,8 +57,8 @@ class Detector:
     PackError
         The pack is for another sample rate than that of the sound.
     SettingsError
-        The hop is no multiple of the front-end's, or longer than a clip; a threshold for no keyword; a package is
-        missing.
+        The hop is no multiple of the front-end's, or longer than a clip; a threshold or wake word that is no keyword;
+        a package is missing.
     """
 
     def __init__(
@@ -80,31 +85,37 @@ class Detector:
         self._energies = np.zeros((task.frames, task.frontend.mels), np.float32)
         self._arrivals: deque[tuple[int, float]] = deque()
         self._begun = self._next = 0
+        self._awake: Awake | None = None
         self._tally = Tally()
         self._lock = threading.Lock()
 
     # -- for the thread that listens
 
     def feed(self, block: Block) -> list[Detection]:
-        """Take a block and say what was heard; samples that came before are passed over."""
+        """Take a block and say which keywords were heard, wake words included: `listen` without its timeouts."""
+        return [event for event in self.listen(block) if isinstance(event, Detection)]
+
+    def listen(self, block: Block) -> list[Event]:
+        """Take a block and say what happened; samples that came before are passed over."""
         began = time.thread_time()
         with self._lock:
+            closed = self._sleep() if self._arrivals and block.start > self._ring.newest else None
             samples = self._follow(block)
             self._ring.append(samples)
             self._arrivals.append((self._ring.newest, block.arrived))
             while self._arrivals[0][0] < self._ring.newest - 2 * RATE:
                 self._arrivals.popleft()
-            found = []
+            events: list[Event] = [] if closed is None else [closed]
             while self._next + self._hop <= self._ring.newest:
                 self._next += self._hop
-                detection = self._judge_hop()
-                if detection is not None:
-                    found.append(detection)
+                event = self._judge_hop()
+                if event is not None:
+                    events.append(event)
             self._tally.sound(len(samples), time.thread_time() - began)
-            return found
+            return events
 
     def _follow(self, block: Block) -> NDArray[np.int16]:
-        """The samples of a block that are new; after a gap, everything begins anew."""
+        """The samples of a block that are new; after a gap, everything begins again."""
         newest = self._ring.newest
         if self._arrivals and block.start <= newest:
             return block.samples[newest - block.start :]
@@ -118,7 +129,7 @@ class Detector:
         self._decider.reset()
         return block.samples
 
-    def _judge_hop(self) -> Detection | None:
+    def _judge_hop(self) -> Event | None:
         """Judge the hop that ends at `_next`."""
         end = self._next
         first = max(end - self._span, self._begun)
@@ -130,21 +141,61 @@ class Detector:
         task = self._frontend.task
         judged = is_open and end - self._begun >= task.frames * task.frontend.hop
         self._tally.hop(open_=is_open, judged=judged)
-        recognise, model = self._model
-        posteriors = recognise(self._frontend.finish(self._energies[None]))[0] if judged else None
-        decision = self._decider.step(posteriors)
-        return None if decision is None else self._detection(end, model, *decision)
+        awake = self._awake is not None and self._awake.listens
+        decision = self._decider.step(self._posteriors(awake) if judged else None, awake=awake)
+        return self._pass_hop() if decision is None else self._detection(end, *decision)
 
-    def _detection(self, end: int, model: str, label: int, score: float) -> Detection:
-        task = self._frontend.task
+    def _posteriors(self, awake: bool) -> Posteriors:
+        """Posteriors (L,) of the newest window, by the second stage too where the first proposes something."""
+        recognise, features = self._model[0], self._frontend.finish(self._energies[None])
+        found = recognise.first(features) if isinstance(recognise, Cascade) else recognise(features)
+        if isinstance(recognise, Cascade) and self._decider.proposes(found[0], recognise.share, awake=awake):
+            self._tally.second_windows += 1
+            found = recognise.judged(features, found)
+        newest: Posteriors = found[0]
+        return newest
+
+    def _pass_hop(self) -> Timeout | None:
+        """A hop in which nothing was heard; what it means for the window that may be open."""
+        if self._awake is None:
+            return None
+        left = self._awake.after_hop()
+        if left is None:
+            return self._sleep()
+        self._awake = left
+        return None
+
+    def _sleep(self) -> Timeout | None:
+        """Close the window, where one is open, without a command."""
+        if self._awake is None:
+            return None
+        wake, self._awake = self._awake.wake, None
+        self._tally.timeouts += 1
+        return Timeout(wake.id, wake.word, self._next, time.time())
+
+    def _detection(self, end: int, label: int, score: float) -> Detection:
+        """The keyword that was heard in the window that ends at `end`, and the state after it."""
+        task, word = self._frontend.task, self._decider.labels[label]
         clip_end = end - self._lead
         frame = last_frame(self._energies, task.frontend.floor)
         word_end = min(clip_end, end - (task.frames - 1 - frame) * task.frontend.hop)
+        is_wake = word in self.settings.wake
+        opened = None if is_wake or self._awake is None else self._awake.wake
         detection = Detection(
-            id=os.urandom(6).hex(), word=self._decider.labels[label], score=score, model=model,
-            start=clip_end - task.clip_samples, end=clip_end, word_end=word_end, at=time.time(),
+            id=os.urandom(6).hex(),
+            word=word,
+            score=score,
+            model=self._model[1],
+            start=clip_end - task.clip_samples,
+            end=clip_end,
+            word_end=word_end,
+            at=time.time(),
             latency=self._clock() - self._arrival(word_end),
-        )  # fmt: skip
+            kind="wake" if is_wake else "detection",
+            wake=None if opened is None else opened.id,
+            wake_word=None if opened is None else opened.word,
+        )
+        self._awake = waken(detection, self.settings.window, self.settings.hop) if is_wake else None
         self._tally.detected(detection)
         return detection
 
@@ -167,6 +218,18 @@ class Detector:
             if thresholds is not None:
                 self._decider.set_thresholds(thresholds)
             self._model = (recognise, model)
+
+    def sleep(self) -> Timeout | None:
+        """Close the window after a wake word, since no sound comes any more; the timeout, where one was open."""
+        with self._lock:
+            return self._sleep()
+
+    @property
+    def state(self) -> State:
+        """`open` without wake words, else `asleep` or, after one, `awake`."""
+        if not self.settings.wake:
+            return "open"
+        return "asleep" if self._awake is None else "awake"
 
     def audio(self, start: int, end: int) -> NDArray[np.int16]:
         """The samples (end - start,) from the ring; DataError when they are not all there."""
@@ -198,11 +261,6 @@ class Detector:
         """Count a detection as a false accept, once; False when it is not one of the last thousand, or was denied."""
         with self._lock:
             return self._tally.deny(identity)
-
-    def expect_nothing(self, on: bool) -> None:
-        """Say that from now on the sound holds no keyword, or that it may again: detections are false accepts."""
-        with self._lock:
-            self._tally.quiet = on
 
     @property
     def figures(self) -> DetectFigures:

@@ -27,11 +27,10 @@ class DetectFigures:
     """Detections that the user denied."""
     denied_per_hour: float
     """At least so many false accepts an hour: nobody denies all of them."""
-    quiet_hours: float
-    """Of sound known to hold no keyword."""
-    quiet_detections: int
-    false_accepts_per_hour: float | None
-    """Detections an hour in sound known to hold no keyword; None before there was any."""
+    wakes: int
+    """Detections that were wake words."""
+    timeouts: int
+    """Windows after a wake word that closed without a command."""
     latency_p50: float | None
     """Seconds from the arrival of the word's last sample to the decision, median of the last thousand detections."""
     latency_p95: float | None
@@ -39,6 +38,10 @@ class DetectFigures:
     """CPU seconds of detection a second of sound."""
     windows: int
     """Windows that a model judged."""
+    second_windows: int
+    """Windows that the second stage judged as well."""
+    second_share: float
+    """Share of the judged windows that reached the second stage: what it costs."""
     open_share: float
     """Share of the hops in which the gate was open."""
 
@@ -47,20 +50,18 @@ class Tally:
     """Counts for one detector; its caller sees to it that one thread at a time does."""
 
     def __init__(self) -> None:
-        self.samples = self.quiet_samples = 0
-        self.hops = self.open_hops = self.windows = 0
+        self.samples = 0
+        self.hops = self.open_hops = self.windows = self.second_windows = 0
+        self.wakes = self.timeouts = 0
         self.cpu = 0.0
-        self.quiet = False
-        """Whether the sound that comes now is known to hold no keyword."""
         self._words: Counter[str] = Counter()
-        self._denied = self._quiet_detections = 0
+        self._denied = 0
         self._latencies: deque[float] = deque(maxlen=REMEMBERED)
         self._open: OrderedDict[str, None] = OrderedDict()
 
     def sound(self, samples: int, cpu: float) -> None:
         """Count sound that was heard, and what it cost."""
         self.samples += samples
-        self.quiet_samples += samples if self.quiet else 0
         self.cpu += cpu
 
     def hop(self, *, open_: bool, judged: bool) -> None:
@@ -72,7 +73,7 @@ class Tally:
     def detected(self, detection: Detection) -> None:
         """Count a detection."""
         self._words[detection.word] += 1
-        self._quiet_detections += self.quiet
+        self.wakes += detection.kind == "wake"
         self._latencies.append(detection.latency)
         self._open[detection.id] = None
         if len(self._open) > REMEMBERED:
@@ -88,15 +89,23 @@ class Tally:
 
     def figures(self) -> DetectFigures:
         """The figures as they are now."""
-        seconds, quiet = self.samples / RATE, self.quiet_samples / RATE / 3600
+        seconds = self.samples / RATE
         hours, count = seconds / 3600, sum(self._words.values())
         p50, p95 = np.percentile(self._latencies, (50, 95)).tolist() if self._latencies else (None, None)
         return DetectFigures(
-            hours=hours, detections=count, by_word=dict(self._words),
+            hours=hours,
+            detections=count,
+            by_word=dict(self._words),
             detections_per_hour=count / hours if hours else 0.0,
-            denied=self._denied, denied_per_hour=self._denied / hours if hours else 0.0,
-            quiet_hours=quiet, quiet_detections=self._quiet_detections,
-            false_accepts_per_hour=self._quiet_detections / quiet if quiet else None,
-            latency_p50=p50, latency_p95=p95, real_time_factor=self.cpu / seconds if seconds else 0.0,
-            windows=self.windows, open_share=self.open_hops / self.hops if self.hops else 0.0,
-        )  # fmt: skip
+            denied=self._denied,
+            denied_per_hour=self._denied / hours if hours else 0.0,
+            wakes=self.wakes,
+            timeouts=self.timeouts,
+            latency_p50=p50,
+            latency_p95=p95,
+            real_time_factor=self.cpu / seconds if seconds else 0.0,
+            windows=self.windows,
+            second_windows=self.second_windows,
+            second_share=self.second_windows / self.windows if self.windows else 0.0,
+            open_share=self.open_hops / self.hops if self.hops else 0.0,
+        )

@@ -1,4 +1,4 @@
-"""Settings of keyword detection: the table `[detect]`."""
+"""Settings of keyword detection: what the table `[detect]` may say, and what a detector works with."""
 
 from __future__ import annotations
 
@@ -7,23 +7,21 @@ from typing import Annotated, Literal
 import msgspec
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Hop = Annotated[float, msgspec.Meta(ge=0.01, le=0.5)]
+Windows = Annotated[int, msgspec.Meta(ge=1, le=50)]
+Seconds = Annotated[float, msgspec.Meta(ge=0.5, le=30)]
+SecondStage = Literal["auto", "off", "on"]
 
 
-class DetectSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How windows are judged and when a keyword counts as heard."""
+class DeviceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What no pack says: it depends on the device and where it stands."""
 
-    hop: Annotated[float, msgspec.Meta(ge=0.01, le=0.5)] = 0.1
-    """Seconds from one judged window to the next; a multiple of the front-end's hop."""
-    smoothing: Annotated[int, msgspec.Meta(ge=1, le=50)] = 3
-    """Windows whose posteriors are averaged."""
-    patience: Annotated[int, msgspec.Meta(ge=1, le=50)] = 2
-    """Windows in a row whose average must reach the threshold."""
-    threshold: Share = 0.8
-    """Smoothed posterior from which a keyword counts."""
-    thresholds: dict[str, Share] = {}
-    """The same for single keywords."""
     refractory: Annotated[float, msgspec.Meta(ge=0, le=60)] = 1.0
     """Seconds after a keyword in which it cannot be heard again."""
+    second_stage: SecondStage = "auto"
+    """Whether the device's own model judges what the plug-in proposes; `auto`: where that is known to be better."""
+    proposal: Share = 0.5
+    """Share of a keyword's threshold from which the plug-in proposes it to the second stage."""
     vad: Literal["energy", "silero", "off"] = "energy"
     """What opens the gate: energy above the noise floor, Silero's network, or nothing: every window is judged."""
     vad_margin: Annotated[float, msgspec.Meta(ge=0.1, le=60)] = 6.0
@@ -36,3 +34,38 @@ class DetectSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """Seconds for which the gate stays open after the last speech."""
     ring: Annotated[float, msgspec.Meta(ge=2, le=120)] = 12.0
     """Seconds of sound that are kept in memory."""
+
+
+class DetectSettings(DeviceSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How windows are judged and when a keyword counts as heard: what a detector works with."""
+
+    hop: Hop = 0.1
+    """Seconds from one judged window to the next; a multiple of the front-end's hop."""
+    smoothing: Windows = 3
+    """Windows whose posteriors are averaged."""
+    patience: Windows = 2
+    """Windows in a row whose average must reach the threshold."""
+    threshold: Share = 0.8
+    """Smoothed posterior from which a keyword counts."""
+    thresholds: dict[str, Share] = {}
+    """The same for single keywords."""
+    wake: tuple[str, ...] = ()
+    """Wake words: only these count while the device waits. Empty: every keyword always counts."""
+    window: Seconds = 3.0
+    """Seconds after a wake word in which all other keywords, the commands, count."""
+    commands: dict[str, Share] = {}
+    """Thresholds of single commands in that time; the others keep their usual ones."""
+
+
+class DetectTable(DeviceSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The table `[detect]`: None where the pack decides (`detect_settings`)."""
+
+    hop: Hop | None = None
+    smoothing: Windows | None = None
+    patience: Windows | None = None
+    threshold: Share | None = None
+    """For every keyword without one in `thresholds`; the pack's thresholds then count no more."""
+    thresholds: dict[str, Share] = {}
+    wake: tuple[str, ...] | None = None
+    window: Seconds | None = None
+    commands: dict[str, Share] = {}

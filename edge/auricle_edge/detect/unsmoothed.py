@@ -27,7 +27,7 @@ def unsmoothed(
     frontend, labels, recognise, settings
         As in `Detector`, and its errors.
     """
-    plain = msgspec.structs.replace(settings, smoothing=1, patience=1, thresholds={})
+    plain = msgspec.structs.replace(settings, smoothing=1, patience=1)
     detector, hop = Detector(frontend, labels, recognise, plain), round(settings.hop * RATE)
     found = np.zeros((len(samples) // hop, len(labels)), np.float32)
     for number in range(len(found)):

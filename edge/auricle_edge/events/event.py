@@ -1,21 +1,31 @@
-"""What an output says of a detection."""
+"""What an output says of a detection, and of a window that closed without one."""
 
 from __future__ import annotations
 
 import json
 
-from auricle_edge.sound import Detection
+from auricle_edge.sound import Detection, Event
 
 
-def event_of(detection: Detection, device: str) -> dict[str, object]:
-    """A detection as names and values for JSON; no sound and no posteriors but its score."""
+def event_of(event: Event, device: str) -> dict[str, object]:
+    """An event as names and values for JSON; no sound and no posteriors but its score."""
+    if not isinstance(event, Detection):
+        said = {"wake": event.wake, "wake_word": event.wake_word, "at": round(event.at, 3)}
+        return {"type": "timeout", "device": device, **said}
+    opened = {} if event.wake is None else {"wake": event.wake, "wake_word": event.wake_word}
     return {
-        "type": "detection", "device": device, "id": detection.id, "word": detection.word,
-        "score": round(detection.score, 4), "model": detection.model, "at": round(detection.at, 3),
-        "latency": round(detection.latency, 3),
-    }  # fmt: skip
+        "type": event.kind,
+        "device": device,
+        "id": event.id,
+        "word": event.word,
+        "score": round(event.score, 4),
+        "model": event.model,
+        "at": round(event.at, 3),
+        "latency": round(event.latency, 3),
+        **opened,
+    }
 
 
-def line_of(detection: Detection, device: str) -> str:
+def line_of(event: Event, device: str) -> str:
     """The event as one line of JSON."""
-    return json.dumps(event_of(detection, device))
+    return json.dumps(event_of(event, device))

@@ -1,4 +1,4 @@
-"""Detections on the home's MQTT broker, and the people's answers from it. The fleet's link is another one."""
+"""Events on the home's MQTT broker, and the people's answers from it. The fleet's link is another one."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from auricle.messages import DeviceId
 from auricle.mqtt import BrokerAddress, LinkSettings, Message, MqttLink
 from auricle_edge.events.event import line_of
 from auricle_edge.feedback import Feedback
-from auricle_edge.sound import Detection
+from auricle_edge.sound import Event
 
 log = logging.getLogger("auricle.events")
 
 PATIENCE = 10.0
-"""Seconds that a detection may wait for the broker; an older one is no news."""
+"""Seconds that an event may wait for the broker; an older one is no news."""
 
 
 class HomeMqtt:
-    """Publishes detections and takes feedback.
+    """Publishes events and takes feedback.
 
     Parameters
     ----------
@@ -53,9 +53,9 @@ class HomeMqtt:
         """Begin to connect."""
         await self.link.start()
 
-    async def deliver(self, detection: Detection) -> None:
+    async def deliver(self, event: Event) -> None:
         """Publish one event."""
-        await self.link.publish(self._topic, line_of(detection, self._device).encode(), expiry=PATIENCE)
+        await self.link.publish(self._topic, line_of(event, self._device).encode(), expiry=PATIENCE)
 
     async def close(self) -> None:
         """Disconnect."""

@@ -1,4 +1,4 @@
-"""A command that is run for each detection."""
+"""A command that is run for each event."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from collections.abc import Sequence
 
 from auricle.errors import AuricleError, SettingsError
 from auricle_edge.events.event import line_of
-from auricle_edge.sound import Detection
+from auricle_edge.sound import Detection, Event
 
 
 class Hook:
-    """Runs a command, without a shell, with the event on its standard input and the word in `AURICLE_WORD`.
+    """Runs a command, without a shell, with the event on its standard input.
+
+    `AURICLE_EVENT` is its type, `AURICLE_WORD` the word that was heard, `AURICLE_ID` the detection to confirm or deny.
+    After a timeout, that is the wake word's; `AURICLE_WORD` is empty, since no word was heard.
 
     Parameters
     ----------
@@ -37,14 +40,14 @@ class Hook:
         if shutil.which(self._command[0]) is None:
             raise SettingsError(f'events.hook: there is no program "{self._command[0]}": give its full path.')
 
-    async def deliver(self, detection: Detection) -> None:
+    async def deliver(self, event: Event) -> None:
         """Run the command once; AuricleError when it fails or takes too long."""
-        known = {"AURICLE_WORD": detection.word, "AURICLE_ID": detection.id, "AURICLE_DEVICE": self._device}
+        known = {**_variables(event), "AURICLE_DEVICE": self._device}
         process = await asyncio.create_subprocess_exec(
             *self._command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL,
             env={**os.environ, **known}, start_new_session=True,
         )  # fmt: skip
-        line = line_of(detection, self._device).encode() + b"\n"
+        line = line_of(event, self._device).encode() + b"\n"
         try:
             await asyncio.wait_for(process.communicate(line), self._seconds)
         except asyncio.TimeoutError as error:
@@ -59,3 +62,9 @@ class Hook:
 
     async def close(self) -> None:
         """Nothing to do: what runs is ended with its delivery."""
+
+
+def _variables(event: Event) -> dict[str, str]:
+    if isinstance(event, Detection):
+        return {"AURICLE_EVENT": event.kind, "AURICLE_WORD": event.word, "AURICLE_ID": event.id}
+    return {"AURICLE_EVENT": "timeout", "AURICLE_WORD": "", "AURICLE_ID": event.wake}

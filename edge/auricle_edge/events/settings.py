@@ -11,19 +11,19 @@ Topic = Annotated[str, Meta(pattern=r"^[^\x00#+]{1,200}\Z")]
 
 
 class EventSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Who is told of a detection. Nothing here goes over the fleet's link."""
+    """Who is told of what was heard. Nothing here goes over the fleet's link."""
 
     stdout: bool = True
     """A JSON object a line on standard output."""
     hook: Annotated[tuple[Annotated[str, Meta(min_length=1)], ...], Meta(max_length=64)] = ()
-    """Command and arguments, run without a shell for each detection; the event is its standard input."""
+    """Command and arguments, run without a shell for each event; the event is its standard input."""
     hook_seconds: Annotated[float, Meta(gt=0, le=600)] = 10.0
     """A hook that runs longer is ended."""
     mqtt: str | None = None
     """URL of the home's broker, `mqtt://user:password@host:port`."""
     mqtt_topic: Topic = "auricle-events/{device}"
-    """Detections are published here; `{device}` is the device's name. Under `/feedback` it takes confirm and deny."""
+    """Events are published here; `{device}` is the device's name. Under `/feedback` it takes confirm and deny."""
     wyoming: str | None = None
     """`tcp://127.0.0.1:10400`: be a Wyoming wake-word service, for Home Assistant."""
     waiting: Annotated[int, Meta(ge=1, le=10_000)] = 64
-    """Detections that may wait for an output; beyond, the oldest is dropped and counted."""
+    """Events that may wait for an output; beyond, the oldest is dropped and counted."""

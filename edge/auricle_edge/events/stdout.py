@@ -1,4 +1,4 @@
-"""Detections as lines of JSON on standard output."""
+"""Events as lines of JSON on standard output."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import sys
 
 from auricle_edge.events.event import line_of
-from auricle_edge.sound import Detection
+from auricle_edge.sound import Event
 
 
 class Stdout:
@@ -26,9 +26,9 @@ class Stdout:
     async def open(self) -> None:
         """Nothing to do."""
 
-    async def deliver(self, detection: Detection) -> None:
+    async def deliver(self, event: Event) -> None:
         """Write one line."""
-        await asyncio.to_thread(print, line_of(detection, self._device), file=sys.stdout, flush=True)
+        await asyncio.to_thread(print, line_of(event, self._device), file=sys.stdout, flush=True)
 
     async def close(self) -> None:
         """Nothing to do."""

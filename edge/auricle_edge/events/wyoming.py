@@ -1,7 +1,9 @@
 """A Wyoming wake-word service (https://github.com/rhasspy/wyoming), as Home Assistant and satellites look for one.
 
 A client that sends sound gets the keywords in it; one that asks to detect and sends none gets those of the device's own
-microphone.
+microphone. Where there are wake words, they are what is offered: a client streams on after its `detection`, to somebody
+who understands speech. A client that names a command gets its detections too. The protocol has no word for a window
+that closed without a command, so nobody is told.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import numpy as np
 from auricle import __version__
 from auricle.errors import SettingsError, WireError
 from auricle_edge.events.wyoming_events import LARGEST_LINE, read_event
-from auricle_edge.sound import RATE, Block, Detection
+from auricle_edge.sound import RATE, Block, Detection, Event
 
 log = logging.getLogger("auricle.events")
 
@@ -66,7 +68,7 @@ class WyomingService:
     url
         `tcp://host:port`.
     words
-        The keywords it offers.
+        What it offers: the wake words, or every keyword where there are none.
     model
         Name of the pack, for the clients' lists.
     spotter
@@ -102,9 +104,10 @@ class WyomingService:
             raise SettingsError(f"events.wyoming cannot listen on {self._host}:{self._port}: {error}.") from error
         self._port = self._server.sockets[0].getsockname()[1]
 
-    async def deliver(self, detection: Detection) -> None:
+    async def deliver(self, event: Event) -> None:
         """Tell the clients that wait for the device's own microphone."""
-        await asyncio.gather(*(client.heard(detection) for client in tuple(self._clients) if client.waits))
+        if isinstance(event, Detection):
+            await asyncio.gather(*(client.heard(event) for client in tuple(self._clients) if client.waits))
 
     async def close(self) -> None:
         """Hang up."""
@@ -147,7 +150,7 @@ class WyomingService:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The keywords it offers."""
+        """The words that it offers, and that a client gets which names none."""
         return self._words
 
     def make_spotter(self) -> Spotter:

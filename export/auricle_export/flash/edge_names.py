@@ -10,8 +10,8 @@ TABLES: dict[str, tuple[str, ...]] = {
         "source", "rate", "channels", "channel", "block", "open_within", "stall_after", "silence_after", "mute_switch",
     ),
     "detect": (
-        "hop", "smoothing", "patience", "threshold", "thresholds", "refractory", "vad", "vad_margin", "vad_memory",
-        "vad_probability", "hangover", "ring",
+        "hop", "smoothing", "patience", "threshold", "thresholds", "wake", "window", "commands", "refractory",
+        "second_stage", "proposal", "vad", "vad_margin", "vad_memory", "vad_probability", "hangover", "ring",
     ),
     "events": ("stdout", "hook", "hook_seconds", "mqtt", "mqtt_topic", "wyoming", "waiting"),
     "clips": (
