@@ -61,7 +61,11 @@ class Streams:
 
     def counts(self, recognise: Recognise) -> Counts:
         """What a model hears at every threshold."""
-        return curve_of(self.posteriors(recognise), self.scenes, self.labels, self.rule)
+        return self.count(self.posteriors(recognise))
+
+    def count(self, posteriors: Sequence[NDArray[np.float32]], labels: Sequence[str] | None = None) -> Counts:
+        """The same of posteriors (hops, L) of each scene; of some labels only where they are named."""
+        return curve_of(posteriors, self.scenes, labels or self.labels, self.rule)
 
 
 def make_streams(
@@ -71,12 +75,13 @@ def make_streams(
     seed: int,
     *,
     passes: int = 2,
+    negatives: int = 4,
     rule: Rule | None = None,
 ) -> Streams:
     """Compose streams from the recordings of one part.
 
-    Keywords in noise, over speech and after other words; then, `passes` times in other noise each time, running
-    speech, other words one by one and run together, and noise.
+    Keywords in noise, over speech and after other words, `passes` times; then, `negatives` times in other noise each
+    time, running speech, other words one by one and run together, and noise.
 
     Raises
     ------
@@ -100,13 +105,18 @@ def make_streams(
             keywords_over_speech(heard.keywords, heard.running, rng),
             keywords_after_words(heard.keywords, heard.others, heard.noise, rng),
         ]
-    for _ in range(2 * passes):
+    for _ in range(negatives):
         scenes += [
             without_keywords("speech", heard.running, heard.noise, rng),
             without_keywords("words", others, heard.noise, rng),
             run_together(heard.others, heard.noise, rng, seconds=300),
             noise_alone(heard.noise, rng, seconds=240),
         ]
+    return streams_of(scenes, labels, frontend, rule)
+
+
+def streams_of(scenes: Sequence[Scene], labels: Sequence[str], frontend: LogMel, rule: Rule | None = None) -> Streams:
+    """Scenes with their mel energies."""
     energies = tuple(energies_of(scene.samples.astype(np.float32) / np.float32(32_768), frontend) for scene in scenes)
     return Streams(tuple(scenes), energies, tuple(labels), frontend, rule or Rule())
 

@@ -1,0 +1,122 @@
+"""How a device should listen with a trained model: thresholds by word, chosen on streams of validation speakers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auricle.hearing.curve import RATES, Counts, points
+from auricle.hearing.rule import keyword_mask
+from auricle.hearing.scenes import wake_then_command
+from auricle.hearing.waking import CommandCounts, Waking, command_counts, heard_awake
+from auricle.hearing.word_thresholds import thresholds_for
+from auricle.manifest import HeardAt, Hearing, Listening
+from auricle_export.pretrain.corpus import Heard
+from auricle_export.pretrain.streams import Recognise, Streams, streams_of
+
+OPEN_RATE = 5.0
+"""False accepts an hour of dense sound without keywords, of all words that are always listened for together."""
+WAKE_RATE = 0.5
+"""The same for each wake word."""
+WRONG, FALSE = 0.025, 0.025
+"""Largest share of commands that are taken for another one, and of wake words without a command after which one is."""
+_COMMAND_GRID = np.round(np.arange(0.3, 0.981, 0.02), 2)
+
+
+def choose_listening(
+    streams: Streams, commands: Streams | None, recognise: Recognise, wake: Sequence[str]
+) -> Listening:
+    """Choose thresholds by word, and those of commands after a wake word where there are wake words.
+
+    Parameters
+    ----------
+    streams
+        With keywords and hours without.
+    commands
+        Scenes of wake words and commands; None where there are no wake words.
+    recognise
+        The model.
+    wake
+        Wake words; none: every keyword always counts.
+
+    Raises
+    ------
+    DataError
+        There is too little sound without keywords to show the rates that are wanted.
+    """
+    posteriors = streams.posteriors(recognise)
+    if not wake or commands is None:
+        chosen = thresholds_for(streams.count(posteriors), OPEN_RATE)
+        return _listening(streams, _rounded(chosen.thresholds))
+    columns = [streams.labels.index(word) for word in wake]
+    alone = [rows[:, columns] for rows in posteriors]
+    counts = streams.count(alone, tuple(wake))
+    thresholds = _rounded(thresholds_for(counts, WAKE_RATE * len(wake)).thresholds)
+    said = commands.posteriors(recognise)
+    return _listening(streams, thresholds, tuple(wake), _commands(commands, said, streams.labels, thresholds, wake))
+
+
+def _listening(
+    streams: Streams, thresholds: dict[str, float], wake: tuple[str, ...] = (), commands: dict[str, float] | None = None
+) -> Listening:
+    rule = streams.rule
+    return Listening(
+        hop=rule.hop,
+        smoothing=rule.smoothing,
+        patience=rule.patience,
+        thresholds=thresholds,
+        wake=wake,
+        commands=commands or {},
+    )
+
+
+def _rounded(thresholds: dict[str, float]) -> dict[str, float]:
+    """Up to the next of four digits: never lower than what was measured."""
+    return {word: min(1.0, float(np.ceil(level * 1e4) / 1e4)) for word, level in thresholds.items()}
+
+
+def _commands(
+    streams: Streams,
+    posteriors: Sequence[NDArray[np.float32]],
+    labels: Sequence[str],
+    thresholds: dict[str, float],
+    wake: Sequence[str],
+) -> dict[str, float]:
+    """The lowest threshold, the same for every command, at which few enough are wrong or false."""
+    words = [label for label, word in zip(labels, keyword_mask(labels), strict=True) if word and label not in wake]
+    for level in _COMMAND_GRID:
+        waking = Waking(tuple(wake), thresholds, dict.fromkeys(words, float(level)), rule=streams.rule)
+        counts = count_commands(streams, posteriors, waking)
+        if counts.wrong <= WRONG * counts.reached and counts.false <= FALSE * counts.alone:
+            break
+    return dict.fromkeys(words, float(level))
+
+
+def count_commands(streams: Streams, posteriors: Sequence[NDArray[np.float32]], waking: Waking) -> CommandCounts:
+    """What becomes of wake words and commands in all scenes."""
+    total = CommandCounts()
+    for rows, scene in zip(posteriors, streams.scenes, strict=True):
+        total += command_counts(scene, heard_awake(rows, streams.labels, waking), waking.window)
+    return total
+
+
+def command_streams(heard: Heard, like: Streams, wake: Sequence[str], seed: int, passes: int = 3) -> Streams:
+    """Scenes of wake words and commands, each command `passes` times, from the recordings of one part."""
+    rng = np.random.default_rng([seed, 12])
+    wakes = [take for take in heard.keywords if take.word in wake]
+    commands = [take for take in heard.keywords if take.word not in wake]
+    scenes = [wake_then_command(wakes, commands, heard.noise, rng) for _ in range(passes)]
+    return streams_of(scenes, like.labels, like.frontend, like.rule)
+
+
+def hearing_of(counts: Counts, data: str) -> Hearing:
+    """The curve as a pack says it: hits by kind of scene at fixed false accepts an hour."""
+    kinds = sorted({word.kind for word in counts.words})
+    by_kind = {kind: points(counts, counts.chosen(kind=kind), RATES) for kind in kinds}
+    curve = tuple(
+        HeardAt(false_accepts_per_hour=rate, hits={kind: round(by_kind[kind][place].share, 4) for kind in kinds})
+        for place, rate in enumerate(RATES)
+    )
+    return Hearing(data=data, words=len(counts.words), hours=round(counts.all_hours, 3), curve=curve)
