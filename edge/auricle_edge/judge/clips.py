@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from auricle_edge.judge.comparison import sign_test
 from auricle_edge.learn_settings import LearnSettings
 
 Mask = NDArray[np.bool_]
@@ -56,14 +56,21 @@ def answers(logits: NDArray[np.float32], targets: NDArray[np.int64], labels: Ite
     return Answers(negative[targets], keywords.max(axis=1, initial=0.0) >= accept, posteriors.argmax(axis=1) == targets)
 
 
-def worsened(before: Answers, after: Answers, settings: LearnSettings) -> str | None:
+def worsened(before: Answers, after: Answers, settings: LearnSettings, *, accepts: bool = True) -> str | None:
     """Say what became worse, as a reason for the coordinator; None when nothing did.
 
     False accepts count only where the model before detected keywords at all: one that says nothing has none.
+
+    Parameters
+    ----------
+    accepts
+        Whether false accepts are judged here; not where the pack's negatives show them better.
     """
     negatives = int(before.negative.sum())
-    if before.detects(settings.detector) and _worse(
-        before.false_accepts, after.false_accepts, negatives, settings.more_false_accepts, settings.chance
+    if (
+        accepts
+        and before.detects(settings.detector)
+        and _worse(before.false_accepts, after.false_accepts, negatives, settings.more_false_accepts, settings.chance)
     ):
         now, then = int(after.false_accepts.sum()), int(before.false_accepts.sum())
         return f"worse_false_accepts: {now} of {negatives} held-out negatives, {then} before"
@@ -74,13 +81,6 @@ def worsened(before: Answers, after: Answers, settings: LearnSettings) -> str | 
 
 
 def _worse(before: Mask, after: Mask, of: int, margin: float, chance: float) -> bool:
-    """Whether so many more clips went wrong that it is more than the margin and no chance.
-
-    Only clips that changed tell: had the model not become worse, each would have gone either way like a fair coin
-    (McNemar's exact test, one-sided): P(X >= worse), X ~ Binomial(worse + better, 1/2).
-    """
+    """Whether so many more clips went wrong that it is more than the margin and no chance (`sign_test`)."""
     worse, better = int((after & ~before).sum()), int((before & ~after).sum())
-    changed = worse + better
-    if worse - better <= margin * of:
-        return False
-    return sum(math.comb(changed, k) for k in range(worse, changed + 1)) / (1 << changed) < chance
+    return worse - better > margin * of and sign_test(worse, better) < chance
