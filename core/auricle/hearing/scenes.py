@@ -1,0 +1,254 @@
+"""Streams of which it is known what is said when: keywords in noise, over speech, after words, after a wake word.
+
+Everything is drawn from the generator that is passed in: the same recordings and the same seed make the same scene.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from auricle.errors import DataError
+from auricle.hearing.sounds import (
+    LOUDNESS_DB,
+    Sound,
+    Take,
+    active_level,
+    as_loud,
+    as_speech,
+    background,
+    in_room,
+    pcm,
+    ratio,
+    room,
+    silence,
+)
+from auricle.hearing.utterances import (
+    Range,
+    Scene,
+    Spoken,
+    Stretch,
+    Uttered,
+    cropped,
+    joined,
+    laid_out,
+    utter,
+)
+from auricle.speech.audio import SAMPLE_RATE
+
+__all__ = [
+    "AFTER_WORDS",
+    "COMMAND",
+    "NOISE",
+    "OVER_SPEECH",
+    "ROOM",
+    "WAKE",
+    "WAKE_ALONE",
+    "Scene",
+    "Spoken",
+    "Stretch",
+    "end_to_end",
+    "keywords_after_words",
+    "keywords_in_noise",
+    "keywords_over_speech",
+    "noise_alone",
+    "run_together",
+    "wake_then_command",
+    "without_keywords",
+]
+
+NOISE, ROOM, OVER_SPEECH, AFTER_WORDS = "noise", "rooms", "over speech", "after words"
+"""Kinds of scene with keywords."""
+WAKE, WAKE_ALONE, COMMAND = "wake", "wake alone", "command"
+"""Kinds of word in a scene of wake words and commands: `WAKE` is followed by its command, `WAKE_ALONE` by nothing."""
+
+_OTHER = "other"
+_NOISE_DBFS = (-41.0, -26.0)
+"""Loudest half second of noise alone: what keywords and speech have beside them, and a little more."""
+
+
+def keywords_in_noise(
+    takes: Sequence[Take],
+    noise: Sequence[Sound],
+    rng: np.random.Generator,
+    *,
+    snr: Range = (5.0, 20.0),
+    pauses: Range = (1.0, 2.5),
+    rooms: bool = False,
+) -> Scene:
+    """Every take once, in random order, with pauses of so many seconds, in noise; in rooms where wanted."""
+    said = [_in_its_room(utter(take, ROOM if rooms else NOISE, rng), rooms, rng) for take in _shuffled(takes, rng)]
+    return laid_out(said, noise, rng, snr, pauses)
+
+
+def keywords_over_speech(
+    takes: Sequence[Take],
+    speech: Sequence[Sound],
+    rng: np.random.Generator,
+    *,
+    snr: Range = (5.0, 15.0),
+    pauses: Range = (1.0, 2.5),
+) -> Scene:
+    """Every take once over other people's running speech, fainter than the word by `snr` dB, which never stops."""
+    said = [utter(take, OVER_SPEECH, rng) for take in _shuffled(takes, rng)]
+    return laid_out(said, speech, rng, snr, pauses)
+
+
+def keywords_after_words(
+    takes: Sequence[Take],
+    others: Sequence[Take],
+    noise: Sequence[Sound],
+    rng: np.random.Generator,
+    *,
+    snr: Range = (5.0, 20.0),
+    pauses: Range = (1.0, 2.5),
+    gap: Range = (0.02, 0.35),
+    followed: float = 0.3,
+) -> Scene:
+    """Every take once, straight after another word: `gap` seconds from its end to the keyword's start.
+
+    A share of `followed` of them have another word after them, too, at the same distance. The neighbours are as loud
+    as the keyword, give or take 4 dB.
+    """
+    said = []
+    for take in _shuffled(takes, rng):
+        after = utter(take, AFTER_WORDS, rng)
+        said.append(_among(after, others, rng, gap, both=bool(rng.random() < followed)))
+    return laid_out(said, noise, rng, snr, pauses)
+
+
+def wake_then_command(
+    wakes: Sequence[Take],
+    commands: Sequence[Take],
+    noise: Sequence[Sound],
+    rng: np.random.Generator,
+    *,
+    snr: Range = (5.0, 20.0),
+    gap: Range = (0.1, 1.5),
+    alone: float = 0.2,
+    pauses: Range = (4.5, 6.0),
+) -> Scene:
+    """Every command once, `gap` seconds after a wake word; a share of `alone` of all wake words have no command.
+
+    The wake words are taken in turn, each as often as needed. The pauses are longer than a window of commands. Who
+    says the command is in most recordings not who said the wake word.
+
+    Raises
+    ------
+    DataError
+        There is no wake word, or none would have a command.
+    """
+    if not wakes or not 0 <= alone < 1:
+        raise DataError("A scene of commands needs a wake word, and a share of them that have a command.")
+    turn = _shuffled(wakes, rng)
+    said: list[Uttered] = []
+    waiting = _shuffled(commands, rng)
+    while waiting:
+        wake = turn[len(said) % len(turn)]
+        if rng.random() < alone:
+            said.append(utter(wake, WAKE_ALONE, rng))
+        else:
+            said.append(joined(utter(wake, WAKE, rng), utter(waiting.pop(), COMMAND, rng), rng.uniform(*gap)))
+    return laid_out(said, noise, rng, snr, pauses)
+
+
+def without_keywords(
+    kind: str,
+    sounds: Sequence[Sound],
+    noise: Sequence[Sound],
+    rng: np.random.Generator,
+    *,
+    seconds: float = np.inf,
+    snr: Range = (5.0, 20.0),
+    pauses: Range = (0.3, 1.5),
+) -> Scene:
+    """Recordings without keywords, each once at most, in random order, in noise, until `seconds` are full.
+
+    Running speech, single words, other languages: what it is, is for `kind` to say.
+    """
+    said: list[Uttered] = []
+    length, most = 0.0, seconds * SAMPLE_RATE
+    for index in rng.permutation(len(sounds)):
+        if length >= most:
+            break
+        loud = as_speech(sounds[index], rng)
+        said.append(Uttered(loud, (), active_level(loud)))
+        length += len(loud) + SAMPLE_RATE * sum(pauses) / 2
+    return _whole(laid_out(said, noise, rng, snr, pauses), kind)
+
+
+def run_together(
+    words: Sequence[Take],
+    noise: Sequence[Sound],
+    rng: np.random.Generator,
+    *,
+    seconds: float,
+    gap: Range = (0.0, 0.1),
+    most: int = 6,
+) -> Scene:
+    """Other words, two to `most` in a row, as close as in a sentence."""
+    sounds: list[Sound] = []
+    length = 0
+    while length < seconds * SAMPLE_RATE and words:
+        count = int(rng.integers(2, most + 1))
+        parts: list[Sound] = []
+        for index in rng.integers(len(words), size=count):
+            word = cropped(utter(words[index], _OTHER, rng), 0.05)
+            parts += [word.sound, silence(rng.uniform(*gap))]
+        sounds.append(np.concatenate(parts))
+        length += len(sounds[-1]) + SAMPLE_RATE
+    return without_keywords("run together", sounds, noise, rng, seconds=seconds)
+
+
+def noise_alone(noise: Sequence[Sound], rng: np.random.Generator, *, seconds: float = 0.0) -> Scene:
+    """Every noise once, as loud as under speech; then again, from anywhere in it and at other levels, for `seconds`."""
+    parts = [as_loud(noise[i], rng.uniform(*_NOISE_DBFS)) for i in rng.permutation(len(noise))]
+    missing = round(seconds * SAMPLE_RATE) - sum(map(len, parts))
+    if missing > 0:
+        more = background(noise, missing, rng)
+        levels = np.interp(
+            np.arange(missing),
+            np.arange(0, missing, 10 * SAMPLE_RATE),
+            rng.uniform(*_NOISE_DBFS, -(-missing // 160_000)),
+        )
+        parts.append((more * 10 ** (levels / 20)).astype(np.float32))
+    return _whole(Scene(pcm(np.concatenate([silence(0), *parts]))), "noise")
+
+
+def end_to_end(scenes: Sequence[Scene]) -> Scene:
+    """Scenes as one, the words and stretches moved to where they now are."""
+    words: list[Spoken] = []
+    stretches: list[Stretch] = []
+    place = 0
+    for scene in scenes:
+        words += [replace(word, start=word.start + place, end=word.end + place) for word in scene.words]
+        stretches += [replace(part, start=part.start + place, end=part.end + place) for part in scene.stretches]
+        place += len(scene.samples)
+    return Scene(np.concatenate([scene.samples for scene in scenes]), tuple(words), tuple(stretches))
+
+
+def _shuffled(takes: Sequence[Take], rng: np.random.Generator) -> list[Take]:
+    return [takes[i] for i in rng.permutation(len(takes))]
+
+
+def _in_its_room(said: Uttered, wanted: bool, rng: np.random.Generator) -> Uttered:
+    """The word's end stays that of the dry word; the sound rings on after it."""
+    return replace(said, sound=in_room(said.sound, room(rng))) if wanted else said
+
+
+def _among(said: Uttered, others: Sequence[Take], rng: np.random.Generator, gap: Range, *, both: bool) -> Uttered:
+    def neighbour() -> Uttered:
+        other = cropped(utter(others[int(rng.integers(len(others)))], _OTHER, rng))
+        wanted = said.level * ratio(rng.uniform(-LOUDNESS_DB, LOUDNESS_DB))
+        return replace(other, sound=other.sound * np.float32(wanted / other.level))
+
+    whole = joined(neighbour(), cropped(said), rng.uniform(*gap))
+    if both:
+        whole = joined(whole, neighbour(), rng.uniform(*gap))
+    return replace(whole, words=tuple(word for word in whole.words if word.kind != _OTHER), level=said.level)
+
+
+def _whole(scene: Scene, kind: str) -> Scene:
+    return replace(scene, stretches=(Stretch(kind, 0, len(scene.samples)),))
