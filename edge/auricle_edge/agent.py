@@ -106,8 +106,6 @@ class Agent:
         self._store = LocalStore(settings.folder, pack.identity, pack.table(trainer.architecture))
         self._local: LocalState = self._store.read() or self._store.previous() or trainer.first_state()
         self._judge = RoundJudge(trainer, judging or Judging(), settings.folder) if trainer.settings.judge else None
-        self.refused = 0
-        """Rounds that the judge refused since the start."""
         self._messages = DeviceMessages(settings.fleet, settings.device, self.boot, trainer)
         self.gate = GateWatch(gate, settings.gate_every, self._say_presence)
         self._readiness = Readiness(self.gate, trainer, source, executor)
@@ -338,7 +336,6 @@ class Agent:
 
     async def _refuse(self, verdict: Verdict, result: RoundResult) -> None:
         """Keep nothing of a round, and go back to the best state where the one before was worse than it."""
-        self.refused += 1
         if verdict.back is not None:
             await asyncio.to_thread(self._store.save, verdict.back)
             self._local = verdict.back

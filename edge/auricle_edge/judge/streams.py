@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import SettingsError
+from auricle.hearing.rule import Rule, detect
 from auricle.speech.features import Energies, LogMel
-from auricle_edge.detect.decision import Decider
 from auricle_edge.detect.recognisers import Posteriors, Recognise
 from auricle_edge.detect.settings import DetectSettings
 from auricle_edge.detect.voice import make_gate
@@ -21,21 +21,18 @@ Hops = NDArray[np.int64]
 NOTHING = np.zeros(0, np.int16)
 
 
-def detections(
-    posteriors: Posteriors, judged: NDArray[np.bool_], labels: Sequence[str], settings: DetectSettings
-) -> list[tuple[int, int]]:
+def detections(posteriors: Posteriors, labels: Sequence[str], settings: DetectSettings) -> list[tuple[int, int]]:
     """What is heard in a stream, as pairs of hop and label.
 
     Parameters
     ----------
     posteriors
-        (hops, L).
-    judged
-        (hops,) whether the window that ends with the hop was judged: the gate was open and a whole window had come.
+        (hops, L); 0 where nothing was judged, because the gate was closed or no whole window had come.
     """
-    decider = Decider(labels, settings)
-    steps = (decider.step(row if seen else None) for row, seen in zip(posteriors, judged, strict=True))
-    return [(hop, decision[0]) for hop, decision in enumerate(steps) if decision is not None]
+    levels = np.array([settings.thresholds.get(label, settings.threshold) for label in labels])
+    rule = Rule(settings.hop, settings.smoothing, settings.patience, settings.refractory)
+    found = detect(posteriors, labels, levels[None], rule)
+    return list(zip(found.hop.tolist(), found.label.tolist(), strict=True))
 
 
 class Streams:
@@ -88,7 +85,7 @@ class Streams:
         """Detections in each stretch, as pairs of hop and label."""
         for stretch, judged in zip(self.stretches, self._judged, strict=True):
             posteriors = self._posteriors(recognise, stretch, np.flatnonzero(judged), len(judged))
-            yield detections(posteriors, judged, self._labels, self._settings)
+            yield detections(posteriors, self._labels, self._settings)
 
     def seconds(self) -> list[int]:
         """Seconds of each stretch; the last may be a part of one."""
