@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from auricle.messages import WORSE
 from auricle.speech.features import Energies
 from auricle.tensors import Flat
 from auricle_edge.detect import DetectSettings
@@ -21,8 +22,6 @@ from auricle_fleet.settings import FleetSettings
 
 MEASURED_MINUTES = 3.0
 """Most minutes of negatives on which each round's plug-in is measured."""
-REFUSED = "worse_"
-"""What the judge's reasons begin with."""
 
 
 def of_no_keyword(clips: Clips, labels: Sequence[str]) -> list[Energies]:
@@ -78,4 +77,4 @@ def _per_hour(negatives: Negatives, runtime: Runtime, plugin: Flat) -> float | N
 
 def refusals(failed: Mapping[str, str]) -> list[str]:
     """The devices whose judge refused a round, of those that failed or declined and what they said."""
-    return sorted(name for name, reason in failed.items() if reason.startswith(REFUSED))
+    return sorted(name for name, reason in failed.items() if reason.startswith(WORSE))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from auricle.messages import WORSE
 from auricle_edge.judge.comparison import sign_test
 from auricle_edge.learn_settings import LearnSettings
 
@@ -73,10 +74,10 @@ def worsened(before: Answers, after: Answers, settings: LearnSettings, *, accept
         and _worse(before.false_accepts, after.false_accepts, negatives, settings.more_false_accepts, settings.chance)
     ):
         now, then = int(after.false_accepts.sum()), int(before.false_accepts.sum())
-        return f"worse_false_accepts: {now} of {negatives} held-out negatives, {then} before"
+        return f"{WORSE}false_accepts: {now} of {negatives} held-out negatives, {then} before"
     if _worse(~before.right, ~after.right, len(before.right), settings.less_accuracy, settings.chance):
         now, then = int(after.right.sum()), int(before.right.sum())
-        return f"worse_accuracy: {now} of {len(before.right)} held-out clips right, {then} before"
+        return f"{WORSE}accuracy: {now} of {len(before.right)} held-out clips right, {then} before"
     return None
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from auricle.messages import Plan
+from auricle.messages import WORSE, Plan
 from auricle.tensors import Flat
 from auricle_edge.judge.best import Best, BestStore
 from auricle_edge.judge.clips import answers, worsened
@@ -148,7 +148,7 @@ class RoundJudge:
             return None
         if hears_more(best, after, self._settings) and not self._is_worse(before, after):
             return None
-        return f"worse_false_accepts: {in_words(after)}, {in_words(best)} in the best state ({tried.role})"
+        return f"{WORSE}false_accepts: {in_words(after)}, {in_words(best)} in the best state ({tried.role})"
 
     def _better(self, known: Best, other: Best) -> Best:
         """The better one of the best state and one that was not refused."""
