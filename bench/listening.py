@@ -2,13 +2,15 @@
 latency from the word's end, real-time factor, memory. Weights are put side by side on the same sound, seed by seed.
 
     python bench/listening.py --data ../shared/data [--seeds 5] [--rounds 30] [--minutes 10] [--pace fast|real]
-        [--threshold T] [--json] [--weights before=crnn-lite --weights after=crnn-lite:model.safetensors]
+        [--threshold T] [--judge clips|streams] [--negatives] [--json]
+        [--weights before=crnn-lite --weights after=crnn-lite:model.safetensors]
 
 Without `--weights`, the default model is put beside what the same device chooses after `--rounds` rounds of training on
 nothing but its own labels (`listening_rounds.py`): each seed is a device of one fleet, judged on takes, people, readers
-and noises that no device heard. Last, the first device's words go through a FIFO at the speed of a microphone to the
-whole service, `auricle edge run`, for its latency, CPU time and memory (`listening_service.py`; `--no-service` leaves
-it out).
+and noises that no device heard. `--judge clips` judges rounds on single held-out clips against the round before,
+`streams` by the detector's rule on streams against the best state; `--negatives` puts negatives of other people into
+the pack. Last, the first device's words go through a FIFO at the speed of a microphone to the whole service, `auricle
+edge run`, for its latency, CPU time and memory (`listening_service.py`; `--no-service` leaves it out).
 
 Weights are `NAME=MODEL` (the pack's own), `NAME=MODEL:FILE.safetensors`, and `NAME=...+...` for the mean of several.
 Seed s takes the s-th speaker of those with most keyword clips and draws pauses, noise and loudness. `--pace real` plays
@@ -36,7 +38,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import msgspec
 import numpy as np
-from bench.listening_rounds import Days, owner_of, train_together
+from bench.listening_negatives import with_other_people
+from bench.listening_rounds import Days, Device, Owner, owner_of, train_together
 from bench.listening_scene import (
     RATE,
     Scene,
@@ -192,10 +195,15 @@ def measure_rounds(given: argparse.Namespace) -> tuple[list[Row], list[str]]:
     people = speakers(clips, words, 20)[given.first :][: given.seeds]
     owners = [owner_of(name, own_clips(clips.clips, name, words), given.days) for name in people]
     days = Days(lived, SNR, given.day_minutes, given.days, given.rounds)
+    if given.negatives:
+        pack = with_other_people(pack, given.data, list(lived.noise), SNR)
     rows, served = [], []
     with tempfile.TemporaryDirectory(prefix="auricle-") as made:
         folder = given.keep or Path(made)
-        devices = asyncio.run(train_together(pack, owners, days, given.threshold, folder, _say))
+        streams = given.judge == "streams"
+        together = train_together(pack, owners, days, given.threshold, folder, _say, streams=streams)
+        devices = asyncio.run(together)
+        by_day = days_table(owners, devices)
         for seed, (owner, device) in enumerate(zip(owners, devices, strict=True)):
             rng = np.random.default_rng(1000 + seed)
             scenes = (
@@ -214,7 +222,20 @@ def measure_rounds(given: argparse.Namespace) -> tuple[list[Row], list[str]]:
                     service_line(name, scenes[0], heard_by_service(scenes[0], state, given.pack, given.threshold))
                     for name, state in zip(sides, (None, device.folder), strict=True)
                 ]
-    return rows, served
+    return rows, [*by_day, *served]
+
+
+def days_table(owners: Sequence[Owner], devices: Sequence[Device]) -> list[str]:
+    """False accepts an hour of each device on each day, in sound in which nobody means it."""
+    days = len(devices[0].days)
+    lines = [
+        "",
+        "| false accepts/h | " + " | ".join(f"day {day + 1}" for day in range(days)) + " |",
+        "|" + "---|" * (days + 1),
+    ]
+    for owner, device in zip(owners, devices, strict=True):
+        lines.append(f"| {owner.name} | " + " | ".join(f"{day.per_hour:.0f}" for day in device.days) + " |")
+    return [*lines, ""]
 
 
 def latencies(hits: Sequence[tuple[Spoken, Found]]) -> tuple[float | None, float | None]:
@@ -290,6 +311,8 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--first", type=int, default=0, help="speakers to leave out, of those with most clips first")
     parser.add_argument("--days", type=int, default=3, help="on which a device hears its owner, between the rounds")
     parser.add_argument("--day-minutes", type=float, default=8, help="of other words on such a day")
+    parser.add_argument("--judge", choices=("clips", "streams"), default="streams", help="of rounds")
+    parser.add_argument("--negatives", action="store_true", help="put negatives of other people into the pack")
     parser.add_argument("--service", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--keep", type=Path, help="folder for the devices' state, to look at afterwards")
     parser.add_argument("--minutes", type=float, default=10, help="of other words, besides running speech and noise")

@@ -37,6 +37,7 @@ from auricle_edge.clips import ClipStore
 from auricle_edge.clips.settings import ClipSettings
 from auricle_edge.detect import Detector, DetectTable, detect_settings
 from auricle_edge.hearing_model import HearingModel
+from auricle_edge.judge.sound import Judging, carried_negatives
 from auricle_edge.labels import Enrolment, Labeller, LabelSettings
 from auricle_edge.labels.candidates import reconsider
 from auricle_edge.learn_settings import LearnSettings
@@ -45,6 +46,7 @@ from auricle_edge.sound import Block, Detection
 from auricle_edge.speech_data import DataSource
 from auricle_edge.train import RoundResult, Trainer
 from auricle_fleet.broker import start_broker
+from auricle_fleet.judging import refusals
 
 FLEET, LOCAL = "listening", "crnn-base"
 BLOCK = 1_600
@@ -81,6 +83,19 @@ def owner_of(name: str, clips: Sequence[ClipFile], days: int) -> Owner:
     return Owner(name, tuple(enrolled), tuple(tuple(day) for day in said), tuple(judged))
 
 
+@dataclass(frozen=True)
+class Heedless:
+    """What a device accepted on a day in sound in which nobody meant it."""
+
+    false_accepts: int
+    hours: float
+
+    @property
+    def per_hour(self) -> float:
+        """False accepts an hour."""
+        return self.false_accepts / self.hours
+
+
 class Device:
     """What `auricle edge run` puts together, fed from a scene.
 
@@ -90,9 +105,20 @@ class Device:
         As of the service.
     threshold
         Of detection.
+    judging
+        What its rounds are judged by on streams; None: on held-out clips alone.
     """
 
-    def __init__(self, name: str, folder: Path, pack: Pack, runtime: Runtime, threshold: float, seed: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        pack: Pack,
+        runtime: Runtime,
+        threshold: float,
+        seed: int,
+        judging: Judging | None,
+    ) -> None:
         self.name, self.folder, self.pack, self._runtime = name, folder, pack, runtime
         self._frontend, self._seed = LogMel(pack.manifest.task), seed
         self._settings = LabelSettings()
@@ -113,15 +139,19 @@ class Device:
             self.store, self.detector, self._settings, chosen.recognise, clock=lambda: self._now, rng=self._draw
         )
         self._next = 0
+        self._judging = judging
+        self.days: list[Heedless] = []
+        """By day, of the sound without keywords."""
         self.answers: Counter[str] = Counter()
 
     def agent(self, address: BrokerAddress, coordinator: bytes, workers: ThreadPoolExecutor) -> Agent:
         """Its part in the fleet."""
         data = self.store.device_data()
-        trainer = Trainer(self._runtime, LOCAL, data, self._seed, self._first, LearnSettings())
+        learn = LearnSettings(judged_share=0.0 if self._judging is None else 1.0)
+        trainer = Trainer(self._runtime, LOCAL, data, self._seed, self._first, learn)
         source = DataSource(self.store.device_data, lambda: self.store.generation)
         settings = AgentSettings(self.name, FLEET, address, self.folder, coordinator)
-        return Agent(settings, trainer, workers, source=source, learnt=self._learnt)
+        return Agent(settings, trainer, workers, source=source, learnt=self._learnt, judging=self._judging)
 
     def _learnt(self, plugin: Flat, result: RoundResult) -> None:
         self.weights = {"personal": result.local.weights, "plugin": plugin}
@@ -144,11 +174,12 @@ class Device:
     def live(self, scene: Scene) -> None:
         """Hear a scene and get its owner's answers."""
         self._next += NIGHT
-        begin, waiting, heard = self._next, list(scene.words), set[Spoken]()
+        begin, waiting, heard, detections = self._next, list(scene.words), set[Spoken](), 0
         for at in range(0, len(scene.samples), BLOCK):
             block = Block(scene.samples[at : at + BLOCK], begin + at, 0.0)
             self._next, self._now = block.end, self._now + COMPRESSION * len(block.samples) / RATE
             for detection in self.detector.feed(block):
+                detections += 1
                 self.labeller.detected(detection)
                 self._answer(detection, at + len(block.samples), scene.words, heard)
             while waiting and waiting[0].end + ANSWERED * RATE < at:
@@ -156,6 +187,8 @@ class Device:
                 if word not in heard:
                     self._missed(word)
             self.labeller.tick()
+        if not scene.words:
+            self.days.append(Heedless(detections, len(scene.samples) / RATE / 3600))
 
     def _answer(self, detection: Detection, now: int, words: Sequence[Spoken], heard: set[Spoken]) -> None:
         meant = next((w for w in words if w.start <= now <= w.end + ANSWERED * RATE and w not in heard), None)
@@ -221,7 +254,14 @@ class Days:
 
 
 async def train_together(
-    pack: Pack, owners: Sequence[Owner], days: Days, threshold: float, folder: Path, say: Callable[[str], None]
+    pack: Pack,
+    owners: Sequence[Owner],
+    days: Days,
+    threshold: float,
+    folder: Path,
+    say: Callable[[str], None],
+    *,
+    streams: bool,
 ) -> list[Device]:
     """Let every owner live with a device, and the devices train together; returns the devices.
 
@@ -233,9 +273,16 @@ async def train_together(
         Where they and the coordinator keep what they keep.
     say
         Told after each day and the last round.
+    streams
+        Whether rounds are judged on streams too: on the pack's negatives and the devices' own.
     """
     runtime = choose_runtime("auto", pack).runtime
-    devices = [Device(f"device-{i}", folder / f"device-{i}", pack, runtime, threshold, i) for i in range(len(owners))]
+    detect = detect_settings(DetectTable(threshold=threshold, wake=()), pack)
+    judging = Judging(detect, carried_negatives(pack, detect, LearnSettings().judged_minutes)) if streams else None
+    devices = [
+        Device(f"device-{i}", folder / f"device-{i}", pack, runtime, threshold, i, judging) for i in range(len(owners))
+    ]
+    refused = Counter[str]()
     draws = [np.random.default_rng([7, i]) for i in range(len(owners))]
     ends = {days.rounds * day // days.count: day for day in range(1, days.count)}
 
@@ -247,16 +294,20 @@ async def train_together(
         kept = Counter(f"{c.record.source}:{'word' if (c.record.word or '_')[0] != '_' else c.record.word}"
                        for c in devices[i].store.list())  # fmt: skip
         say(f"day {day + 1}, {owners[i].name}: {dict(devices[i].answers)}; kept {dict(kept)}")
+        heedless = devices[i].days[-1]
+        say(f"day {day + 1}, {owners[i].name}: {heedless.false_accepts} false accepts, {heedless.per_hour:.0f}/h")
 
     async def everybody(day: int) -> None:
         await asyncio.gather(*(asyncio.to_thread(a_day, day, i) for i in range(len(owners))))
 
     async def watch(done: RoundDone) -> None:
+        refused.update(refusals(done.report.get("failed", {})))
         if done.number in ends:
             await everybody(ends[done.number])
         if done.number in ends or done.number == done.rounds:
             said = ", ".join(d.hearing.now.candidate.name for d in devices)
             say(f"round {done.number}: {done.counted} of {done.invited} counted in {done.seconds:.1f} s; {said}")
+            say(f"rounds refused so far: {dict(sorted(refused.items()))}")
 
     await everybody(0)
     users = {name: secrets.token_urlsafe(16) for name in (NAME, *(d.name for d in devices))}

@@ -25,6 +25,10 @@ TargetPath = Annotated[str, Meta(pattern=r"^(?!.*\.\.)[a-z0-9][a-z0-9._/-]*\Z", 
 """Name of a target in the signed metadata of updates: a relative path without `..`."""
 
 
+WORSE = "worse_"
+"""What the reason of a device begins with whose own judge refused its round: it is well, and declined."""
+
+
 class Message(msgspec.Struct, frozen=True, tag_field="type", kw_only=True):
     """What every header says: schema, who, and a nonce that makes it unique."""
 

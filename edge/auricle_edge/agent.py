@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -30,6 +30,8 @@ from auricle_edge.device_messages import DeviceMessages
 from auricle_edge.fetch import fetch_blob
 from auricle_edge.gate import Decision
 from auricle_edge.gate_watch import Declined, GateWatch, RoundControl
+from auricle_edge.judge.round_judge import RoundJudge, Verdict
+from auricle_edge.judge.sound import Judging
 from auricle_edge.local_store import LocalStore
 from auricle_edge.outbox import Outbox, Pending
 from auricle_edge.readiness import Readiness, require_room
@@ -79,7 +81,11 @@ class Agent:
     source
         Where its clips come from when they change while it runs; without, they are the trainer's.
     learnt
-        Called in the training thread after each round that was kept, with the received plug-in (P,) and what came out.
+        Called in the training thread after each round that was trained to its end, with the plug-in (P,) to listen with
+        and what came out; of a round that the judge refused, the local state in it is the one that stays.
+    judging
+        What the judge listens by, where the trainer's settings ask for one; without, the detector's defaults and the
+        pack's negatives.
     updates
         Follows updates; without, the agent neither says what it runs nor installs what it is told to.
     """
@@ -88,6 +94,7 @@ class Agent:
         self, settings: AgentSettings, trainer: Trainer, executor: Executor, *,
         gate: Callable[[], Decision] | None = None, source: DataSource | None = None,
         learnt: Callable[[Flat, RoundResult], None] | None = None, updates: Updates | None = None,
+        judging: Judging | None = None,
     ) -> None:  # fmt: skip
         self.settings, self.trainer, self._executor = settings, trainer, executor
         self.topics = Topics(settings.fleet)
@@ -98,6 +105,7 @@ class Agent:
         pack = trainer.pack
         self._store = LocalStore(settings.folder, pack.identity, pack.table(trainer.architecture))
         self._local: LocalState = self._store.read() or self._store.previous() or trainer.first_state()
+        self._judge = RoundJudge(trainer, judging or Judging(), settings.folder) if trainer.settings.judge else None
         self._messages = DeviceMessages(settings.fleet, settings.device, self.boot, trainer)
         self.gate = GateWatch(gate, settings.gate_every, self._say_presence)
         self._readiness = Readiness(self.gate, trainer, source, executor)
@@ -304,13 +312,17 @@ class Agent:
         deadline = time.monotonic() + invite.ttl
         await self._consent(invite)
         try:
-            await asyncio.to_thread(require_room, self.settings.folder, self._local.nbytes + invite.length)
+            judged = 0 if self._judge is None else self._judge.nbytes
+            await asyncio.to_thread(require_room, self.settings.folder, self._local.nbytes + invite.length + judged)
             plugin = await self._model(invite)
             self.state = "training"
-            result = await self._train(invite, plugin, self.gate.begin(deadline - time.monotonic()))
+            result, verdict = await self._train(invite, plugin, self.gate.begin(deadline - time.monotonic()))
+            if verdict.reason is not None:
+                await self._refuse(verdict, result)
+                raise Declined(verdict.reason)
             pending = self._pending(invite, result)
             async with self._disk:
-                await asyncio.to_thread(self._keep, pending, result.local)
+                await asyncio.to_thread(self._keep, pending, result.local, verdict)
         except TrainingStopped:
             raise
         except AuricleError as error:
@@ -318,10 +330,23 @@ class Agent:
             raise
         log.info("%s: round %d intends body %s", self.settings.device, invite.round, pending.update.body)
         self._local = result.local
-        if self._learnt is not None:
-            await asyncio.get_running_loop().run_in_executor(self._executor, self._learnt, plugin, result)
+        await self._let_listen(verdict.listen, result)
         self.state = "outbox"
         await self._deliver(pending)
+
+    async def _refuse(self, verdict: Verdict, result: RoundResult) -> None:
+        """Keep nothing of a round, and go back to the best state where the one before was worse than it."""
+        if verdict.back is not None:
+            await asyncio.to_thread(self._store.save, verdict.back)
+            self._local = verdict.back
+            log.info("%s: went back to its best state", self.settings.device)
+        if self._judge is not None:
+            await asyncio.to_thread(self._judge.keep, verdict)
+        await self._let_listen(verdict.listen, replace(result, local=self._local))
+
+    async def _let_listen(self, plugin: Flat, result: RoundResult) -> None:
+        if self._learnt is not None:
+            await asyncio.get_running_loop().run_in_executor(self._executor, self._learnt, plugin, result)
 
     async def _consent(self, asked: Invite | Measure) -> None:
         """Go on, or report why not; the coordinator hears how many clips there are now."""
@@ -355,23 +380,27 @@ class Agent:
             self._blob = (invite.base, decode(block, self.trainer.pack.plugin_table.size, invite.codec))
         return self._blob[1]
 
-    async def _train(self, invite: Invite, plugin: Flat, control: RoundControl) -> RoundResult:
+    async def _train(self, invite: Invite, plugin: Flat, control: RoundControl) -> tuple[RoundResult, Verdict]:
         return await asyncio.get_running_loop().run_in_executor(
             self._executor, self._trained, invite, plugin, self._local, control
         )
 
-    def _trained(self, invite: Invite, plugin: Flat, local: LocalState, control: RoundControl) -> RoundResult:
-        """In the training thread: train, and give up what made the device worse; then nothing was kept or sent."""
+    def _trained(
+        self, invite: Invite, plugin: Flat, local: LocalState, control: RoundControl
+    ) -> tuple[RoundResult, Verdict]:
+        """In the training thread: train, and ask the judge."""
         result = self.trainer.run(invite.plan, invite.round, plugin, local, control)
-        reason = self.trainer.judge(invite.plan, plugin, local, result) if self.trainer.settings.judge else None
-        if reason is not None:
-            raise Declined(reason)
-        return result
+        if self._judge is None:
+            return result, Verdict(None, plugin)
+        return result, self._judge.judge(invite.plan, invite.round, plugin, local, result)
 
     def _pending(self, invite: Invite, result: RoundResult) -> Pending:
         return self._messages.update(invite, result)
 
-    def _keep(self, pending: Pending, local: LocalState) -> None:
+    def _keep(self, pending: Pending, local: LocalState, verdict: Verdict) -> None:
+        """The best states first: a crash after that leaves one that was judged but not kept, which is still a state."""
+        if self._judge is not None:
+            self._judge.keep(verdict)
         self._store.save(local)
         self._outbox.put(pending)
 

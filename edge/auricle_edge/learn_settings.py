@@ -20,14 +20,25 @@ class LearnSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     unlabelled: Annotated[float, Meta(ge=0, le=100)] = 1.0
     """Weight of the loss on clips without labels (FixMatch's lambda); 0: they are not used."""
     judge: bool = True
-    """Whether a round that made the device worse on its held-out clips is neither sent nor kept."""
+    """Whether a round that made the device worse is neither sent nor kept."""
     accept: Part = 0.5
     """Posterior from which the judge takes a keyword as heard: one window, where detection sees many and averages."""
     more_false_accepts: Part = 0.01
     """Most by which the share of held-out negatives that are taken for keywords may grow, as far as it is no chance."""
     less_accuracy: Part = 0.02
     """Most by which the share of held-out clips that are recognised may fall, as far as it is no chance."""
+    more_an_hour: Annotated[float, Meta(ge=0, le=1000)] = 1.0
+    """Most by which false accepts an hour on streams of negatives may grow, as far as it is no chance."""
+    judged_minutes: Annotated[float, Meta(gt=0, le=1000)] = 15.0
+    """Most minutes of the pack's negatives that a round is judged on, of each stretch its first part; a pack carries
+    at most 13 minutes."""
+    judged_share: Part = 1.0
+    """Share of a device's rounds that are judged on streams, drawn round by round; held-out clips judge every round."""
+    hears_more: Part = 0.1
+    """Share of the held-out keywords by which a round must hear more, as far as it is no chance, so that false accepts
+    of the best state, which heard less, are no standard for it."""
     chance: Annotated[float, Meta(gt=0, le=0.5)] = 0.05
-    """Probability below which a change for the worse is no chance (one-sided sign test on the clips that changed)."""
+    """Probability below which a change for the worse is no chance (one-sided sign test on the clips or seconds that
+    changed)."""
     detector: Part = 0.1
     """Share of held-out keywords that a model must detect before its false accepts are a standard for the next one."""

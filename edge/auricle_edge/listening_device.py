@@ -38,6 +38,7 @@ from auricle_edge.events.wyoming import WyomingService
 from auricle_edge.feedback import Feedback
 from auricle_edge.gate import Gate
 from auricle_edge.hearing_model import HearingModel
+from auricle_edge.judge.sound import Judging
 from auricle_edge.labels import Enrolment, Labeller
 from auricle_edge.labels.candidates import reconsider
 from auricle_edge.listener import Listener
@@ -133,7 +134,7 @@ class ListeningDevice:
         source = DataSource(self.store.device_data, lambda: self.store.generation)
         return Agent(
             self._agent_settings, trainer, self._executor, gate=self.gate, source=source, learnt=self._learnt,
-            updates=self.updates,
+            updates=self.updates, judging=Judging(self.detect),
         )  # fmt: skip
 
     def _make_outputs(self) -> list[Output]:

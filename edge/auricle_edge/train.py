@@ -17,7 +17,6 @@ from auricle.speech.augment import Augmenter
 from auricle.speech.features import LogMel
 from auricle.tensors import Flat
 from auricle_edge.batches import Features, Pseudo, batches, fixmatch_batches, mixed_batches, pseudo_labelled
-from auricle_edge.judge import answers, worsened
 from auricle_edge.learn_settings import LearnSettings
 from auricle_edge.runtimes import Job, Runtime, Training, accuracy, cross_entropy
 from auricle_edge.runtimes.interface import EVALUATION_BATCH
@@ -106,7 +105,7 @@ class Trainer:
         self.data = data
         self._augmenter = Augmenter(self._frontend, data.noise)
 
-    def _logits(self, architecture: str, weights: Flat, clips: Clips) -> NDArray[np.float32]:
+    def logits(self, architecture: str, weights: Flat, clips: Clips) -> NDArray[np.float32]:
         """Logits (N, labels) of a model for clips as they are; their log-mels are made in pieces and not kept."""
         pieces = [clips.energies[i : i + EVALUATION_BATCH] for i in range(0, max(1, len(clips)), EVALUATION_BATCH)]
         return np.concatenate([self.runtime.logits(architecture, weights, self._frontend.finish(p)) for p in pieces])
@@ -117,12 +116,12 @@ class Trainer:
 
     def inference_loss(self, plugin: Flat) -> float:
         """Mean cross-entropy of a plug-in on the training clips: eval mode, no augmentation (FedVSA 6.1, A37)."""
-        logits = self._logits(self.pack.manifest.plugin, plugin, self.data.train)
+        logits = self.logits(self.pack.manifest.plugin, plugin, self.data.train)
         return cross_entropy(logits, self.data.train.targets)
 
     def held_out_accuracy(self, architecture: str, weights: Flat) -> float | None:
         """Accuracy of a model on the clips that are never trained on."""
-        logits = self._logits(architecture, weights, self.data.held_out)
+        logits = self.logits(architecture, weights, self.data.held_out)
         return accuracy(logits, self.data.held_out.targets)
 
     def run(
@@ -159,36 +158,12 @@ class Trainer:
             0 if pseudo is None else len(pseudo.sure),
         )  # fmt: skip
 
-    def judge(self, plan: Plan, plugin: Flat, state: LocalState, result: RoundResult) -> str | None:
-        """Say what a round made worse on the held-out clips, as a reason for the coordinator; None when nothing.
-
-        Parameters
-        ----------
-        plugin, state
-            What the round started from: the received plug-in (P,) and the local state.
-        """
-        pairs = [("plug-in", self.pack.manifest.plugin, plugin, result.plugin)]
-        if plan.mode == "mutual":
-            pairs.append(("personal model", self.architecture, state.weights, result.local.weights))
-        targets = self.data.held_out.targets
-        for name, architecture, *weights in pairs:
-            before, after = (
-                answers(
-                    self._logits(architecture, w, self.data.held_out), targets, self.pack.labels, self.settings.accept
-                )
-                for w in weights
-            )  # fmt: skip
-            reason = worsened(before, after, self.settings)
-            if reason is not None:
-                return f"{reason} ({name})"
-        return None
-
     def _pseudo(self, plugin: Flat) -> Pseudo | None:
         """The clips without labels as the received plug-in labels them; None when it is sure of none."""
         clips = self.data.unlabelled
         if clips is None or not len(clips) or not self.settings.unlabelled:
             return None
-        logits = self._logits(self.pack.manifest.plugin, plugin, clips)
+        logits = self.logits(self.pack.manifest.plugin, plugin, clips)
         pseudo = pseudo_labelled(clips, logits, self.settings.confidence)
         return pseudo if len(pseudo.sure) else None
 

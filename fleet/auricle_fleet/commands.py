@@ -52,6 +52,11 @@ def run(
         "scratch: all models start from seeded noise, as in every published figure; pack: from the pack's trained "
         "weights.",
     ),
+    judge: str = _option(
+        "judge", "Whether a device gives up a round that made it worse: on, off, or auto: on with --start pack."
+    ),
+    judge_minutes: float = _option("judge_minutes", "Most minutes of negatives on which a device judges a round."),
+    judge_share: float = _option("judge_share", "Share of its rounds that a device judges on them, drawn at random."),
     codec: str = _option("codec", "How updates travel: float32 or float16."),
     central: bool = _option("central", "Also train the same clips centrally: the ceiling.", "--central"),
     central_epochs: int = _option("central_epochs", "Epochs of the central training."),
@@ -74,7 +79,8 @@ def run(
         settings = FleetSettings(
             data=data, words=words, pack=pack, devices=devices, min_clips=min_clips, unseen=unseen, takes=takes,
             rounds=rounds, participation=participation, quorum=quorum, deadline=deadline, rule=rule, mode=mode,
-            local=local, preset=preset, start=start, codec=codec, central=central, central_epochs=central_epochs,
+            local=local, preset=preset, start=start, codec=codec, judge=judge,
+            judge_minutes=judge_minutes, judge_share=judge_share, central=central, central_epochs=central_epochs,
             seed=seed, port=port, broker=broker,
         )  # fmt: skip
     prepare_folder(settings, folder, resume=resume)

@@ -40,6 +40,8 @@ class FleetData:
     unseen: Clips
     """Clips of the speakers no device has."""
     unseen_speakers: int
+    unseen_groups: NDArray[np.int64]
+    """(N,) 0 or 1 for each unseen clip, the same for all of a speaker: two halves without a speaker in common."""
     skipped: tuple[str, ...]
     """Files that could not be read, with the reason."""
     origin: Pack | None = None
@@ -94,8 +96,9 @@ def load_data(settings: FleetSettings, progress: Progress = lambda *_: None) -> 
     unseen_clips = Clips(_energies(frontend, speech.audio[split.unseen]), speech.targets[split.unseen])
     progress("computing features", len(split.devices) + 1, len(split.devices) + 1)
     skipped = tuple(speech.skipped)
+    groups = np.unique(speech.speakers[split.unseen], return_inverse=True)[1] % 2
     others = speech.describe_others()
-    return FleetData(pack, tuple(parts), unseen_clips, len(split.unseen_speakers), skipped, origin, others)
+    return FleetData(pack, tuple(parts), unseen_clips, len(split.unseen_speakers), groups, skipped, origin, others)
 
 
 def _own_pack(settings: FleetSettings) -> Pack | None:

@@ -35,6 +35,14 @@ def duration(seconds: float | None) -> str:
     return "-" if seconds is None else f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
+def _judged(line: Mapping[str, Any]) -> str:
+    """What a round's line says of false accepts and of refused rounds, where anything is known."""
+    accepts, refused = line.get("false_accepts_per_hour"), line.get("refused")
+    said = [f"false accepts {accepts:.0f}/h"] if accepts is not None else []
+    said += [f"refused {len(refused)}"] if refused else []
+    return "".join(f"{part}  " for part in said)
+
+
 class View:
     """Shows a run. `with View(...) as view` owns the terminal until it ends.
 
@@ -98,6 +106,7 @@ class View:
             self.say(
                 f"round {line['round']}/{line['rounds']}  unseen {percent(line['plugin_accuracy_unseen'])}  "
                 f"personal {percent(line['personal_accuracy'])}  counted {line['counted']}/{line['invited']}  "
+                f"{_judged(line)}"
                 f"up {size(line['bytes_up'])}  down {size(line['bytes_down'])}  {line['seconds']:.1f} s  "
                 f"left {duration(line['seconds_left'])}"
             )

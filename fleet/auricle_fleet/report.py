@@ -135,16 +135,55 @@ def _left_out(rounds: Sequence[Mapping[str, Any]]) -> str:
 
 def _rounds(rounds: Sequence[Mapping[str, Any]]) -> str:
     head = "".join(
-        f"<th>{name}</th>" for name in ("round", "unseen", "personal", "loss", "counted", "up", "down", "seconds")
+        f"<th>{name}</th>"
+        for name in (
+            "round",
+            "unseen",
+            "personal",
+            "loss",
+            "false accepts/h",
+            "refused",
+            "counted",
+            "up",
+            "down",
+            "seconds",
+        )
     )
     rows = "".join(
         f"<tr><td>{r['round']}</td><td>{percent(r['plugin_accuracy_unseen'])}</td>"
         f"<td>{percent(r['personal_accuracy'])}</td><td>{_number(r['inference_loss'])}</td>"
+        f"<td>{_whole(r.get('false_accepts_per_hour'))}</td><td>{len(r.get('refused', []))}</td>"
         f"<td>{r['counted']}/{r['invited']}</td><td>{size(r['bytes_up'])}</td><td>{size(r['bytes_down'])}</td>"
         f"<td>{r['seconds']:.1f}</td></tr>"
         for r in rounds
     )
     return f'<div class="scroll"><table><tr>{head}</tr>{rows}</table></div>'
+
+
+def _whole(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0f}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _false_accepts(points: list[tuple[float, float]], summary: Mapping[str, Any]) -> str:
+    """The plug-in's false accepts an hour by round, and what the judge refused; nothing where neither is known."""
+    if not points:
+        return ""
+    start = summary.get("start_false_accepts_per_hour")
+    level = None if start is None else (f"start {start:.0f}/h", start)
+    high = max([y for _, y in points] + ([] if start is None else [start])) * 1.05 or 1.0
+    series = [("plug-in, sound without keywords", "var(--a)", points)]
+    drawn = chart("False accepts an hour by round", series, high, "/h", level)
+    judged = (
+        f"Devices refused {_count(summary['refused_rounds'], 'round')} "
+        f"({_count(summary['refusing_devices'], 'device')}), because their models had become worse."
+        if summary.get("judge")
+        else "Devices did not judge their rounds."
+    )
+    return f"<h2>False accepts an hour</h2>{drawn}<p>{judged}</p>"
 
 
 def _number(value: float | None) -> str:
@@ -167,6 +206,7 @@ def render(summary: Mapping[str, Any], rounds: Sequence[Mapping[str, Any]]) -> s
         "Inference loss by round", [("plug-in, devices' clips", "var(--a)", losses)],
         max((y for _, y in losses), default=1.0) * 1.05 or 1.0, "",
     )  # fmt: skip
+    accepts = _points(rounds, "false_accepts_per_hour")
     words = ", ".join(summary["words"])
     lead = (
         f"{summary['devices']} devices, {summary['training_clips']} training clips, rule {summary['rule']}, preset "
@@ -178,7 +218,7 @@ def render(summary: Mapping[str, Any], rounds: Sequence[Mapping[str, Any]]) -> s
         '<meta name="viewport" content="width=device-width, initial-scale=1"><title>Auricle fleet run</title>'
         f"<style>{STYLE}</style></head><body><h1>Fleet run</h1><p class='lead'>{html.escape(lead)}</p>"
         f'<div class="cards">{_cards(summary)}</div><h2>Accuracy</h2>{accuracy}<h2>Inference loss</h2>{loss}'
-        f"<h2>Words</h2><p>{html.escape(words)}</p>"
+        f"{_false_accepts(accepts, summary)}<h2>Words</h2><p>{html.escape(words)}</p>"
         f"<h2>Left out of a layer, rounds</h2>{_left_out(rounds)}<h2>Rounds</h2>{_rounds(rounds)}</body></html>\n"
     )
 

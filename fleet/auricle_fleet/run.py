@@ -34,6 +34,7 @@ from auricle_edge.train import Trainer
 from auricle_fleet.broker import Kind, connect_broker, start_broker
 from auricle_fleet.central import train_centrally
 from auricle_fleet.data import FleetData, load_data, started
+from auricle_fleet.judging import FleetJudging, refusals
 from auricle_fleet.live import View, percent
 from auricle_fleet.metrics import Metrics, write_summary
 from auricle_fleet.report import write_report
@@ -112,6 +113,7 @@ class FleetRun:
         self.central: float | None = None
         self.first: Flat | None = None
         self.first_accuracy: float | None = None
+        self.first_accepts: float | None = None
         self._stopped = False
 
     async def run(self) -> dict[str, Any]:
@@ -125,6 +127,12 @@ class FleetRun:
             + (f"; {data.others}" if data.others else "")
             + (f"; {len(data.skipped)} unreadable files skipped" if data.skipped else "")
         )
+        self.judging = FleetJudging(self.settings, data)
+        if self.settings.judges:
+            self.view.say(
+                f"each device judges {self.settings.judge_share:.0%} of its rounds on {self.judging.seconds:.0f} s of "
+                "sound without keywords besides its own"
+            )
         self._start(data)
         interrupted = False
         try:
@@ -140,6 +148,7 @@ class FleetRun:
         self.first = started(data, self.settings, data.pack.manifest.plugin, self.settings.seed)
         if self.first is not None:
             self.first_accuracy = self._judge(self.first)
+            self.first_accepts = self.judging.false_accepts_per_hour(self.runtime, self.first)
             heard = (data.origin or data.pack).manifest.start[data.pack.manifest.plugin].data
             self.view.say(
                 f"models start from weights trained on {heard}"
@@ -219,12 +228,14 @@ class FleetRun:
             folder = self.out / "state" / "devices" / name
             settings = AgentSettings(name, FLEET, address(name), folder, coordinator)
             kind, seed = kinds[i % len(kinds)], self.settings.seed * 100_003 + i + 1
-            trainer = Trainer(self.runtime, kind, clips, seed, started(self.data, self.settings, kind, seed))
-            self.agents.append(Agent(settings, trainer, workers))
+            start = started(self.data, self.settings, kind, seed)
+            trainer = Trainer(self.runtime, kind, clips, seed, start, self.judging.learn)
+            self.agents.append(Agent(settings, trainer, workers, judging=self.judging.judging))
 
     async def _watch(self, done: RoundDone) -> None:
         """After every round: judge the model on unseen speakers, write and show a line."""
         judged = await asyncio.to_thread(self._judge, done.model)
+        accepts = await asyncio.to_thread(self.judging.false_accepts_per_hour, self.runtime, done.model)
         p = self.progress
         for row in done.report.get("updates", []):
             if row["personal_accuracy"] is not None:
@@ -240,6 +251,7 @@ class FleetRun:
             "bytes_up": p.earlier_up + sum(a.link.counters.bytes_sent for a in self.agents),
             "bytes_down": p.earlier_down + sum(a.link.counters.bytes_received for a in self.agents),
             "inference_loss": _mean([r["loss"] for r in done.report.get("updates", []) if r["loss"] is not None]),
+            "false_accepts_per_hour": accepts, "refused": refusals(done.report.get("failed", {})),
             "kept": _kept(done.report.get("layers", [])),
         })  # fmt: skip
         last = self.metrics.last
@@ -266,6 +278,11 @@ class FleetRun:
             "personal_accuracy": last.get("personal_accuracy"),
             "central_accuracy_unseen": self.central,
             "start": self.settings.start, "start_accuracy_unseen": self.first_accuracy,
+            "start_false_accepts_per_hour": self.first_accepts,
+            "false_accepts_per_hour": last.get("false_accepts_per_hour"),
+            "judge": self.settings.judges, "judged_seconds": round(self.judging.seconds, 1),
+            "refused_rounds": sum(len(line.get("refused", [])) for line in self.metrics.rounds),
+            "refusing_devices": len({name for line in self.metrics.rounds for name in line.get("refused", [])}),
             "devices": len(data.devices), "rounds": last.get("round", 0), "rounds_planned": self.settings.rounds,
             "interrupted": interrupted, "seconds": last.get("seconds_total", 0.0),
             "bytes_up": last.get("bytes_up", 0), "bytes_down": last.get("bytes_down", 0),

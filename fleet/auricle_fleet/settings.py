@@ -21,6 +21,9 @@ LONGEST = 1e9
 LARGEST_SEED = 1 << 40
 """What a plan can say."""
 
+JUDGE = ("auto", "on", "off")
+MOST_MINUTES = 60.0
+
 LOCALS = ("crnn-base", "crnn-wide", "crnn-deep", "crnn-stacked", "crnn-lite")
 
 
@@ -43,6 +46,9 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     local: str = "crnn-base"
     preset: str = "practical"
     start: str = "scratch"
+    judge: str = "auto"
+    judge_minutes: float = 1.0
+    judge_share: float = 0.1
     central: bool = False
     central_epochs: int = 150
     codec: str = "float32"
@@ -61,6 +67,12 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
             if self.pack is None and name not in LOCALS:
                 raise SettingsError(f'There is no local model "{name}"; {nearest(name, (*LOCALS, "mixed"))}')
         check_start(self.start)
+        if self.judge not in JUDGE:
+            raise SettingsError(f"--judge is {', '.join(JUDGE[:-1])} or {JUDGE[-1]}: {nearest(self.judge, JUDGE)}")
+        if not 0 < self.judge_minutes <= MOST_MINUTES or not 0 <= self.judge_share <= 1:
+            raise SettingsError(
+                f"--judge-minutes has to be above 0 and at most {MOST_MINUTES:.0f}, --judge-share from 0 to 1."
+            )
         for option, value in (("rounds", self.rounds), ("takes", self.takes), ("central-epochs", self.central_epochs)):
             if value < 1:
                 raise SettingsError(f"--{option} is {value}: it has to be at least 1.")
@@ -74,6 +86,11 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
             raise SettingsError(f'There is no codec "{self.codec}"; {nearest(self.codec, CODECS)}')
         if not 0 <= self.port <= 65535:
             raise SettingsError(f"--port is {self.port}: it has to be from 0 (a free one) to 65535.")
+
+    @property
+    def judges(self) -> bool:
+        """Whether devices judge their rounds: asked for, or left open in a run that has a good state to protect."""
+        return self.judge == "on" or (self.judge == "auto" and self.start == "pack")
 
     def architectures(self) -> tuple[str, ...]:
         """The local models that devices take in turn: `mixed` is all five, a comma separates a choice."""

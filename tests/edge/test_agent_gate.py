@@ -14,9 +14,16 @@ from tests.edge.toy import PACK, device
 
 from auricle.messages import DeviceState, Loss, Measure, Plan, Register, Status, Update
 from auricle.pack import load_pack
+from auricle.speech.features import LogMel
 from auricle.tensors import Flat, digest, encode
 from auricle_edge.agent import Agent
+from auricle_edge.detect import DetectSettings
 from auricle_edge.gate import Decision
+from auricle_edge.judge.best import Best, BestStore
+from auricle_edge.judge.heard import Heard
+from auricle_edge.judge.round_judge import PERSONAL, PLUGIN
+from auricle_edge.judge.sound import Judging, Negatives
+from auricle_edge.judge.streams import Streams
 from auricle_edge.learn_settings import LearnSettings
 from auricle_edge.local_store import LocalStore
 from auricle_edge.runtimes import StepRuntime
@@ -311,6 +318,48 @@ def test_a_round_that_made_the_device_worse_is_neither_sent_nor_kept(
             assert earlier.weights.tobytes() == local.weights.tobytes()
             assert agent._local is earlier
             assert path.read_bytes() == kept
+
+    run(case, toy, tmp_path)
+
+
+def test_a_refused_device_that_was_worse_than_its_best_state_goes_back_to_it(
+    toy: StepRuntime, taught: Flat, tmp_path: Path
+) -> None:
+    """Whoever listens is told: with the fleet's plug-in, and with the best state as the device's own model."""
+    asked = DetectSettings(threshold=0.6, vad="off")
+    quiet = [np.random.default_rng(3).gamma(1.0, size=(200, 40)).astype(np.float32) for _ in range(8)]
+    carried = Negatives(Streams(LogMel(PACK.manifest.task), toy.pack.labels, asked, quiet))
+    says_low = np.zeros_like(taught)
+    says_low[-3:] = (9, 0, 0)
+    unsure = np.zeros_like(taught)
+
+    async def case(site: Site) -> None:
+        c = site.coordinator
+        await c.offer(encode(unsure))
+        heard: list[tuple[Flat, RoundResult]] = []
+        tables = dict.fromkeys((PLUGIN, PERSONAL), toy.pack.plugin_table)
+        nothing = Heard(np.zeros(0, np.uint8), np.zeros(0, np.uint8), 0.0)
+        kept = {role: Best(unsure, "a" * 64, nothing) for role in (PLUGIN, PERSONAL)}
+        BestStore(site.folder, toy.pack.identity, tables).save(kept)
+        LocalStore(site.folder, toy.pack.identity, tables[PERSONAL]).save(LocalState(says_low))
+        own = Trainer(toy, "crnn-lite", device(24, held_out=0), 0, settings=LearnSettings())
+        told = {"learnt": lambda plugin, result: heard.append((plugin, result)), "judging": Judging(asked, carried)}
+        async with site.device(own, told) as agent:
+            await c.say("inv", c.invite(encode(unsure), 1, plan=CAREFUL))
+            status = await c.wait(Status)
+            await until(lambda: agent.state == "idle")
+
+            assert status.reason == (
+                "worse_false_accepts: 1800/h (8 in 0.3 min), 0/h (0 in 0.3 min) in the best state (personal model)"
+            )
+            assert np.array_equal(agent._local.weights, unsure)
+            assert not site.pending.exists()
+            ((plugin, result),) = heard
+            assert np.array_equal(plugin, unsure)
+            assert np.array_equal(result.local.weights, unsure)
+        read = LocalStore(site.folder, toy.pack.identity, tables[PERSONAL]).read()
+        assert read is not None
+        assert np.array_equal(read.weights, unsure)
 
     run(case, toy, tmp_path)
 

@@ -536,7 +536,7 @@ def test_a_lambda_of_0_leaves_clips_without_labels_out() -> None:
     assert trainer.run(_plan(), 1, SURE, trainer.first_state()).sure == 0
 
 
-# -- other clips, and the judge
+# -- other clips
 
 
 def test_a_trainer_goes_on_with_other_clips() -> None:
@@ -548,17 +548,3 @@ def test_a_trainer_goes_on_with_other_clips() -> None:
     fresh = _trainer(other)
     assert (result.samples, result.held_out) == (32, 9)
     assert np.array_equal(result.plugin, fresh.run(_plan(), 1, PLUGIN, fresh.first_state()).plugin)
-
-
-def test_the_judge_refuses_what_forgot_the_words() -> None:
-    trainer = Trainer(RUNTIME, "crnn-lite", device(20, held_out=60), 0, settings=LearnSettings())
-    state = LocalState(SURE)
-    good = trainer.run(_plan(rate=1e-6, local_rate=1e-6), 1, SURE, state)
-    forgot = replace(good, local=LocalState(PLUGIN))
-
-    assert trainer.judge(_plan(), SURE, state, good) is None
-    reason = trainer.judge(_plan(), SURE, state, forgot) or ""
-    assert reason.startswith("worse_accuracy: ")
-    assert reason.endswith("before (personal model)")
-    assert trainer.judge(_plan(mode="supervised"), SURE, state, forgot) is None
-    assert "(plug-in)" in (trainer.judge(_plan(), SURE, state, replace(good, plugin=PLUGIN)) or "")

@@ -16,7 +16,6 @@ from auricle.errors import AuricleError, DataError, PackError, SettingsError, St
 from auricle.pack import load_pack
 from auricle.speech.features import LogMel
 from auricle.start import start_weights
-from auricle_export.pretrain.training import own_modules, train_model
 from auricle_export.pretrain.pack import with_start_of, with_trained, without_start
 from auricle_export.pretrain.settings import Epoch, PretrainSettings, Trained, TrainingInterrupted
 from auricle_export.pretrain.speech import (
@@ -30,6 +29,7 @@ from auricle_export.pretrain.speech import (
 )
 from auricle_export.pretrain.state import state_file
 from auricle_export.pretrain.task import PretrainTask, models_of, pretrain_pack, remove_state
+from auricle_export.pretrain.training import own_modules, train_model
 
 MODULES = {MODEL: Tiny}
 SETTINGS = PretrainSettings(epochs=6, patience=6, batch=16, rate=0.02, device="cpu")

@@ -37,7 +37,7 @@ def fleet(pack: Pack) -> FleetData:
     for i in range(2):
         clips = speech(pack, 16, i)
         parts.append((f"s{i}", DeviceData(clips, clips.chosen(nothing), None)))
-    return FleetData(pack, tuple(parts), speech(pack, 20, 9), 1, ())
+    return FleetData(pack, tuple(parts), speech(pack, 20, 9), 1, np.zeros(20, np.int64), ())
 
 
 def test_an_easy_task_is_learnt_and_every_epoch_told(pack: Pack) -> None:

@@ -68,7 +68,7 @@ def settings(path: Path, **changes: object) -> FleetSettings:
 def data_of(pack: Pack, origin: Pack | None = None) -> FleetData:
     task = pack.manifest.task
     clips = Clips(np.ones((2, task.frames, task.frontend.mels), np.float32), np.arange(2))
-    return FleetData(pack, (("ana", DeviceData(clips, clips, None)),), clips, 1, (), origin)
+    return FleetData(pack, (("ana", DeviceData(clips, clips, None)),), clips, 1, np.zeros(2, np.int64), (), origin)
 
 
 def first_model(out: Path, pack: Pack) -> Flat:

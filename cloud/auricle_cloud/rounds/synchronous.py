@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from auricle.errors import AuricleError, StorageError
-from auricle.messages import Loss, Plan, Status, Update
+from auricle.messages import WORSE, Loss, Plan, Status, Update
 from auricle_cloud.aggregation import next_model
 from auricle_cloud.detection.judgement import Found, Judgement
 from auricle_cloud.rounds.closing import GAVE_UP, Closing, Entry
@@ -134,8 +134,10 @@ class Synchronous:
             self._number, self._message = None, None
         await self._closing.finish(row, began)
         if row["state"] == "aborted" and self._cohort and self._failed >= self._cohort:
-            reasons = await asyncio.to_thread(self._closing.failures, number)
-            raise RoundFailedError(f"All devices failed in round {number}: {sorted(reasons.values())[0]}")
+            reasons = (await asyncio.to_thread(self._closing.failures, number)).values()
+            # Devices that judged the round and refused it are well, and may train better in the next one.
+            if not any(reason.startswith(WORSE) for reason in reasons):
+                raise RoundFailedError(f"All devices failed in round {number}: {sorted(reasons)[0]}")
 
     async def _row(self) -> Row:
         assert self._number is not None

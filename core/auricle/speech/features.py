@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -76,3 +77,25 @@ class LogMel:
     def __call__(self, audio: NDArray[Any]) -> NDArray[np.float32]:
         """Log-mels (N, frames, mels) of clips (N, clip_samples)."""
         return self.finish(self.energies(audio))
+
+
+PIECE = 3_000
+"""Frames of a recording whose spectra are in memory at once."""
+
+
+def stream_energies(task: Task, samples: NDArray[np.int16]) -> Energies:
+    """Mel energies (frames, mels) of a recording (S,), as a device that listens to it computes them.
+
+    Frame i ends with sample (i + 1) hop; before the first sample there is silence, and what does not fill a last frame
+    is left out.
+    """
+    f = task.frontend
+    frames = len(samples) // f.hop
+    padded = np.concatenate((np.zeros(f.window - f.hop, np.int16), samples))
+    parts = [np.zeros((0, f.mels), np.float32)]
+    for first in range(0, frames, PIECE):
+        count = min(PIECE, frames - first)
+        covered = (count - 1) * f.hop + f.window
+        piece = LogMel(msgspec.structs.replace(task, frames=count, clip_samples=covered))
+        parts.append(piece.energies(padded[None, first * f.hop : first * f.hop + covered])[0])
+    return np.concatenate(parts)

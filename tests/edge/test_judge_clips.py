@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auricle_edge.judge import Answers, answers, worsened
+from auricle_edge.judge.clips import Answers, answers, worsened
 from auricle_edge.learn_settings import LearnSettings
 
 LABELS = ("yes", "no", "_unknown_", "_silence_")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from auricle.messages import WORSE
+from auricle_edge.judge.comparison import sign_test
 from auricle_edge.learn_settings import LearnSettings
 
 Mask = NDArray[np.bool_]
@@ -56,31 +57,31 @@ def answers(logits: NDArray[np.float32], targets: NDArray[np.int64], labels: Ite
     return Answers(negative[targets], keywords.max(axis=1, initial=0.0) >= accept, posteriors.argmax(axis=1) == targets)
 
 
-def worsened(before: Answers, after: Answers, settings: LearnSettings) -> str | None:
+def worsened(before: Answers, after: Answers, settings: LearnSettings, *, accepts: bool = True) -> str | None:
     """Say what became worse, as a reason for the coordinator; None when nothing did.
 
     False accepts count only where the model before detected keywords at all: one that says nothing has none.
+
+    Parameters
+    ----------
+    accepts
+        Whether false accepts are judged here; not where the pack's negatives show them better.
     """
     negatives = int(before.negative.sum())
-    if before.detects(settings.detector) and _worse(
-        before.false_accepts, after.false_accepts, negatives, settings.more_false_accepts, settings.chance
+    if (
+        accepts
+        and before.detects(settings.detector)
+        and _worse(before.false_accepts, after.false_accepts, negatives, settings.more_false_accepts, settings.chance)
     ):
         now, then = int(after.false_accepts.sum()), int(before.false_accepts.sum())
-        return f"worse_false_accepts: {now} of {negatives} held-out negatives, {then} before"
+        return f"{WORSE}false_accepts: {now} of {negatives} held-out negatives, {then} before"
     if _worse(~before.right, ~after.right, len(before.right), settings.less_accuracy, settings.chance):
         now, then = int(after.right.sum()), int(before.right.sum())
-        return f"worse_accuracy: {now} of {len(before.right)} held-out clips right, {then} before"
+        return f"{WORSE}accuracy: {now} of {len(before.right)} held-out clips right, {then} before"
     return None
 
 
 def _worse(before: Mask, after: Mask, of: int, margin: float, chance: float) -> bool:
-    """Whether so many more clips went wrong that it is more than the margin and no chance.
-
-    Only clips that changed tell: had the model not become worse, each would have gone either way like a fair coin
-    (McNemar's exact test, one-sided): P(X >= worse), X ~ Binomial(worse + better, 1/2).
-    """
+    """Whether so many more clips went wrong that it is more than the margin and no chance (`sign_test`)."""
     worse, better = int((after & ~before).sum()), int((before & ~after).sum())
-    changed = worse + better
-    if worse - better <= margin * of:
-        return False
-    return sum(math.comb(changed, k) for k in range(worse, changed + 1)) / (1 << changed) < chance
+    return worse - better > margin * of and sign_test(worse, better) < chance

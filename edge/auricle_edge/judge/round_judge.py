@@ -1,0 +1,165 @@
+"""The judge of a round: what it made worse on clips and on streams, against the round before and the best state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from auricle.messages import WORSE, Plan
+from auricle.tensors import Flat
+from auricle_edge.judge.best import Best, BestStore
+from auricle_edge.judge.clips import answers, worsened
+from auricle_edge.judge.comparison import accepts_more, hears_more, improves
+from auricle_edge.judge.heard import Heard, in_words
+from auricle_edge.judge.sound import JudgedSound, Judging, carried_negatives
+from auricle_edge.train import LocalState, RoundResult, Trainer
+
+PLUGIN, PERSONAL = "plug-in", "personal model"
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """What becomes of a round."""
+
+    reason: str | None
+    """Why it is neither sent nor kept, for the coordinator; None where it is."""
+    listen: Flat
+    """The plug-in (P,) to listen with: the received one, or the best one where that is significantly worse."""
+    back: LocalState | None = None
+    """The best state, where the round is refused and the state before it is significantly worse than the best."""
+    best: Mapping[str, Best] | None = None
+    """The best states by role after this round; None where nothing was played."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Tried:
+    """A model in a round."""
+
+    role: str
+    model: str
+    before: Flat
+    after: Flat
+
+
+class RoundJudge:
+    """Judges the rounds of one device.
+
+    Parameters
+    ----------
+    trainer
+        Its models, clips and settings.
+    judging
+        The detector's rule, and negatives that are not the pack's.
+    folder
+        Where the best states are kept.
+    """
+
+    def __init__(self, trainer: Trainer, judging: Judging, folder: Path) -> None:
+        pack, self._settings = trainer.pack, trainer.settings
+        self._trainer, self._detect = trainer, judging.detect
+        self._carried = judging.carried or carried_negatives(pack, judging.detect, self._settings.judged_minutes)
+        tables = {PLUGIN: pack.plugin_table, PERSONAL: pack.table(trainer.architecture)}
+        self._store = BestStore(folder, pack.identity, tables)
+        self._best = self._store.read()
+        self.nbytes = sum(4 * table.size for table in tables.values())
+        """Bytes that the best states take on the disk, but for their counts."""
+
+    def judge(self, plan: Plan, round_number: int, plugin: Flat, state: LocalState, result: RoundResult) -> Verdict:
+        """Say what becomes of a round; nothing is kept by this.
+
+        Parameters
+        ----------
+        plugin, state
+            What the round started from: the received plug-in (P,) and the local state.
+        """
+        tried = [_Tried(PLUGIN, self._trainer.pack.manifest.plugin, plugin, result.plugin)]
+        if plan.mode == "mutual":
+            tried.append(_Tried(PERSONAL, self._trainer.architecture, state.weights, result.local.weights))
+        reason = next(filter(None, map(self._on_clips, tried)), None)
+        if not self._is_drawn(round_number):
+            return Verdict(reason, plugin)
+        sound = JudgedSound(self._trainer.runtime, self._detect, self._carried, self._trainer.data.held_out)
+        return self._on_streams(sound, tried, reason) if sound.hours else Verdict(reason, plugin)
+
+    def keep(self, verdict: Verdict) -> None:
+        """Keep the best states durably where they changed; StorageError when the disk cannot take them."""
+        if verdict.best is None or dict(verdict.best) == self._best:
+            return
+        self._store.save(dict(verdict.best))
+        self._best = dict(verdict.best)
+
+    def _is_drawn(self, round_number: int) -> bool:
+        """Whether this round is played to the models; another draw for each device and round."""
+        share = self._settings.judged_share
+        return share >= 1 or bool(np.random.default_rng([self._trainer.seed, round_number, 5]).random() < share)
+
+    def _on_clips(self, tried: _Tried) -> str | None:
+        trainer, held_out = self._trainer, self._trainer.data.held_out
+        before, after = (
+            answers(trainer.logits(tried.model, w, held_out), held_out.targets, trainer.pack.labels,
+                    self._settings.accept)
+            for w in (tried.before, tried.after)
+        )  # fmt: skip
+        reason = worsened(before, after, self._settings, accepts=not len(self._carried.streams))
+        return None if reason is None else f"{reason} ({tried.role})"
+
+    def _on_streams(self, sound: JudgedSound, tried: list[_Tried], reason: str | None) -> Verdict:
+        """Compare false accepts with those of the best states; a state takes its place among these when it is kept."""
+        best, back = dict(self._best), None
+        for each in tried:
+            if each.role in best and best[each.role].sound != sound.digest:
+                weights = best[each.role].weights
+                best[each.role] = Best(weights, sound.digest, sound.heard(each.model, weights))
+            if each.role not in best:
+                best[each.role] = Best(each.before, sound.digest, sound.heard(each.model, each.before))
+        listen = self._received(sound, tried[0], best)
+        judged = [(each, sound.heard(each.model, each.after)) for each in tried]
+        for each, after in judged:
+            reason = reason or self._refusal(sound, each, best[each.role].heard, after)
+        for each, after in judged:
+            if each.role != PERSONAL:
+                continue
+            if reason is None:
+                best[PERSONAL] = self._better(best[PERSONAL], Best(each.after, sound.digest, after))
+            elif self._is_worse(best[PERSONAL].heard, sound.heard(each.model, each.before)):
+                back = LocalState(best[PERSONAL].weights)
+        return Verdict(reason, listen, back, best)
+
+    def _received(self, sound: JudgedSound, plugin: _Tried, best: dict[str, Best]) -> Flat:
+        """The plug-in to listen with; the received one takes the best one's place where it is better."""
+        received = Best(plugin.before, sound.digest, sound.heard(plugin.model, plugin.before))
+        best[PLUGIN] = self._better(best[PLUGIN], received)
+        return best[PLUGIN].weights if self._is_worse(best[PLUGIN].heard, received.heard) else plugin.before
+
+    def _refusal(self, sound: JudgedSound, tried: _Tried, best: Heard, after: Heard) -> str | None:
+        """Why a model is not kept; None where it is.
+
+        Worse than the best state is allowed to what is on the way back: a plug-in with fewer false accepts than the
+        received one, which is worse itself. And to what hears clearly more keywords than the best state, as long as it
+        is not worse than the state before.
+        """
+        if not self._is_worse(best, after):
+            return None
+        before = sound.heard(tried.model, tried.before)
+        if tried.role == PLUGIN and self._is_worse(best, before) and after.false_accepts < before.false_accepts:
+            return None
+        if hears_more(best, after, self._settings) and not self._is_worse(before, after):
+            return None
+        return f"{WORSE}false_accepts: {in_words(after)}, {in_words(best)} in the best state ({tried.role})"
+
+    def _better(self, known: Best, other: Best) -> Best:
+        """The better one of the best state and one that was not refused."""
+        least = self._settings.detector
+        if not known.heard.detects(least):
+            return other
+        replaces = improves(known.heard, other.heard) and other.heard.detects(least)
+        if self._is_worse(known.heard, other.heard):
+            replaces = hears_more(known.heard, other.heard, self._settings)
+        return other if replaces else known
+
+    def _is_worse(self, standard: Heard, heard: Heard) -> bool:
+        """Whether it has significantly more false accepts than a standard that hears anything at all."""
+        return standard.detects(self._settings.detector) and accepts_more(standard, heard, self._settings)

@@ -1,0 +1,80 @@
+"""The judge of emulated devices: the sound it listens to, which rounds it judged, and the plug-in's false accepts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from auricle.messages import WORSE
+from auricle.speech.features import Energies
+from auricle.tensors import Flat
+from auricle_edge.detect import DetectSettings
+from auricle_edge.judge.clips import NEGATIVES
+from auricle_edge.judge.heard import Heard
+from auricle_edge.judge.sound import Judging, Negatives, carried_negatives
+from auricle_edge.judge.streams import joined
+from auricle_edge.learn_settings import LearnSettings
+from auricle_edge.runtimes import Runtime
+from auricle_edge.speech_data import Clips
+from auricle_fleet.data import FleetData
+from auricle_fleet.settings import FleetSettings
+
+MEASURED_MINUTES = 3.0
+"""Most minutes of negatives on which each round's plug-in is measured."""
+
+
+def of_no_keyword(clips: Clips, labels: Sequence[str]) -> list[Energies]:
+    """Clips of other words and of silence, joined to one stretch; none where there are none."""
+    silent = np.array([name in NEGATIVES for name in labels])
+    return joined(clips.energies[silent[clips.targets]])
+
+
+def _half(data: FleetData, group: int) -> Clips:
+    return data.unseen.chosen(np.flatnonzero(data.unseen_groups == group))
+
+
+class FleetJudging:
+    """What the devices of a run are judged by.
+
+    Where the pack carries negatives, devices are judged and plug-ins measured on these. Otherwise both are done on
+    clips of other words and of silence by unseen speakers, joined to a stream: devices are judged by those of one half
+    of these speakers, plug-ins are measured by the other half's, which decide nothing. Nobody is trained on any.
+
+    Parameters
+    ----------
+    settings, data
+        Of the run.
+    """
+
+    def __init__(self, settings: FleetSettings, data: FleetData) -> None:
+        pack, detect = data.pack, DetectSettings()
+        carried = pack.negatives()
+        own, others = (carried or of_no_keyword(_half(data, group), pack.labels) for group in (0, 1))
+        self._judges = settings.judges
+        self._measured = carried_negatives(pack, detect, MEASURED_MINUTES, others)
+        self.judging = Judging(detect, carried_negatives(pack, detect, settings.judge_minutes, own))
+        self.learn = LearnSettings(clips=1, judge=self._judges, judged_share=settings.judge_share)
+
+    @property
+    def seconds(self) -> float:
+        """Of negatives that devices are judged on."""
+        carried = self.judging.carried
+        return 0.0 if carried is None else carried.streams.hours * 3600
+
+    def false_accepts_per_hour(self, runtime: Runtime, plugin: Flat) -> float | None:
+        """The false accepts of a plug-in (P,) an hour; None where there are no negatives."""
+        return _per_hour(self._measured, runtime, plugin)
+
+
+def _per_hour(negatives: Negatives, runtime: Runtime, plugin: Flat) -> float | None:
+    hours = negatives.streams.hours
+    if not hours:
+        return None
+    accepts = negatives.accepts(runtime, runtime.pack.manifest.plugin, plugin)
+    return Heard(accepts, np.zeros(0, np.uint8), hours).per_hour
+
+
+def refusals(failed: Mapping[str, str]) -> list[str]:
+    """The devices whose judge refused a round, of those that failed or declined and what they said."""
+    return sorted(name for name, reason in failed.items() if reason.startswith(WORSE))

@@ -1,0 +1,99 @@
+"""A round that every device's own judge refused: aborted, and the run goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.cloud.coordinator_site import DEVICES, FLEET, Site, run, trainer
+
+from auricle.messages import Plan
+from auricle.pack import load_pack
+from auricle.speech.features import LogMel
+from auricle_cloud.presets import Preset
+from auricle_cloud.rounds.synchronous import RoundFailedError
+from auricle_edge.agent import Agent, AgentSettings
+from auricle_edge.detect import DetectSettings
+from auricle_edge.judge.best import Best, BestStore
+from auricle_edge.judge.heard import Heard
+from auricle_edge.judge.round_judge import PERSONAL, PLUGIN
+from auricle_edge.judge.sound import Judging, Negatives
+from auricle_edge.judge.streams import Streams
+from auricle_edge.learn_settings import LearnSettings
+from auricle_edge.local_store import LocalStore
+from auricle_edge.runtimes import StepRuntime
+from auricle_edge.speech_data import DeviceData
+from auricle_edge.train import LocalState, Trainer
+
+DETECT = DetectSettings(threshold=0.6, vad="off")
+CAREFUL = Preset(Plan(rate=1e-4, local_rate=1e-4), "fedavg")
+NOTHING = Heard(np.zeros(0, np.uint8), np.zeros(0, np.uint8), 0.0)
+
+
+@pytest.fixture(scope="module")
+def runtime() -> StepRuntime:
+    return StepRuntime(load_pack("digits"))
+
+
+def _devices(site: Site, public: bytes) -> list[Agent]:
+    """Three devices whose own model says one word to everything, and whose best one says nothing."""
+    pack, table = site.pack, site.pack.plugin_table
+    quiet = np.zeros(table.size, np.float32)
+    loud = quiet.copy()
+    loud[-len(pack.labels)] = 20
+    sound = [np.random.default_rng(3).gamma(1.0, size=(200, 40)).astype(np.float32) for _ in range(8)]
+    carried = Negatives(Streams(LogMel(pack.manifest.task), pack.labels, DETECT, sound))
+    agents = []
+    for i, name in enumerate(DEVICES[:3]):
+        folder = site.folder / name
+        best = {role: Best(quiet, "a" * 64, NOTHING) for role in (PLUGIN, PERSONAL)}
+        BestStore(folder, pack.identity, {PLUGIN: table, PERSONAL: table}).save(best)
+        LocalStore(folder, pack.identity, table).save(LocalState(loud))
+        learn = LearnSettings(clips=1)
+        made = trainer(site.runtime, i + 1)
+        data = DeviceData(made.data.train, made.data.train.chosen(np.zeros(0, np.int64)), None)
+        own = Trainer(site.runtime, "crnn-lite", data, i + 1, settings=learn)
+        told = AgentSettings(name, FLEET, site.broker.address(name), folder, public, 5.0, 1.0)
+        agents.append(Agent(told, own, site._workers, judging=Judging(DETECT, carried)))
+    return agents
+
+
+def test_a_round_that_all_refuse_is_aborted_and_the_next_one_is_made_by_their_best_states(
+    runtime: StepRuntime, tmp_path: Path
+) -> None:
+    async def case(site: Site) -> None:
+        coordinator = site.coordinator(2, CAREFUL)
+        tasks = [asyncio.create_task(agent.run()) for agent in _devices(site, coordinator.identity.public)]
+        try:
+            await coordinator.run()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+        assert [(d.state, d.invited, d.counted) for d in site.done] == [("aborted", 3, 0), ("published", 3, 3)]
+        failed = site.done[0].report["failed"]
+        assert sorted(failed) == list(DEVICES[:3])
+        assert all(reason.startswith("worse_false_accepts: 1800/h") for reason in failed.values())
+
+    run(case, runtime, tmp_path)
+
+
+def test_a_round_in_which_all_devices_fail_still_ends_the_run(runtime: StepRuntime, tmp_path: Path) -> None:
+    async def case(site: Site) -> None:
+        coordinator = site.coordinator(2, CAREFUL)
+        agents = _devices(site, coordinator.identity.public)
+        for agent in agents:
+            agent.trainer.settings = LearnSettings(clips=1000)
+        tasks = [asyncio.create_task(agent.run()) for agent in agents]
+        try:
+            with pytest.raises(RoundFailedError, match="needs 1000"):
+                await coordinator.run()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    run(case, runtime, tmp_path)

@@ -1,0 +1,165 @@
+"""The judge on streams: what the detector itself would hear, counted by the second; a sign test by hand."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pytest
+from tests.edge.judge_toy import DETECT, PACK, RUNTIME, louder, negatives, taught
+from tests.edge.toy import clips
+
+from auricle.first_weights import first_weights
+from auricle.pack import load_pack
+from auricle.speech.features import LogMel, stream_energies
+from auricle_edge.detect import Detector, DetectSettings, recogniser
+from auricle_edge.judge.comparison import accepts_more, hears_more, improves, sign_test
+from auricle_edge.judge.heard import Heard, in_words
+from auricle_edge.judge.sound import JudgedSound, carried_negatives
+from auricle_edge.judge.streams import Streams, first_part, in_quiet, joined
+from auricle_edge.learn_settings import LearnSettings
+from auricle_edge.runtimes import StepRuntime
+from auricle_edge.sound import RATE, Block
+from auricle_edge.speech_data import Clips
+
+DEFAULT = LearnSettings()
+NONE = Clips(np.zeros((0, 100, 40), np.float32), np.zeros(0, np.int64))
+
+
+def _bursts(seconds: int, seed: int = 0) -> np.ndarray:
+    """Noise with louder stretches of some tone: what a model takes for words now and then."""
+    rng = np.random.default_rng(seed)
+    sound = rng.normal(0, 60, seconds * RATE)
+    for start in range(RATE, len(sound) - RATE, 2 * RATE):
+        length = int(rng.uniform(0.2, 0.6) * RATE)
+        tones = sum(np.sin(2 * np.pi * rng.uniform(200, 4000) * np.arange(length) / RATE) for _ in range(4))
+        sound[start : start + length] += rng.uniform(500, 4000) * np.hanning(length) * tones
+    return sound.astype(np.int16)
+
+
+@pytest.mark.parametrize(("vad", "hop"), [("energy", 0.1), ("off", 0.1), ("energy", 0.05)])
+def test_a_stream_gives_the_detections_that_the_detector_gives_of_the_sound(vad: str, hop: float) -> None:
+    pack = load_pack("gsc12")
+    sound, frontend = _bursts(40), LogMel(pack.manifest.task)
+    asked = msgspec.structs.replace(DetectSettings(), vad=vad, hop=hop, threshold=0.4, thresholds={"off": 0.3})
+    recognise = recogniser(StepRuntime(pack), "crnn-lite", first_weights(pack, "crnn-lite", 0))
+    detector = Detector(frontend, pack.labels, recognise, asked)
+    blocks = [Block(sound[at : at + 1600], at, 0.0) for at in range(0, len(sound), 1600)]
+    expected = [(d.end, d.word) for block in blocks for d in detector.feed(block)]
+
+    streams = Streams(frontend, pack.labels, asked, [stream_energies(pack.manifest.task, sound)])
+    (found,) = streams.heard(recognise)
+
+    assert len(expected) >= 3
+    lead = detector._lead
+    assert [(round((h + 1) * hop * RATE) - lead, pack.labels[label]) for h, label in found] == expected
+    assert streams.hours * 3600 == pytest.approx(40)
+    assert streams.seconds() == [40]
+
+
+def test_energies_of_a_recording_do_not_depend_on_the_piece_they_were_computed_in() -> None:
+    task = load_pack("gsc12").manifest.task
+    sound = np.tile(_bursts(8), 5)[: 31 * RATE + 77]
+
+    whole, later = stream_energies(task, sound), stream_energies(task, sound[29 * RATE :])
+
+    assert whole.shape == (3100, 40)
+    assert np.allclose(whole[2902:], later[2:], rtol=1e-4, atol=1e-9)
+
+
+def test_false_accepts_are_counted_in_the_second_in_which_they_were_decided() -> None:
+    """A model without weights says `low` at every window: once in each stretch, from its eleventh hop on (patience)."""
+    always = np.zeros(PACK.plugin_table.size, np.float32)
+    always[-3:] = (5, 0, 0)
+
+    counts = negatives(3).accepts(RUNTIME, "crnn-lite", always)
+
+    # A window is whole with hop 10; of three averaged ones two are above 0.6 with hops 11 and 12, counted from 1.
+    assert counts.tolist() == [0, 1, 0, 0, 1, 0, 0, 1, 0]
+
+
+def test_own_negatives_are_one_stream_and_keywords_are_played_amid_their_quiet() -> None:
+    held_out = clips(9, 1000)
+    sound = JudgedSound(RUNTIME, DETECT, negatives(2), held_out)
+    knows, deaf = (sound.heard("crnn-lite", louder(taught(), by)) for by in (0.0, -9.0))
+
+    assert sound.hours * 3600 == pytest.approx(2 * 3 + 3)
+    assert len(knows.accepts) == 2 * 3 + 3
+    assert knows.hits.tolist() == [1] * 6
+    assert deaf.hits.tolist() == [0] * 6
+    assert deaf.false_accepts == 0
+
+
+def test_other_sound_or_another_rule_has_another_digest() -> None:
+    made = [
+        JudgedSound(RUNTIME, DETECT, negatives(2), clips(9, 1000)),
+        JudgedSound(RUNTIME, DETECT, negatives(2, seed=3), clips(9, 1000)),
+        JudgedSound(RUNTIME, DETECT, negatives(2), clips(12, 1000)),
+        JudgedSound(RUNTIME, msgspec.structs.replace(DETECT, patience=3), negatives(2), clips(9, 1000)),
+    ]
+    again = JudgedSound(RUNTIME, DETECT, negatives(2), clips(9, 1000))
+
+    assert again.digest == made[0].digest
+    assert len({sound.digest for sound in made[:3]}) == 3
+    assert made[3].digest != made[0].digest
+
+
+def test_without_any_sound_there_is_nothing_to_hear() -> None:
+    sound = JudgedSound(RUNTIME, DETECT, carried_negatives(PACK, DETECT, 15), NONE)
+    heard = sound.heard("crnn-lite", PACK.plugin_table.initial(0))
+
+    assert sound.hours == 0
+    assert (len(heard.accepts), len(heard.hits), heard.per_hour) == (0, 0, 0.0)
+    assert heard.detects(1.0)
+
+
+def test_of_each_stretch_the_first_part_is_taken_but_no_less_than_asked() -> None:
+    long, short = np.zeros((900, 40), np.float32), np.zeros((100, 40), np.float32)
+
+    assert [len(part) for part in first_part([long, short], 500, 80)] == [450, 80]
+    assert [len(part) for part in first_part([long, short], 5000, 80)] == [900, 100]
+    assert joined(np.zeros((0, 100, 40), np.float32)) == []
+    assert [len(clip) for clip in in_quiet(np.ones((2, 100, 40), np.float32), 50)] == [200, 200]
+
+
+def _heard(accepts: list[int], hits: list[int] | None = None, hours: float = 0.1) -> Heard:
+    return Heard(np.array(accepts, np.uint8), np.array(hits or [], np.uint8), hours)
+
+
+def test_the_sign_test_by_hand() -> None:
+    assert sign_test(0, 0) == 1.0
+    assert sign_test(5, 0) == 1 / 32
+    assert sign_test(4, 0) == 1 / 16
+    assert sign_test(6, 1) == (7 + 1) / 128
+
+
+def test_five_new_seconds_are_more_than_chance_and_four_are_not() -> None:
+    quiet = _heard([0] * 10)
+
+    assert accepts_more(quiet, _heard([1] * 5 + [0] * 5), DEFAULT)
+    assert not accepts_more(quiet, _heard([1] * 4 + [0] * 6), DEFAULT)
+    assert not accepts_more(quiet, _heard([5] + [0] * 9), DEFAULT)
+    assert not accepts_more(_heard([0] * 5 + [1] * 3 + [0] * 2), _heard([1] * 5 + [0] * 5), DEFAULT)
+
+
+def test_a_rise_within_the_margin_is_none_however_sure_it_is() -> None:
+    """Eight in 10 hours are 0.8 an hour."""
+    before, after = _heard([0] * 10, hours=10), _heard([1] * 8 + [0] * 2, hours=10)
+
+    assert not accepts_more(before, after, DEFAULT)
+    assert accepts_more(before, after, LearnSettings(more_an_hour=0.7))
+    assert in_words(after) == "1/h (8 in 600.0 min)"
+
+
+def test_more_keywords_count_from_five_on() -> None:
+    few = _heard([], [0] * 20)
+
+    assert hears_more(few, _heard([], [1] * 5 + [0] * 15), DEFAULT)
+    assert not hears_more(few, _heard([], [1] * 4 + [0] * 16), DEFAULT)
+    assert not hears_more(few, _heard([], [1] * 5 + [0] * 15), LearnSettings(hears_more=0.3))
+
+
+def test_fewer_false_accepts_improve_and_as_few_with_more_keywords() -> None:
+    assert improves(_heard([1], [1, 1]), _heard([0], [0, 0]))
+    assert improves(_heard([1], [1, 0]), _heard([1], [1, 1]))
+    assert not improves(_heard([1], [1, 1]), _heard([1], [1, 0]))
+    assert not improves(_heard([0], [0]), _heard([1], [1]))

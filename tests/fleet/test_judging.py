@@ -1,0 +1,98 @@
+"""What emulated devices are judged by: the pack's negatives, or two halves of the unseen speakers' own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.fleet.test_report import check, line, summary
+
+from auricle.pack import Pack, load_pack
+from auricle_edge.runtimes import StepRuntime
+from auricle_edge.speech_data import Clips, DeviceData
+from auricle_export.negatives import with_negatives
+from auricle_fleet.data import FleetData
+from auricle_fleet.judging import FleetJudging, refusals
+from auricle_fleet.report import render
+from auricle_fleet.settings import FleetSettings
+
+PACK = load_pack("gsc12")
+LABELS = len(PACK.labels)
+
+
+def _clips(count: int, seed: int = 0) -> Clips:
+    rng = np.random.default_rng(seed)
+    return Clips(rng.gamma(1.0, size=(count, 100, 40)).astype(np.float32), np.arange(count) % LABELS)
+
+
+def _data(pack: Pack = PACK) -> FleetData:
+    """Two devices; of 72 unseen clips 12 are of no keyword, four of them said by the speakers of the first half."""
+    unseen = _clips(72, 5)
+    groups = (np.arange(72) >= 24).astype(np.int64)
+    devices = tuple((f"s{i}", DeviceData(_clips(24, i), _clips(12, i + 9), None)) for i in range(2))
+    return FleetData(pack, devices, unseen, 6, groups, ())
+
+
+def _always(word: str) -> np.ndarray:
+    """A plug-in that says this word to everything."""
+    weights = np.zeros(PACK.plugin_table.size, np.float32)
+    weights[-LABELS + PACK.labels.index(word)] = 10
+    return weights
+
+
+def test_devices_are_judged_by_one_half_of_the_unseen_and_plug_ins_measured_by_the_other() -> None:
+    judging = FleetJudging(FleetSettings(start="pack"), _data())
+
+    assert judging.seconds == 4
+    assert judging.learn.judge
+    # The other half's eight clips are one stretch of eight seconds, in which it is heard once.
+    assert judging.false_accepts_per_hour(StepRuntime(PACK), _always("yes")) == pytest.approx(3600 / 8)
+    assert judging.false_accepts_per_hour(StepRuntime(PACK), _always("_unknown_")) == 0
+
+
+def test_the_packs_negatives_come_first() -> None:
+    rng = np.random.default_rng(0)
+    stretches = [("noise", rng.gamma(1.0, size=(frames, 40)).astype(np.float32)) for frames in (6000, 3000)]
+    pack = with_negatives(PACK, stretches)
+
+    judging = FleetJudging(FleetSettings(judge_minutes=1.0), _data(pack))
+
+    assert judging.seconds == pytest.approx(60)
+    assert judging.false_accepts_per_hour(StepRuntime(pack), _always("no")) == pytest.approx(2 * 3600 / 90)
+
+
+def test_without_negatives_nothing_is_measured() -> None:
+    pack = PACK.with_labels(("yes", "no"))
+    data = _data(pack)
+    words = Clips(data.unseen.energies[:10], np.arange(10) % 2)
+    bare = FleetData(pack, data.devices, words, 6, np.zeros(10, np.int64), ())
+
+    judging = FleetJudging(FleetSettings(), bare)
+
+    assert judging.seconds == 0
+    assert judging.false_accepts_per_hour(StepRuntime(pack), pack.plugin_table.initial(0)) is None
+
+
+@pytest.mark.parametrize(
+    ("judge", "start", "judges"),
+    [("auto", "scratch", False), ("auto", "pack", True), ("on", "scratch", True), ("off", "pack", False)],
+)
+def test_left_open_a_run_is_judged_where_it_starts_from_the_pack(judge: str, start: str, judges: bool) -> None:
+    assert FleetSettings(judge=judge, start=start).judges is judges
+
+
+def test_only_the_judges_reasons_are_refusals() -> None:
+    said = {"dev-002": "worse_accuracy: 3 of 9", "dev-001": "worse_false_accepts: 9/h", "dev-003": "The disk is full."}
+
+    assert refusals(said) == ["dev-001", "dev-002"]
+
+
+def test_the_report_shows_false_accepts_and_refusals() -> None:
+    rounds = [line(1, false_accepts_per_hour=40.0, refused=[]), line(2, false_accepts_per_hour=20.0, refused=["dev-a"])]
+    about = {"judge": True, "refused_rounds": 1, "refusing_devices": 1, "start_false_accepts_per_hour": 66.0}
+
+    page = check(render(summary(**about), rounds))
+
+    assert page.tags.count("svg") == 3
+    assert "start 66/h" in page.text
+    assert "Devices refused 1 round (1 device)" in page.text
+    assert "Devices did not judge their rounds." in check(render(summary(judge=False), rounds)).text
