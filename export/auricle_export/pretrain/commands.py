@@ -10,9 +10,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
+from msgspec import UNSET
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -22,6 +23,7 @@ from auricle.pack import load_pack, pack_bytes
 from auricle_export.late_import import import_for
 
 if TYPE_CHECKING:
+    from auricle.manifest import Start
     from auricle_export.pretrain.settings import Epoch, Trained
     from auricle_export.pretrain.speech import PretrainSpeech
     from auricle_export.pretrain.task import Pretrained
@@ -29,9 +31,14 @@ if TYPE_CHECKING:
 
 def pretrain(
     ctx: typer.Context,
-    data: str = typer.Option(..., help="synthetic, or a folder <word>/<speaker>_nohash_<n>.(wav|flac)."),
+    data: str = typer.Option(
+        ..., help="synthetic, a folder <word>/<speaker>_nohash_<n>.(wav|flac), or the folder that a recipe's are in."
+    ),
     out: Path = typer.Option(..., help="The pack to write, a .tar.zst."),
     pack: str = typer.Option("gsc12", help="The pack whose models to train: gsc12, gsc35, digits, a folder, .tar.zst."),
+    recipe: str | None = typer.Option(
+        None, help="Train a pack that listens: gsc12-res, home, or a TOML file (docs/pretraining.md)."
+    ),
     words: str | None = typer.Option(None, help="a,b,c, gsc12, gsc35, digits, or common:N [the pack's]."),
     models: str = typer.Option("all", help="Models to train, parted by commas, or all."),
     model: list[str] | None = typer.Option(None, help="FILE.py:NAME of a model that is not built in; once for each."),
@@ -50,6 +57,10 @@ def pretrain(
     as_json: bool = typer.Option(False, "--json", help="Print a JSON object an epoch and the result, nothing else."),
 ) -> int:
     """Train a pack's models centrally, on recordings or synthetic speech, and put their weights into a pack."""
+    if recipe is not None:
+        given = {"--rate": rate if rate != 3e-3 else None, "--batch": batch if batch != 64 else None}
+        options = _LiveOptions(recipe, Path(data), out, state, seed, device, threads, given)
+        return _pretrain_live(ctx, options, as_json)
     work = import_for("pretrain", "pretrain.task")
     folder = state if state is not None else out.with_name(f"{out.name}.state")
     names = None if models == "all" else tuple(name.strip() for name in models.split(","))
@@ -67,6 +78,51 @@ def pretrain(
         write_durably(out, pack_bytes(done.pack))
     work.remove_state(folder, list(done.trained))
     _conclude(done, out, as_json)
+    return 0
+
+
+class _LiveOptions(NamedTuple):
+    """Options of a training by a recipe."""
+
+    recipe: str
+    data: Path
+    out: Path
+    state: Path | None
+    seed: int
+    device: str
+    threads: int | None
+    others: dict[str, float | None]
+    """Options that a recipe decides."""
+
+
+def _pretrain_live(ctx: typer.Context, given: _LiveOptions, as_json: bool) -> int:
+    """Train by a recipe."""
+    for option, value in given.others.items():
+        if value is not None:
+            raise SettingsError(f"{option} is decided by the recipe: leave it out, or write a recipe of your own.")
+    work = import_for("pretrain", "pretrain.live_task")
+    recipe = import_for("pretrain", "pretrain.recipe").load_recipe(given.recipe)
+    folder = given.state if given.state is not None else given.out.with_name(f"{given.out.name}.state")
+    settings = work.LiveSettings(seed=given.seed, device=given.device, **_given(threads=given.threads))
+    _refuse_unwritable(given.out, folder)
+    base = load_pack(ctx.params["pack"] if ctx.params["pack"] != "gsc12" else recipe.pack)
+    with _View(as_json) as view, _stop_on_signal() as stopped:
+        try:
+            done = work.pretrain_live(
+                base, work.LiveTask(recipe, given.data, folder, settings), watch=view, stopped=stopped
+            )
+        except AuricleError:
+            if not stopped():
+                raise
+            return _interrupted(_command(ctx, folder), as_json)
+        write_durably(given.out, pack_bytes(done.pack))
+    import_for("pretrain", "pretrain.task").remove_state(folder, list(done.trained))
+    if as_json:
+        typer.echo(
+            json.dumps({"pack": done.pack.manifest.name, "identity": done.pack.identity, "path": str(given.out)})
+        )
+    else:
+        typer.echo(f"{done.pack.manifest.name} {done.pack.identity[:12]} -> {given.out}")
     return 0
 
 
@@ -221,6 +277,35 @@ class _View:
             f"{model}: {result.accuracy:.1%} of {result.judged_clips:,} clips of {speech.test.speakers} unheard "
             f"speakers; trained {result.epochs} epochs in {result.seconds:.0f} s on {len(speech.train):,} clips of "
             f"{speech.train.speakers} speakers, the best was {result.best_epoch}.",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+    def judged(self, model: str, result: Trained, start: Start) -> None:
+        """A model that was trained live is judged on people of the test part."""
+        self._finished += self._weights
+        hearing = start.hearing
+        assert hearing is not UNSET
+        curve = {point.false_accepts_per_hour: point.hits for point in hearing.curve}
+        if self._json:
+            facts = {
+                "model": model,
+                "epochs": result.epochs,
+                "best_epoch": result.best_epoch,
+                "validation_hits": round(result.validation_accuracy, 4),
+                "clip_accuracy": start.accuracy,
+                "clips": start.judged_clips,
+                "hours": hearing.hours,
+                "hits": {str(rate): hits for rate, hits in curve.items()},
+                "seconds": round(result.seconds, 1),
+            }
+            typer.echo(json.dumps(facts))
+            return
+        said = ", ".join(f"{kind} {share:.0%}" for kind, share in curve[5.0].items())
+        self._bars.console.print(
+            f"{model}: {start.accuracy:.1%} of {start.judged_clips:,} clips of people it never heard; hits at 5 false "
+            f"accepts an hour ({hearing.hours:.1f} h): {said}; {result.epochs} epochs in {result.seconds:.0f} s, the "
+            f"best was {result.best_epoch}.",
             highlight=False,
             soft_wrap=True,
         )

@@ -26,7 +26,7 @@ from auricle_export.pretrain.modules import Modules, module_for, tensors_of, wri
 from auricle_export.pretrain.normalised import fold_into, normalised
 from auricle_export.pretrain.settings import Epoch, LiveSettings, Trained, TrainingInterrupted
 from auricle_export.pretrain.state import Facts, Note, State, damaged, load_state, save_state, state_file
-from auricle_export.pretrain.streams import Streams, hits_at
+from auricle_export.pretrain.streams import Recognise, Streams, hits_at
 from auricle_export.pretrain.windows import Composer
 
 DECAY, CLIP = 0.02, 5.0
@@ -89,6 +89,20 @@ def train_live(
         return training.result()
     finally:
         torch.set_num_threads(threads)
+
+
+def recogniser_of(model: str, pack: Pack, weights: Flat, modules: Modules | None = None) -> Recognise:
+    """Recognise with a model's weights (P,), on the CPU."""
+    module = module_for(model, pack, modules or {})
+    write_flat(tensors_of(module, pack.table(model)), pack.table(model), weights)
+    module.eval()
+
+    def recognise(features: NDArray[np.float32]) -> NDArray[np.float32]:
+        with torch.no_grad():
+            posteriors: NDArray[np.float32] = torch.softmax(module(torch.from_numpy(features)), 1).numpy()
+        return posteriors
+
+    return recognise
 
 
 class _Live:

@@ -20,9 +20,8 @@ from auricle.hearing.scenes import (
     run_together,
     without_keywords,
 )
-from auricle.speech.features import Energies, LogMel
+from auricle.speech.features import Energies, LogMel, stream_energies
 from auricle_export.pretrain.corpus import Heard
-from auricle_export.pretrain.sounds import energies_of
 
 Features = NDArray[np.float32]
 Recognise = Callable[[Features], NDArray[np.float32]]
@@ -117,7 +116,7 @@ def make_streams(
 
 def streams_of(scenes: Sequence[Scene], labels: Sequence[str], frontend: LogMel, rule: Rule | None = None) -> Streams:
     """Scenes with their mel energies."""
-    energies = tuple(energies_of(scene.samples.astype(np.float32) / np.float32(32_768), frontend) for scene in scenes)
+    energies = tuple(stream_energies(frontend.task, scene.samples) for scene in scenes)
     return Streams(tuple(scenes), energies, tuple(labels), frontend, rule or Rule())
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from auricle.errors import PackError, SettingsError, nearest
+from auricle.manifest import Start
 from auricle.pack import Pack
 from auricle_export.pretrain.modules import Modules
 from auricle_export.pretrain.pack import with_trained, without_start
@@ -59,6 +60,9 @@ class Watch:
 
     def trained(self, model: str, result: Trained, speech: PretrainSpeech) -> None:
         """A model is done."""
+
+    def judged(self, model: str, result: Trained, start: Start) -> None:
+        """A model that was trained live is judged on people of the test part."""
 
 
 def models_of(names: Sequence[str] | None, pack: Pack) -> tuple[str, ...]:
