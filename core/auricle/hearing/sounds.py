@@ -80,10 +80,20 @@ def silence(seconds: float) -> Sound:
     return np.zeros(max(0, round(seconds * SAMPLE_RATE)), np.float32)
 
 
+def faded(sound: Sound, seconds: float = 0.02) -> Sound:
+    """A recording that comes and goes within so many seconds."""
+    count = min(round(seconds * SAMPLE_RATE), len(sound) // 2)
+    edges = np.ones(len(sound), np.float32)
+    edges[:count] = (np.arange(count) + 0.5) / max(count, 1)
+    edges[len(sound) - count :] = edges[:count][::-1]
+    return sound * edges
+
+
 def background(sounds: Sequence[Sound], samples: int, rng: np.random.Generator) -> Sound:
     """So many samples of background: every 15 s a recording drawn at random, from anywhere in it, round and round.
 
-    Each is brought to a loudest half second of 1, so that what uses it has to set the level.
+    Each is brought to a loudest half second of 1, so that what uses it has to set the level. Where one ends and the
+    next begins, and where a recording goes round, it fades for 20 ms: there is no click.
     """
     if not sounds:
         raise DataError("A background needs at least one recording of noise or speech.")
@@ -91,8 +101,8 @@ def background(sounds: Sequence[Sound], samples: int, rng: np.random.Generator) 
     length = BED_SECONDS * SAMPLE_RATE
     for start in range(0, samples, length):
         chosen = sounds[int(rng.integers(len(sounds)))]
-        turned = np.roll(chosen, -int(rng.integers(len(chosen))))
-        parts.append(np.resize(turned / np.float32(loudest(chosen)), min(length, samples - start)))
+        turned = np.roll(faded(chosen), -int(rng.integers(len(chosen))))
+        parts.append(faded(np.resize(turned / np.float32(loudest(chosen)), min(length, samples - start))))
     return np.concatenate(parts) if parts else silence(0)
 
 

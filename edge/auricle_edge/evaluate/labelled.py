@@ -13,7 +13,7 @@ from auricle.hearing.sounds import pcm
 from auricle.speech.audio import SAMPLE_RATE, read_audio
 
 RECORDING = "recording"
-LONGEST = 6 * 3600
+LONGEST = 2 * 3600
 """Seconds of a recording with labels."""
 
 
