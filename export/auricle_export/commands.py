@@ -15,6 +15,7 @@ from auricle.errors import PackError, SettingsError
 from auricle.files import write_durably
 from auricle.pack import Pack, load_pack, pack_bytes
 from auricle_export.artifacts_commands import artifacts
+from auricle_export.import_speech_commands import import_speech
 from auricle_export.late_import import import_for
 from auricle_export.pack_commands import diff, inspect, sign, verify
 from auricle_export.pretrain.commands import pretrain
@@ -22,6 +23,7 @@ from auricle_export.tflite_commands import tflite
 
 app = typer.Typer(no_args_is_help=True)
 app.command()(artifacts)
+app.command("import-speech")(import_speech)
 app.command()(pretrain)
 app.command()(tflite)
 app.command()(inspect)

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import DataError, SettingsError
-from auricle.speech.audio import ClipFile, ClipFolder, read_audio, read_clip, scan_folder
-from auricle.speech.clip_rows import ClipRows, Spill
+from auricle.speech.audio import CLIP_SAMPLES, ClipFile, ClipFolder, read_audio, read_clip, scan_folder
+from auricle.speech.row_store import RowStore, Spill
 from auricle.speech.speech_set import Progress, SpeechSet, build_speech_set, mean_word_clips, silence_clips, to_int16
 from auricle.speech.words import MIN_WORD_CLIPS, SILENCE, SPECIAL_LABELS, UNKNOWN, select_words
 
@@ -90,7 +90,7 @@ def load_folders(
     if UNKNOWN in labels and UNKNOWN not in chosen.labels:
         raise DataError(f"There is no word left for {UNKNOWN} in {where}: take it out of --words or add recordings.")
     silent = _special_count(chosen.labels, labels) if SILENCE in labels else 0
-    rows = ClipRows(len(chosen.files) + silent, spill)
+    rows = RowStore(len(chosen.files) + silent, (CLIP_SAMPLES,), np.int16, spill)
     kept, skipped = _read_all(chosen.files, rows, progress)
     noise, noise_skipped = _read_noise(found.noise)
     clip_labels = [chosen.labels[place] for place in kept]
@@ -162,7 +162,9 @@ def _special_count(clip_labels: Sequence[str], labels: tuple[str, ...]) -> int:
     return mean_word_clips(word_clips, len(set(labels) - SPECIAL_LABELS))
 
 
-def _read_all(files: Sequence[ClipFile], rows: ClipRows, progress: Progress | None) -> tuple[list[int], list[str]]:
+def _read_all(
+    files: Sequence[ClipFile], rows: RowStore[np.int16], progress: Progress | None
+) -> tuple[list[int], list[str]]:
     """Put every file that can be read into the rows; give the places of these, and why the others cannot be read."""
     kept: list[int] = []
     skipped: list[str] = []

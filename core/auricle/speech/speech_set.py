@@ -29,7 +29,7 @@ class SpeechSet:
     """What a target's number stands for."""
 
     audio: NDArray[np.int16]
-    """(clips, 16000): mono, 16 kHz; in memory, or mapped from a file when there are many (`clip_rows`)."""
+    """(clips, 16000): mono, 16 kHz; in memory, or mapped from a file when there are many (`row_store`)."""
 
     targets: NDArray[np.int64]
     """(clips,): places in `labels`."""

@@ -3,97 +3,32 @@
 from __future__ import annotations
 
 import fcntl
-import hashlib
-import io
 import os
 import socket
 import tarfile
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.core.speech.archive_server import ArchiveServer, archive_of, serving
 
 from auricle.errors import DataError, StorageError
 from auricle.speech.download import SPEECH_COMMANDS, Archive, cache_folder, fetch
 
 
-class _Server(ThreadingHTTPServer):
-    """Serves one body; `cuts` are the numbers of bytes after which the next answers break off."""
-
-    body = b""
-    ranges = True
-    status = 200
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.cuts: list[int] = []
-        self.asked: list[str | None] = []
-
-    def archive(self, *, sha256: str | None = None, size: int | None = None) -> Archive:
-        digest = sha256 or hashlib.sha256(self.body).hexdigest()
-        return Archive("speech", f"http://127.0.0.1:{self.server_port}/speech.tar.gz", size or len(self.body), digest)
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: _Server
-
-    def do_GET(self) -> None:
-        asked = self.headers["Range"]
-        self.server.asked.append(asked)
-        if self.server.status != 200:
-            self.send_error(self.server.status)
-            return
-        start = int(asked.removeprefix("bytes=").removesuffix("-")) if asked and self.server.ranges else 0
-        if start >= len(self.server.body):
-            self.send_error(416)
-            return
-        body = self.server.body[start:]
-        self.send_response(206 if start else 200)
-        self.send_header("Content-Length", str(len(body)))
-        if start:
-            self.send_header("Content-Range", f"bytes {start}-{len(self.server.body) - 1}/{len(self.server.body)}")
-        self.end_headers()
-        self.wfile.write(body[: self.server.cuts.pop(0)] if self.server.cuts else body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
-
-
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[_Server]:
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ArchiveServer]:
     monkeypatch.setenv("no_proxy", "*")
-    with _Server() as server:
-        server.body = _tar({"./": None, "./yes/": None, "./yes/a_nohash_0.wav": _NOISE, "./README.md": b"hello"})
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    with serving(archive_of(_FILES)) as server:
         yield server
-        server.shutdown()
-        thread.join()
 
 
 _NOISE = np.random.default_rng(0).bytes(100_000)
+_FILES = {"./": None, "./yes/": None, "./yes/a_nohash_0.wav": _NOISE, "./README.md": b"hello"}
 
 
-def _tar(members: dict[str, bytes | None], link: str = "") -> bytes:
-    held = io.BytesIO()
-    with tarfile.open(fileobj=held, mode="w:gz") as tar:
-        for name, content in members.items():
-            info = tarfile.TarInfo(name)
-            info.type = tarfile.DIRTYPE if content is None else tarfile.REGTYPE
-            info.mode = 0o755
-            info.size = len(content or b"")
-            tar.addfile(info, io.BytesIO(content or b""))
-        if link:
-            info = tarfile.TarInfo("link")
-            info.type, info.linkname = tarfile.SYMTYPE, link
-            tar.addfile(info)
-    return held.getvalue()
-
-
-def test_an_archive_is_downloaded_unpacked_and_then_kept(server: _Server, tmp_path: Path) -> None:
+def test_an_archive_is_downloaded_unpacked_and_then_kept(server: ArchiveServer, tmp_path: Path) -> None:
     loaded: list[tuple[int, int]] = []
     unpacked: list[tuple[int, int]] = []
 
@@ -112,7 +47,7 @@ def test_an_archive_is_downloaded_unpacked_and_then_kept(server: _Server, tmp_pa
     assert len(server.asked) == 1
 
 
-def test_a_download_that_was_cut_goes_on_where_it_stopped(server: _Server, tmp_path: Path) -> None:
+def test_a_download_that_was_cut_goes_on_where_it_stopped(server: ArchiveServer, tmp_path: Path) -> None:
     server.cuts = [30_000, 20_000]
 
     root = fetch(server.archive(), tmp_path)
@@ -121,7 +56,7 @@ def test_a_download_that_was_cut_goes_on_where_it_stopped(server: _Server, tmp_p
     assert server.asked == [None, "bytes=30000-", "bytes=50000-"]
 
 
-def test_a_later_call_goes_on_with_what_an_earlier_one_kept(server: _Server, tmp_path: Path) -> None:
+def test_a_later_call_goes_on_with_what_an_earlier_one_kept(server: ArchiveServer, tmp_path: Path) -> None:
     server.cuts = [30_000, 0, 0, 0]
     with pytest.raises(DataError, match=r"the connection was cut.*The first 30000 bytes are kept"):
         fetch(server.archive(), tmp_path)
@@ -131,7 +66,7 @@ def test_a_later_call_goes_on_with_what_an_earlier_one_kept(server: _Server, tmp
     assert server.asked == [None, *["bytes=30000-"] * 4]
 
 
-def test_a_server_without_ranges_starts_again(server: _Server, tmp_path: Path) -> None:
+def test_a_server_without_ranges_starts_again(server: ArchiveServer, tmp_path: Path) -> None:
     server.ranges = False
     server.cuts = [30_000]
 
@@ -140,7 +75,7 @@ def test_a_server_without_ranges_starts_again(server: _Server, tmp_path: Path) -
     assert (root / "yes" / "a_nohash_0.wav").read_bytes() == _NOISE
 
 
-def test_a_server_that_always_cuts_is_given_up(server: _Server, tmp_path: Path) -> None:
+def test_a_server_that_always_cuts_is_given_up(server: ArchiveServer, tmp_path: Path) -> None:
     server.ranges = False
     server.cuts = [30_000, 40_000, *[100, 35_000] * 10]
 
@@ -149,14 +84,14 @@ def test_a_server_that_always_cuts_is_given_up(server: _Server, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("size", [None, 1_000, 1_000_000])
-def test_another_file_than_expected_is_not_unpacked(server: _Server, tmp_path: Path, size: int | None) -> None:
+def test_another_file_than_expected_is_not_unpacked(server: ArchiveServer, tmp_path: Path, size: int | None) -> None:
     with pytest.raises(DataError):
         fetch(server.archive(sha256="0" * 64, size=size), tmp_path)
 
     assert not (tmp_path / "speech").exists()
 
 
-def test_a_wrong_checksum_is_said_and_the_file_removed(server: _Server, tmp_path: Path) -> None:
+def test_a_wrong_checksum_is_said_and_the_file_removed(server: ArchiveServer, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"is not speech \(SHA-256 .*\): it was removed, so run this again\.$"):
         fetch(server.archive(sha256="0" * 64), tmp_path)
 
@@ -166,17 +101,17 @@ def test_a_wrong_checksum_is_said_and_the_file_removed(server: _Server, tmp_path
 @pytest.mark.parametrize(
     "body",
     [
-        _tar({"yes/a.wav": b"1", "../outside.wav": b"2"}),
-        _tar({"yes/../../outside.wav": b"2"}),
-        _tar({"/tmp/auricle-outside.wav": b"2"}),
-        _tar({}, link="/etc"),
-        _tar({}, link="../.."),
+        archive_of({"yes/a.wav": b"1", "../outside.wav": b"2"}),
+        archive_of({"yes/../../outside.wav": b"2"}),
+        archive_of({"/tmp/auricle-outside.wav": b"2"}),
+        archive_of({}, link="/etc"),
+        archive_of({}, link="../.."),
     ],
     ids=["beside", "two up", "absolute", "link to the root", "link up"],
 )
 @pytest.mark.parametrize("by_hand", [False, True])
 def test_a_member_that_would_leave_the_folder_is_refused(
-    server: _Server, tmp_path: Path, body: bytes, by_hand: bool, monkeypatch: pytest.MonkeyPatch
+    server: ArchiveServer, tmp_path: Path, body: bytes, by_hand: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.body = body
     if by_hand:
@@ -191,21 +126,21 @@ def test_a_member_that_would_leave_the_folder_is_refused(
 
 
 def test_without_pythons_filter_files_are_unpacked_as_well(
-    server: _Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: ArchiveServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(tarfile, "data_filter", raising=False)
 
     assert (fetch(server.archive(), tmp_path) / "README.md").read_bytes() == b"hello"
 
 
-def test_something_that_is_no_tar_is_refused(server: _Server, tmp_path: Path) -> None:
+def test_something_that_is_no_tar_is_refused(server: ArchiveServer, tmp_path: Path) -> None:
     server.body = b"no archive" * 100
 
     with pytest.raises(DataError, match="cannot be unpacked"):
         fetch(server.archive(), tmp_path)
 
 
-def test_a_file_that_is_gone_is_said_at_once(server: _Server, tmp_path: Path) -> None:
+def test_a_file_that_is_gone_is_said_at_once(server: ArchiveServer, tmp_path: Path) -> None:
     server.status = 404
 
     with pytest.raises(DataError, match="the server answers 404 Not Found"):
@@ -225,7 +160,7 @@ def test_no_server_and_no_such_host_are_one_sentence(tmp_path: Path, monkeypatch
         fetch(Archive("speech", "http://auricle.invalid/speech.tar.gz", 10, "0" * 64), tmp_path)
 
 
-def test_two_downloads_at_once_are_refused(server: _Server, tmp_path: Path) -> None:
+def test_two_downloads_at_once_are_refused(server: ArchiveServer, tmp_path: Path) -> None:
     with (tmp_path / "speech.lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
 
@@ -233,7 +168,7 @@ def test_two_downloads_at_once_are_refused(server: _Server, tmp_path: Path) -> N
             fetch(server.archive(), tmp_path)
 
 
-def test_a_cache_that_cannot_be_written_is_one_sentence(server: _Server, tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_one_sentence(server: ArchiveServer, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
 
     with pytest.raises(StorageError, match=r"cannot take the download \(Not a directory\).*XDG_CACHE_HOME"):
@@ -241,7 +176,7 @@ def test_a_cache_that_cannot_be_written_is_one_sentence(server: _Server, tmp_pat
 
 
 @pytest.mark.skipif(not os.access("/dev/full", os.W_OK), reason="no /dev/full")
-def test_a_full_disk_is_one_sentence(server: _Server, tmp_path: Path) -> None:
+def test_a_full_disk_is_one_sentence(server: ArchiveServer, tmp_path: Path) -> None:
     (tmp_path / "speech.tar.gz.part").symlink_to("/dev/full")
 
     with pytest.raises(StorageError, match=r"No space left on device\): free some space"):

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import soundfile
 
-from auricle.errors import DataError, SettingsError, StorageError
-from auricle.speech.clip_rows import ClipRows, Spill
+from auricle.errors import DataError, SettingsError
 from auricle.speech.folder import load_folder, load_folders
+from auricle.speech.row_store import Spill
 
 
 def _clip(root: Path, word: str, name: str, value: int) -> None:
@@ -93,7 +93,7 @@ def test_many_clips_lie_in_a_file_and_are_the_same(roots: list[Path], tmp_path: 
     disk = tmp_path / "disk"
 
     inside = load_folders(roots, words, min_word_clips=1)
-    spilled = load_folders(roots, words, min_word_clips=1, spill=Spill(disk, above=2))
+    spilled = load_folders(roots, words, min_word_clips=1, spill=Spill(disk, above=2 * 32_000))
 
     assert isinstance(spilled.audio, np.memmap)
     assert not isinstance(inside.audio, np.memmap)
@@ -103,19 +103,3 @@ def test_many_clips_lie_in_a_file_and_are_the_same(roots: list[Path], tmp_path: 
     assert list(disk.iterdir()) == []
     with pytest.raises(ValueError, match="read-only"):
         spilled.audio[0] = 1
-
-
-def test_few_clips_stay_in_memory_and_none_is_no_clip(tmp_path: Path) -> None:
-    rows = ClipRows(3, Spill(tmp_path, above=3))
-    rows.put(np.ones((2, 16_000), np.int16))
-    assert not isinstance(rows.finish(), np.memmap)
-    assert rows.finish().shape == (2, 16_000)
-    assert ClipRows(4, Spill(tmp_path, above=3)).finish().shape == (0, 16_000)
-
-
-def test_a_disk_without_room_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match=r"clips take 3200000\.0 GB in .*are free there: free some space"):
-        ClipRows(10**11, Spill(tmp_path))
-    (tmp_path / "file").write_text("in the way")
-    with pytest.raises(StorageError, match=r"cannot be written \(File exists\)"):
-        ClipRows(10**6, Spill(tmp_path / "file"))
