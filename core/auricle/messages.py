@@ -21,6 +21,12 @@ Round = Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]
 """Fits a database's integer."""
 Seconds = Annotated[float, Meta(ge=0, le=1e9)]
 Share = Annotated[float, Meta(ge=0, le=1)]
+Rounded = Literal[0, 1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700, 1000]
+"""A coarse count: nothing between these numbers, and nothing above the last, can be said."""
+Quarters = Annotated[int, Meta(ge=0, le=96)]
+"""Whole quarter hours, a day at most."""
+Decibels = Annotated[int, Meta(ge=-96, le=0, multiple_of=3)]
+"""Of full scale, in steps of 3."""
 TargetPath = Annotated[str, Meta(pattern=r"^(?!.*\.\.)[a-z0-9][a-z0-9._/-]*\Z", max_length=200)]
 """Name of a target in the signed metadata of updates: a relative path without `..`."""
 
@@ -122,6 +128,42 @@ class Release(Message, frozen=True, tag="release", kw_only=True):
     """How far that rollout has come here; `failed`: the previous version runs again."""
     reason: Short = ""
     """Why it failed or was refused."""
+
+
+class HearingReport(Message, frozen=True, tag="hearingreport", kw_only=True):
+    """How well a device hears, in coarse figures of a period; sent only by devices whose owner has allowed it.
+
+    The types hold nothing but steps: no moment, no text, no exact count.
+    """
+
+    period: Annotated[int, Meta(ge=1, le=(1 << 31) - 1)]
+    """The device's own number of the report: the same number again is the same report."""
+    pack: Sha256
+    """The pack that it listened with."""
+    base: Sha256 | None = None
+    """The fleet's model that it had received last, throughout the period; None: none, or it changed meanwhile."""
+    span: Annotated[int, Meta(ge=1, le=96)]
+    """Quarter hours from its beginning to its end."""
+    heard: Quarters
+    """Of which sound was listened to."""
+    detections: Rounded
+    denied: Rounded
+    """Detections of which a person has said that they were wrong."""
+    missed: Rounded
+    """Times that a person has said that it was not heard."""
+    quiet: Quarters = 0
+    """Quarter hours of sound that is known to hold no keyword."""
+    quiet_detections: Rounded = 0
+    level: Decibels | None = None
+    """Median of the sound's level."""
+    noise: Decibels | None = None
+    """The noise floor."""
+    full_scale: Literal["none", "trace", "some", "much"] = "none"
+    """Share of samples at full scale: 0, below 0.1 %, below 1 %, 1 % and more."""
+    offset: Literal["none", "small", "large"] | None = None
+    """Distance of the sound's mean from 0, of full scale: below 0.1 %, below 1 %, 1 % and more."""
+    each: Annotated[tuple[Rounded, ...], Meta(max_length=64)] = ()
+    """Detections by keyword, in the pack's order; empty unless the owner has allowed it as well."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -261,7 +303,7 @@ class Model(Message, frozen=True, tag="model", kw_only=True):
     ttl: Seconds
 
 
-Uplink = Register | Get | Status | Loss | Update | Release
+Uplink = Register | Get | Status | Loss | Update | Release | HearingReport
 Downlink = Invite | Measure | Ack | Nothing | Abort | Target
 Retained = CoordinatorState | DeviceState | Model
 Any = Uplink | Downlink | Retained

@@ -33,6 +33,7 @@ from auricle_edge.gate_watch import Declined, GateWatch, RoundControl
 from auricle_edge.local_store import LocalStore
 from auricle_edge.outbox import Outbox, Pending
 from auricle_edge.readiness import Readiness, require_room
+from auricle_edge.report.period import HearingFigures
 from auricle_edge.speech_data import DataSource
 from auricle_edge.train import LocalState, RoundResult, Trainer, TrainingStopped
 from auricle_edge.updates.standing import Updates
@@ -93,6 +94,8 @@ class Agent:
         self.topics = Topics(settings.fleet)
         self.boot = os.urandom(8).hex()
         self.state = "new"
+        self.base: str | None = None
+        """The fleet's model of the last round that was kept since the start."""
         self._identity = Identity.load_or_create(settings.folder / DEVICE_KEY)
         self._outbox = Outbox(settings.folder)
         pack = trainer.pack
@@ -173,6 +176,10 @@ class Agent:
         """What the device runs, and how far an update has come."""
         if self._updates is not None:
             await self._send(self._up("rel"), self._messages.release(self._updates.standing()))
+
+    async def say_hearing(self, number: int, figures: HearingFigures) -> None:
+        """How well the device hears."""
+        await self._send(self._up("hear"), self._messages.hearing(number, figures))
 
     def _up(self, kind: str) -> str:
         return self.topics.up(self.settings.device, kind)
@@ -318,6 +325,7 @@ class Agent:
             raise
         log.info("%s: round %d intends body %s", self.settings.device, invite.round, pending.update.body)
         self._local = result.local
+        self.base = invite.base
         if self._learnt is not None:
             await asyncio.get_running_loop().run_in_executor(self._executor, self._learnt, plugin, result)
         self.state = "outbox"

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any, Literal
 
 from auricle import __version__
 from auricle.frames import UPGRADE
-from auricle.messages import DeviceState, Get, Invite, Loss, Measure, Register, Release, Status, Update
+from auricle.messages import DeviceState, Get, HearingReport, Invite, Loss, Measure, Register, Release, Status, Update
 from auricle.tensors import CODECS, digest, encode
 from auricle_edge.gate import Decision
 from auricle_edge.gate_watch import OPEN
 from auricle_edge.outbox import Pending
+from auricle_edge.report.period import HearingFigures
 from auricle_edge.train import RoundResult, Trainer
 from auricle_edge.updates.standing import Standing
 
@@ -54,6 +56,10 @@ class DeviceMessages:
             bundle=standing.bundle, confirmed=standing.confirmed, rollout=standing.rollout,
             state=standing.state or "idle", reason=standing.reason,
         )  # fmt: skip
+
+    def hearing(self, number: int, figures: HearingFigures) -> HearingReport:
+        """How well it hears."""
+        return HearingReport(**self._who, pack=self._kind["pack"], period=number, **asdict(figures))
 
     def get(self, round_number: int) -> Get:
         """What is next?"""

@@ -43,6 +43,7 @@ from auricle_edge.labels.candidates import reconsider
 from auricle_edge.listener import Listener
 from auricle_edge.memory import keep_start, rest
 from auricle_edge.priority import yield_to_detection
+from auricle_edge.report import HearingReporter
 from auricle_edge.runtimes import choose_runtime
 from auricle_edge.sensors import Sensors
 from auricle_edge.service.notify import Notifier, Pulse
@@ -113,6 +114,9 @@ class ListeningDevice:
         self.starts_anew = False
         """Whether the process is to start again with what was just installed."""
         self.agent = None if self._agent_settings is None else self._make_agent(first, data)
+        self.reporter = HearingReporter(
+            settings.report, folder, self.words, lambda: self.detector.figures, lambda: self.capture.state
+        )
         self.outputs = Outputs(self._make_outputs(), settings.events.waiting)
         self._last: Detection | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -180,6 +184,8 @@ class ListeningDevice:
             tasks.append(self._loop.create_task(self.updates.run(self._release_changed)))
             if self.agent is not None:
                 tasks.append(self._loop.create_task(self.agent.run()))
+                if self.settings.report.hearing:
+                    tasks.append(self._loop.create_task(self._report_hearing(self.agent)))
             self._notifier.ready(self._summary())
             await asyncio.wait([self._over, *tasks], return_when=asyncio.FIRST_COMPLETED)
             for ended in (self._over, *tasks):
@@ -255,6 +261,21 @@ class ListeningDevice:
                 self._trained = None
                 await self._loop.run_in_executor(self._executor, rest, self.choice.runtime)
 
+    async def _report_hearing(self, agent: Agent) -> None:
+        """Tell the coordinator how well the device hears: only where its owner has allowed it."""
+        assert self._loop is not None
+        while True:
+            await asyncio.sleep(TICK)
+            self.reporter.look(agent.base)
+            if not self.reporter.due or not self._is_reached():
+                continue
+            try:
+                ended = await self._loop.run_in_executor(self._labelling, self.reporter.end)
+                if ended is not None:
+                    await agent.say_hearing(*ended)
+            except AuricleError as error:
+                log.warning("A report of hearing was not sent: %s", error)
+
     def _listening_ended(self, error: AuricleError | None) -> None:
         """From the listening thread: end the service, with the error if there is one."""
 
@@ -312,6 +333,11 @@ class ListeningDevice:
                 "last_error": self.agent.link.last_error,
             },
             "updates": dataclasses.asdict(self.updates.standing()),
+            "report": {
+                "hearing": self.settings.report.hearing and self.agent is not None,
+                "words": self.settings.report.words,
+                "last": None if self.reporter.last is None else dataclasses.asdict(self.reporter.last),
+            },
             "outputs": {name: dataclasses.asdict(counts) for name, counts in self.outputs.delivered.items()},
             "last": None if self._last is None else dataclasses.asdict(self._last),
         }  # fmt: skip
@@ -326,6 +352,7 @@ class ListeningDevice:
                 self.detector.denied(done.detection)
         else:
             done = self.labeller.missed(feedback.word)
+            self.reporter.missed()
         answered: dict[str, Any] = msgspec.structs.asdict(done)
         return answered
 

@@ -157,6 +157,8 @@ ROUTES = (
     Route("GET", "/v1/devices", "list_devices", "viewer"),
     Route("GET", "/v1/devices/{device}", "show_device", "viewer"),
     Route("GET", "/v1/devices/{device}/log", "device_logs", "viewer"),
+    Route("GET", "/v1/devices/{device}/hearing", "device_hearing", "viewer"),
+    Route("GET", "/v1/hearing", "show_hearing", "viewer"),
     Route("PUT", "/v1/devices/{device}/label", "label_device", "operator"),
     Route("POST", "/v1/approvals", "approve_devices", "operator"),
     Route("POST", "/v1/quarantines", "quarantine_devices", "operator"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from auricle_cloud.operations.access_answers import TokenList, TokenMade
 from auricle_cloud.operations.answer import Done
 from auricle_cloud.operations.device_answers import Changed, DeviceDetail, DeviceLog, DevicePage, DeviceRow, EventPage
 from auricle_cloud.operations.fleet_answers import Overview
+from auricle_cloud.operations.hearing_answers import HearingDetail, HearingPage
 from auricle_cloud.operations.model_answers import Judged, ModelPage, ModelRow
 from auricle_cloud.operations.rollout_answers import (
     ReleaseList,
@@ -45,6 +47,32 @@ ROLLOUT = (
     "rollout", "state", "stage", "stages", "label", "waiting", "asked", "updated", "failed", "refused", "silent",
     "started", "reason",
 )  # fmt: skip
+HEARING = (
+    "device",
+    "label",
+    "hours",
+    "detections",
+    "denied",
+    "missed",
+    "false_accepts",
+    "level",
+    "noise",
+    "troubles",
+    "last",
+)
+REPORT = (
+    "period",
+    "received",
+    "hours",
+    "heard",
+    "detections",
+    "denied",
+    "missed",
+    "level",
+    "noise",
+    "full_scale",
+    "offset",
+)
 REFUSED = ("code", "count", "last", "detail")
 TIMES = (
     "at", "last", "last_seen", "first_seen", "created", "expires", "planned", "opened", "closed", "received", "revoked",
@@ -123,6 +151,11 @@ def _parts(answer: Any) -> list[str | Table]:
         return [table([answer.row], DEVICE), "", history, *_more(answer), "", *_log(answer.events, answer.refusals)]
     if isinstance(answer, DeviceLog):
         return [*_log(answer.events, answer.refusals), *_more(answer)]
+    if isinstance(answer, HearingPage):
+        return _hearing(answer)
+    if isinstance(answer, HearingDetail):
+        reports = table(answer.reports, REPORT) if answer.reports else "It has never reported how well it hears."
+        return [table([answer.row], HEARING), "", reports, *_spoken(answer), *_more(answer)]
     if isinstance(answer, Overview):
         return _overview(answer)
     if isinstance(answer, RolloutDetail):
@@ -160,6 +193,28 @@ def _indented(sentences: Sequence[str]) -> list[str]:
 def _log(events: Sequence[Any], refusals: Sequence[Any]) -> list[str | Table]:
     parts: list[str | Table] = [table(events, EVENT) if events else "No event is known of it."]
     return [*parts, "", "Refused:", table(refusals, REFUSED)] if refusals else parts
+
+
+def _hearing(answer: HearingPage) -> list[str | Table]:
+    """The fleet in a sentence, labels and devices in tables; counts are an hour."""
+    whole = answer.fleet
+    if not whole.devices:
+        return [f"No device has reported in the last {answer.days:g} days: see [report] in docs/hearing-reports.md."]
+    said = (
+        f"{whole.devices} devices have reported {whole.hours:.4g} h in the last {answer.days:g} days; an hour they "
+        f"detected {whole.detections:.3g}, {whole.denied:.2g} were denied and {whole.missed:.2g} missed."
+    )
+    labels: list[str | Table] = ["", table(answer.labels, ("label", "devices", *HEARING[2:]))]
+    return [said, *(labels if answer.labels else []), "", table(answer.devices, HEARING), *_more(answer)]
+
+
+def _spoken(answer: HearingDetail) -> list[str]:
+    """Detections by keyword in the reports shown, where the owner allows it."""
+    counted: Counter[str] = Counter()
+    for report in answer.reports:
+        counted.update(report.words)
+    words = ", ".join(f"{word} {count}" for word, count in counted.most_common() if count)
+    return ["", f"Detections by word in these reports: {words}."] if words else []
 
 
 def _overview(answer: Overview) -> list[str | Table]:

@@ -10,6 +10,7 @@ from auricle.errors import SettingsError
 from auricle_cloud.commands.operator_command import (
     Device,
     Devices,
+    MaybeDevice,
     Reason,
     Yes,
     complete_device,
@@ -17,6 +18,7 @@ from auricle_cloud.commands.operator_command import (
     operator_command,
 )
 from auricle_cloud.operations.device_answers import Changed, DeviceDetail, DeviceLog, DevicePage, DeviceRow
+from auricle_cloud.operations.hearing_answers import HearingDetail, HearingPage
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.storage.device_records import Standing
 
@@ -57,6 +59,21 @@ def logs(
 ) -> DeviceLog:  # fmt: skip
     """Show events and refused frames of a device."""
     return do.device_logs(device, limit, before)
+
+
+@operator_command(app, "hearing")
+def hearing(
+    do: Operations,
+    device: MaybeDevice = None,
+    days: Annotated[float, typer.Option(help="Days that this is about, to now.")] = 7.0,
+    limit: Limit = 100,
+    after: Annotated[str | None, typer.Option(help="Go on after this device.")] = None,
+    before: Annotated[int | None, typer.Option(help="Of one device: go on before this report.")] = None,
+) -> HearingPage | HearingDetail:
+    """Show how well devices hear, by their own reports, or the reports of one."""
+    if device is None:
+        return do.show_hearing(days, limit, after)
+    return do.device_hearing(device, days, limit, before)
 
 
 @operator_command(app, "label")

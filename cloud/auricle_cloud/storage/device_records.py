@@ -12,7 +12,7 @@ from auricle.errors import StorageError, nearest
 from auricle.messages import DeviceState, Register
 from auricle_cloud.storage.database import Database
 from auricle_cloud.storage.journal import note, note_each
-from auricle_cloud.storage.schema import devices, refusals
+from auricle_cloud.storage.schema import devices, hearing, refusals
 
 Standing = Literal["pending", "approved", "quarantined", "revoked"]
 AT_ONCE = 1000
@@ -52,6 +52,7 @@ class Devices:
     def rekey(tx: sa.Connection, device: str, public_key: bytes) -> None:
         """Believe this key, and the one before no more; everything else about the device stays."""
         tx.execute(sa.update(devices).where(devices.c.device == device).values(public_key=public_key))
+        tx.execute(sa.delete(hearing).where(hearing.c.device == device))  # the new board counts its reports from 1
 
     def presence(self, message: DeviceState) -> None:
         """Note a birth or a will; a will counts only for the boot of the last birth."""

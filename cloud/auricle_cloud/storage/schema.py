@@ -230,6 +230,30 @@ certificates = sa.Table(
 )
 """Every certificate that was issued; `kind`: device, user or server."""
 
+hearing = sa.Table(
+    "hearing",
+    metadata,
+    sa.Column("device", sa.Text, primary_key=True),
+    sa.Column("period", sa.Integer, primary_key=True),
+    sa.Column("at", sa.Float, nullable=False),
+    sa.Column("pack", sa.Text, nullable=False),
+    sa.Column("base", sa.Text),
+    sa.Column("span", sa.Integer, nullable=False),
+    sa.Column("heard", sa.Integer, nullable=False),
+    sa.Column("detections", sa.Integer, nullable=False),
+    sa.Column("denied", sa.Integer, nullable=False),
+    sa.Column("missed", sa.Integer, nullable=False),
+    sa.Column("quiet", sa.Integer, nullable=False),
+    sa.Column("quiet_detections", sa.Integer, nullable=False),
+    sa.Column("level", sa.Integer),
+    sa.Column("noise", sa.Integer),
+    sa.Column("full_scale", sa.Text, nullable=False),
+    sa.Column("offset", sa.Text),
+    sa.Column("each", sa.JSON, nullable=False),
+    sa.Index(None, "at"),
+)
+"""What devices report of how well they hear, by their own numbers; `at`: when it came here."""
+
 releases = sa.Table(
     "releases",
     metadata,
