@@ -123,8 +123,6 @@ class Hearing:
         base
             Only of periods in which the fleet's model of this hash had been received last.
         """
-        cap = hearing.c.heard * (MOST_AN_HOUR // 4)
-        wrong = hearing.c.denied + hearing.c.missed
         wide = sa.case((hearing.c.full_scale == "much", 1), else_=0)
         far = sa.case((hearing.c.offset == "large", 1), else_=0)
         sums = {
@@ -132,7 +130,7 @@ class Hearing:
             "detections": hearing.c.detections,
             "denied": hearing.c.denied,
             "missed": hearing.c.missed,
-            "complaints": sa.case((wrong > cap, cap), else_=wrong),
+            "complaints": complaints(),
             "quiet": hearing.c.quiet,
             "quiet_detections": hearing.c.quiet_detections,
             "at_full_scale": wide,
@@ -174,6 +172,12 @@ class Hearing:
         with self._db.reading() as tx:
             value = tx.execute(sa.select(meta.c.value).where(meta.c.key == KEYWORDS + pack)).scalar()
         return [] if value is None else msgspec.json.decode(value, type=list[str])
+
+
+def complaints() -> sa.ColumnElement[int]:
+    """Denied and missed of a report, as far as they count."""
+    cap, wrong = hearing.c.heard * (MOST_AN_HOUR // 4), hearing.c.denied + hearing.c.missed
+    return sa.case((wrong > cap, cap), else_=wrong)
 
 
 def _total(row: Mapping[str, Any]) -> HearingTotal:

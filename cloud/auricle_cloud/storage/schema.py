@@ -301,12 +301,18 @@ rollouts = sa.Table(
     sa.Column("minimum", sa.Integer, nullable=False),
     sa.Column("soak", sa.Float, nullable=False),
     sa.Column("deadline", sa.Float, nullable=False),
+    sa.Column("hearing_hours", sa.Float),
+    sa.Column("hearing_passed", sa.Integer, nullable=False, server_default="-1"),
     sa.Column("who", sa.Text, nullable=False),
     sa.Column("started", sa.Float, nullable=False),
     sa.Column("settled", sa.Float),
     sa.Column("ended", sa.Float),
 )
-"""`stage`: index of the open one; `settled`: since when all of it is decided."""
+"""`stage`: index of the open one; `settled`: since when all of it is decided.
+
+`hearing_hours`: of reports of hearing that a stage waits for; `hearing_passed`: the last stage that an operator let
+pass whatever was reported.
+"""
 
 rollout_targets = sa.Table(
     "rollout_targets",
