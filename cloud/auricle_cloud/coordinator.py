@@ -23,6 +23,7 @@ from auricle_cloud.announcements import Announcements
 from auricle_cloud.compute.accelerator import choose
 from auricle_cloud.detection.judgement import Judgement
 from auricle_cloud.evaluation.evaluator import Evaluator
+from auricle_cloud.hearing.tuner import Tuner
 from auricle_cloud.hearing.watch import HearingWatch
 from auricle_cloud.messenger import NAME, Messenger
 from auricle_cloud.metrics import ROLLOUTS, Metrics
@@ -96,6 +97,7 @@ class Coordinator:
         )
         self.closing = Closing(self.site, evaluator)
         self.conductor = Conductor(self.store, messenger, self.announcements, settings.fleet)
+        self.tuner = Tuner(self.store, messenger)
         self.renewal = Renewal(settings.folder, self.store)
         self.hearing = HearingWatch(self.store.hearing, self.metrics.hearing, settings.keep_hearing * DAY)
         detection = settings.detection
@@ -217,6 +219,7 @@ class Coordinator:
                 if self.link.connected:
                     await self.closing.send_outgoing()
                     await self.conductor.look()
+                    await self.tuner.look()
             except SupersededError:
                 raise
             except StorageError as error:
@@ -270,6 +273,7 @@ class Coordinator:
         """A device is known now."""
         self.announcements.tell("device", device=message.device, online=True)
         self.conductor.came(message.device)
+        self.tuner.came(message.device)
         if self.settings.approval == "manual":
             row = await asyncio.to_thread(self.store.devices.get, message.device)
             if row["standing"] == "pending":
@@ -341,6 +345,7 @@ class Coordinator:
         """An operator changed something: act on it at once, and tell who watches. Call it on the event loop."""
         self.site.changed.set()
         self.conductor.wake()
+        self.tuner.wake()
         self.announcements.tell("plan")
 
     def weights(self, blob: str) -> Flat:

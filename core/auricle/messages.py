@@ -27,6 +27,8 @@ Quarters = Annotated[int, Meta(ge=0, le=96)]
 """Whole quarter hours, a day at most."""
 Decibels = Annotated[int, Meta(ge=-96, le=0, multiple_of=3)]
 """Of full scale, in steps of 3."""
+Sensitivity = Annotated[int, Meta(ge=-2, le=2)]
+"""Steps by which all thresholds are lower (above 0: more is heard, also wrongly) or higher than the device's own."""
 TargetPath = Annotated[str, Meta(pattern=r"^(?!.*\.\.)[a-z0-9][a-z0-9._/-]*\Z", max_length=200)]
 """Name of a target in the signed metadata of updates: a relative path without `..`."""
 
@@ -270,6 +272,13 @@ class Target(Message, frozen=True, tag="target", kw_only=True):
     """Of the bundle or pack, so that a device that has it already says so without fetching."""
 
 
+class Tune(Message, frozen=True, tag="tune", kw_only=True):
+    """Hear more or less; a device whose owner refuses it says so in its `DeviceState`."""
+
+    epoch: Count
+    sensitivity: Sensitivity
+
+
 class CoordinatorState(Message, frozen=True, tag="coordinator", kw_only=True):
     """Retained: whether the coordinator is there, and in which epoch."""
 
@@ -287,6 +296,8 @@ class DeviceState(Message, frozen=True, tag="device", kw_only=True):
     gate: Literal["train", "wait", "decline"] = "train"
     """What the device's own gate says: may it be invited now?"""
     gate_reason: Short = ""
+    sensitivity: Sensitivity | None = None
+    """In effect; None: the device takes none from its coordinator."""
 
 
 class Model(Message, frozen=True, tag="model", kw_only=True):
@@ -304,6 +315,6 @@ class Model(Message, frozen=True, tag="model", kw_only=True):
 
 
 Uplink = Register | Get | Status | Loss | Update | Release | HearingReport
-Downlink = Invite | Measure | Ack | Nothing | Abort | Target
+Downlink = Invite | Measure | Ack | Nothing | Abort | Target | Tune
 Retained = CoordinatorState | DeviceState | Model
 Any = Uplink | Downlink | Retained

@@ -20,7 +20,7 @@ from typing import Literal
 from auricle.errors import AuricleError, WireError
 from auricle.frames import UPGRADE, open_frame, seal
 from auricle.identity import DEVICE_KEY, Identity
-from auricle.messages import Abort, Ack, CoordinatorState, Invite, Measure, Nothing, Target, Update
+from auricle.messages import Abort, Ack, CoordinatorState, Invite, Measure, Nothing, Target, Tune, Update
 from auricle.messages import Message as Header
 from auricle.mqtt import BrokerAddress, LinkSettings, Message, MqttLink, Will
 from auricle.mqtt_deadline import within
@@ -36,6 +36,7 @@ from auricle_edge.readiness import Readiness, require_room
 from auricle_edge.report.period import HearingFigures
 from auricle_edge.speech_data import DataSource
 from auricle_edge.train import LocalState, RoundResult, Trainer, TrainingStopped
+from auricle_edge.tuning import Tunable
 from auricle_edge.updates.standing import Updates
 
 log = logging.getLogger("auricle.edge")
@@ -83,12 +84,15 @@ class Agent:
         Called in the training thread after each round that was kept, with the received plug-in (P,) and what came out.
     updates
         Follows updates; without, the agent neither says what it runs nor installs what it is told to.
+    tuning
+        Takes the sensitivity that the coordinator wants; without, the agent takes none.
     """
 
     def __init__(
         self, settings: AgentSettings, trainer: Trainer, executor: Executor, *,
         gate: Callable[[], Decision] | None = None, source: DataSource | None = None,
         learnt: Callable[[Flat, RoundResult], None] | None = None, updates: Updates | None = None,
+        tuning: Tunable | None = None,
     ) -> None:  # fmt: skip
         self.settings, self.trainer, self._executor = settings, trainer, executor
         self.topics = Topics(settings.fleet)
@@ -104,7 +108,7 @@ class Agent:
         self._messages = DeviceMessages(settings.fleet, settings.device, self.boot, trainer)
         self.gate = GateWatch(gate, settings.gate_every, self._say_presence)
         self._readiness = Readiness(self.gate, trainer, source, executor)
-        self._learnt, self._updates = learnt, updates
+        self._learnt, self._updates, self._tuning = learnt, updates, tuning
         self._epoch = 0
         self._round = 0
         self._coordinator_boot = ""
@@ -169,7 +173,9 @@ class Agent:
     async def _say_presence(self) -> None:
         """Birth, or another verdict of the gate: retained, so that it is known before the next invitation."""
         topic = self.topics.device_state(self.settings.device)
-        birth = seal(self._identity, topic, self._messages.presence(online=True, gate=self.gate.told))
+        step = None if self._tuning is None else self._tuning.told
+        message = self._messages.presence(online=True, gate=self.gate.told, sensitivity=step)
+        birth = seal(self._identity, topic, message)
         await self.link.publish(topic, birth, retain=True)
 
     async def say_release(self) -> None:
@@ -199,12 +205,12 @@ class Agent:
             return
         if message.device != self.settings.device or message.fleet != self.settings.fleet:
             return
-        if isinstance(message, Invite | Measure | Ack | Nothing | Abort | Target):
+        if isinstance(message, Invite | Measure | Ack | Nothing | Abort | Target | Tune):
             if message.epoch < self._epoch:
                 log.warning("%s: ignored a message of an older coordinator", self.settings.device)
                 return
             self._epoch = message.epoch
-        if isinstance(message, Invite | Measure | Target):
+        if isinstance(message, Invite | Measure | Target | Tune):
             if message.nonce in self._asked:
                 log.warning("%s: ignored an invitation that came before", self.settings.device)
                 return
@@ -223,8 +229,18 @@ class Agent:
             case Target() if self._updates is not None:
                 await self._updates.follow(message)
                 await self.say_release()
+            case Tune() if self._tuning is not None:
+                await self._tuned(self._tuning, message)
             case _:
                 pass
+
+    async def _tuned(self, tuning: Tunable, message: Tune) -> None:
+        """Take the sensitivity, and say which one is in effect now."""
+        try:
+            await tuning.tune(message.sensitivity)
+        except AuricleError as error:
+            log.warning("%s: sensitivity %+d was not taken: %s", self.settings.device, message.sensitivity, error)
+        await self._say_presence()
 
     async def _coordinator_said(self, arrived: Message) -> None:
         """Register anew with a coordinator that started after us."""

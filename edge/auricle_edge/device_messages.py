@@ -35,11 +35,11 @@ class DeviceMessages:
         self._trainer = trainer
         self._kind: dict[str, Any] = {"pack": trainer.pack.identity, "architecture": trainer.architecture}
 
-    def presence(self, *, online: bool, gate: Decision) -> DeviceState:
-        """Birth and last will, with what the gate says."""
+    def presence(self, *, online: bool, gate: Decision, sensitivity: int | None = None) -> DeviceState:
+        """Birth and last will, with what the gate says, and the sensitivity if the coordinator may change it."""
         return DeviceState(
             **self._who, **self._kind, online=online, agent=__version__, gate=gate.verdict,
-            gate_reason="" if gate is OPEN else gate.reason[:LONGEST_REASON],
+            gate_reason="" if gate is OPEN else gate.reason[:LONGEST_REASON], sensitivity=sensitivity,
         )  # fmt: skip
 
     def register(self, public_key: bytes) -> Register:

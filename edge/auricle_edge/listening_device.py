@@ -29,6 +29,7 @@ from auricle_edge.capture.state import CaptureState
 from auricle_edge.clips import ClipStore
 from auricle_edge.control import ControlServer
 from auricle_edge.detect import Detector
+from auricle_edge.detect.sensitivity import tuned
 from auricle_edge.events.buttons import Buttons, Press
 from auricle_edge.events.home_mqtt import HomeMqtt
 from auricle_edge.events.hook import Hook
@@ -52,6 +53,7 @@ from auricle_edge.sound import Detection
 from auricle_edge.speech_data import DataSource, DeviceData
 from auricle_edge.taps import Taps
 from auricle_edge.train import RoundResult, Trainer
+from auricle_edge.tuning import Tuning
 from auricle_edge.updates.following import Following
 
 log = logging.getLogger("auricle.edge")
@@ -102,7 +104,10 @@ class ListeningDevice:
         data = self.store.device_data()
         self.hearing = HearingModel(folder, self.choice.runtime, settings.local, first, plugin)
         chosen = self.hearing.choose(data.held_out).candidate
-        self.detector = Detector(frontend, pack.labels, chosen.recognise, settings.detect, model=chosen.name)
+        self.tuning = Tuning(folder, accepted=settings.remote.sensitivity)
+        self.tuning.apply, self.tuning.executor = self._tuned, self._labelling
+        detect = tuned(settings.detect, pack.labels, self.tuning.step)
+        self.detector = Detector(frontend, pack.labels, chosen.recognise, detect, model=chosen.name)
         self.labeller = Labeller(self.store, self.detector, settings.labels, chosen.recognise)
         self.listener = Listener(self.capture, self.detector, self._heard, self.taps, self._listening_ended)
         self.gate = Gate(
@@ -134,7 +139,7 @@ class ListeningDevice:
         source = DataSource(self.store.device_data, lambda: self.store.generation)
         return Agent(
             self._agent_settings, trainer, self._executor, gate=self.gate, source=source, learnt=self._learnt,
-            updates=self.updates,
+            updates=self.updates, tuning=self.tuning,
         )  # fmt: skip
 
     def _make_outputs(self) -> list[Output]:
@@ -154,7 +159,8 @@ class ListeningDevice:
         """A detector for the sound of somebody else, with the model that listens now."""
         now = self.hearing.now.candidate
         frontend = LogMel(self.pack.manifest.task)
-        return Detector(frontend, self.pack.labels, now.recognise, self.settings.detect, model=now.name)
+        detect = tuned(self.settings.detect, self.pack.labels, self.tuning.step)
+        return Detector(frontend, self.pack.labels, now.recognise, detect, model=now.name)
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -312,6 +318,12 @@ class ListeningDevice:
 
         self._labelling.submit(choose).add_done_callback(_report)
 
+    def _tuned(self, step: int) -> None:
+        """Another sensitivity: in the thread that also chooses what listens."""
+        now = self.hearing.now.candidate
+        thresholds = tuned(self.settings.detect, self.pack.labels, step).thresholds
+        self.detector.replace(now.recognise, now.name, thresholds)
+
     # -- what can be asked
 
     def status(self) -> Mapping[str, Any]:
@@ -333,6 +345,7 @@ class ListeningDevice:
                 "last_error": self.agent.link.last_error,
             },
             "updates": dataclasses.asdict(self.updates.standing()),
+            "sensitivity": {"step": self.tuning.step, "remote": self.tuning.accepted},
             "report": {
                 "hearing": self.settings.report.hearing and self.agent is not None,
                 "words": self.settings.report.words,

@@ -23,6 +23,7 @@ from auricle_edge.events.settings import EventSettings
 from auricle_edge.gate import GateSettings
 from auricle_edge.labels.settings import LabelSettings
 from auricle_edge.learn_settings import LearnSettings
+from auricle_edge.remote_settings import RemoteSettings
 from auricle_edge.report.settings import ReportSettings
 from auricle_edge.updates.update_settings import UpdateSettings
 
@@ -64,6 +65,7 @@ class EdgeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     control: ControlSettings = ControlSettings()
     updates: UpdateSettings = UpdateSettings()
     report: ReportSettings = ReportSettings()
+    remote: RemoteSettings = RemoteSettings()
 
     @property
     def name(self) -> str:
@@ -84,6 +86,7 @@ TABLES: dict[str, type[msgspec.Struct]] = {
     "capture": CaptureSettings, "detect": DetectSettings, "events": EventSettings, "clips": ClipSettings,
     "labels": LabelSettings, "learn": LearnSettings, "gate": GateSettings, "buttons": ButtonSettings,
     "control": ControlSettings, "updates": UpdateSettings, "report": ReportSettings,
+    "remote": RemoteSettings,
 }  # fmt: skip
 
 

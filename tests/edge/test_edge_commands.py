@@ -23,6 +23,7 @@ STATUS: dict[str, Any] = {
         "detections": 3, "hours": 1.5, "denied": 1, "real_time_factor": 0.004, "latency_p50": 0.3, "latency_p95": 0.6,
     },
     "fleet": {"name": "home", "connected": False, "last_error": "refused", "state": "idle"},
+    "sensitivity": {"step": 1, "remote": True},
     "report": {"hearing": True, "words": False, "last": None},
     "gate": {"verdict": "wait", "reason": "Somebody speaks."},
 }  # fmt: skip

@@ -160,6 +160,7 @@ ROUTES = (
     Route("GET", "/v1/devices/{device}/hearing", "device_hearing", "viewer"),
     Route("GET", "/v1/hearing", "show_hearing", "viewer"),
     Route("PUT", "/v1/devices/{device}/label", "label_device", "operator"),
+    Route("PUT", "/v1/sensitivities", "set_sensitivity", "operator"),
     Route("POST", "/v1/approvals", "approve_devices", "operator"),
     Route("POST", "/v1/quarantines", "quarantine_devices", "operator"),
     Route("POST", "/v1/releases", "release_devices", "operator"),

@@ -15,7 +15,15 @@ from rich.text import Text
 
 from auricle_cloud.operations.access_answers import TokenList, TokenMade
 from auricle_cloud.operations.answer import Done
-from auricle_cloud.operations.device_answers import Changed, DeviceDetail, DeviceLog, DevicePage, DeviceRow, EventPage
+from auricle_cloud.operations.device_answers import (
+    Changed,
+    DeviceDetail,
+    DeviceLog,
+    DevicePage,
+    DeviceRow,
+    EventPage,
+    Tuned,
+)
 from auricle_cloud.operations.fleet_answers import Overview
 from auricle_cloud.operations.hearing_answers import HearingDetail, HearingPage
 from auricle_cloud.operations.model_answers import Judged, ModelPage, ModelRow
@@ -148,7 +156,15 @@ def _parts(answer: Any) -> list[str | Table]:
         return [*answer.sentences, *about] if len(answer.devices) != 1 else [s.strip() for s in about]
     if isinstance(answer, DeviceDetail):
         history = table(answer.history, INVITED) if answer.history else "It was never invited."
-        return [table([answer.row], DEVICE), "", history, *_more(answer), "", *_log(answer.events, answer.refusals)]
+        return [
+            table([answer.row], DEVICE),
+            _sensitivity(answer.row),
+            "",
+            history,
+            *_more(answer),
+            "",
+            *_log(answer.events, answer.refusals),
+        ]
     if isinstance(answer, DeviceLog):
         return [*_log(answer.events, answer.refusals), *_more(answer)]
     if isinstance(answer, HearingPage):
@@ -217,6 +233,16 @@ def _spoken(answer: HearingDetail) -> list[str]:
     return ["", f"Detections by word in these reports: {words}."] if words else []
 
 
+def _sensitivity(row: DeviceRow) -> str:
+    """What is wanted of a device, and what it does."""
+    if row.sensitivity_now is None:
+        why = "its owner refuses it, its agent is too old, or it has not come yet"
+        return f"Sensitivity {row.sensitivity:+d} is wanted; the device takes none ({why})."
+    if row.sensitivity_now == row.sensitivity:
+        return f"Sensitivity {row.sensitivity:+d}."
+    return f"Sensitivity {row.sensitivity:+d} is wanted; {row.sensitivity_now:+d} is in effect."
+
+
 def _overview(answer: Overview) -> list[str | Table]:
     standings = ", ".join(f"{count} {name}" for name, count in answer.standings.items() if count)
     parts: list[str | Table] = [
@@ -242,6 +268,10 @@ def _sentence(answer: Any) -> str:
     if isinstance(answer, Changed):
         who = ", ".join(answer.devices)
         return f"Now {answer.standing}: {who}." if who else f"Nothing changed: already {answer.standing}."
+    if isinstance(answer, Tuned):
+        said = f"Sensitivity {answer.sensitivity:+d} is wanted of {', '.join(answer.devices)}."
+        refusing = f" It is not taken by {', '.join(answer.refusing)}: see devices show." if answer.refusing else ""
+        return said + refusing
     if isinstance(answer, TokenMade):
         return answer.token
     return msgspec.json.encode(answer).decode()

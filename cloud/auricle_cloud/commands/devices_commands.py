@@ -17,7 +17,7 @@ from auricle_cloud.commands.operator_command import (
     confirm,
     operator_command,
 )
-from auricle_cloud.operations.device_answers import Changed, DeviceDetail, DeviceLog, DevicePage, DeviceRow
+from auricle_cloud.operations.device_answers import Changed, DeviceDetail, DeviceLog, DevicePage, DeviceRow, Tuned
 from auricle_cloud.operations.hearing_answers import HearingDetail, HearingPage
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.storage.device_records import Standing
@@ -82,6 +82,20 @@ def label(
 ) -> DeviceRow:
     """Give a device a name for people."""
     return do.label_device(device, text)
+
+
+@operator_command(app, "sensitivity")
+def sensitivity(
+    do: Operations,
+    devices: MaybeDevices = None,
+    step: Annotated[int, typer.Option(min=-2, max=2, help="Above 0: hear more, also wrongly; below: less.")] = 0,
+    label: Annotated[str | None, typer.Option(help="All that have exactly this label now.")] = None,
+    reason: Reason = "",
+) -> Tuned:
+    """Make devices hear more or less, by steps of 0.05 in their thresholds; 0 takes it back."""
+    if bool(devices) == (label is not None):
+        raise SettingsError("Name the devices, or --label of those that are meant.")
+    return do.set_sensitivity(step, devices or None, label, reason)
 
 
 @operator_command(app, "approve")

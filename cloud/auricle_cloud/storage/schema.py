@@ -48,8 +48,13 @@ devices = sa.Table(
     sa.Column("gate_reason", sa.Text, nullable=False, server_default=""),
     sa.Column("selected", sa.Integer, nullable=False, server_default="0"),
     sa.Column("verdicts", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("sensitivity", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("sensitivity_now", sa.Integer),
 )
-"""`standing`: pending, approved, quarantined or revoked. `verdicts`: how often detection named it harmful."""
+"""`standing`: pending, approved, quarantined or revoked. `verdicts`: how often detection named it harmful.
+
+`sensitivity`: what operators want; `sensitivity_now`: what the device says is in effect, NULL where it takes none.
+"""
 
 rounds = sa.Table(
     "rounds",

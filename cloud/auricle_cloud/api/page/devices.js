@@ -3,7 +3,7 @@
 import { get, may } from "./api.js";
 import { curves } from "./charts.js";
 import { admitDevice, approveAll, deviceActions } from "./actions.js";
-import { address, badge, count, deviceLink, facts, fixed, h, link, percent, roundLink, seconds, table, time } from "./dom.js";
+import { address, badge, count, deviceLink, facts, fixed, h, link, percent, roundLink, seconds, signed, table, time } from "./dom.js";
 import { EVENTS } from "./fleet.js";
 import { panel } from "./panel.js";
 import { whyOf } from "./rounds.js";
@@ -136,6 +136,7 @@ function head(row) {
       ["Named harmful", row.verdicts ? `${count(row.verdicts)} times` : "never"], ["Training samples", count(row.samples)],
       ["Architecture", row.architecture], ["Agent", row.agent], ["Pack", row.pack && h("code", {}, row.pack.slice(0, 12))],
       ["First seen", time(row.first_seen)], ["Last seen", time(row.last_seen)],
+      ["Sensitivity", row.sensitivity_now === null ? "not taken from here" : `${signed(row.sensitivity_now, 0)}${row.sensitivity === row.sensitivity_now ? "" : `, ${signed(row.sensitivity, 0)} is wanted`}`],
       ["Public key", h("code", { class: "long" }, row.public_key)],
     ]),
     h("p", { class: "buttons" }, deviceActions(row)),
