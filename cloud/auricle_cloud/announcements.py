@@ -18,7 +18,7 @@ class Event:
 
     kind: str
     """state (a round changed it), update (one was counted or refused), device (presence or standing), model, alarm,
-    progress (detection), plan, rollout."""
+    progress (detection), plan, rollout, hearing."""
     content: dict[str, Any]
 
 

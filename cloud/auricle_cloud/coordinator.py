@@ -14,14 +14,17 @@ from collections.abc import Callable
 
 from auricle.errors import AuricleError, StorageError
 from auricle.identity import Identity
-from auricle.messages import DeviceState, Get, Loss, Register, Release, Status, Update
+from auricle.messages import DeviceState, Get, HearingReport, Loss, Register, Release, Status, Update
 from auricle.mqtt import LinkSettings, Message, MqttLink, Will
 from auricle.pack import Pack
+from auricle.speech.words import SPECIAL_LABELS
 from auricle.tensors import Flat, encode
 from auricle_cloud.announcements import Announcements
 from auricle_cloud.compute.accelerator import choose
 from auricle_cloud.detection.judgement import Judgement
 from auricle_cloud.evaluation.evaluator import Evaluator
+from auricle_cloud.hearing.tuner import Tuner
+from auricle_cloud.hearing.watch import HearingWatch
 from auricle_cloud.messenger import NAME, Messenger
 from auricle_cloud.metrics import ROLLOUTS, Metrics
 from auricle_cloud.releases.conductor import Conductor
@@ -35,6 +38,7 @@ from auricle_cloud.rules import get_rule
 from auricle_cloud.run_settings import RunSettings
 from auricle_cloud.storage.blobs import open_blobs
 from auricle_cloud.storage.database import SupersededError
+from auricle_cloud.storage.hearing_records import DAY
 from auricle_cloud.storage.state_folders import KEY
 from auricle_cloud.storage.store import FILE, Store
 from auricle_cloud.storage.update_records import Verdict
@@ -93,7 +97,9 @@ class Coordinator:
         )
         self.closing = Closing(self.site, evaluator)
         self.conductor = Conductor(self.store, messenger, self.announcements, settings.fleet)
+        self.tuner = Tuner(self.store, messenger)
         self.renewal = Renewal(settings.folder, self.store)
+        self.hearing = HearingWatch(self.store.hearing, self.metrics.hearing, settings.keep_hearing * DAY)
         detection = settings.detection
         judgement = None if detection is None else Judgement(self.site, detection, evaluator)
         self._synchronous = Synchronous(self.site, judgement, self.closing)
@@ -148,6 +154,8 @@ class Coordinator:
         settings, store = self.settings, self.store
         start = self.pack.plugin_table.initial(settings.seed) if settings.start is None else settings.start
         store.models.begin(settings.task, self.pack.identity, self.blobs.put(encode(start)))
+        words = [label for label in self.pack.labels if label not in SPECIAL_LABELS]
+        store.hearing.name_keywords(self.pack.identity, words)
         if settings.rounds is not None:
             store.rounds.plan_up_to(settings.task, settings.rounds, mode=settings.mode, who="serve")
         used = store.models.in_use_by_any()
@@ -211,6 +219,7 @@ class Coordinator:
                 if self.link.connected:
                     await self.closing.send_outgoing()
                     await self.conductor.look()
+                    await self.tuner.look()
             except SupersededError:
                 raise
             except StorageError as error:
@@ -223,6 +232,7 @@ class Coordinator:
         self.inbox.reload()
         self.inbox.flush()
         self.renewal.look()
+        self.hearing.look()
         self._show_figures()
         schedules = self.store.schedules.all()
         idle = len(self.site.able()[0]) if schedules else 0
@@ -263,6 +273,7 @@ class Coordinator:
         """A device is known now."""
         self.announcements.tell("device", device=message.device, online=True)
         self.conductor.came(message.device)
+        self.tuner.came(message.device)
         if self.settings.approval == "manual":
             row = await asyncio.to_thread(self.store.devices.get, message.device)
             if row["standing"] == "pending":
@@ -281,6 +292,10 @@ class Coordinator:
     async def released(self, message: Release, changed: list[tuple[str, str]]) -> None:
         """A device says what it runs."""
         await self.conductor.released(message, changed)
+
+    async def reported(self, message: HearingReport) -> None:
+        """A device says how well it hears."""
+        self.announcements.tell("hearing", device=message.device)
 
     async def _idle(self, device: str) -> None:
         self.site.changed.set()
@@ -330,6 +345,7 @@ class Coordinator:
         """An operator changed something: act on it at once, and tell who watches. Call it on the event loop."""
         self.site.changed.set()
         self.conductor.wake()
+        self.tuner.wake()
         self.announcements.tell("plan")
 
     def weights(self, blob: str) -> Flat:

@@ -21,6 +21,7 @@ from auricle.messages import (
     Nothing,
     Plan,
     Target,
+    Tune,
     Update,
 )
 from auricle.mqtt import MqttLink
@@ -132,6 +133,11 @@ class Messenger:
         """Tell a device what to install."""
         named: dict[str, Any] = {"rollout": rollout, "kind": kind, "path": path, "identity": identity}
         await self._send(self.topics.down(device, "cmd"), Target(**self._head(device), epoch=self._epoch, **named))
+
+    async def tune(self, device: str, sensitivity: int) -> None:
+        """Tell a device how much to hear."""
+        message = Tune(**self._head(device), epoch=self._epoch, sensitivity=sensitivity)
+        await self._send(self.topics.down(device, "cmd"), message)
 
     # -- to all
 

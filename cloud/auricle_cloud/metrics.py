@@ -8,13 +8,14 @@ from typing import Any, get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from auricle_cloud.hearing.figures import HearingFigures
 from auricle_cloud.releases.rollout_states import DeviceState
 
 REASONS = frozenset(
     (
         "frame", "schema", "signature", "upgrade_required", "identity", "unregistered", "standing", "codec",
         "shape", "samples", "loss", "part", "memory", "hash", "values", "norm", "rate", "type", "round", "base",
-        "not invited", "pending", "quarantined", "revoked",
+        "not invited", "hearing", "pending", "quarantined", "revoked",
     )
 )  # fmt: skip
 """Codes of refusals that have a label of their own: no device can make up more."""
@@ -46,6 +47,7 @@ class Metrics:
         )  # fmt: skip
         self._paused = Gauge("auricle_rollout_paused", "1 while a rollout is paused.", ["rollout"], **own)
         self._shown: set[str] = set()
+        self.hearing = HearingFigures(self.registry)
         self._alarms = Counter("auricle_alarms", "Alarms of two-phase rounds.", **own)
         self._version = Gauge("auricle_model_version", "Version of the current model.", **own)
         self._accuracy = Gauge("auricle_model_accuracy", "Its accuracy on the validation set.", **own)

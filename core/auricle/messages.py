@@ -21,6 +21,14 @@ Round = Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]
 """Fits a database's integer."""
 Seconds = Annotated[float, Meta(ge=0, le=1e9)]
 Share = Annotated[float, Meta(ge=0, le=1)]
+Rounded = Literal[0, 1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700, 1000]
+"""A coarse count: nothing between these numbers, and nothing above the last, can be said."""
+Quarters = Annotated[int, Meta(ge=0, le=96)]
+"""Whole quarter hours, a day at most."""
+Decibels = Annotated[int, Meta(ge=-96, le=0, multiple_of=3)]
+"""Of full scale, in steps of 3."""
+Sensitivity = Annotated[int, Meta(ge=-2, le=2)]
+"""Steps by which all thresholds are lower (above 0: more is heard, also wrongly) or higher than the device's own."""
 TargetPath = Annotated[str, Meta(pattern=r"^(?!.*\.\.)[a-z0-9][a-z0-9._/-]*\Z", max_length=200)]
 """Name of a target in the signed metadata of updates: a relative path without `..`."""
 
@@ -128,6 +136,42 @@ class Release(Message, frozen=True, tag="release", kw_only=True):
     """Why it failed or was refused."""
 
 
+class HearingReport(Message, frozen=True, tag="hearingreport", kw_only=True):
+    """How well a device hears, in coarse figures of a period; sent only by devices whose owner has allowed it.
+
+    The types hold nothing but steps: no moment, no text, no exact count.
+    """
+
+    period: Annotated[int, Meta(ge=1, le=(1 << 31) - 1)]
+    """The device's own number of the report: the same number again is the same report."""
+    pack: Sha256
+    """The pack that it listened with."""
+    base: Sha256 | None = None
+    """The fleet's model that it had received last, throughout the period; None: none, or it changed meanwhile."""
+    span: Annotated[int, Meta(ge=1, le=96)]
+    """Quarter hours from its beginning to its end."""
+    heard: Quarters
+    """Of which sound was listened to."""
+    detections: Rounded
+    denied: Rounded
+    """Detections of which a person has said that they were wrong."""
+    missed: Rounded
+    """Times that a person has said that it was not heard."""
+    quiet: Quarters = 0
+    """Quarter hours of sound that is known to hold no keyword."""
+    quiet_detections: Rounded = 0
+    level: Decibels | None = None
+    """Median of the sound's level."""
+    noise: Decibels | None = None
+    """The noise floor."""
+    full_scale: Literal["none", "trace", "some", "much"] = "none"
+    """Share of samples at full scale: 0, below 0.1 %, below 1 %, 1 % and more."""
+    offset: Literal["none", "small", "large"] | None = None
+    """Distance of the sound's mean from 0, of full scale: below 0.1 %, below 1 %, 1 % and more."""
+    each: Annotated[tuple[Rounded, ...], Meta(max_length=64)] = ()
+    """Detections by keyword, in the pack's order; empty unless the owner has allowed it as well."""
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a device trains in a round. Defaults are those of FedMLAC (ALGORITHMS 3.1)."""
 
@@ -232,6 +276,13 @@ class Target(Message, frozen=True, tag="target", kw_only=True):
     """Of the bundle or pack, so that a device that has it already says so without fetching."""
 
 
+class Tune(Message, frozen=True, tag="tune", kw_only=True):
+    """Hear more or less; a device whose owner refuses it says so in its `DeviceState`."""
+
+    epoch: Count
+    sensitivity: Sensitivity
+
+
 class CoordinatorState(Message, frozen=True, tag="coordinator", kw_only=True):
     """Retained: whether the coordinator is there, and in which epoch."""
 
@@ -249,6 +300,8 @@ class DeviceState(Message, frozen=True, tag="device", kw_only=True):
     gate: Literal["train", "wait", "decline"] = "train"
     """What the device's own gate says: may it be invited now?"""
     gate_reason: Short = ""
+    sensitivity: Sensitivity | None = None
+    """In effect; None: the device takes none from its coordinator."""
 
 
 class Model(Message, frozen=True, tag="model", kw_only=True):
@@ -265,7 +318,7 @@ class Model(Message, frozen=True, tag="model", kw_only=True):
     ttl: Seconds
 
 
-Uplink = Register | Get | Status | Loss | Update | Release
-Downlink = Invite | Measure | Ack | Nothing | Abort | Target
+Uplink = Register | Get | Status | Loss | Update | Release | HearingReport
+Downlink = Invite | Measure | Ack | Nothing | Abort | Target | Tune
 Retained = CoordinatorState | DeviceState | Model
 Any = Uplink | Downlink | Retained

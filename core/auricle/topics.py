@@ -35,7 +35,7 @@ class Topics:
         return f"{self.prefix}/d/{device}/state"
 
     def up(self, device: str, kind: str) -> str:
-        """From a device: reg, get, loss, upd or st."""
+        """From a device: reg, get, loss, upd, st, rel or hear."""
         return f"{self.prefix}/d/{device}/up/{kind}"
 
     def down(self, device: str, kind: str) -> str:

@@ -20,7 +20,7 @@ from typing import Literal
 from auricle.errors import AuricleError, WireError
 from auricle.frames import UPGRADE, open_frame, seal
 from auricle.identity import DEVICE_KEY, Identity
-from auricle.messages import Abort, Ack, CoordinatorState, Invite, Measure, Nothing, Target, Update
+from auricle.messages import Abort, Ack, CoordinatorState, Invite, Measure, Nothing, Target, Tune, Update
 from auricle.messages import Message as Header
 from auricle.mqtt import BrokerAddress, LinkSettings, Message, MqttLink, Will
 from auricle.mqtt_deadline import within
@@ -35,8 +35,10 @@ from auricle_edge.judge.sound import Judging
 from auricle_edge.local_store import LocalStore
 from auricle_edge.outbox import Outbox, Pending
 from auricle_edge.readiness import Readiness, require_room
+from auricle_edge.report.period import HearingFigures
 from auricle_edge.speech_data import DataSource
 from auricle_edge.train import LocalState, RoundResult, Trainer, TrainingStopped
+from auricle_edge.tuning import Tunable
 from auricle_edge.updates.standing import Updates
 
 log = logging.getLogger("auricle.edge")
@@ -88,18 +90,22 @@ class Agent:
         pack's negatives.
     updates
         Follows updates; without, the agent neither says what it runs nor installs what it is told to.
+    tuning
+        Takes the sensitivity that the coordinator wants; without, the agent takes none.
     """
 
     def __init__(
         self, settings: AgentSettings, trainer: Trainer, executor: Executor, *,
         gate: Callable[[], Decision] | None = None, source: DataSource | None = None,
         learnt: Callable[[Flat, RoundResult], None] | None = None, updates: Updates | None = None,
-        judging: Judging | None = None,
+        judging: Judging | None = None, tuning: Tunable | None = None,
     ) -> None:  # fmt: skip
         self.settings, self.trainer, self._executor = settings, trainer, executor
         self.topics = Topics(settings.fleet)
         self.boot = os.urandom(8).hex()
         self.state = "new"
+        self.base: str | None = None
+        """The fleet's model of the last round that was kept since the start."""
         self._identity = Identity.load_or_create(settings.folder / DEVICE_KEY)
         self._outbox = Outbox(settings.folder)
         pack = trainer.pack
@@ -109,7 +115,7 @@ class Agent:
         self._messages = DeviceMessages(settings.fleet, settings.device, self.boot, trainer)
         self.gate = GateWatch(gate, settings.gate_every, self._say_presence)
         self._readiness = Readiness(self.gate, trainer, source, executor)
-        self._learnt, self._updates = learnt, updates
+        self._learnt, self._updates, self._tuning = learnt, updates, tuning
         self._epoch = 0
         self._round = 0
         self._coordinator_boot = ""
@@ -174,13 +180,19 @@ class Agent:
     async def _say_presence(self) -> None:
         """Birth, or another verdict of the gate: retained, so that it is known before the next invitation."""
         topic = self.topics.device_state(self.settings.device)
-        birth = seal(self._identity, topic, self._messages.presence(online=True, gate=self.gate.told))
+        step = None if self._tuning is None else self._tuning.told
+        message = self._messages.presence(online=True, gate=self.gate.told, sensitivity=step)
+        birth = seal(self._identity, topic, message)
         await self.link.publish(topic, birth, retain=True)
 
     async def say_release(self) -> None:
         """What the device runs, and how far an update has come."""
         if self._updates is not None:
             await self._send(self._up("rel"), self._messages.release(self._updates.standing()))
+
+    async def say_hearing(self, number: int, figures: HearingFigures) -> None:
+        """How well the device hears."""
+        await self._send(self._up("hear"), self._messages.hearing(number, figures))
 
     def _up(self, kind: str) -> str:
         return self.topics.up(self.settings.device, kind)
@@ -200,12 +212,12 @@ class Agent:
             return
         if message.device != self.settings.device or message.fleet != self.settings.fleet:
             return
-        if isinstance(message, Invite | Measure | Ack | Nothing | Abort | Target):
+        if isinstance(message, Invite | Measure | Ack | Nothing | Abort | Target | Tune):
             if message.epoch < self._epoch:
                 log.warning("%s: ignored a message of an older coordinator", self.settings.device)
                 return
             self._epoch = message.epoch
-        if isinstance(message, Invite | Measure | Target):
+        if isinstance(message, Invite | Measure | Target | Tune):
             if message.nonce in self._asked:
                 log.warning("%s: ignored an invitation that came before", self.settings.device)
                 return
@@ -224,8 +236,18 @@ class Agent:
             case Target() if self._updates is not None:
                 await self._updates.follow(message)
                 await self.say_release()
+            case Tune() if self._tuning is not None:
+                await self._tuned(self._tuning, message)
             case _:
                 pass
+
+    async def _tuned(self, tuning: Tunable, message: Tune) -> None:
+        """Take the sensitivity, and say which one is in effect now."""
+        try:
+            await tuning.tune(message.sensitivity)
+        except AuricleError as error:
+            log.warning("%s: sensitivity %+d was not taken: %s", self.settings.device, message.sensitivity, error)
+        await self._say_presence()
 
     async def _coordinator_said(self, arrived: Message) -> None:
         """Register anew with a coordinator that started after us."""
@@ -330,6 +352,7 @@ class Agent:
             raise
         log.info("%s: round %d intends body %s", self.settings.device, invite.round, pending.update.body)
         self._local = result.local
+        self.base = invite.base
         await self._let_listen(verdict.listen, result)
         self.state = "outbox"
         await self._deliver(pending)

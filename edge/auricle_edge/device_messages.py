@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any, Literal
 
 from auricle import __version__
 from auricle.frames import UPGRADE
-from auricle.messages import DeviceState, Get, Invite, Loss, Measure, Register, Release, Status, Update
+from auricle.messages import DeviceState, Get, HearingReport, Invite, Loss, Measure, Register, Release, Status, Update
 from auricle.tensors import CODECS, digest, encode
 from auricle_edge.gate import Decision
 from auricle_edge.gate_watch import OPEN
 from auricle_edge.outbox import Pending
+from auricle_edge.report.period import HearingFigures
 from auricle_edge.train import RoundResult, Trainer
 from auricle_edge.updates.standing import Standing
 
@@ -33,11 +35,11 @@ class DeviceMessages:
         self._trainer = trainer
         self._kind: dict[str, Any] = {"pack": trainer.pack.identity, "architecture": trainer.architecture}
 
-    def presence(self, *, online: bool, gate: Decision) -> DeviceState:
-        """Birth and last will, with what the gate says."""
+    def presence(self, *, online: bool, gate: Decision, sensitivity: int | None = None) -> DeviceState:
+        """Birth and last will, with what the gate says, and the sensitivity if the coordinator may change it."""
         return DeviceState(
             **self._who, **self._kind, online=online, agent=__version__, gate=gate.verdict,
-            gate_reason="" if gate is OPEN else gate.reason[:LONGEST_REASON],
+            gate_reason="" if gate is OPEN else gate.reason[:LONGEST_REASON], sensitivity=sensitivity,
         )  # fmt: skip
 
     def register(self, public_key: bytes) -> Register:
@@ -54,6 +56,10 @@ class DeviceMessages:
             bundle=standing.bundle, confirmed=standing.confirmed, rollout=standing.rollout,
             state=standing.state or "idle", reason=standing.reason,
         )  # fmt: skip
+
+    def hearing(self, number: int, figures: HearingFigures) -> HearingReport:
+        """How well it hears."""
+        return HearingReport(**self._who, pack=self._kind["pack"], period=number, **asdict(figures))
 
     def get(self, round_number: int) -> Get:
         """What is next?"""

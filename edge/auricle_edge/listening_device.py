@@ -29,6 +29,7 @@ from auricle_edge.capture.state import CaptureState
 from auricle_edge.clips import ClipStore
 from auricle_edge.control import ControlServer
 from auricle_edge.detect import Detector, detect_settings
+from auricle_edge.detect.sensitivity import tuned
 from auricle_edge.events.buttons import Buttons, Press
 from auricle_edge.events.home_mqtt import HomeMqtt
 from auricle_edge.events.hook import Hook
@@ -44,6 +45,7 @@ from auricle_edge.labels.candidates import reconsider
 from auricle_edge.listener import Listener
 from auricle_edge.memory import keep_start, rest
 from auricle_edge.priority import yield_to_detection
+from auricle_edge.report import HearingReporter
 from auricle_edge.runtimes import choose_runtime
 from auricle_edge.sensors import Sensors
 from auricle_edge.service.notify import Notifier, Pulse
@@ -52,6 +54,7 @@ from auricle_edge.sound import Detection, Event, Timeout
 from auricle_edge.speech_data import DataSource, DeviceData
 from auricle_edge.taps import Taps
 from auricle_edge.train import RoundResult, Trainer
+from auricle_edge.tuning import Tuning
 from auricle_edge.updates.following import Following
 
 log = logging.getLogger("auricle.edge")
@@ -104,7 +107,10 @@ class ListeningDevice:
         """What it listens with: its settings over the pack's."""
         self.hearing = HearingModel(folder, self.choice.runtime, settings.local, first, plugin, self.detect)
         chosen = self.hearing.choose(data.held_out).candidate
-        self.detector = Detector(frontend, pack.labels, chosen.recognise, self.detect, model=chosen.name)
+        self.tuning = Tuning(folder, accepted=settings.remote.sensitivity)
+        self.tuning.apply, self.tuning.executor = self._tuned, self._labelling
+        detect = tuned(self.detect, pack.labels, self.tuning.step)
+        self.detector = Detector(frontend, pack.labels, chosen.recognise, detect, model=chosen.name)
         self.labeller = Labeller(self.store, self.detector, settings.labels, chosen.recognise)
         self.listener = Listener(self.capture, self.detector, self._heard, self.taps, self._listening_ended)
         self.gate = Gate(
@@ -116,6 +122,9 @@ class ListeningDevice:
         self.starts_anew = False
         """Whether the process is to start again with what was just installed."""
         self.agent = None if self._agent_settings is None else self._make_agent(first, data)
+        self.reporter = HearingReporter(
+            settings.report, folder, self.words, lambda: self.detector.figures, lambda: self.capture.state
+        )
         self.outputs = Outputs(self._make_outputs(), settings.events.waiting)
         self._last: Detection | None = None
         self._event: Event | None = None
@@ -134,7 +143,7 @@ class ListeningDevice:
         source = DataSource(self.store.device_data, lambda: self.store.generation)
         return Agent(
             self._agent_settings, trainer, self._executor, gate=self.gate, source=source, learnt=self._learnt,
-            updates=self.updates, judging=Judging(self.detect),
+            updates=self.updates, judging=Judging(self.detect), tuning=self.tuning,
         )  # fmt: skip
 
     def _make_outputs(self) -> list[Output]:
@@ -158,7 +167,8 @@ class ListeningDevice:
         """A detector for the sound of somebody else, with the model that listens now."""
         now = self.hearing.now.candidate
         frontend = LogMel(self.pack.manifest.task)
-        return Detector(frontend, self.pack.labels, now.recognise, self.detect, model=now.name)
+        detect = tuned(self.detect, self.pack.labels, self.tuning.step)
+        return Detector(frontend, self.pack.labels, now.recognise, detect, model=now.name)
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -188,6 +198,8 @@ class ListeningDevice:
             tasks.append(self._loop.create_task(self.updates.run(self._release_changed)))
             if self.agent is not None:
                 tasks.append(self._loop.create_task(self.agent.run()))
+                if self.settings.report.hearing:
+                    tasks.append(self._loop.create_task(self._report_hearing(self.agent)))
             self._notifier.ready(self._summary())
             await asyncio.wait([self._over, *tasks], return_when=asyncio.FIRST_COMPLETED)
             for ended in (self._over, *tasks):
@@ -264,6 +276,21 @@ class ListeningDevice:
                 self._trained = None
                 await self._loop.run_in_executor(self._executor, rest, self.choice.runtime)
 
+    async def _report_hearing(self, agent: Agent) -> None:
+        """Tell the coordinator how well the device hears: only where its owner has allowed it."""
+        assert self._loop is not None
+        while True:
+            await asyncio.sleep(TICK)
+            self.reporter.look(agent.base)
+            if not self.reporter.due or not self._is_reached():
+                continue
+            try:
+                ended = await self._loop.run_in_executor(self._labelling, self.reporter.end)
+                if ended is not None:
+                    await agent.say_hearing(*ended)
+            except AuricleError as error:
+                log.warning("A report of hearing was not sent: %s", error)
+
     def _listening_ended(self, error: AuricleError | None) -> None:
         """From the listening thread: end the service, with the error if there is one."""
 
@@ -310,6 +337,12 @@ class ListeningDevice:
 
         self._labelling.submit(choose).add_done_callback(_report)
 
+    def _tuned(self, step: int) -> None:
+        """Another sensitivity: in the thread that also chooses what listens."""
+        now = self.hearing.now.candidate
+        chosen = tuned(self.detect, self.pack.labels, step)
+        self.detector.replace(now.recognise, now.name, chosen.thresholds, chosen.commands)
+
     # -- what can be asked
 
     def status(self) -> Mapping[str, Any]:
@@ -333,6 +366,12 @@ class ListeningDevice:
                 "last_error": self.agent.link.last_error,
             },
             "updates": dataclasses.asdict(self.updates.standing()),
+            "sensitivity": {"step": self.tuning.step, "remote": self.tuning.accepted},
+            "report": {
+                "hearing": self.settings.report.hearing and self.agent is not None,
+                "words": self.settings.report.words,
+                "last": None if self.reporter.last is None else dataclasses.asdict(self.reporter.last),
+            },
             "outputs": {name: dataclasses.asdict(counts) for name, counts in self.outputs.delivered.items()},
             "last": None if self._last is None else dataclasses.asdict(self._last),
         }  # fmt: skip
@@ -347,6 +386,7 @@ class ListeningDevice:
                 self.detector.denied(done.detection)
         else:
             done = self.labeller.missed(feedback.word)
+            self.reporter.missed()
         answered: dict[str, Any] = msgspec.structs.asdict(done)
         return answered
 

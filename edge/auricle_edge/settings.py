@@ -23,6 +23,8 @@ from auricle_edge.events.settings import EventSettings
 from auricle_edge.gate import GateSettings
 from auricle_edge.labels.settings import LabelSettings
 from auricle_edge.learn_settings import LearnSettings
+from auricle_edge.remote_settings import RemoteSettings
+from auricle_edge.report.settings import ReportSettings
 from auricle_edge.updates.update_settings import UpdateSettings
 
 CONFIG = Path("/etc/auricle/edge.toml")
@@ -62,6 +64,8 @@ class EdgeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     buttons: ButtonSettings = ButtonSettings()
     control: ControlSettings = ControlSettings()
     updates: UpdateSettings = UpdateSettings()
+    report: ReportSettings = ReportSettings()
+    remote: RemoteSettings = RemoteSettings()
 
     @property
     def name(self) -> str:
@@ -81,7 +85,8 @@ class EdgeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 TABLES: dict[str, type[msgspec.Struct]] = {
     "capture": CaptureSettings, "detect": DetectTable, "events": EventSettings, "clips": ClipSettings,
     "labels": LabelSettings, "learn": LearnSettings, "gate": GateSettings, "buttons": ButtonSettings,
-    "control": ControlSettings, "updates": UpdateSettings,
+    "control": ControlSettings, "updates": UpdateSettings, "report": ReportSettings,
+    "remote": RemoteSettings,
 }  # fmt: skip
 
 
@@ -100,12 +105,16 @@ def read_settings(config: Path | None, given: Mapping[str, object]) -> EdgeSetti
         table = values.get(name)
         if isinstance(table, dict):
             values[name] = from_mapping(kind, table, f"{where}, table [{name}]")
-    capture = given.get("source")
-    rest = {name: value for name, value in given.items() if name != "source"}
+    capture, reports = given.get("source"), given.get("report_hearing")
+    rest = {name: value for name, value in given.items() if name not in ("source", "report_hearing")}
     if capture is not None:
-        before = values.get("capture", CaptureSettings())
-        assert isinstance(before, CaptureSettings)
-        values["capture"] = msgspec.structs.replace(before, source=str(capture))
+        heard = values.get("capture", CaptureSettings())
+        assert isinstance(heard, CaptureSettings)
+        values["capture"] = msgspec.structs.replace(heard, source=str(capture))
+    if reports:
+        before = values.get("report", ReportSettings())
+        assert isinstance(before, ReportSettings)
+        values["report"] = msgspec.structs.replace(before, hearing=True)
     settings = _with_name(from_mapping(EdgeSettings, {**values, **rest}, where), where)
     fleet = {"fleet": settings.fleet, "broker": settings.broker, "coordinator": settings.coordinator}
     missing = [name for name, value in fleet.items() if value is None]

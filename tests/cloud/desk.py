@@ -14,7 +14,7 @@ from tests.cloud.arrivals import open_round
 from auricle.errors import BrokerError
 from auricle.frames import CHUNK, DOMAIN, MAGIC, Sealed, seal
 from auricle.identity import Identity
-from auricle.messages import DeviceState, Get, Loss, Message, Register, Release, Status, Update
+from auricle.messages import DeviceState, Get, HearingReport, Loss, Message, Register, Release, Status, Update
 from auricle.mqtt import Message as Arrived
 from auricle.tensors import Flat, digest
 from auricle.topics import Topics
@@ -71,6 +71,9 @@ class Answers:
 
     async def released(self, message: Release, changed: list[tuple[str, str]]) -> None:
         self._say(message, " ".join(f"{rollout}:{state}" for rollout, state in changed))
+
+    async def reported(self, message: HearingReport) -> None:
+        self._say(message, "hearing")
 
     async def stranger(self, device: str) -> None:
         self.strangers.append(device)

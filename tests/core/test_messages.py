@@ -17,7 +17,8 @@ from auricle.topics import Topics
 
 EVERY_MESSAGE = tuple(t for union in (messages.Uplink, messages.Downlink, messages.Retained) for t in get_args(union))
 LARGEST_TEXT = 200
-LARGEST_LIST = 8
+LISTS = {"Register.codecs": 8, "HearingReport.each": 64}
+"""The only lists that travel: names of codecs, and coarse counts."""
 FORBIDDEN = ("audio", "clip", "feature", "mel", "label", "target", "word", "local_model", "weights", "speaker", "wav")
 ALLOWED = {"local_rate", "keep_state", "clip", "loss"}
 """`clip` of a plan is the largest norm of a gradient, a number."""
@@ -60,8 +61,8 @@ def test_a_field_is_a_bounded_scalar(path: str, kind: inspect.Type) -> None:
         assert path == "Register.public_key"
         assert (kind.min_length, kind.max_length) == (32, 32)
     elif isinstance(kind, inspect.VarTupleType):
-        assert path == "Register.codecs"
-        assert kind.max_length == LARGEST_LIST
+        assert kind.max_length == LISTS[path]
+        assert isinstance(kind.item_type, inspect.StrType | inspect.LiteralType)
     else:
         assert isinstance(kind, inspect.FloatType | inspect.BoolType | inspect.LiteralType | inspect.NoneType)
 
@@ -77,10 +78,10 @@ def test_the_largest_message_of_a_type_fits_a_header(message: type) -> None:
     """Not counting an update's body, which the frame checks against its signed length."""
     total = 0
     for path, kind in (leaf for leaf in LEAVES if leaf[0].startswith(message.__name__ + ".")):
-        total += len(path) + 40
+        times = LISTS[path.removesuffix("[]")] if path.endswith("[]") else 1
+        total += len(path) + 40 + 9 * (times - 1)  # a number takes at most 9 bytes
         if isinstance(kind, inspect.StrType):
             ascii_only = kind.pattern is not None
-            times = LARGEST_LIST if path.endswith("[]") else 1
             total += (kind.max_length or 0) * (1 if ascii_only else 4) * times
     assert total < LARGEST_HEADER
 
@@ -118,6 +119,30 @@ def test_a_plan_that_cannot_be_trained_is_refused(changes: dict[str, Any]) -> No
     msgspec.convert({}, Plan)
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert(changes, Plan)
+
+
+def _hearing(**changes: Any) -> dict[str, Any]:
+    head = {"type": "hearingreport", "fleet": "home", "device": "kitchen", "boot": "b"}
+    counts = {"detections": 5, "denied": 1, "missed": 0}
+    return {**head, "period": 1, "pack": "a" * 64, "span": 4, "heard": 4, **counts, **changes}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"detections": 4}, {"detections": 1001}, {"detections": -1}, {"denied": 6}, {"denied": 1.0}, {"missed": "yes"},
+        {"missed": None}, {"span": 0}, {"span": 97}, {"heard": 97}, {"heard": 0.5}, {"heard": -1}, {"period": 0},
+        {"period": 1 << 31}, {"level": -31}, {"level": 3}, {"level": -99}, {"level": -30.5}, {"noise": math.nan},
+        {"full_scale": "0.0123"}, {"full_scale": 0.5}, {"offset": "left"}, {"each": [4]}, {"each": [1.5]},
+        {"each": ["yes"]}, {"each": [0] * 65}, {"each": [[1]]}, {"quiet": 97}, {"quiet_detections": 12},
+        {"base": "yes"}, {"pack": ""},
+    ],
+)  # fmt: skip
+def test_a_report_of_hearing_can_say_nothing_between_its_steps(changes: dict[str, Any]) -> None:
+    msgspec.convert(_hearing(), messages.HearingReport)
+    msgspec.convert(_hearing(level=-30, noise=-96, each=[0, 1, 1000], offset="large"), messages.HearingReport)
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert(_hearing(**changes), messages.HearingReport)
 
 
 @pytest.mark.parametrize("text", ["A" * 64, "0" * 63, "0" * 65, "0" * 64 + "\n", "g" * 64])

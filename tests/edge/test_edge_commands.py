@@ -25,6 +25,8 @@ STATUS: dict[str, Any] = {
     },
     "state": "open", "wake": [], "window": 3.0, "second_stage": "auto", "model_reason": "Best.",
     "fleet": {"name": "home", "connected": False, "last_error": "refused", "state": "idle"},
+    "sensitivity": {"step": 1, "remote": True},
+    "report": {"hearing": True, "words": False, "last": None},
     "gate": {"verdict": "wait", "reason": "Somebody speaks."},
 }  # fmt: skip
 

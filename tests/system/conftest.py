@@ -23,11 +23,11 @@ DEADLINE = 60.0
 
 
 class Command:
-    """A running `auricle` command whose JSON lines are collected while it runs."""
+    """A running `auricle` command, or another module, whose JSON lines are collected while it runs."""
 
-    def __init__(self, *arguments: str, env: dict[str, str] | None = None) -> None:
+    def __init__(self, *arguments: str, env: dict[str, str] | None = None, module: str = "auricle") -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "auricle", *arguments],
+            [sys.executable, "-m", module, *arguments],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **(env or {})},
         )  # fmt: skip
         self.lines: list[dict[str, Any]] = []
@@ -81,8 +81,8 @@ def start() -> Iterator[Callable[..., Command]]:
     """Start commands; what is still running at the end is killed."""
     started: list[Command] = []
 
-    def begin(*arguments: str, env: dict[str, str] | None = None) -> Command:
-        started.append(Command(*arguments, env=env))
+    def begin(*arguments: str, env: dict[str, str] | None = None, module: str = "auricle") -> Command:
+        started.append(Command(*arguments, env=env, module=module))
         return started[-1]
 
     yield begin

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -14,8 +15,17 @@ from rich.text import Text
 
 from auricle_cloud.operations.access_answers import TokenList, TokenMade
 from auricle_cloud.operations.answer import Done
-from auricle_cloud.operations.device_answers import Changed, DeviceDetail, DeviceLog, DevicePage, DeviceRow, EventPage
+from auricle_cloud.operations.device_answers import (
+    Changed,
+    DeviceDetail,
+    DeviceLog,
+    DevicePage,
+    DeviceRow,
+    EventPage,
+    Tuned,
+)
 from auricle_cloud.operations.fleet_answers import Overview
+from auricle_cloud.operations.hearing_answers import HearingDetail, HearingPage
 from auricle_cloud.operations.model_answers import Judged, ModelPage, ModelRow
 from auricle_cloud.operations.rollout_answers import (
     ReleaseList,
@@ -45,6 +55,32 @@ ROLLOUT = (
     "rollout", "state", "stage", "stages", "label", "waiting", "asked", "updated", "failed", "refused", "silent",
     "started", "reason",
 )  # fmt: skip
+HEARING = (
+    "device",
+    "label",
+    "hours",
+    "detections",
+    "denied",
+    "missed",
+    "false_accepts",
+    "level",
+    "noise",
+    "troubles",
+    "last",
+)
+REPORT = (
+    "period",
+    "received",
+    "hours",
+    "heard",
+    "detections",
+    "denied",
+    "missed",
+    "level",
+    "noise",
+    "full_scale",
+    "offset",
+)
 REFUSED = ("code", "count", "last", "detail")
 TIMES = (
     "at", "last", "last_seen", "first_seen", "created", "expires", "planned", "opened", "closed", "received", "revoked",
@@ -120,9 +156,22 @@ def _parts(answer: Any) -> list[str | Table]:
         return [*answer.sentences, *about] if len(answer.devices) != 1 else [s.strip() for s in about]
     if isinstance(answer, DeviceDetail):
         history = table(answer.history, INVITED) if answer.history else "It was never invited."
-        return [table([answer.row], DEVICE), "", history, *_more(answer), "", *_log(answer.events, answer.refusals)]
+        return [
+            table([answer.row], DEVICE),
+            _sensitivity(answer.row),
+            "",
+            history,
+            *_more(answer),
+            "",
+            *_log(answer.events, answer.refusals),
+        ]
     if isinstance(answer, DeviceLog):
         return [*_log(answer.events, answer.refusals), *_more(answer)]
+    if isinstance(answer, HearingPage):
+        return _hearing(answer)
+    if isinstance(answer, HearingDetail):
+        reports = table(answer.reports, REPORT) if answer.reports else "It has never reported how well it hears."
+        return [table([answer.row], HEARING), "", reports, *_spoken(answer), *_more(answer)]
     if isinstance(answer, Overview):
         return _overview(answer)
     if isinstance(answer, RolloutDetail):
@@ -162,6 +211,38 @@ def _log(events: Sequence[Any], refusals: Sequence[Any]) -> list[str | Table]:
     return [*parts, "", "Refused:", table(refusals, REFUSED)] if refusals else parts
 
 
+def _hearing(answer: HearingPage) -> list[str | Table]:
+    """The fleet in a sentence, labels and devices in tables; counts are an hour."""
+    whole = answer.fleet
+    if not whole.devices:
+        return [f"No device has reported in the last {answer.days:g} days: see [report] in docs/hearing-reports.md."]
+    said = (
+        f"{whole.devices} devices have reported {whole.hours:.4g} h in the last {answer.days:g} days; an hour they "
+        f"detected {whole.detections:.3g}, {whole.denied:.2g} were denied and {whole.missed:.2g} missed."
+    )
+    labels: list[str | Table] = ["", table(answer.labels, ("label", "devices", *HEARING[2:]))]
+    return [said, *(labels if answer.labels else []), "", table(answer.devices, HEARING), *_more(answer)]
+
+
+def _spoken(answer: HearingDetail) -> list[str]:
+    """Detections by keyword in the reports shown, where the owner allows it."""
+    counted: Counter[str] = Counter()
+    for report in answer.reports:
+        counted.update(report.words)
+    words = ", ".join(f"{word} {count}" for word, count in counted.most_common() if count)
+    return ["", f"Detections by word in these reports: {words}."] if words else []
+
+
+def _sensitivity(row: DeviceRow) -> str:
+    """What is wanted of a device, and what it does."""
+    if row.sensitivity_now is None:
+        why = "its owner refuses it, its agent is too old, or it has not come yet"
+        return f"Sensitivity {row.sensitivity:+d} is wanted; the device takes none ({why})."
+    if row.sensitivity_now == row.sensitivity:
+        return f"Sensitivity {row.sensitivity:+d}."
+    return f"Sensitivity {row.sensitivity:+d} is wanted; {row.sensitivity_now:+d} is in effect."
+
+
 def _overview(answer: Overview) -> list[str | Table]:
     standings = ", ".join(f"{count} {name}" for name, count in answer.standings.items() if count)
     parts: list[str | Table] = [
@@ -187,6 +268,10 @@ def _sentence(answer: Any) -> str:
     if isinstance(answer, Changed):
         who = ", ".join(answer.devices)
         return f"Now {answer.standing}: {who}." if who else f"Nothing changed: already {answer.standing}."
+    if isinstance(answer, Tuned):
+        said = f"Sensitivity {answer.sensitivity:+d} is wanted of {', '.join(answer.devices)}."
+        refusing = f" It is not taken by {', '.join(answer.refusing)}: see devices show." if answer.refusing else ""
+        return said + refusing
     if isinstance(answer, TokenMade):
         return answer.token
     return msgspec.json.encode(answer).decode()

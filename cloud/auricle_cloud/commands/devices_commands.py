@@ -10,13 +10,15 @@ from auricle.errors import SettingsError
 from auricle_cloud.commands.operator_command import (
     Device,
     Devices,
+    MaybeDevice,
     Reason,
     Yes,
     complete_device,
     confirm,
     operator_command,
 )
-from auricle_cloud.operations.device_answers import Changed, DeviceDetail, DeviceLog, DevicePage, DeviceRow
+from auricle_cloud.operations.device_answers import Changed, DeviceDetail, DeviceLog, DevicePage, DeviceRow, Tuned
+from auricle_cloud.operations.hearing_answers import HearingDetail, HearingPage
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.storage.device_records import Standing
 
@@ -59,12 +61,41 @@ def logs(
     return do.device_logs(device, limit, before)
 
 
+@operator_command(app, "hearing")
+def hearing(
+    do: Operations,
+    device: MaybeDevice = None,
+    days: Annotated[float, typer.Option(help="Days that this is about, to now.")] = 7.0,
+    limit: Limit = 100,
+    after: Annotated[str | None, typer.Option(help="Go on after this device.")] = None,
+    before: Annotated[int | None, typer.Option(help="Of one device: go on before this report.")] = None,
+) -> HearingPage | HearingDetail:
+    """Show how well devices hear, by their own reports, or the reports of one."""
+    if device is None:
+        return do.show_hearing(days, limit, after)
+    return do.device_hearing(device, days, limit, before)
+
+
 @operator_command(app, "label")
 def label(
     do: Operations, device: Device, text: Annotated[str, typer.Argument(metavar="LABEL", help="A name for people.")]
 ) -> DeviceRow:
     """Give a device a name for people."""
     return do.label_device(device, text)
+
+
+@operator_command(app, "sensitivity")
+def sensitivity(
+    do: Operations,
+    devices: MaybeDevices = None,
+    step: Annotated[int, typer.Option(min=-2, max=2, help="Above 0: hear more, also wrongly; below: less.")] = 0,
+    label: Annotated[str | None, typer.Option(help="All that have exactly this label now.")] = None,
+    reason: Reason = "",
+) -> Tuned:
+    """Make devices hear more or less, by steps of 0.05 in their thresholds; 0 takes it back."""
+    if bool(devices) == (label is not None):
+        raise SettingsError("Name the devices, or --label of those that are meant.")
+    return do.set_sensitivity(step, devices or None, label, reason)
 
 
 @operator_command(app, "approve")

@@ -14,7 +14,16 @@ from auricle.files import write_durably
 from auricle.pack import SHIPPED, Pack, load_pack
 from auricle.pack_signature import trusted_key
 from auricle.tensors import decode
-from auricle_cloud.commands.operator_command import Reason, Version, Yes, complete_version, confirm, operator_command
+from auricle_cloud.commands.operator_command import (
+    HearingHours,
+    Hold,
+    Reason,
+    Version,
+    Yes,
+    complete_version,
+    confirm,
+    operator_command,
+)
 from auricle_cloud.commands.place import Place
 from auricle_cloud.operations.answer import Done
 from auricle_cloud.operations.model_answers import Judged, ModelPage, ModelRow
@@ -42,9 +51,15 @@ def show(do: Operations, version: Version) -> ModelRow:
 
 
 @operator_command(app, "promote")
-def promote(do: Operations, version: Version, reason: Reason = "") -> ModelRow:
+def promote(
+    do: Operations,
+    version: Version,
+    reason: Reason = "",
+    hold_on_hearing: Hold = False,
+    hearing_hours: HearingHours = 24.0,
+) -> ModelRow:
     """Make a version current: it is sent out, and the next round begins with it."""
-    return do.promote_model(version, reason)
+    return do.promote_model(version, reason, hearing_hours if hold_on_hearing else None)
 
 
 @operator_command(app, "rollback")

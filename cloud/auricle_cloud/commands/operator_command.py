@@ -37,6 +37,13 @@ Reason = Annotated[str, typer.Option(help="Why, for the events.")]
 PLACE = {"state": State, "database": Database, "blobs": Blobs, "server": Server, "task": Task}
 COMMON = {**{name: (kind, None) for name, kind in PLACE.items()}, "as_json": (AsJson, False)}
 
+Hold = Annotated[
+    bool, typer.Option("--hold-on-hearing", help="Not while devices report that they hear worse, see --hearing-hours.")
+]
+HearingHours = Annotated[
+    float, typer.Option(help="With --hold-on-hearing: hours of reports that are needed on both sides.")
+]
+
 Command = Callable[..., Any]
 
 

@@ -9,6 +9,8 @@ import typer
 
 from auricle.errors import SettingsError
 from auricle_cloud.commands.operator_command import (
+    HearingHours,
+    Hold,
     MaybeDevice,
     MaybeRollout,
     Reason,
@@ -42,6 +44,7 @@ def start(
     minimum: Annotated[int, typer.Option(help="Answers before that share counts, while others are to come.")] = 3,
     soak: Annotated[str, typer.Option(help="Time between a stage that is decided and the next: 10m, 24h.")] = "10m",
     deadline: Annotated[str, typer.Option(help="Time after which a device that says nothing has failed.")] = "1h",
+    hold_on_hearing: Hold = False, hearing_hours: HearingHours = 24.0,
     replace: Replace = False, yes: Yes = False, as_json: bool = False,
 ) -> RolloutRow:  # fmt: skip
     """Start a rollout of bundles, one for each board and system, or of one pack."""
@@ -50,7 +53,15 @@ def start(
     if replace:
         confirm("End the rollouts that are under way for the same devices?", yes=yes)
     row = do.start_rollout(
-        releases, label, _percents(stages), errors, minimum, read_duration(soak), read_duration(deadline), replace
+        releases,
+        label,
+        _percents(stages),
+        errors,
+        minimum,
+        read_duration(soak),
+        read_duration(deadline),
+        replace,
+        hearing_hours if hold_on_hearing else None,
     )
     if not as_json:
         for sentence in do.show_rollout(row.rollout, 1).sentences:

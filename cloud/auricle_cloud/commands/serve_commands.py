@@ -97,6 +97,7 @@ def serve(
     database: str | None = typer.Option(None, envvar="AURICLE_DATABASE", help="postgresql:// URL [SQLite in --state]."),
     blobs: str | None = typer.Option(None, envvar="AURICLE_BLOBS", help="s3:// or other fsspec URL [--state/blobs]."),
     keep_models: int = typer.Option(100, help="Newest models kept."),
+    keep_hearing: float = typer.Option(35.0, help="Days for which reports of hearing are kept."),
     listen: str = typer.Option("127.0.0.1:8080", help="HOST:PORT of API and page, or none."),
     certificate: Path | None = typer.Option(None, help="PEM chain for the API; needed off loopback."),
     key: Path | None = typer.Option(None, help="Its private key, if it is another file."),
@@ -121,7 +122,7 @@ def serve(
         gather=gather, seed=seed, start=chosen_weights(start, loaded, loaded.manifest.plugin, seed), mode=mode,
         buffer=Buffer(buffer, stale_limit), approval=approval, database=database, blobs=blobs, compute=compute,
         detection=detection if detect else None,
-        validation=validation, keep_models=keep_models,
+        validation=validation, keep_models=keep_models, keep_hearing=keep_hearing,
     )  # fmt: skip
     greet, tell = (lambda said: _greet(said, as_json)), (lambda done: _tell(done, as_json))
     asyncio.run(run_service(settings, loaded, api, greet, tell))

@@ -32,6 +32,19 @@ class DeviceRow(Answer, frozen=True, kw_only=True):
     last_seen: Time
     public_key: str
     """In hex."""
+    sensitivity: int
+    """Steps that operators want it to hear more (above 0) or less."""
+    sensitivity_now: int | None
+    """Steps in effect, by its own word; None: it takes none, or its agent is too old."""
+
+
+class Tuned(Answer, frozen=True, kw_only=True):
+    """Devices that are to hear more or less."""
+
+    devices: list[str]
+    sensitivity: int
+    refusing: list[str]
+    """Those of them that take none: their owners refuse it, their agents are too old, or they never came."""
 
 
 class DevicePage(Answer, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from auricle.errors import StorageError
-from auricle.messages import DeviceId
+from auricle.messages import DeviceId, Sensitivity
 from auricle_cloud.operations.device_answers import (
     Changed,
     DeviceDetail,
@@ -17,8 +17,9 @@ from auricle_cloud.operations.device_answers import (
     EventRow,
     Invited,
     Refused,
+    Tuned,
 )
-from auricle_cloud.operations.operating import ConflictError, Operator, Row, absent, as_answer, with_fate
+from auricle_cloud.operations.operating import ConflictError, NotFoundError, Operator, Row, absent, as_answer, with_fate
 from auricle_cloud.operations.parameters import Id, Label, Limit, Names, Number, Reason, Search
 from auricle_cloud.rounds.selection import unfit
 from auricle_cloud.storage.device_records import STANDINGS, Standing
@@ -75,6 +76,21 @@ class DeviceOperations(Operator):
         with self._changing():
             self.store.devices.set_label(device, label, who=self.who)
         return self._device_rows([self._device(device)])[0]
+
+    def set_sensitivity(
+        self, sensitivity: Sensitivity, devices: Names | None = None, label: Label | None = None, reason: Reason = ""
+    ) -> Tuned:
+        """Make devices hear more (above 0) or less: those named, or all that have a label now."""
+        if (devices is None) == (label is None):
+            raise ConflictError("Name devices, or a label: one of them.")
+        names = sorted(set(devices)) if devices is not None else self.store.devices.of_label(label or "")
+        if not names:
+            raise NotFoundError(f'No device has the label "{label}".')
+        rows = [self._device(name) for name in names]
+        with self._changing():
+            self.store.devices.set_sensitivity(names, sensitivity, who=self.who, reason=reason)
+        refusing = [row["device"] for row in rows if row["sensitivity_now"] is None]
+        return Tuned(devices=names, sensitivity=sensitivity, refusing=refusing)
 
     def approve_devices(self, devices: Names, reason: Reason = "") -> Changed:
         """Let devices that wait for approval take part."""

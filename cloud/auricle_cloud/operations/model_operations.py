@@ -9,10 +9,12 @@ import numpy as np
 
 from auricle.errors import StorageError
 from auricle.tensors import TensorTable, decode
+from auricle_cloud.hearing.comparison import compare
 from auricle_cloud.operations.answer import File
 from auricle_cloud.operations.model_answers import ModelPage, ModelRow
 from auricle_cloud.operations.operating import ConflictError, NotFoundError, Operator, absent, as_answer
-from auricle_cloud.operations.parameters import Form, Limit, Number, Reason
+from auricle_cloud.operations.parameters import Form, HearingHours, Limit, Number, Reason
+from auricle_cloud.releases.hearing_hold import worse
 
 
 class ModelOperations(Operator):
@@ -38,12 +40,32 @@ class ModelOperations(Operator):
         """Show a version of the model."""
         return as_answer(ModelRow, {**self._model(version), "current": self._list.current().get(self.task) == version})
 
-    def promote_model(self, version: Number, reason: Reason = "") -> ModelRow:
+    def promote_model(
+        self, version: Number, reason: Reason = "", hearing_hours: HearingHours | None = None
+    ) -> ModelRow:
         """Make a version current: it is sent out, and the next round begins with it."""
-        self._model(version)
+        row = self._model(version)
+        if hearing_hours is not None:
+            self._require_heard(row, hearing_hours)
         with self._changing():
             self.store.models.promote(self.task, version, who=self.who, reason=reason)
         return self.show_model(version)
+
+    def _require_heard(self, row: dict[str, Any], hours: float) -> None:
+        """ConflictError: devices with this version hear worse than with the current one, or have not said enough."""
+        now = self._list.current().get(self.task)
+        if now is None or now == row["version"]:
+            return
+        told = [[t.heard for t in self.store.hearing.totals(0, base=m["blob"])] for m in (row, self._model(now))]
+        compared = compare(*told)
+        if compared.lacks(hours):
+            raise ConflictError(
+                f"Devices have reported {compared.after.hours:.4g} h with version {row['version']} and "
+                f"{compared.before.hours:.4g} h with version {now}, and {hours:g} h of each are needed: wait, or "
+                "promote it without --hold-on-hearing."
+            )
+        if compared.is_worse:
+            raise ConflictError(worse(compared, f"Devices with version {row['version']}", f"version {now}"))
 
     def rollback_model(self, version: Number | None = None, reason: Reason = "") -> ModelRow:
         """Go back to an earlier version: the one that the current was made from, or a given one."""

@@ -11,6 +11,7 @@ from auricle_cloud.operations.answer import Done
 from auricle_cloud.operations.device_answers import EventRow
 from auricle_cloud.operations.device_operations import DeviceOperations
 from auricle_cloud.operations.fleet_answers import Overview
+from auricle_cloud.operations.hearing_operations import HearingOperations
 from auricle_cloud.operations.model_operations import ModelOperations
 from auricle_cloud.operations.operating import as_answer, unknown
 from auricle_cloud.operations.parameters import Days, Name
@@ -23,7 +24,7 @@ ALARMS = ("alarm", "verdict", "repair", "conflict", "quarantined", "rolled back"
 """Kinds of events that an operator should not miss."""
 
 
-class Operations(RoundOperations, DeviceOperations, ModelOperations, RolloutOperations):
+class Operations(RoundOperations, DeviceOperations, ModelOperations, RolloutOperations, HearingOperations):
     """Everything that an operator can do; see `Operator` for what it is made of."""
 
     def overview(self) -> Overview:

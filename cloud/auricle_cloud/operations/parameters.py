@@ -29,6 +29,10 @@ AT = r"^(([01][0-9]|2[0-3]):[0-5][0-9]|always)\Z"
 At = Annotated[str, Meta(pattern=AT, description="HH:MM, or always.")]
 Days = Annotated[float, Meta(gt=0, le=36_500, description="Until it expires.")]
 
+HearingHours = Annotated[
+    float, Meta(gt=0, le=100_000, description="Hours of reports of hearing that are needed on both sides.")
+]
+
 PATTERNS: dict[str, str] = {
     NAME: "1 to 64 letters, digits, dots, hyphens and underscores",
     AT: "HH:MM, or always",

@@ -56,6 +56,8 @@ class RolloutRow(Answer, frozen=True, kw_only=True):
     """Seconds between a stage that is decided and the next."""
     deadline: float
     """Seconds after which a device that says nothing counts as failed."""
+    hearing_hours: float | None
+    """Hours of reports of hearing that a stage waits for; None: hearing does not hold it."""
     who: str
     started: Time
     settled: Time | None

@@ -12,7 +12,7 @@ from msgspec import Meta
 from auricle.errors import StorageError
 from auricle.messages import DeviceId, Token
 from auricle_cloud.operations.operating import ConflictError, NotFoundError, Operator, absent, as_answer
-from auricle_cloud.operations.parameters import Label, Limit, Number, Reason
+from auricle_cloud.operations.parameters import HearingHours, Label, Limit, Number, Reason
 from auricle_cloud.operations.rollout_answers import (
     DeviceInRollout,
     ReleaseList,
@@ -109,6 +109,7 @@ class RolloutOperations(Operator):
     def start_rollout(
         self, releases: ReleaseNames, label: Label | None = None, stages: Stages | None = None, errors: Share = 0.1,
         minimum: Minimum = 3, soak: Span = 600.0, deadline: Deadline = 3600.0, replace: bool = False,
+        hearing_hours: HearingHours | None = None,
     ) -> RolloutRow:  # fmt: skip
         """Install releases on devices, stage by stage: one bundle for each board and system, or one pack."""
         percents = stages or [5.0, 25.0, 100.0]
@@ -119,7 +120,7 @@ class RolloutOperations(Operator):
         with self._changing():
             name = self.store.rollouts.start(
                 targets, label=label, stages=percents, errors=errors, minimum=minimum, soak=soak, deadline=deadline,
-                replacing=replace, who=self.who,
+                replacing=replace, who=self.who, hearing_hours=hearing_hours,
             )  # fmt: skip
         return self._rollout(name)
 

@@ -37,6 +37,10 @@ def _next(rollout: Rollout, members: Mapping[str, Member], devices: Sequence[Dev
     """What the next stage waits for."""
     after = "It finishes" if rollout.is_last_stage else f"Stage {rollout.stage + 2} opens"
     if rollout.settled is not None:
+        if rollout.reason:
+            return (
+                f"All of the stage is decided. {_sentence(rollout.reason)} To go on without: pause it, and resume it."
+            )
         left = max(0.0, rollout.settled + rollout.soak - now)
         return f"All of the stage is decided. {after} in {spell(round(left))} if nothing changes."
     if not members:

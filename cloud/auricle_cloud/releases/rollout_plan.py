@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
+from auricle_cloud.releases.hearing_hold import Evidence, hold_of
 from auricle_cloud.releases.rollout_states import DECIDED, ERRORS, OFFERING, DeviceState, RolloutState
 
 
@@ -94,6 +95,10 @@ class Rollout:
     settled: float | None
     reason: str
     targets: tuple[Target, ...]
+    hearing_hours: float | None = None
+    """Hours of reports of hearing that a stage waits for; None: hearing does not hold it."""
+    hearing_passed: int = -1
+    """The last stage that an operator let pass whatever was reported."""
 
     def target_for(self, device: Device) -> Target | None:
         """What this device is to install; None: it does not match."""
@@ -117,7 +122,7 @@ class Step:
 
 def next_step(
     rollout: Rollout, members: Mapping[str, Member], devices: Sequence[Device], busy: AbstractSet[str], now: float,
-    fleet: str,
+    fleet: str, evidence: Evidence | None = None,
 ) -> Step:  # fmt: skip
     """Decide the next step; doing it and deciding again goes on.
 
@@ -133,6 +138,8 @@ def next_step(
         Seconds since 1970.
     fleet
         The coordinator's.
+    evidence
+        What devices have reported of their hearing, where that may hold the rollout.
     """
     if rollout.state not in OFFERING:
         return Step()
@@ -149,7 +156,7 @@ def next_step(
     known |= changed
     changed |= _asked(rollout, known, admitted, busy, now)
     known |= changed
-    return Step(tuple(changed.values()), _moved(rollout, known, admitted, now))
+    return Step(tuple(changed.values()), _moved(rollout, known, admitted, now, evidence or Evidence()))
 
 
 def _fallen_silent(
@@ -197,13 +204,17 @@ def _asked(
 
 
 def _moved(
-    rollout: Rollout, members: Mapping[str, Member], admitted: Mapping[str, Device], now: float
+    rollout: Rollout,
+    members: Mapping[str, Member],
+    admitted: Mapping[str, Device],
+    now: float,
+    evidence: Evidence,
 ) -> Rollout | None:
     """The rollout with its stage judged, its soak begun, or its next stage opened."""
     if rollout.state != "running":
         return None
     if not _is_settled(rollout, members, admitted, now):
-        return None if rollout.settled is None else replace(rollout, settled=None)
+        return None if rollout.settled is None else replace(rollout, settled=None, reason="")
     complaint = _complaint(rollout, members, whole=True)
     if complaint is not None:
         return _paused(rollout, complaint)
@@ -212,6 +223,12 @@ def _moved(
         return replace(rollout, settled=now)
     if not empty and now - (rollout.settled or now) < rollout.soak:
         return None
+    if not empty and rollout.hearing_hours is not None and rollout.hearing_passed < rollout.stage:
+        hold = hold_of(evidence, rollout.hearing_hours)
+        if hold is not None and hold.kind == "worse":
+            return _paused(rollout, hold.reason)
+        if hold is not None and not rollout.is_last_stage:
+            return None if rollout.reason == hold.reason else replace(rollout, reason=hold.reason)
     if rollout.is_last_stage:
         return replace(rollout, state="finished", settled=None, reason="")
     return replace(rollout, stage=rollout.stage + 1, settled=None, reason="")

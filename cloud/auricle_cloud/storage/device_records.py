@@ -12,7 +12,7 @@ from auricle.errors import StorageError, nearest
 from auricle.messages import DeviceState, Register
 from auricle_cloud.storage.database import Database
 from auricle_cloud.storage.journal import note, note_each
-from auricle_cloud.storage.schema import devices, refusals
+from auricle_cloud.storage.schema import devices, hearing, refusals
 
 Standing = Literal["pending", "approved", "quarantined", "revoked"]
 AT_ONCE = 1000
@@ -52,6 +52,7 @@ class Devices:
     def rekey(tx: sa.Connection, device: str, public_key: bytes) -> None:
         """Believe this key, and the one before no more; everything else about the device stays."""
         tx.execute(sa.update(devices).where(devices.c.device == device).values(public_key=public_key))
+        tx.execute(sa.delete(hearing).where(hearing.c.device == device))  # the new board counts its reports from 1
 
     def presence(self, message: DeviceState) -> None:
         """Note a birth or a will; a will counts only for the boot of the last birth."""
@@ -65,7 +66,11 @@ class Devices:
         if message.online:
             # PostgreSQL's texts hold no NUL: with one in it this could never be written, and would be sent for ever.
             gate = {"gate": message.gate, "gate_reason": message.gate_reason.replace("\0", "")}
-            tx.execute(row.values(boot=message.boot, online=True, last_seen=time.time(), **gate))
+            tx.execute(
+                row.values(
+                    boot=message.boot, online=True, last_seen=time.time(), sensitivity_now=message.sensitivity, **gate
+                )
+            )
         else:
             tx.execute(row.where(devices.c.boot == message.boot).values(online=False))
 
@@ -140,6 +145,33 @@ class Devices:
         with self._db.writing() as tx:
             tx.execute(sa.update(devices).where(devices.c.device == name).values(label=label[:200]))
             note(tx, "labelled", device=name, who=who, detail=label)
+
+    def set_sensitivity(self, names: Iterable[str], step: int, *, who: str, reason: str = "") -> None:
+        """What devices are to be told of how much to hear; StorageError when one is not known: then none changes."""
+        wanted = sorted(set(names))
+        with self._db.writing() as tx:
+            for start in range(0, len(wanted), AT_ONCE):
+                part = wanted[start : start + AT_ONCE]
+                known = set(tx.execute(sa.select(devices.c.device).where(devices.c.device.in_(part))).scalars())
+                for name in part:
+                    if name not in known:
+                        raise self._unknown(tx, name)
+                tx.execute(sa.update(devices).where(devices.c.device.in_(part)).values(sensitivity=step))
+            note_each(tx, "sensitivity", wanted, who=who, detail=f"{step:+d} {reason}".strip())
+
+    def of_label(self, label: str) -> list[str]:
+        """Devices that have exactly this label, by name."""
+        query = sa.select(devices.c.device).where(devices.c.label == label).order_by(devices.c.device)
+        with self._db.reading() as tx:
+            return list(tx.execute(query).scalars())
+
+    def untuned(self) -> dict[str, int]:
+        """The sensitivity wanted of devices that are here, take one, and have another in effect."""
+        query = sa.select(devices.c.device, devices.c.sensitivity).where(
+            devices.c.online, devices.c.standing == "approved", devices.c.sensitivity != devices.c.sensitivity_now
+        )
+        with self._db.reading() as tx:
+            return {row.device: row.sensitivity for row in tx.execute(query)}
 
     def add_refusals(self, counted: Mapping[tuple[str, str], tuple[int, str]]) -> None:
         """Add up refused frames: how many and the last detail, by device and reason code."""

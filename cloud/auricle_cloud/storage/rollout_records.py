@@ -128,6 +128,7 @@ class Rollouts:
     def start(
         self, targets: Sequence[Mapping[str, Any]], *, label: str | None, stages: Sequence[float], errors: float,
         minimum: int, soak: float, deadline: float, replacing: bool, who: str,
+        hearing_hours: float | None = None,
     ) -> str:  # fmt: skip
         """Start a rollout; its name.
 
@@ -139,6 +140,9 @@ class Rollouts:
             Only devices of this label; None: all.
         replacing
             End rollouts that are under way for the same devices; finished ones of the same kind end in any case.
+
+        hearing_hours
+            Hours of reports of hearing that a stage waits for; None: it does not.
 
         Raises
         ------
@@ -161,7 +165,7 @@ class Rollouts:
             row = {
                 "rollout": name, "number": number, "state": "running", "label": label, "stages": list(stages),
                 "stage": 0, "errors": errors, "minimum": minimum, "soak": soak, "deadline": deadline, "who": who,
-                "started": time.time(),
+                "started": time.time(), "hearing_hours": hearing_hours,
             }  # fmt: skip
             tx.execute(rollouts.insert().values(**row))
             kept = [field.name for field in fields(Target)]
@@ -193,8 +197,9 @@ class Rollouts:
         )
 
     def resume(self, name: str, *, who: str, retry: bool = False) -> None:
-        """Go on: errors so far are forgiven, or their devices asked again."""
-        with self._changing(name, ("paused",), "running", who=who, reason="", settled=None) as tx:
+        """Go on: errors so far, and what was reported of hearing, are forgiven, or devices that failed asked again."""
+        passed = {} if retry else {"hearing_passed": rollouts.c.stage}
+        with self._changing(name, ("paused",), "running", who=who, reason="", settled=None, **passed) as tx:
             own = (rollout_devices.c.rollout == name) & rollout_devices.c.state.in_(ERRORS)
             again = {"state": "waiting", "attempt": rollout_devices.c.attempt + 1,
                      "step": "", "reason": "", "heard": None, "decided": None, "forgiven": False,

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from auricle.messages import Release
 from auricle_cloud.releases.rollout_plan import Device, Member, Rollout, Step, Target, next_step, told_name
 from auricle_cloud.releases.rollout_states import OFFERING
+from auricle_cloud.storage.rollout_hearing import read_evidence
 from auricle_cloud.storage.schema import devices, installations, rollout_devices, rollout_targets, rollouts
 
 MEMBER = [field.name for field in fields(Member)]
@@ -25,7 +26,9 @@ def planned_step(tx: sa.Connection, name: str, now: float, fleet: str) -> Step:
     others = (rollout_devices.c.rollout != name) & (rollout_devices.c.state == "asked")
     query = sa.select(rollout_devices.c.device).join(rollouts, rollouts.c.rollout == rollout_devices.c.rollout)
     busy: AbstractSet[str] = set(tx.execute(query.where(others, rollouts.c.state.in_(OFFERING))).scalars())
-    return next_step(read_rollout(tx, name), members, read_devices(tx), busy, now, fleet)
+    rollout = read_rollout(tx, name)
+    evidence = None if rollout.hearing_hours is None else read_evidence(tx, name)
+    return next_step(rollout, members, read_devices(tx), busy, now, fleet, evidence)
 
 
 def read_rollout(tx: sa.Connection, name: str) -> Rollout:

@@ -48,8 +48,13 @@ devices = sa.Table(
     sa.Column("gate_reason", sa.Text, nullable=False, server_default=""),
     sa.Column("selected", sa.Integer, nullable=False, server_default="0"),
     sa.Column("verdicts", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("sensitivity", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("sensitivity_now", sa.Integer),
 )
-"""`standing`: pending, approved, quarantined or revoked. `verdicts`: how often detection named it harmful."""
+"""`standing`: pending, approved, quarantined or revoked. `verdicts`: how often detection named it harmful.
+
+`sensitivity`: what operators want; `sensitivity_now`: what the device says is in effect, NULL where it takes none.
+"""
 
 rounds = sa.Table(
     "rounds",
@@ -230,6 +235,30 @@ certificates = sa.Table(
 )
 """Every certificate that was issued; `kind`: device, user or server."""
 
+hearing = sa.Table(
+    "hearing",
+    metadata,
+    sa.Column("device", sa.Text, primary_key=True),
+    sa.Column("period", sa.Integer, primary_key=True),
+    sa.Column("at", sa.Float, nullable=False),
+    sa.Column("pack", sa.Text, nullable=False),
+    sa.Column("base", sa.Text),
+    sa.Column("span", sa.Integer, nullable=False),
+    sa.Column("heard", sa.Integer, nullable=False),
+    sa.Column("detections", sa.Integer, nullable=False),
+    sa.Column("denied", sa.Integer, nullable=False),
+    sa.Column("missed", sa.Integer, nullable=False),
+    sa.Column("quiet", sa.Integer, nullable=False),
+    sa.Column("quiet_detections", sa.Integer, nullable=False),
+    sa.Column("level", sa.Integer),
+    sa.Column("noise", sa.Integer),
+    sa.Column("full_scale", sa.Text, nullable=False),
+    sa.Column("offset", sa.Text),
+    sa.Column("each", sa.JSON, nullable=False),
+    sa.Index(None, "at"),
+)
+"""What devices report of how well they hear, by their own numbers; `at`: when it came here."""
+
 releases = sa.Table(
     "releases",
     metadata,
@@ -277,12 +306,18 @@ rollouts = sa.Table(
     sa.Column("minimum", sa.Integer, nullable=False),
     sa.Column("soak", sa.Float, nullable=False),
     sa.Column("deadline", sa.Float, nullable=False),
+    sa.Column("hearing_hours", sa.Float),
+    sa.Column("hearing_passed", sa.Integer, nullable=False, server_default="-1"),
     sa.Column("who", sa.Text, nullable=False),
     sa.Column("started", sa.Float, nullable=False),
     sa.Column("settled", sa.Float),
     sa.Column("ended", sa.Float),
 )
-"""`stage`: index of the open one; `settled`: since when all of it is decided."""
+"""`stage`: index of the open one; `settled`: since when all of it is decided.
+
+`hearing_hours`: of reports of hearing that a stage waits for; `hearing_passed`: the last stage that an operator let
+pass whatever was reported.
+"""
 
 rollout_targets = sa.Table(
     "rollout_targets",

@@ -8,6 +8,7 @@ from pathlib import Path
 from auricle_cloud.storage.access_records import Schedules, Tokens
 from auricle_cloud.storage.database import Database
 from auricle_cloud.storage.device_records import Devices
+from auricle_cloud.storage.hearing_records import Hearing
 from auricle_cloud.storage.journal import Journal
 from auricle_cloud.storage.model_records import Models
 from auricle_cloud.storage.release_records import Releases
@@ -49,6 +50,7 @@ class Store:
         self.schedules = Schedules(self.database)
         self.releases = Releases(self.database)
         self.rollouts = Rollouts(self.database)
+        self.hearing = Hearing(self.database)
 
     def close(self) -> None:
         """Close all connections."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from auricle.errors import BrokerError, StorageError, WireError
 from auricle.frames import UPGRADE, open_frame
-from auricle.messages import Any, DeviceState, Get, Loss, Message, Register, Release, Status, Update
+from auricle.messages import Any, DeviceState, Get, HearingReport, Loss, Message, Register, Release, Status, Update
 from auricle.mqtt import Message as Arrived
 from auricle.tensors import CODECS, Flat, decode, digest
 from auricle_cloud.rate_limit import RateLimit
@@ -74,6 +74,9 @@ class Receiver(Protocol):
 
     async def released(self, message: Release, changed: list[tuple[str, str]]) -> None:
         """A device says what it runs; its rollouts whose state for it changed, with that state."""
+
+    async def reported(self, message: HearingReport) -> None:
+        """A device says how well it hears."""
 
     async def stranger(self, device: str) -> None:
         """Somebody speaks who is not registered."""
@@ -207,6 +210,8 @@ class Inbox:
             case Release():
                 changed = await self._batch.run(lambda tx: self._store.rollouts.enter(tx, message))
                 await self._receiver.released(message, changed)
+            case HearingReport():
+                await self._hearing(message)
             case Loss():
                 await self._loss(message)
             case Update():
@@ -221,6 +226,13 @@ class Inbox:
         # Whoever had a key keeps it: while this was written, a board may have been replaced.
         self.keys.setdefault(message.device, message.public_key)
         await self._receiver.registered(message)
+
+    async def _hearing(self, message: HearingReport) -> None:
+        refusal = await self._batch.run(lambda tx: self._store.hearing.enter(tx, message))
+        if refusal is not None:
+            self._refuse(message.device, refusal)
+        else:
+            await self._receiver.reported(message)
 
     async def _loss(self, message: Loss) -> None:
         if not 1 <= message.samples <= self._limits.samples:

@@ -71,6 +71,12 @@ def sentences(told: Mapping[str, Any]) -> Iterator[str]:
     if fleet is not None:
         reached = "connected" if fleet["connected"] else f"not connected: {fleet['last_error'] or 'no answer yet'}"
         yield f"Fleet {fleet['name']}: {reached}; {fleet['state']}."
+    step = told["sensitivity"]["step"]
+    if step:
+        yield f"Sensitivity {step:+d}, set by the coordinator: [remote] in the settings refuses it."
+    if told["report"]["hearing"]:
+        words = ", and of each word" if told["report"]["words"] else ""
+        yield f"Coarse counts of what is heard{words} go to the coordinator: [report] in the settings."
     if told["gate"] is not None:
         yield f"Gate: {told['gate']['verdict']}. {told['gate']['reason']}"
 

@@ -56,6 +56,9 @@ def run(
         None, help="Local model's first weights: pack (trained) or scratch (seeded noise) [pack where it has some]."
     ),
     seed: int | None = typer.Option(None, help="Of the local model's first weights [0]."),
+    report_hearing: bool = typer.Option(
+        False, "--report-hearing", help="Tell the coordinator coarse figures of what is heard, see [report]."
+    ),
     verbose: bool = typer.Option(False, "--verbose", help="Log what happens, not only what goes wrong."),
     as_json: bool = typer.Option(False, "--json", help="Print what the device starts with as JSON."),
 ) -> int:
@@ -63,7 +66,7 @@ def run(
     given = {
         "device": device, "fleet": fleet, "broker": broker, "coordinator": coordinator, "speech": speech,
         "state": state, "pack": pack, "pack_key": pack_key, "local": local, "runtime": runtime, "speaker": speaker,
-        "threads": threads, "start": start, "seed": seed, "source": source,
+        "threads": threads, "start": start, "seed": seed, "source": source, "report_hearing": report_hearing or None,
     }  # fmt: skip
     if verbose:
         logging.getLogger("auricle").setLevel(logging.INFO)

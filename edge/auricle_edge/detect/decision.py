@@ -46,9 +46,13 @@ class Decider:
         self._window = np.zeros((settings.smoothing, len(labels)))
         self.reset()
 
-    def set_thresholds(self, thresholds: Mapping[str, float]) -> None:
-        """Take these thresholds, and the default for every other keyword; SettingsError as above."""
-        changed = msgspec.structs.replace(self._settings, thresholds=dict(thresholds))
+    def set_thresholds(self, thresholds: Mapping[str, float], commands: Mapping[str, float] | None = None) -> None:
+        """Take these thresholds, and the default for every other keyword; SettingsError as above.
+
+        Those of the commands after a wake word stay as they are where none are given.
+        """
+        inside = self._settings.commands if commands is None else dict(commands)
+        changed = msgspec.structs.replace(self._settings, thresholds=dict(thresholds), commands=inside)
         self._rules = make_rules(self.labels, changed)
         self._settings = changed
 

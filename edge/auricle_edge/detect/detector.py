@@ -206,8 +206,16 @@ class Detector:
 
     # -- for every thread
 
-    def replace(self, recognise: Recognise, model: str, thresholds: Mapping[str, float] | None = None) -> None:
+    def replace(
+        self,
+        recognise: Recognise,
+        model: str,
+        thresholds: Mapping[str, float] | None = None,
+        commands: Mapping[str, float] | None = None,
+    ) -> None:
         """Judge with another model from the next block on, and with other thresholds where some are given.
+
+        `commands` are those of the commands after a wake word.
 
         Raises
         ------
@@ -216,7 +224,7 @@ class Detector:
         """
         with self._lock:
             if thresholds is not None:
-                self._decider.set_thresholds(thresholds)
+                self._decider.set_thresholds(thresholds, commands)
             self._model = (recognise, model)
 
     def sleep(self) -> Timeout | None:

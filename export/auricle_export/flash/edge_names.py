@@ -35,5 +35,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     ),
     "buttons": ("confirm", "deny", "missed", "missed_word"),
     "control": ("port",),
+    "remote": ("sensitivity",),
+    "report": ("hearing", "words", "minutes"),
     "updates": ("url", "root", "bundle_key", "check_every", "health_seconds"),
 }  # fmt: skip

@@ -3,7 +3,7 @@
 import { get, may } from "./api.js";
 import { curves } from "./charts.js";
 import { admitDevice, approveAll, deviceActions } from "./actions.js";
-import { address, badge, count, deviceLink, facts, fixed, h, link, percent, roundLink, seconds, table, time } from "./dom.js";
+import { address, badge, count, deviceLink, facts, fixed, h, link, percent, roundLink, seconds, signed, table, time } from "./dom.js";
 import { EVENTS } from "./fleet.js";
 import { panel } from "./panel.js";
 import { whyOf } from "./rounds.js";
@@ -76,6 +76,19 @@ const HISTORY = (device) => [
   { head: "Invited", minor: true, cell: ({ invited }) => time(invited) },
 ];
 
+const decibels = (value) => (value === null ? "–" : `${Math.round(value)} dBFS`);
+
+const REPORTS = [
+  { head: "Received", cell: ({ received }) => time(received) },
+  { head: "Hours heard", number: true, cell: ({ heard }) => fixed(heard, 2) },
+  { head: "Detected", number: true, cell: ({ detections }) => count(detections) },
+  { head: "Denied", number: true, cell: ({ denied }) => count(denied) },
+  { head: "Missed", number: true, cell: ({ missed }) => count(missed) },
+  { head: "Level", number: true, minor: true, cell: ({ level }) => decibels(level) },
+  { head: "Noise", number: true, minor: true, cell: ({ noise }) => decibels(noise) },
+  { head: "At full scale", minor: true, cell: (row) => row.full_scale },
+];
+
 const REFUSALS = [
   { head: "Reason", cell: ({ code }) => h("code", {}, code) },
   { head: "Times", number: true, cell: (row) => count(row.count) },
@@ -100,6 +113,10 @@ export function devicePage(device) {
         const { history, next } = await show({ limit: 50, before }, signal);
         return { nodes: [table("Participation", HISTORY(device), history, "It was never invited."), over(history)].filter(Boolean), next };
       }, live),
+      panel("What it hears", async (before, signal) => {
+        const { row, reports, next } = await get(["devices", device, "hearing"], { limit: 24, before }, signal);
+        return { nodes: [heard(row), table("Reports", REPORTS, reports, "It has never reported how well it hears.")].filter(Boolean), next };
+      }, { on: ["hearing"], when, wide: true, about: "Coarse figures, which its owner lets it report." }),
       panel("Refused frames", async (_, signal) =>
         table("Refused frames", REFUSALS, (await show({ limit: 1 }, signal)).refusals, "Nothing of it was ever refused."), live),
       panel("Events", async (before, signal) => {
@@ -119,10 +136,21 @@ function head(row) {
       ["Named harmful", row.verdicts ? `${count(row.verdicts)} times` : "never"], ["Training samples", count(row.samples)],
       ["Architecture", row.architecture], ["Agent", row.agent], ["Pack", row.pack && h("code", {}, row.pack.slice(0, 12))],
       ["First seen", time(row.first_seen)], ["Last seen", time(row.last_seen)],
+      ["Sensitivity", row.sensitivity_now === null ? "not taken from here" : `${signed(row.sensitivity_now, 0)}${row.sensitivity === row.sensitivity_now ? "" : `, ${signed(row.sensitivity, 0)} is wanted`}`],
       ["Public key", h("code", { class: "long" }, row.public_key)],
     ]),
     h("p", { class: "buttons" }, deviceActions(row)),
   ];
+}
+
+function heard(row) {
+  if (!row.devices) return null;
+  return facts([
+    ["Heard in a week", `${fixed(row.hours, 1)} h`], ["Detected an hour", fixed(row.detections, 2)],
+    ["Denied an hour", fixed(row.denied, 2)], ["Missed an hour", fixed(row.missed, 2)],
+    ["False accepts an hour", fixed(row.false_accepts, 2)], ["Level", decibels(row.level)], ["Noise", decibels(row.noise)],
+    ["Microphone", row.troubles.length ? row.troubles.join(", ") : "no trouble"],
+  ]);
 }
 
 function over(history) {

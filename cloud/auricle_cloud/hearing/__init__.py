@@ -1,0 +1,1 @@
+"""What devices report of how well they hear: compared, and watched over."""

@@ -1,0 +1,106 @@
+"""Whether devices are told more often than before that they heard wrongly: the exact comparison of two Poisson rates.
+
+Reports are coarse, and what devices say of themselves has a bounded weight: no hour of a device counts for more than
+`MOST_AN_HOUR` complaints, and of three devices or more one alone can never make a rate look worse.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+MOST_AN_HOUR = 20
+"""Complaints that an hour of a device counts for at most."""
+CHANCE = 0.01
+"""Probability below which a higher rate is no chance."""
+SOME = 3
+"""From so many devices on the one that complains most must not decide alone."""
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What one device has reported in all."""
+
+    device: str
+    complaints: int
+    """Denied detections and missed words."""
+    hours: float
+
+
+@dataclass(frozen=True)
+class Rate:
+    """What several devices have reported in all."""
+
+    complaints: int
+    hours: float
+    devices: int
+
+    @property
+    def an_hour(self) -> float:
+        """Complaints an hour; 0 of no time."""
+        return self.complaints / self.hours if self.hours else 0.0
+
+    def __str__(self) -> str:
+        """As it stands in a sentence."""
+        devices = f"{self.devices} device{'' if self.devices == 1 else 's'}"
+        return f"{self.an_hour:.2g} an hour ({self.complaints} in {self.hours:.3g} h of {devices})"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two rates, and how probable so high a first one would be if both were the same."""
+
+    after: Rate
+    before: Rate
+    probability: float
+    is_worse: bool
+
+    def lacks(self, hours: float) -> bool:
+        """Whether one of them is of less time than this."""
+        return min(self.after.hours, self.before.hours) < hours
+
+
+def rate_of(heard: Sequence[Heard]) -> Rate:
+    """The rate of several devices together."""
+    with_sound = [each for each in heard if each.hours > 0]
+    return Rate(sum(each.complaints for each in with_sound), sum(h.hours for h in with_sound), len(with_sound))
+
+
+def compare(after: Sequence[Heard], before: Sequence[Heard]) -> Comparison:
+    """Compare the complaints of some devices, or of some time, with those of others.
+
+    With a and b complaints in S and T hours, and equal rates, a is binomial of a + b trials with the probability
+    S / (S + T); the rate is worse where P(X >= a) is below `CHANCE` (Przyborowski and Wilenski, Biometrika 31, 1940).
+    Of three devices or more that has to hold without the one that complains most often as well.
+    """
+    new, old = rate_of(after), rate_of(before)
+    probability = tail(new.complaints, new.complaints + old.complaints, _share(new, old))
+    is_worse = probability < CHANCE
+    if is_worse and new.devices >= SOME:
+        loudest = max((each for each in after if each.hours > 0), key=lambda each: each.complaints)
+        rest = rate_of([each for each in after if each is not loudest])
+        is_worse = tail(rest.complaints, rest.complaints + old.complaints, _share(rest, old)) < CHANCE
+    return Comparison(new, old, probability, is_worse)
+
+
+def _share(new: Rate, old: Rate) -> float:
+    """The new rate's part of the time; 1 where there is no other, so that nothing is worse."""
+    return new.hours / (new.hours + old.hours) if old.hours > 0 else 1.0
+
+
+def tail(least: int, trials: int, share: float) -> float:
+    """P(X >= least) of a binomial X of so many trials, each with this probability from 0 to 1."""
+    if least <= 0 or share >= 1:
+        return 1.0
+    if share <= 0:
+        return 0.0
+    logs = [
+        math.lgamma(trials + 1)
+        - math.lgamma(k + 1)
+        - math.lgamma(trials - k + 1)
+        + k * math.log(share)
+        + (trials - k) * math.log1p(-share)
+        for k in range(least, trials + 1)
+    ]
+    return min(1.0, math.fsum(map(math.exp, logs)))

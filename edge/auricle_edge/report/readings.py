@@ -1,0 +1,27 @@
+"""What a report takes from the microphone: the one place that knows the capture's state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from auricle_edge.capture.state import CaptureState
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A moment of the microphone."""
+
+    level: float | None
+    """dB of full scale; None while no sound comes."""
+    full_scale: float
+    """Share of samples at full scale."""
+    noise: float | None = None
+    """Noise floor in dB of full scale; None where the capture does not know it."""
+    offset: float | None = None
+    """Mean of the samples, of full scale; None where the capture does not know it."""
+
+
+def reading_of(state: CaptureState) -> Reading:
+    """What the capture says now."""
+    hears = state.running and not state.muted
+    return Reading(level=state.level_dbfs if hears else None, full_scale=state.clipping)

@@ -1,0 +1,158 @@
+"""What a device hears reaches its coordinator through a real broker, in counts, and its sensitivity comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from auricle.pack import load_pack, pack_bytes
+from auricle_cloud.storage.store import FILE, Store
+from auricle_edge.control import ControlClient
+from auricle_fleet.broker import start_broker
+from tests.system.conftest import DEADLINE, Command
+from tests.system.test_nothing_private_leaves import Wiretap
+from tests.system.virtual_room import RATE, VirtualRoom
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+FLEET, DEVICE = "home", "kitchen-1"
+WORDS = ("marzipanschwein", "quokkaparade", "_unknown_", "_silence_")
+"""Words that are in no message by chance."""
+QUARTER = 1.0
+"""Seconds that stand for a quarter of an hour: a report of 15 minutes comes every second."""
+
+
+def until(found: Callable[[], Any], what: str) -> Any:
+    """What is looked for, as soon as it is there."""
+    end = time.monotonic() + DEADLINE
+    while time.monotonic() < end:
+        value = found()
+        if value:
+            return value
+        time.sleep(0.1)
+    raise AssertionError(f"never came: {what}")
+
+
+def tone() -> np.ndarray:
+    """Half a second of a tone that stands out of the room's noise as a word does."""
+    return (6000 * np.sin(2 * np.pi * 500 * np.arange(RATE // 2) / RATE)).astype(np.int16)
+
+
+class Place:
+    """A coordinator's folder, its commands, and a device's settings."""
+
+    def __init__(self, folder: Path, start: Callable[..., Command]) -> None:
+        self.folder, self._start = folder, start
+        self.state, self.pack = folder / "coordinator", folder / "private.tar.zst"
+        self.pack.write_bytes(pack_bytes(load_pack("gsc12").with_labels(WORDS, "private")))
+
+    def command(self, *arguments: str) -> dict[str, Any]:
+        """What an operator's command answers."""
+        command = self._start("cloud", "devices", *arguments, "--state", str(self.state), "--json")
+        assert command.end() == 0, command.errors
+        return command.lines[-1]
+
+    def configure(self, broker: str, coordinator: str, source: str, more: str) -> Path:
+        """The device's settings file."""
+        values = {
+            "device": DEVICE,
+            "state": str(self.folder / "device"),
+            "fleet": FLEET,
+            "broker": broker,
+            "coordinator": coordinator,
+            "pack": str(self.pack),
+            "local": "crnn-lite",
+        }
+        text = "".join(f"{name} = {json.dumps(value)}\n" for name, value in values.items())
+        file = self.folder / "edge.toml"
+        file.write_text(f"{text}[capture]\nsource = {json.dumps(source)}\n[gate]\nload = 100\n{more}")
+        return file
+
+
+def test_reports_and_sensitivity_go_both_ways_and_an_owner_who_refuses_is_heard(
+    tmp_path: Path, start: Callable[..., Command]
+) -> None:
+    place, room = Place(tmp_path, start), VirtualRoom(tmp_path / "microphone")
+    device, control = tmp_path / "device", ControlClient(tmp_path / "device")
+
+    def child(config: Path) -> Command:
+        command = start(str(config), str(QUARTER), module="tests.system.hearing_child")
+        command.wait_line(lambda line: "words" in line)
+        return command
+
+    def follow(config: Path, store: Store) -> None:
+        """Reports come, feedback is in them, the sensitivity is taken, kept, and refused."""
+        running = child(config)
+        total = until(lambda: store.hearing.totals(0), "a first report")[0]
+        assert total.device == DEVICE and total.level is not None and -70 < total.level < -50
+
+        room.say(tone())
+        control.post("/v1/feedback", {"verdict": "missed", "word": WORDS[0]})
+        until(lambda: sum(row.missed for row in store.hearing.reports(DEVICE, limit=1000)) == 1, "the missed word")
+        shown = place.command("hearing", DEVICE)
+        assert shown["row"]["missed"] > 0
+        assert set(shown["reports"][0]["words"]) == set(WORDS[:2])
+        assert control.get("/v1/status")["report"]["last"]["span"] >= 1
+
+        assert place.command("sensitivity", DEVICE, "--step", "2")["refusing"] == []
+        until(lambda: control.get("/v1/status")["sensitivity"] == {"step": 2, "remote": True}, "the step")
+        until(lambda: store.devices.get(DEVICE)["sensitivity_now"] == 2, "the device's word")
+        running.signal(signal.SIGTERM)
+        assert running.end() == 0, running.errors
+
+        running = child(config)
+        assert control.get("/v1/status")["sensitivity"]["step"] == 2  # kept
+        before = store.hearing.reports(DEVICE, limit=1)[0].period
+        until(lambda: store.hearing.reports(DEVICE, limit=1)[0].period > before, "a report after the restart")
+        running.signal(signal.SIGTERM)
+        assert running.end() == 0, running.errors
+
+        config.write_text(
+            config.read_text().replace("hearing = true", "hearing = false") + "[remote]\nsensitivity = false\n"
+        )
+        running = child(config)
+        until(lambda: store.devices.get(DEVICE)["sensitivity_now"] is None, "the owner's refusal")
+        status = control.get("/v1/status")
+        assert status["sensitivity"] == {"step": 0, "remote": False} and not status["report"]["hearing"]
+        running.signal(signal.SIGTERM)
+        assert running.end() == 0, running.errors
+
+    async def story() -> bytes:
+        users = {name: secrets.token_hex(8) for name in ("coordinator", DEVICE)}
+        async with (
+            await start_broker(tmp_path / "broker", users, fleet=FLEET, persistence=False) as broker,
+            Wiretap(broker.port) as tap,
+        ):
+            coordinator = start(
+                "cloud", "serve", "--broker", broker.address("coordinator").url, "--fleet", FLEET, "--json",
+                "--state", str(place.state), "--approval", "auto", "--listen", "none", "--pack", str(place.pack),
+            )  # fmt: skip
+            told = await asyncio.to_thread(coordinator.wait_line, lambda line: "coordinator" in line)
+            url = f"mqtt://{DEVICE}:{broker.address(DEVICE).password}@127.0.0.1:{tap.port}"
+            more = "[report]\nhearing = true\nwords = true\nminutes = 15\n[labels]\nmissed_seconds = 30\n"
+            config = place.configure(url, told["coordinator"], room.source, more)
+            store = Store(place.state / FILE, must_exist=True)
+            await asyncio.to_thread(follow, config, store)
+            store.close()
+            coordinator.signal(signal.SIGTERM)
+            await asyncio.to_thread(coordinator.end)
+            return bytes(tap.heard)
+
+    room.open()
+    try:
+        heard = asyncio.run(story())
+    finally:
+        room.close()
+
+    assert b"hearingreport" in heard
+    assert not any(word.encode() in heard for word in WORDS[:2])
+    assert (device / "hearing-report").is_file()
