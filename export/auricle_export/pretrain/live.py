@@ -232,7 +232,10 @@ class _Live:
             for mean, now in zip(self.mean.parameters(), self.twin.parameters(), strict=True):
                 mean.lerp_(now, new)
             for kept, newest in zip(self.mean.buffers(), self.twin.buffers(), strict=True):
-                kept.copy_(newest)
+                if kept.is_floating_point():  # statistics have to be those of the mean, not of the newest weights
+                    kept.lerp_(newest, new)
+                else:
+                    kept.copy_(newest)
 
     def _draw(self, step: int) -> tuple[Tensor, Tensor]:
         x, y = self.composer(self.settings.batch, np.random.default_rng([self.settings.seed, 6, step]))
