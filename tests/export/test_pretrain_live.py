@@ -1,0 +1,325 @@
+"""Training on windows as they come live: what is put into a window, what is folded, mined, chosen and kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from auricle.errors import SettingsError
+from auricle.hearing.sounds import Take
+from auricle.manifest import FORMAT, Manifest, Task
+from auricle.pack import Pack
+from auricle.speech.features import LogMel
+from auricle_export.author import tensor_specs
+from auricle_export.compiler.trace import find_parts
+from auricle_export.models import Crnn, CrnnShape, ResNet, ResNetShape, built_in
+from auricle_export.pretrain.acoustics import coloured_noise, echoed, masked, tilts, warped
+from auricle_export.pretrain.clips import judge_clips
+from auricle_export.pretrain.corpus import Corpus, Heard
+from auricle_export.pretrain.listening import choose_listening, command_streams, hearing_of
+from auricle_export.pretrain.live import recogniser_of, train_live
+from auricle_export.pretrain.live_task import carried, with_starts
+from auricle_export.pretrain.mined import Mined, drawn
+from auricle_export.pretrain.mining import mine
+from auricle_export.pretrain.normalised import fold_into, normalised
+from auricle_export.pretrain.settings import Epoch, LiveSettings, TrainingInterrupted
+from auricle_export.pretrain.sounds import Sounds, at_loudness, lay_out, word_span
+from auricle_export.pretrain.streams import Streams, hits_at, make_streams
+from auricle_export.pretrain.windows import LEAD, Bank, Composer, Kind, WindowSettings
+
+LABELS = ("high", "low", "_unknown_", "_silence_")
+FRONTEND = LogMel(Task(LABELS))
+HZ = {"high": 2_400.0, "low": 300.0, "other": 900.0}
+PLAIN = WindowSettings(
+    keywords=1.0,
+    synthetic=0.0,
+    outside=0.0,
+    before=0.0,
+    after=0.0,
+    tempo=0.0,
+    warp=0.0,
+    babble=0.0,
+    noise=0.0,
+    second_noise=0.0,
+    room=0.0,
+    tilt_db=0.0,
+    gain_db=(0.0, 0.0),
+    masks=0.0,
+)
+
+
+def tone(hz: float, seconds: float = 0.4, seed: int = 0) -> np.ndarray:
+    """A second with a tone in its middle over faint noise, float32."""
+    rng = np.random.default_rng(seed)
+    time = np.arange(16_000) / 16_000
+    inside = np.abs(time - 0.5) < seconds / 2
+    sound = 0.3 * np.sin(2 * np.pi * hz * time) * inside + 1e-4 * rng.standard_normal(16_000)
+    return sound.astype(np.float32)
+
+
+def takes(word: str, count: int) -> tuple[Take, ...]:
+    return tuple(Take(word, f"s{n}", tone(HZ[word] * (1 + 0.01 * n), seed=n)) for n in range(count))
+
+
+def noises(count: int, seconds: float = 3.0) -> tuple[np.ndarray, ...]:
+    rng = np.random.default_rng(5)
+    return tuple((0.05 * rng.standard_normal(round(seconds * 16_000))).astype(np.float32) for _ in range(count))
+
+
+def heard() -> Heard:
+    running = tuple(np.concatenate([tone(600, seed=n), tone(1200, seed=n), tone(800, seed=n)]) for n in range(2))
+    return Heard((*takes("high", 4), *takes("low", 4)), takes("other", 4), running, noises(2))
+
+
+def bank() -> Bank:
+    part = heard()
+    targets = [LABELS.index(take.word) for take in part.keywords]
+    keywords = lay_out([take.sound for take in part.keywords], FRONTEND, targets)
+    others = lay_out([take.sound for take in part.others], FRONTEND)
+    return Bank(keywords, keywords, others, others, lay_out(part.running, FRONTEND), lay_out(part.noise, FRONTEND))
+
+
+def pack(model: str = "resnet-lite") -> Pack:
+    specs = tensor_specs(find_parts(built_in(model, len(LABELS)), len(LABELS)), len(LABELS))
+    manifest = Manifest(
+        format=FORMAT,
+        name="toy",
+        task=Task(LABELS),
+        plugin=model,
+        architectures={model: specs},
+        graphs=(),
+        files=(),
+        producers={},
+    )
+    return Pack(manifest, {})
+
+
+def test_the_word_in_a_recording_is_where_its_tone_is() -> None:
+    sounds = lay_out([tone(1_000, 0.4)], FRONTEND)
+    assert abs(int(sounds.begins[0]) - 29) <= 2 and abs(int(sounds.ends[0]) - 70) <= 2
+    assert sounds.energies.shape == (101, 40) and not sounds.energies[-1].any()
+    begin, end = word_span(sounds.energies[:100], FRONTEND.task.frontend.floor)
+    assert (begin, end) == (sounds.begins[0], sounds.ends[0])
+
+
+def test_a_pause_inside_a_word_does_not_end_it_and_a_longer_one_does() -> None:
+    energies = np.full((100, 40), 1e-4, np.float32)
+    energies[20:30] = energies[38:45] = 1.0
+    energies[70:80] = 0.9
+    assert word_span(energies, 1e-6) in ((20, 45), (19, 46))  # averaged over three frames
+
+
+def test_every_recording_is_brought_to_one_loudness() -> None:
+    loud = at_loudness(tone(500, 0.8))
+    halves = np.square(loud).reshape(2, 8_000).mean(axis=1)
+    assert halves.max() == pytest.approx(10 ** (-26 / 10), rel=1e-4)
+
+
+def test_without_any_change_a_keyword_lies_whole_in_its_window_with_its_own_label() -> None:
+    composer = Composer(bank(), FRONTEND, 2, 3, PLAIN)
+    x, targets = composer(64, np.random.default_rng(0))
+    assert x.shape == (64, 100, 40) and x.dtype == np.float32 and np.isfinite(x).all()
+    assert set(targets.tolist()) == {0, 1}
+    loudest = x.max(axis=2)
+    for row, target in zip(loudest, targets, strict=True):
+        inside = np.flatnonzero(row > row.max() - 0.5)
+        assert 30 <= len(inside) <= 50
+        assert target in (0, 1)
+    band = x.mean(axis=1).argmax(axis=1)
+    assert band[targets == 0].min() > band[targets == 1].max()  # the high tone is the high label
+
+
+def test_the_kinds_come_as_often_as_they_are_asked_for_and_have_the_right_labels() -> None:
+    composer = Composer(bank(), FRONTEND, 2, 3, WindowSettings())
+    _, targets = composer(4_000, np.random.default_rng(1))
+    shares = np.bincount(targets, minlength=4) / 4_000
+    assert shares[:2].sum() == pytest.approx(0.5, abs=0.03)
+    assert shares[3] == pytest.approx(0.5 * WindowSettings().noise_only, abs=0.02)
+    assert shares[2] == pytest.approx(1 - shares[0] - shares[1] - shares[3], abs=1e-9)
+
+
+def test_a_keyword_that_is_cut_is_no_keyword() -> None:
+    cut = replace(PLAIN, keywords=0.0, cut=1.0, noise_only=0.0, running=0.0, alike=0.0)
+    _, targets = Composer(bank(), FRONTEND, 2, 3, cut)(50, np.random.default_rng(2))
+    assert set(targets.tolist()) == {2}
+
+
+def test_neighbours_are_before_or_after_the_word_and_never_in_it() -> None:
+    near = replace(PLAIN, before=1.0, after=1.0, gap=(5, 6))
+    plain, _ = Composer(bank(), FRONTEND, 2, 3, PLAIN)(40, np.random.default_rng(3))
+    both, targets = Composer(bank(), FRONTEND, 2, 3, near)(40, np.random.default_rng(3))
+    assert not np.allclose(plain, both)
+    assert set(targets.tolist()) == {0, 1}
+
+
+def test_the_same_generator_gives_the_same_windows() -> None:
+    one, two = (Composer(bank(), FRONTEND, 2, 3)(32, np.random.default_rng(7)) for _ in range(2))
+    assert np.array_equal(one[0], two[0]) and np.array_equal(one[1], two[1])
+
+
+def test_an_echo_decays_by_sixty_decibels_in_the_time_that_was_drawn() -> None:
+    clap = np.zeros((1, 101, 2), np.float32)
+    clap[:, 0] = 1.0
+    wet = echoed(clap, np.random.default_rng(0), (0.5, 0.5), (0.0, 0.0))
+    assert wet[0, 0, 0] == 1.0
+    assert 10 * np.log10(wet[0, 51, 0] / wet[0, 1, 0]) == pytest.approx(-60, abs=0.01)
+    assert wet[0, 1:, 0].sum() == pytest.approx(1.0, rel=0.01)  # as much echo as direct sound
+
+
+def test_coloured_noise_has_mean_one_and_tilts_no_more_than_was_asked() -> None:
+    noise = coloured_noise((3, 100, 40), np.random.default_rng(0))
+    assert noise.mean(axis=(1, 2)) == pytest.approx(np.ones(3), abs=1e-4)
+    factors = 10 * np.log10(tilts(100, 40, np.random.default_rng(0), 6.0))
+    assert np.abs(factors).max() <= 6.0 * 1.5 and np.abs(factors).max() > 3
+
+
+def test_no_warp_changes_nothing_and_masks_hide_with_zeros() -> None:
+    energies = np.random.default_rng(0).random((2, 100, 40)).astype(np.float32)
+    assert np.allclose(warped(energies, np.random.default_rng(0), 0.0), energies, atol=1e-6)
+    logs = np.ones((50, 100, 40), np.float32)
+    hidden = masked(logs.copy(), np.random.default_rng(0), 1.0)
+    assert 0 < (hidden == 0).mean() < 0.3
+    assert np.array_equal(masked(logs.copy(), np.random.default_rng(0), 0.0), logs)
+
+
+@pytest.mark.parametrize(
+    "module", [ResNet(ResNetShape((8, 12), ((3, 5),)), 4), Crnn(CrnnShape((8, 8), 6), 4)], ids=["resnet", "crnn"]
+)
+def test_a_folded_model_computes_what_the_normalised_one_does(module: torch.nn.Module) -> None:
+    torch.manual_seed(0)
+    twin = normalised(module)
+    x = torch.randn(32, 100, 40)
+    twin.train()
+    for _ in range(5):
+        twin(x + torch.randn(32, 100, 40))
+    twin.eval()
+    fold_into(twin, module)
+    with torch.no_grad():
+        assert torch.allclose(twin(x), module(x), atol=1e-4)
+
+
+def test_a_module_of_an_author_stays_as_it_is() -> None:
+    own = torch.nn.Linear(3, 2)
+    twin = normalised(own)
+    assert twin is not own and torch.equal(twin.weight, own.weight)
+
+
+def test_what_was_mistaken_is_drawn_as_often_as_it_was() -> None:
+    places = drawn(np.array([0.0, 0.5, 0.25], np.float32), 20_000, np.random.default_rng(0))
+    shares = np.bincount(places, minlength=3) / 20_000
+    assert shares == pytest.approx(np.array([0.02, 0.5, 0.25]) / 0.77, abs=0.01)
+
+
+def test_mining_finds_what_is_taken_for_a_keyword() -> None:
+    def recognise(features: np.ndarray) -> np.ndarray:
+        band = features.mean(axis=1).argmax(axis=1)
+        found = np.zeros((len(features), 4), np.float32)
+        found[:, 0] = (band > 20) & (features.max(axis=(1, 2)) > 1)
+        found[:, 2] = 1 - found[:, 0]
+        return found
+
+    part = bank()
+    loud = lay_out([tone(2_400), tone(300)], FRONTEND)
+    mined = mine(replace(part, alike=loud, others=loud), FRONTEND, LABELS, recognise)
+    assert mined.alike.tolist() == [1.0, 0.0]
+    assert len(mined.running) == len(mined.running_sound) == len(mined.running_frame)
+    assert set(mined.arrays()) == set(Mined.__dataclass_fields__)
+
+
+def _corpus() -> Corpus:
+    return Corpus(LABELS, bank(), heard(), heard(), 12, 4, 6.0, "digest")
+
+
+def _streams() -> Streams:
+    return make_streams(heard(), LABELS, FRONTEND, 0, passes=1, negatives=1)
+
+
+SETTINGS = LiveSettings(epochs=3, steps=12, batch=32, judged=1, mined=1, rate=5e-3)
+
+
+def test_a_model_learns_tones_and_is_kept_by_what_it_hears_in_streams(tmp_path: Path) -> None:
+    seen: list[Epoch] = []
+    done = train_live("resnet-lite", pack(), _corpus(), _streams(), SETTINGS, tmp_path, report=seen.append)
+    assert [epoch.number for epoch in seen] == [1, 2, 3]
+    assert seen[-1].loss < seen[0].loss
+    assert done.weights.shape == (pack().table("resnet-lite").size,)
+    assert np.array_equal(done.weights, done.weights.astype(np.float16).astype(np.float32))
+    right, judged = judge_clips(heard(), LABELS, FRONTEND, recogniser_of("resnet-lite", pack(), done.weights))
+    assert judged == 12 and right >= 8  # chance is 3
+
+
+def test_an_interrupted_training_goes_on_to_the_same_weights(tmp_path: Path) -> None:
+    whole = train_live("resnet-lite", pack(), _corpus(), _streams(), SETTINGS, tmp_path / "whole")
+    asked = 0
+
+    def stopped() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked > 18
+
+    with pytest.raises(TrainingInterrupted):
+        train_live("resnet-lite", pack(), _corpus(), _streams(), SETTINGS, tmp_path / "cut", stopped=stopped)
+    again = train_live("resnet-lite", pack(), _corpus(), _streams(), SETTINGS, tmp_path / "cut")
+    assert np.array_equal(whole.weights, again.weights)
+
+
+def test_the_state_of_another_training_is_refused(tmp_path: Path) -> None:
+    short = replace(SETTINGS, epochs=1, steps=2)
+    train_live("resnet-lite", pack(), _corpus(), _streams(), short, tmp_path)
+    with pytest.raises(SettingsError, match="the rate differs"):
+        train_live("resnet-lite", pack(), _corpus(), _streams(), replace(short, rate=1e-3), tmp_path)
+
+
+def _by_tone(features: np.ndarray) -> np.ndarray:
+    """A recogniser that knows the two tones."""
+    band = features.mean(axis=1).argmax(axis=1)
+    loud = features.max(axis=(1, 2)) > 1.0
+    found = np.full((len(features), 4), 0.02, np.float32)
+    found[np.arange(len(features)), np.where(~loud, 3, np.where(band > 22, 0, np.where(band < 8, 1, 2)))] = 0.94
+    return found
+
+
+def test_thresholds_and_curve_of_a_model_that_knows_its_words() -> None:
+    streams = make_streams(heard(), LABELS, FRONTEND, 0, passes=1, negatives=3)
+    counts = streams.counts(_by_tone)
+    assert hits_at(counts) > 0.5
+    listening = choose_listening(streams, None, _by_tone, ())
+    assert set(listening.thresholds) == {"high", "low"} and not listening.wake
+    hearing = hearing_of(counts, "tones")
+    shares = [point.hits["noise"] for point in hearing.curve]
+    assert shares == sorted(shares) and hearing.words == len(counts.words)
+
+
+def test_a_wake_word_and_its_commands_get_thresholds_of_their_own() -> None:
+    streams = make_streams(heard(), LABELS, FRONTEND, 0, passes=1, negatives=12)
+    commands = command_streams(heard(), streams, ("high",), 0)
+    listening = choose_listening(streams, commands, _by_tone, ("high",))
+    assert listening.wake == ("high",) and set(listening.thresholds) == {"high"}
+    assert set(listening.commands) == {"low"} and 0.3 <= listening.commands["low"] <= 0.98
+
+
+def test_a_pack_carries_so_many_seconds_of_each_kind() -> None:
+    found = carried(_streams(), seconds=2)
+    assert {kind for kind, _ in found} == {"speech", "words", "run together", "noise"}
+    assert all(len(energies) == 200 for _, energies in found)
+
+
+def test_trained_weights_come_with_thresholds(tmp_path: Path) -> None:
+    done = train_live("resnet-lite", pack(), _corpus(), _streams(), replace(SETTINGS, epochs=1, steps=2), tmp_path)
+    listening = choose_listening(make_streams(heard(), LABELS, FRONTEND, 0, negatives=3), None, _by_tone, ())
+    from auricle.manifest import Start
+
+    start = Start(
+        file="weights/resnet-lite.safetensors", data="tones", clips=12, speakers=4, accuracy=1.0, judged_clips=12
+    )
+    made = with_starts(pack(), {"resnet-lite": start}, {"resnet-lite": done}, listening)
+    assert made.listening == listening and made.manifest.start["resnet-lite"] == start
+
+
+def test_the_kinds_and_the_lead_are_what_the_composer_counts_on() -> None:
+    assert [kind.value for kind in Kind] == list(range(len(Kind))) and LEAD > 0
+    assert isinstance(bank().noise, Sounds)
