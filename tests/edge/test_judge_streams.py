@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import msgspec
 import numpy as np
 import pytest
@@ -156,6 +158,9 @@ def test_more_keywords_count_from_five_on() -> None:
     assert hears_more(few, _heard([], [1] * 5 + [0] * 15), DEFAULT)
     assert not hears_more(few, _heard([], [1] * 4 + [0] * 16), DEFAULT)
     assert not hears_more(few, _heard([], [1] * 5 + [0] * 15), LearnSettings(hears_more=0.3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not hears_more(_heard([], [1] * 5), _heard([], [0] * 5), DEFAULT)
 
 
 def test_fewer_false_accepts_improve_and_as_few_with_more_keywords() -> None:

@@ -34,7 +34,7 @@ def accepts_more(before: Heard, after: Heard, settings: LearnSettings) -> bool:
 
 def hears_more(before: Heard, after: Heard, settings: LearnSettings) -> bool:
     """Whether `after` hears clearly more of the held-out keywords: by more than the margin, and by more than chance."""
-    if after.hits.sum() - before.hits.sum() <= settings.hears_more * len(after.hits):
+    if int(after.hits.sum()) - int(before.hits.sum()) <= settings.hears_more * len(after.hits):
         return False
     return _significant(before.hits, after.hits, settings.chance)
 

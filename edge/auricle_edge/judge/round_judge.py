@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from msgspec import UNSET
 
 from auricle.messages import WORSE, Plan
 from auricle.tensors import Flat
@@ -14,7 +15,7 @@ from auricle_edge.judge.best import Best, BestStore
 from auricle_edge.judge.clips import answers, worsened
 from auricle_edge.judge.comparison import accepts_more, hears_more, improves
 from auricle_edge.judge.heard import Heard, in_words
-from auricle_edge.judge.sound import JudgedSound, Judging, carried_negatives
+from auricle_edge.judge.sound import JudgedSound, Judging, Negatives, carried_negatives
 from auricle_edge.train import LocalState, RoundResult, Trainer
 
 PLUGIN, PERSONAL = "plug-in", "personal model"
@@ -59,8 +60,7 @@ class RoundJudge:
 
     def __init__(self, trainer: Trainer, judging: Judging, folder: Path) -> None:
         pack, self._settings = trainer.pack, trainer.settings
-        self._trainer, self._detect = trainer, judging.detect
-        self._carried = judging.carried or carried_negatives(pack, judging.detect, self._settings.judged_minutes)
+        self._trainer, self._judging = trainer, judging
         tables = {PLUGIN: pack.plugin_table, PERSONAL: pack.table(trainer.architecture)}
         self._store = BestStore(folder, pack.identity, tables)
         self._best = self._store.read()
@@ -81,7 +81,8 @@ class RoundJudge:
         reason = next(filter(None, map(self._on_clips, tried)), None)
         if not self._is_drawn(round_number):
             return Verdict(reason, plugin)
-        sound = JudgedSound(self._trainer.runtime, self._detect, self._carried, self._trainer.data.held_out)
+        trainer = self._trainer
+        sound = JudgedSound(trainer.runtime, self._judging.detect, self._negatives(), trainer.data.held_out)
         return self._on_streams(sound, tried, reason) if sound.hours else Verdict(reason, plugin)
 
     def keep(self, verdict: Verdict) -> None:
@@ -90,6 +91,16 @@ class RoundJudge:
             return
         self._store.save(dict(verdict.best))
         self._best = dict(verdict.best)
+
+    def _negatives(self) -> Negatives:
+        """Those that are shared, or those of the pack, which take 12 MB unpacked and are given back after the round."""
+        shared, detect, minutes = self._judging.carried, self._judging.detect, self._settings.judged_minutes
+        return carried_negatives(self._trainer.pack, detect, minutes) if shared is None else shared
+
+    @property
+    def _has_negatives(self) -> bool:
+        shared = self._judging.carried
+        return self._trainer.pack.manifest.negatives is not UNSET if shared is None else len(shared.streams) > 0
 
     def _is_drawn(self, round_number: int) -> bool:
         """Whether this round is played to the models; another draw for each device and round."""
@@ -103,7 +114,7 @@ class RoundJudge:
                     self._settings.accept)
             for w in (tried.before, tried.after)
         )  # fmt: skip
-        reason = worsened(before, after, self._settings, accepts=not len(self._carried.streams))
+        reason = worsened(before, after, self._settings, accepts=not self._has_negatives)
         return None if reason is None else f"{reason} ({tried.role})"
 
     def _on_streams(self, sound: JudgedSound, tried: list[_Tried], reason: str | None) -> Verdict:

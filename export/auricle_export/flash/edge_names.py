@@ -25,7 +25,8 @@ TABLES: dict[str, tuple[str, ...]] = {
         "noise_db",
     ),
     "learn": (
-        "clips", "confidence", "unlabelled", "judge", "accept", "more_false_accepts", "less_accuracy", "chance",
+        "clips", "confidence", "unlabelled", "judge", "accept", "more_false_accepts", "less_accuracy",
+        "more_an_hour", "judged_minutes", "judged_share", "hears_more", "chance",
         "detector",
     ),
     "gate": (
