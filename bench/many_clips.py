@@ -70,7 +70,7 @@ def make_folder(root: Path, clips: int) -> None:
 
 def measure(root: Path, way: str, scratch: Path) -> Cost:
     """Read the folder and compute the energies in this process."""
-    spill = Spill(scratch) if way == "file" else None
+    spill = Spill(scratch, above=0) if way == "file" else None
     with _Memory() as memory:
         start = time.monotonic()
         speech = load_folders([root], "common:1", spill=spill)
