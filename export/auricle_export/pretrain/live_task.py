@@ -30,8 +30,8 @@ from auricle_export.pretrain.streams import Recognise, Streams, make_streams
 from auricle_export.pretrain.task import Watch, models_of
 from auricle_export.pretrain.training import Stopped
 
-CHOOSING, JUDGING = 16, 10
-"""How often the sound without keywords is heard in other noise, to choose thresholds and to judge: hours of it."""
+WATCHING, CHOOSING, JUDGING = 10, 16, 10
+"""How often the sound without keywords is heard in other noise: while training, to choose thresholds and to judge."""
 CARRIED = 120
 """Seconds of each kind of sound without keywords that the pack carries."""
 
@@ -86,7 +86,7 @@ def pretrain_live(
 
     frontend = LogMel(pack.manifest.task)
     corpus = make_corpus(recipe.sources(task.data), pack.labels, frontend, seed, step)
-    streams = make_streams(corpus.validation, pack.labels, frontend, seed)
+    streams = make_streams(corpus.validation, pack.labels, frontend, seed, negatives=WATCHING)
     trained: dict[str, Trained] = {}
     total = sum(pack.table(name).size for name in models)
     for model in models:

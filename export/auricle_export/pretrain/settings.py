@@ -69,7 +69,7 @@ class LiveSettings:
     batch: int = 128
     rate: float = 4e-3
     """Highest learning rate; it falls to a hundredth over the epochs, as half a cosine."""
-    judged: int = 4
+    judged: int = 8
     """Epochs between two looks at the validation streams."""
     mined: int = 8
     """Epochs between two searches for what the model takes for a keyword wrongly."""
