@@ -53,12 +53,13 @@ PLAIN = WindowSettings(
 
 
 def tone(hz: float, seconds: float = 0.4, seed: int = 0) -> np.ndarray:
-    """A second with a tone in its middle over faint noise, float32."""
+    """A second with noise around one frequency in its middle over faint noise, float32."""
     rng = np.random.default_rng(seed)
-    time = np.arange(16_000) / 16_000
-    inside = np.abs(time - 0.5) < seconds / 2
-    sound = 0.3 * np.sin(2 * np.pi * hz * time) * inside + 1e-4 * rng.standard_normal(16_000)
-    return sound.astype(np.float32)
+    frequency = np.fft.rfftfreq(16_000, 1 / 16_000)
+    shape = 1 / (1 + np.square(np.log2((frequency + 20) / hz)))
+    sound = np.fft.irfft(np.fft.rfft(rng.standard_normal(16_000)) * shape, 16_000)
+    inside = np.abs(np.arange(16_000) / 16_000 - 0.5) < seconds / 2
+    return (0.2 * sound * inside / sound.std() + 1e-4 * rng.standard_normal(16_000)).astype(np.float32)
 
 
 def takes(word: str, count: int) -> tuple[Take, ...]:
@@ -126,8 +127,8 @@ def test_without_any_change_a_keyword_lies_whole_in_its_window_with_its_own_labe
     assert set(targets.tolist()) == {0, 1}
     loudest = x.max(axis=2)
     for row, target in zip(loudest, targets, strict=True):
-        inside = np.flatnonzero(row > row.max() - 0.5)
-        assert 30 <= len(inside) <= 50
+        inside = np.flatnonzero(row > row.max() - 1.0)
+        assert 36 <= inside[-1] - inside[0] <= 46
         assert target in (0, 1)
     band = x.mean(axis=1).argmax(axis=1)
     assert band[targets == 0].min() > band[targets == 1].max()  # the high tone is the high label
@@ -235,7 +236,7 @@ def _corpus() -> Corpus:
 
 
 def _streams() -> Streams:
-    return make_streams(heard(), LABELS, FRONTEND, 0, passes=1, negatives=1)
+    return make_streams(heard(), LABELS, FRONTEND, 0, passes=1, negatives=1, seconds=12)
 
 
 SETTINGS = LiveSettings(epochs=3, steps=12, batch=32, judged=1, mined=1, rate=5e-3)
@@ -275,19 +276,25 @@ def test_the_state_of_another_training_is_refused(tmp_path: Path) -> None:
 
 
 def _by_tone(features: np.ndarray) -> np.ndarray:
-    """A recogniser that knows the two tones."""
-    band = features.mean(axis=1).argmax(axis=1)
-    loud = features.max(axis=(1, 2)) > 1.0
+    """A recogniser that knows the two tones: by the band that stands out most in the loudest frame."""
+    frames = features - np.median(features, axis=1, keepdims=True)
+    loudest = frames[np.arange(len(frames)), frames.mean(axis=2).argmax(axis=1)]
+    band, loud = loudest.argmax(axis=1), loudest.max(axis=1) > 0.4
     found = np.full((len(features), 4), 0.02, np.float32)
     found[np.arange(len(features)), np.where(~loud, 3, np.where(band > 22, 0, np.where(band < 8, 1, 2)))] = 0.94
     return found
 
 
+def _silent(features: np.ndarray) -> np.ndarray:
+    """A recogniser that never hears anything."""
+    return np.tile(np.array([0, 0, 0, 1], np.float32), (len(features), 1))
+
+
 def test_thresholds_and_curve_of_a_model_that_knows_its_words() -> None:
-    streams = make_streams(heard(), LABELS, FRONTEND, 0, passes=1, negatives=3)
+    streams = make_streams(heard(), LABELS, FRONTEND, 0, passes=1, negatives=1, seconds=12)
     counts = streams.counts(_by_tone)
-    assert hits_at(counts) > 0.5
-    listening = choose_listening(streams, None, _by_tone, ())
+    assert hits_at(counts, 600) > 0.3 > hits_at(streams.counts(_silent), 600) == 0.0
+    listening = choose_listening(streams, None, _by_tone, (), open_rate=300)
     assert set(listening.thresholds) == {"high", "low"} and not listening.wake
     hearing = hearing_of(counts, "tones")
     shares = [point.hits["noise"] for point in hearing.curve]
@@ -295,9 +302,9 @@ def test_thresholds_and_curve_of_a_model_that_knows_its_words() -> None:
 
 
 def test_a_wake_word_and_its_commands_get_thresholds_of_their_own() -> None:
-    streams = make_streams(heard(), LABELS, FRONTEND, 0, passes=1, negatives=12)
+    streams = make_streams(heard(), LABELS, FRONTEND, 0, passes=1, negatives=1, seconds=12)
     commands = command_streams(heard(), streams, ("high",), 0)
-    listening = choose_listening(streams, commands, _by_tone, ("high",))
+    listening = choose_listening(streams, commands, _by_tone, ("high",), wake_rate=300)
     assert listening.wake == ("high",) and set(listening.thresholds) == {"high"}
     assert set(listening.commands) == {"low"} and 0.3 <= listening.commands["low"] <= 0.98
 
@@ -310,7 +317,7 @@ def test_a_pack_carries_so_many_seconds_of_each_kind() -> None:
 
 def test_trained_weights_come_with_thresholds(tmp_path: Path) -> None:
     done = train_live("resnet-lite", pack(), _corpus(), _streams(), replace(SETTINGS, epochs=1, steps=2), tmp_path)
-    listening = choose_listening(make_streams(heard(), LABELS, FRONTEND, 0, negatives=3), None, _by_tone, ())
+    listening = choose_listening(_streams(), None, _by_tone, (), open_rate=300)
     from auricle.manifest import Start
 
     start = Start(

@@ -26,7 +26,13 @@ _COMMAND_GRID = np.round(np.arange(0.3, 0.981, 0.02), 2)
 
 
 def choose_listening(
-    streams: Streams, commands: Streams | None, recognise: Recognise, wake: Sequence[str]
+    streams: Streams,
+    commands: Streams | None,
+    recognise: Recognise,
+    wake: Sequence[str],
+    *,
+    open_rate: float = OPEN_RATE,
+    wake_rate: float = WAKE_RATE,
 ) -> Listening:
     """Choose thresholds by word, and those of commands after a wake word where there are wake words.
 
@@ -40,6 +46,8 @@ def choose_listening(
         The model.
     wake
         Wake words; none: every keyword always counts.
+    open_rate, wake_rate
+        False accepts an hour that are allowed: of all words that always count together, and of each wake word.
 
     Raises
     ------
@@ -48,12 +56,12 @@ def choose_listening(
     """
     posteriors = streams.posteriors(recognise)
     if not wake or commands is None:
-        chosen = thresholds_for(streams.count(posteriors), OPEN_RATE)
+        chosen = thresholds_for(streams.count(posteriors), open_rate)
         return _listening(streams, _rounded(chosen.thresholds))
     columns = [streams.labels.index(word) for word in wake]
     alone = [rows[:, columns] for rows in posteriors]
     counts = streams.count(alone, tuple(wake))
-    thresholds = _rounded(thresholds_for(counts, WAKE_RATE * len(wake)).thresholds)
+    thresholds = _rounded(thresholds_for(counts, wake_rate * len(wake)).thresholds)
     said = commands.posteriors(recognise)
     return _listening(streams, thresholds, tuple(wake), _commands(commands, said, streams.labels, thresholds, wake))
 

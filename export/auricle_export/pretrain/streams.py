@@ -75,12 +75,13 @@ def make_streams(
     *,
     passes: int = 2,
     negatives: int = 4,
+    seconds: float = 300,
     rule: Rule | None = None,
 ) -> Streams:
     """Compose streams from the recordings of one part.
 
     Keywords in noise, over speech and after other words, `passes` times; then, `negatives` times in other noise each
-    time, running speech, other words one by one and run together, and noise.
+    time, running speech, other words one by one and, for so many `seconds`, run together, and noise.
 
     Raises
     ------
@@ -108,8 +109,8 @@ def make_streams(
         scenes += [
             without_keywords("speech", heard.running, heard.noise, rng),
             without_keywords("words", others, heard.noise, rng),
-            run_together(heard.others, heard.noise, rng, seconds=300),
-            noise_alone(heard.noise, rng, seconds=240),
+            run_together(heard.others, heard.noise, rng, seconds=seconds),
+            noise_alone(heard.noise, rng, seconds=0.8 * seconds),
         ]
     return streams_of(scenes, labels, frontend, rule)
 
