@@ -39,7 +39,7 @@ def export() -> None:
 
 @app.command()
 def build(
-    names: list[str] | None = typer.Argument(None, help="Packs to build: digits, gsc12, gsc35 [all]."),
+    names: list[str] | None = typer.Argument(None, help="Packs to build: digits, gsc12, gsc12-res, gsc35, home [all]."),
     model: str | None = typer.Option(
         None,
         help="Your own module, FILE.py:NAME: log-mels (B, 100, mels) to logits (B, labels).",

@@ -37,7 +37,7 @@ def pretrain(
     out: Path = typer.Option(..., help="The pack to write, a .tar.zst."),
     pack: str = typer.Option("gsc12", help="The pack whose models to train: gsc12, gsc35, digits, a folder, .tar.zst."),
     recipe: str | None = typer.Option(
-        None, help="Train a pack that listens: gsc12-res, home, or a TOML file (docs/pretraining.md)."
+        None, help="Train a pack that listens: gsc12-res, home, or a TOML file (docs/pretrain.md)."
     ),
     words: str | None = typer.Option(None, help="a,b,c, gsc12, gsc35, digits, or common:N [the pack's]."),
     models: str = typer.Option("all", help="Models to train, parted by commas, or all."),
