@@ -43,11 +43,11 @@ def test_every_model_has_every_graph() -> None:
         *(recipe.file(model) for recipe in RECIPES for model in ARCHITECTURES),
         *(f"graphs/{model}.evaluate.onnx" for model in ARCHITECTURES),
     }
-    assert set(LABELS) == set(SHIPPED)
+    assert set(SHIPPED) <= set(LABELS)
     assert all(load_pack(name).labels == LABELS[name] for name in SHIPPED)
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("name", sorted(set(SHIPPED) - set(RESIDUAL)))
 def test_shipped_packs_share_their_graphs(name: str) -> None:
     assert without_start(load_pack(name)).manifest.graphs == PACK.manifest.graphs
     assert without_start(load_pack(name)).files == PACK.files
