@@ -15,7 +15,7 @@ pytest.importorskip("onnxscript", reason="packs are built with onnxscript")
 from auricle.cli import main
 from auricle.manifest import FileEntry
 from auricle.pack import SHIPPED, Pack, load_pack
-from auricle_export.build import LABELS, RECIPES, assemble, differences, trace_models
+from auricle_export.build import LABELS, RECIPES, RESIDUAL, assemble, differences, trace_models
 from auricle_export.models import ARCHITECTURES
 from auricle_export.pretrain.pack import without_start
 
