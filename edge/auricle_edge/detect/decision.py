@@ -71,6 +71,13 @@ class Decider:
         smoothed: NDArray[np.float64] = self._window.mean(axis=0)
         return smoothed
 
+    @property
+    def closeness(self) -> NDArray[np.float64]:
+        """The averages as shares of their thresholds (L,); 0 for what is no keyword."""
+        thresholds = np.maximum(self._thresholds, 1e-9)
+        closeness: NDArray[np.float64] = np.where(self._keywords, self.smoothed / thresholds, 0.0)
+        return closeness
+
     def step(self, posteriors: NDArray[np.float32] | None) -> tuple[int, float] | None:
         """Take the posteriors (L,) of the newest window, None when nobody judged it.
 

@@ -16,6 +16,7 @@ from auricle.errors import PackError, SettingsError
 from auricle.speech.features import LogMel
 from auricle_edge.detect.decision import Decider
 from auricle_edge.detect.figures import DetectFigures, Tally
+from auricle_edge.detect.near import NearMiss, NearWatch
 from auricle_edge.detect.recognisers import Recognise
 from auricle_edge.detect.ring import Ring
 from auricle_edge.detect.settings import DetectSettings
@@ -81,6 +82,7 @@ class Detector:
         self._arrivals: deque[tuple[int, float]] = deque()
         self._begun = self._next = 0
         self._tally = Tally()
+        self._near: NearWatch | None = None
         self._lock = threading.Lock()
 
     # -- for the thread that listens
@@ -116,6 +118,8 @@ class Detector:
         self._begun = self._next = block.start
         self._gate.reset()
         self._decider.reset()
+        if self._near is not None:
+            self._near.reset()
         return block.samples
 
     def _judge_hop(self) -> Detection | None:
@@ -133,6 +137,9 @@ class Detector:
         recognise, model = self._model
         posteriors = recognise(self._frontend.finish(self._energies[None]))[0] if judged else None
         decision = self._decider.step(posteriors)
+        if self._near is not None:
+            window = (end - self._lead - task.clip_samples, end - self._lead)
+            self._near.hop(window, self._decider.smoothed, self._decider.closeness, decision is not None)
         return None if decision is None else self._detection(end, model, *decision)
 
     def _detection(self, end: int, model: str, label: int, score: float) -> Detection:
@@ -167,6 +174,12 @@ class Detector:
             if thresholds is not None:
                 self._decider.set_thresholds(thresholds)
             self._model = (recognise, model)
+
+    def watch_near(self, share: float, found: Callable[[NearMiss], None]) -> None:
+        """Have words told that come to this share of their threshold and are not accepted, see `NearWatch`."""
+        rest = round(self.settings.refractory / self.settings.hop)
+        with self._lock:
+            self._near = NearWatch(self._decider.labels, share, rest, found)
 
     def audio(self, start: int, end: int) -> NDArray[np.int16]:
         """The samples (end - start,) from the ring; DataError when they are not all there."""

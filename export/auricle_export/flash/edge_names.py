@@ -22,7 +22,8 @@ TABLES: dict[str, tuple[str, ...]] = {
         "confirm_seconds", "missed_seconds", "missed_word", "pseudo", "pseudo_threshold", "ambient_seconds",
         "automatic_per_hour", "enrolled_weight", "confirmed_weight", "denied_weight", "missed_weight",
         "ambient_weight", "pseudo_weight", "attempts", "take_seconds", "early_seconds", "quiet_dbfs", "clipping",
-        "noise_db",
+        "noise_db", "sounds_like", "sounds_other", "takes_agree", "doubts", "near_share", "near_seconds",
+        "near_per_hour", "near_weight",
     ),
     "learn": (
         "clips", "confidence", "unlabelled", "judge", "accept", "more_false_accepts", "less_accuracy", "chance",
