@@ -22,6 +22,7 @@ from auricle.errors import DataError
 from auricle.first_weights import chosen_weights
 from auricle.speech.audio import read_audio
 from auricle.speech.features import LogMel
+from auricle_edge.capture.high_pass import HighPass
 from auricle_edge.clips import ClipStore
 from auricle_edge.commands.clip_commands import FOLDER as CLIPS
 from auricle_edge.commands.place import AsJson, Config, State, config_file
@@ -100,12 +101,17 @@ def _calibrated(settings: EdgeSettings, files: Sequence[Path], wanted: float, *,
     finally:
         store.close()
     console = Console(stderr=True, quiet=quiet)
-    others = [judge(_samples(file)) for file in track(files, "Listening", console=console, transient=True)]
+    others = [
+        judge(_samples(file, settings.capture.high_pass))
+        for file in track(files, "Listening", console=console, transient=True)
+    ]
     return calibrate(others, spoken, pack.labels, wanted, settings.detect)
 
 
-def _samples(file: Path) -> NDArray[np.int16]:
-    return np.rint(np.clip(read_audio(file), -1, 1) * 32_767).astype(np.int16)
+def _samples(file: Path, high_pass: float) -> NDArray[np.int16]:
+    """A recording as the microphone's sound is listened to."""
+    samples = np.rint(np.clip(read_audio(file), -1, 1) * 32_767).astype(np.int16)
+    return HighPass(high_pass).take(samples) if high_pass else samples
 
 
 def _spoken(store: ClipStore, judged: Judge) -> dict[str, list[Posteriors]]:

@@ -7,7 +7,8 @@ OWNED = ("device", "state", "fleet", "broker", "coordinator", "pack", "pack_key"
 PLAIN = ("speech", "local", "runtime", "speaker", "threads", "start", "seed")
 TABLES: dict[str, tuple[str, ...]] = {
     "capture": (
-        "source", "rate", "channels", "channel", "block", "open_within", "stall_after", "silence_after", "mute_switch",
+        "source", "rate", "channels", "channel", "high_pass", "block", "open_within", "stall_after", "silence_after",
+        "mute_switch",
     ),
     "detect": (
         "hop", "smoothing", "patience", "threshold", "thresholds", "refractory", "vad", "vad_margin", "vad_memory",
