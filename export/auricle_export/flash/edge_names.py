@@ -27,8 +27,8 @@ TABLES: dict[str, tuple[str, ...]] = {
         "near_per_hour", "near_weight",
     ),
     "learn": (
-        "clips", "confidence", "unlabelled", "judge", "accept", "more_false_accepts", "less_accuracy", "chance",
-        "detector",
+        "clips", "confidence", "unlabelled", "judge", "accept", "more_false_accepts", "less_accuracy",
+        "more_an_hour", "judged_minutes", "judged_share", "hears_more", "chance", "detector",
     ),
     "gate": (
         "on_battery", "battery_percent", "hot", "too_hot", "heed_throttling", "load", "free_memory", "hours",
