@@ -213,6 +213,23 @@ def test_a_detection_that_nobody_answered_is_kept_only_where_the_model_was_sure(
     assert home.labeller.tick() == []
 
 
+@pytest.mark.parametrize("followed", [True, False])
+def test_a_wake_word_that_nobody_answered_is_kept_only_where_a_command_followed(tmp_path: Path, followed: bool) -> None:
+    home = Home(tmp_path, ambient_seconds=1e6)
+    end = 20_000 + LENGTH
+    home.labeller.detected(Detection("a" * 12, "yes", 0.99, "plugin", 20_000, end, end, 0.0, 0.1, "wake"))
+    end = 140_000 + LENGTH
+    wake = "a" * 12 if followed else None
+    home.labeller.detected(
+        Detection("b" * 12, "no", 0.9, "plugin", 140_000, end, end, 0.0, 0.1, "detection", wake, wake and "yes")
+    )
+
+    done = home.until(16.0)
+
+    assert home.kept == ([("yes", "pseudo", 0.5)] if followed else [])
+    assert ("no command followed" in done[0].said) is not followed
+
+
 def test_an_answer_to_a_full_disk_may_be_given_again(tmp_path: Path) -> None:
     class Full(Disk):
         full = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,13 @@ class Heard:
     """When it was heard, by the labeller's clock."""
     until: float
     """Until when it takes an answer."""
+    followed: bool = False
+    """A command came in the window that it opened, where it is a wake word."""
+
+    @property
+    def in_vain(self) -> bool:
+        """A wake word that no command followed: it may have been none."""
+        return self.detection.kind == "wake" and not self.followed
 
     def named(self, now: float) -> str:
         """The word, how long ago it was heard, and its id."""
@@ -73,7 +80,11 @@ class Answers:
         return tuple(self._waiting)
 
     def heard(self, detection: Detection, samples: NDArray[np.int16] | None, now: float) -> None:
-        """A detection was reported; from now on it is the newest."""
+        """A detection was reported; from now on it is the newest. A command says that its wake word was followed."""
+        if detection.wake is not None:
+            self._waiting = deque(
+                replace(each, followed=True) if each.detection.id == detection.wake else each for each in self._waiting
+            )
         self._newest = Heard(detection, samples, now, now + self._seconds)
         if samples is not None:
             self._waiting.append(self._newest)

@@ -285,10 +285,11 @@ class Labeller:
     def _unanswered(self, waiting: Heard, now: float) -> Labelled:
         heard = waiting.detection
         sure = self._settings.pseudo and heard.score >= self._settings.pseudo_threshold
-        if sure and self._chances.allowed(now):
+        if sure and not waiting.in_vain and self._chances.allowed(now):
             self._chances.keep(now)
             return self._kept_as_sure(waiting)
         why = "this hour has its share" if sure else "the model was not sure"
+        why = "no command followed" if sure and waiting.in_vain else why
         return Labelled(
             clip=None, word=heard.word, source="pseudo", detection=heard.id,
             said=f"Nobody answered and {why}: the sound is forgotten.",
