@@ -157,9 +157,6 @@ class HearingReport(Message, frozen=True, tag="hearingreport", kw_only=True):
     """Detections of which a person has said that they were wrong."""
     missed: Rounded
     """Times that a person has said that it was not heard."""
-    quiet: Quarters = 0
-    """Quarter hours of sound that is known to hold no keyword."""
-    quiet_detections: Rounded = 0
     level: Decibels | None = None
     """Median of the sound's level."""
     noise: Decibels | None = None

@@ -8,7 +8,7 @@ import dataclasses
 import logging
 import time
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +112,7 @@ class ListeningDevice:
         detect = tuned(self.detect, pack.labels, self.tuning.step)
         self.detector = Detector(frontend, pack.labels, chosen.recognise, detect, model=chosen.name)
         self.labeller = Labeller(self.store, self.detector, settings.labels, chosen.recognise)
+        self.detector.watch_near(settings.labels.near_share, self.labeller.almost)
         self.listener = Listener(self.capture, self.detector, self._heard, self.taps, self._listening_ended)
         self.gate = Gate(
             Sensors(Path("/"), settings.gate), settings.gate,
@@ -376,12 +377,18 @@ class ListeningDevice:
             "last": None if self._last is None else dataclasses.asdict(self._last),
         }  # fmt: skip
 
-    def answer(self, feedback: Feedback) -> Mapping[str, Any]:
-        """Take feedback; AuricleError when there is nothing that it could be about."""
+    def answer(self, feedback: Feedback, newest: str | None = None) -> Mapping[str, Any]:
+        """Take feedback; AuricleError when there is nothing that it could be about.
+
+        Parameters
+        ----------
+        newest
+            Id of the detection that was the newest when the feedback came, where that is some time ago.
+        """
         if feedback.verdict == "confirm":
-            done = self.labeller.confirm(feedback.id)
+            done = self.labeller.confirm(feedback.id, newest=newest)
         elif feedback.verdict == "deny":
-            done = self.labeller.deny(feedback.id, feedback.word)
+            done = self.labeller.deny(feedback.id, feedback.word, newest=newest)
             if done.detection is not None:
                 self.detector.denied(done.detection)
         else:
@@ -413,18 +420,24 @@ class ListeningDevice:
             yield line
             time.sleep(LIVE)
 
-    def enrol(self, word: str, takes: int) -> Iterator[Mapping[str, Any]]:
+    def enrol(self, word: str, takes: int, keep: bool) -> Iterator[Mapping[str, Any]]:
         """Record takes of a word from the sound that comes."""
-        enrolment = Enrolment(word, takes, self.store, self.settings.labels)
+        recognise = self.hearing.now.candidate.recognise
+        enrolment = Enrolment(word, takes, self.store, self.settings.labels, recognise, keep=keep)
         with self.labeller.paused(), self.taps.listening() as blocks:
             for step in enrolment.run(blocks):
                 yield msgspec.structs.asdict(step)
 
     # -- inside
 
-    def _answer_later(self, feedback: Feedback) -> None:
-        """Feedback from the loop's thread: it may write to the disk."""
-        self._labelling.submit(self.answer, feedback).add_done_callback(_report)
+    def _answer_later(self, feedback: Feedback) -> Future[Mapping[str, Any]]:
+        """Feedback from the loop's thread, or a button's: it may write to the disk, so another thread takes it.
+
+        What is the newest detection is settled now, not when that thread gets to it.
+        """
+        done = self._labelling.submit(self.answer, feedback, self.labeller.newest)
+        done.add_done_callback(_report)
+        return done
 
     def _pressed(self, press: Press) -> None:
         word = self.settings.buttons.missed_word if press == "missed" else None
@@ -448,3 +461,5 @@ def _report(done: Any) -> None:
         log.warning("%s", error)
     elif error is not None:
         log.error("A task failed in an unforeseen way", exc_info=error)
+    elif not done.cancelled() and isinstance(done.result(), Mapping):
+        log.info("%s", done.result().get("said"))

@@ -134,7 +134,7 @@ def _hearing(**changes: Any) -> dict[str, Any]:
         {"missed": None}, {"span": 0}, {"span": 97}, {"heard": 97}, {"heard": 0.5}, {"heard": -1}, {"period": 0},
         {"period": 1 << 31}, {"level": -31}, {"level": 3}, {"level": -99}, {"level": -30.5}, {"noise": math.nan},
         {"full_scale": "0.0123"}, {"full_scale": 0.5}, {"offset": "left"}, {"each": [4]}, {"each": [1.5]},
-        {"each": ["yes"]}, {"each": [0] * 65}, {"each": [[1]]}, {"quiet": 97}, {"quiet_detections": 12},
+        {"each": ["yes"]}, {"each": [0] * 65}, {"each": [[1]]},
         {"base": "yes"}, {"pack": ""},
     ],
 )  # fmt: skip

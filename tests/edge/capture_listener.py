@@ -19,7 +19,7 @@ DEADLINE = 20.0
 
 
 class Listener:
-    """Iterates over a capture until it is left."""
+    """Iterates over a capture until it is left; nothing is filtered unless a test wants it."""
 
     def __init__(self, source: str, work: Callable[[Block], None] | None = None, **settings: object) -> None:
         self.blocks: list[Block] = []
@@ -27,7 +27,8 @@ class Listener:
         self.failed: BaseException | None = None
         self._news = threading.Condition()
         self._work = work
-        self.capture = Capture(CaptureSettings(source=source, **settings), self._told)  # type: ignore[arg-type]
+        given = {"high_pass": 0.0, **settings}
+        self.capture = Capture(CaptureSettings(source=source, **given), self._told)  # type: ignore[arg-type]
         self._thread = threading.Thread(target=self._listen)
 
     def __enter__(self) -> Listener:

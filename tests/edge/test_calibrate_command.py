@@ -59,27 +59,30 @@ def calibrate(device: Path, *more: str) -> int:
 def test_it_prints_a_threshold_for_each_keyword_as_lines_for_the_settings(
     device: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert calibrate(device, "--false-accepts", "600") == 0
+    assert calibrate(device, "--false-accepts", "1000") == 0
     out, err = capsys.readouterr()
     thresholds = tomllib.loads(out.partition("\n\n")[2])["detect"]["thresholds"]
     assert list(thresholds) == KEYWORDS
     assert all(0.3 <= value <= 0.99 for value in thresholds.values())
     assert "false accepts in 0.01 h" in err
+    assert "false accepts an hour with 95 % confidence" in err
 
 
 def test_its_json_counts_the_held_out_clips_that_reach_the_threshold(
     device: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert calibrate(device, "--false-accepts", "600", "--json") == 0
+    assert calibrate(device, "--false-accepts", "1000", "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert found["hours"] == pytest.approx(40 / 3600)
+    assert found["decided_hours"] == pytest.approx(20 / 3600)
+    assert found["by_word"] and found["at_most"] <= 1000
     assert set(found["hits"]) == {"yes"}
     assert set(found["false_accepts"]) == set(KEYWORDS)
 
 
 def test_too_little_sound_is_refused_with_how_much_it_takes(device: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert calibrate(device) == 2
-    assert "record at least 60 minutes" in capsys.readouterr().err
+    assert "record at least 180 minutes, better 359" in capsys.readouterr().err
 
 
 def test_a_folder_without_recordings_is_refused(

@@ -47,9 +47,9 @@ class Device:
         yield {"level": -41}
         self.go.wait(20)
 
-    def enrol(self, word: str, takes: int) -> Iterator[Mapping[str, Any]]:
+    def enrol(self, word: str, takes: int, keep: bool) -> Iterator[Mapping[str, Any]]:
         """One take, then something goes wrong."""
-        yield {"say": word, "of": takes}
+        yield {"say": word, "of": takes, "keep": keep}
         raise AuricleError("The microphone is muted.")
 
 
@@ -96,10 +96,11 @@ def test_only_the_owner_may_use_the_socket(tmp_path: Path, server: ControlServer
 
 
 def test_streams_end_with_the_error_that_ended_them(tmp_path: Path, server: ControlServer) -> None:
-    takes = ControlClient(tmp_path).stream("POST", "/v1/enrol", {"word": "yes", "takes": 3})
-    assert next(takes) == {"say": "yes", "of": 3}
-    with pytest.raises(AuricleError, match="muted"):
-        next(takes)
+    for place, more in (("/v1/record", {"keep": True}), ("/v1/enrol", {})):
+        takes = ControlClient(tmp_path).stream("POST", place, {"word": "yes", "takes": 3, **more})
+        assert next(takes) == {"say": "yes", "of": 3, "keep": bool(more)}
+        with pytest.raises(AuricleError, match="muted"):
+            next(takes)
     live = ControlClient(tmp_path).stream("GET", "/v1/live")
     assert [next(live), next(live)] == [{"level": -40}, {"level": -41}]
 

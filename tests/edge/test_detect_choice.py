@@ -5,9 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from auricle.errors import DataError
-from auricle_edge.detect import DetectSettings
-from auricle_edge.detect.calibration import GRID, calibrate
 from auricle_edge.detect.choice import Candidate, Merit, both, choose_model, merit
 
 LABELS = ("yes", "no", "_unknown_")
@@ -79,55 +76,3 @@ def test_without_other_sounds_the_hits_decide() -> None:
     choice = choose_model([worse, better], FEATURES[:12], TARGETS[:12], LABELS)
     assert choice.candidate is better
     assert "there is no other sound to try" in choice.reason
-
-
-SETTINGS = DetectSettings(hop=0.1, smoothing=1, patience=1)
-
-
-def _column(yes: np.ndarray) -> np.ndarray:
-    return np.stack([yes, np.zeros_like(yes), 1 - yes], axis=1).astype(np.float32)
-
-
-def test_thresholds_are_the_lowest_that_are_reached_seldom_enough() -> None:
-    """One hour in which `yes` rises to 0.65, 0.75 and 0.85: one an hour for each of two words is allowed, so 0.76."""
-    hour = np.zeros(36_000)
-    hour[[100, 2000, 30_000]] = [0.65, 0.75, 0.85]
-    spoken = {"yes": [_column(np.array([0.2, 0.8, 0.7])), _column(np.array([0.7, 0.75]))]}
-    result = calibrate([_column(hour)], spoken, LABELS, 2.0, SETTINGS)
-    assert dict(result.thresholds) == {"yes": 0.76, "no": float(GRID[0])}
-    assert dict(result.false_accepts) == {"yes": 1, "no": 0}
-    assert dict(result.hits) == {"yes": 0.5}
-    assert result.hours == pytest.approx(1.0)
-
-
-def test_with_wake_words_only_they_get_a_threshold_and_all_of_the_false_accepts() -> None:
-    """Two an hour for `yes` alone: above 0.655 it rises twice, so 0.66."""
-    hour = np.zeros(36_000)
-    hour[[100, 2000, 30_000]] = [0.655, 0.75, 0.85]
-    chosen = DetectSettings(hop=0.1, smoothing=1, patience=1, wake=("yes",))
-    assert dict(calibrate([_column(hour)], {}, LABELS, 2.0, chosen).thresholds) == {"yes": 0.66}
-
-
-def test_a_word_that_stays_above_counts_once_and_smoothing_and_patience_count() -> None:
-    """Three windows of 0.905 averaged over two are 0.4525, 0.905, 0.905, 0.4525; held for two windows 0.905 once. One
-    window alone is 0.4525 twice. One an hour each, of two words: 0.46; none: 0.91."""
-    hour = np.zeros(36_000)
-    hour[10:13] = 0.905
-    hour[500] = 0.905
-    chosen = DetectSettings(hop=0.1, smoothing=2, patience=2)
-    assert calibrate([_column(hour)], {}, LABELS, 2.0, chosen).thresholds["yes"] == 0.46
-    assert calibrate([_column(hour)], {}, LABELS, 1.0, chosen).thresholds["yes"] == 0.91
-
-
-def test_a_model_that_is_always_sure_gets_the_highest_threshold() -> None:
-    """Nothing else can be done with it."""
-    hour = np.tile([0.0, 1.0], 18_000)
-    result = calibrate([_column(hour)], {}, LABELS, 1.0, SETTINGS)
-    assert result.thresholds["yes"] == float(GRID[-1])
-    assert result.false_accepts["yes"] == 18_000
-
-
-def test_too_little_sound_to_show_the_wanted_rate_is_refused() -> None:
-    """Ten minutes cannot show one an hour."""
-    with pytest.raises(DataError, match=r"10 minutes .* cannot show 1 false accepts an hour.*60 minutes"):
-        calibrate([_column(np.zeros(6_000))], {}, LABELS, 1.0, SETTINGS)

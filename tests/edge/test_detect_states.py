@@ -122,6 +122,19 @@ def test_without_wake_words_the_state_changes_nothing() -> None:
     assert len([word for word in found if word]) > 3
 
 
+def test_closeness_is_of_the_keywords_and_thresholds_that_count_now() -> None:
+    """Asleep 0.4 of `wake` is 0.8 of its 0.5, and commands are far; awake 0.15 of `stop` is half of its 0.3."""
+    decider = _decider(commands={"stop": 0.3})
+    _heard(decider, [_row(wake=0.4, stop=0.6)], awake=False)
+    assert decider.closeness.tolist() == pytest.approx([0.8, 0.0, 0.0, 0.0])
+    _heard(decider, [_row(wake=0.1, stop=0.15, go=0.2)], awake=True)
+    assert decider.closeness.tolist() == pytest.approx([0.2, 0.5, 0.4, 0.0])
+    decider.set_thresholds({}, {"stop": 0.6})
+    assert decider.closeness.tolist() == pytest.approx([0.2, 0.25, 0.4, 0.0])
+    decider.reset()
+    assert decider.closeness.tolist() == [0.0] * 4
+
+
 # -- the window
 
 

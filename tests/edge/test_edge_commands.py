@@ -103,6 +103,14 @@ def test_without_a_service_a_command_says_so(tmp_path: Path, capsys: pytest.Capt
     assert "No service runs" in json.loads(captured.out)["error"]
 
 
+def test_the_old_name_of_record_works_and_says_the_new_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for command, hint in (("enroll", True), ("record", False)):
+        assert main(["edge", command, "yes", "--keep", "--state", str(tmp_path)]) == 2
+        said = capsys.readouterr().err
+        assert "No service runs" in said
+        assert ("auricle edge enroll is now auricle edge record" in said) == hint
+
+
 def test_the_unit_is_printed_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["edge", "unit"]) == 0
     assert "Type=notify" in capsys.readouterr().out

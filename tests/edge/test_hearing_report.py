@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +148,23 @@ def test_a_muted_or_absent_microphone_has_no_level() -> None:
     assert reading_of(CaptureState(running=True, level_dbfs=-40.0, clipping=0.1)) == Reading(-40.0, 0.1)
     assert reading_of(CaptureState(running=True, muted=True, level_dbfs=-40.0)).level is None
     assert reading_of(CaptureState(level_dbfs=-40.0)).level is None
+
+
+def test_the_noise_floor_and_the_offset_are_the_microphones_while_it_hears() -> None:
+    hears = CaptureState(running=True, level_dbfs=-40.0, clipping=0.1, noise_floor_dbfs=-61.0, dc_offset=-0.02)
+    assert reading_of(hears) == Reading(-40.0, 0.1, noise=-61.0, offset=-0.02)
+    assert reading_of(dataclasses.replace(hears, muted=True)) == Reading(None, 0.1)
+    assert reading_of(dataclasses.replace(hears, running=False)) == Reading(None, 0.1)
+
+
+def test_a_report_tells_the_noise_floor_and_the_offset_in_steps(tmp_path: Path) -> None:
+    ears = Ears()
+    ears.state = CaptureState(running=True, level_dbfs=-40.0, noise_floor_dbfs=-61.0, dc_offset=-0.02)
+    reporter = ears.reporter(tmp_path)
+    reporter.look("a" * 64)
+    ears.hear(1)
+    _, said = reporter.end() or pytest.fail("there is a report")
+    assert (said.level, said.noise, said.offset) == (-39, -60, "large")
 
 
 def test_levels_are_medians_and_full_scale_is_a_mean() -> None:

@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.edge.clip_sounds import FRONTEND, LABELS, LENGTH, NO_UNKNOWN, Hands, spoken, store, tone
+from tests.edge.clip_sounds import FRONTEND, LABELS, LENGTH, NO_UNKNOWN, START, Hands, spoken, store, tone
 
 from auricle.errors import DataError, SettingsError, StorageError
 from auricle.speech.features import LogMel
 from auricle_edge.clips import ClipStore, NewClip
 from auricle_edge.clips.disk import Disk
+from auricle_edge.clips.quota import aged
+from auricle_edge.detect.near import NearMiss
 from auricle_edge.labels import Labeller, LabelSettings
 from auricle_edge.labels.candidates import opinion, reconsider
 from auricle_edge.labels.chances import Chances
@@ -88,8 +90,81 @@ def test_a_confirmed_detection_is_kept_as_its_word_with_the_sound_that_was_judge
     assert (answer.clip, answer.word, answer.detection) == (clip.id, "yes", name)
     assert (clip.record.source, clip.record.score, clip.record.model) == ("confirmed", 0.9, "plugin")
     np.testing.assert_array_equal(home.store.read(clip.id), home.ears.sound[140_000 : 140_000 + LENGTH])
-    with pytest.raises(DataError, match="only once"):
+    assert answer.said == f'Confirmed: yes, heard 0 s ago (id {name}). The clip was kept as "yes" (confirmed).'
+    with pytest.raises(DataError, match=r"Nothing was changed.*was confirmed already"):
         home.labeller.confirm(name)
+
+
+def test_an_answer_never_falls_through_to_the_detection_before(tmp_path: Path) -> None:
+    home = Home(tmp_path, confirm_seconds=60.0)
+    first = home.hears(1, "no")
+    home.clock.now = 5.0
+    second = home.hears(2, "yes", start=100_000)
+    home.clock.now = 17.0
+
+    denied = home.labeller.deny()
+
+    assert denied.said.startswith(f"Denied: yes, heard 12 s ago (id {second}).")
+    assert (denied.detection, denied.heard, denied.seconds_ago) == (second, "yes", 12.0)
+    refusal = rf"Nothing was changed: the newest detection, yes.*id {second}.*was denied"
+    for answer in (home.labeller.confirm, home.labeller.deny):
+        with pytest.raises(DataError, match=refusal):
+            answer()
+    assert home.kept == [("_unknown_", "denied", 1.0)]
+    assert home.labeller.confirm(first).detection == first
+
+
+def test_an_answer_is_changed_by_the_id_of_its_detection_only(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    name = home.hears()
+    clip = home.labeller.confirm().clip
+
+    changed = home.labeller.deny(name)
+
+    assert (changed.clip, home.kept) == (clip, [("_unknown_", "denied", 1.0)])
+    assert changed.said.endswith('The clip is now "_unknown_" (denied), no longer "yes".')
+    assert home.labeller.deny(name, "no").clip == clip
+    assert home.kept == [("no", "confirmed", 1.0)]
+    home.store.delete([str(clip)])
+    again = home.labeller.confirm(name)
+    assert again.clip not in (None, clip)
+    assert home.kept == [("yes", "confirmed", 1.0)]
+
+
+def test_a_denial_of_a_confirmed_clip_that_has_no_label_for_it_deletes_the_clip(tmp_path: Path) -> None:
+    home = Home(tmp_path, frontend=NO_UNKNOWN)
+    name = home.hears()
+    home.labeller.confirm()
+
+    denied = home.labeller.deny(name)
+
+    assert (denied.clip, denied.word, home.kept) == (None, None, [])
+    assert denied.said.endswith("the clip was deleted.")
+    assert home.labeller.confirm(name).clip is not None
+    assert home.kept == [("yes", "confirmed", 1.0)]
+
+
+def test_the_newest_detection_is_that_of_the_moment_of_the_answer(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    first = home.hears(1)
+    pressed = home.labeller.newest
+    second = home.hears(2, "no")
+
+    assert home.labeller.confirm(newest=pressed).detection == first
+    with pytest.raises(DataError, match=rf"id {first}.*was confirmed already"):
+        home.labeller.confirm(newest=pressed)
+    assert home.labeller.deny().detection == second
+
+
+def test_a_detection_whose_sound_is_not_held_does_not_pass_the_answer_on(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    with pytest.raises(DataError, match="Nothing was heard yet"):
+        home.labeller.deny()
+    home.hears(1)
+    lost = home.hears(2, "no", start=-LENGTH)
+    with pytest.raises(DataError, match=rf"The newest detection, no, .*id {lost}.* sound was not held"):
+        home.labeller.deny()
+    assert home.kept == []
 
 
 def test_a_denied_detection_is_kept_as_no_keyword_or_as_the_word_that_it_was(tmp_path: Path) -> None:
@@ -110,7 +185,8 @@ def test_a_pack_without_a_label_for_other_words_drops_the_denied_with_a_reason(t
 
     answer = home.labeller.deny()
 
-    assert (answer.clip, answer.said) == (None, 'The pack has no label "_unknown_": nothing was kept.')
+    assert (answer.clip, answer.word) == (None, None)
+    assert answer.said.endswith('The pack has no label "_unknown_": nothing was kept.')
     assert home.kept == []
 
 
@@ -135,6 +211,23 @@ def test_a_detection_that_nobody_answered_is_kept_only_where_the_model_was_sure(
     assert said[0] == (True, "Nobody answered and the model was not sure: the sound is forgotten.")
     assert home.kept == [("no", "pseudo", 0.25)]
     assert home.labeller.tick() == []
+
+
+@pytest.mark.parametrize("followed", [True, False])
+def test_a_wake_word_that_nobody_answered_is_kept_only_where_a_command_followed(tmp_path: Path, followed: bool) -> None:
+    home = Home(tmp_path, ambient_seconds=1e6)
+    end = 20_000 + LENGTH
+    home.labeller.detected(Detection("a" * 12, "yes", 0.99, "plugin", 20_000, end, end, 0.0, 0.1, "wake"))
+    end = 140_000 + LENGTH
+    wake = "a" * 12 if followed else None
+    home.labeller.detected(
+        Detection("b" * 12, "no", 0.9, "plugin", 140_000, end, end, 0.0, 0.1, "detection", wake, wake and "yes")
+    )
+
+    done = home.until(16.0)
+
+    assert home.kept == ([("yes", "pseudo", 0.5)] if followed else [])
+    assert ("no command followed" in done[0].said) is not followed
 
 
 def test_an_answer_to_a_full_disk_may_be_given_again(tmp_path: Path) -> None:
@@ -207,6 +300,120 @@ def test_a_missed_word_ends_the_wait_of_the_detection_that_it_was_taken_for(tmp_
     assert home.kept == [("no", "missed", 0.8)]
 
 
+# -- words that were almost heard
+
+
+def _almost(home: Home, word: str = "yes", start: int = 140_000, score: float = 0.6) -> None:
+    """A word is almost heard; eight seconds of sound later that is settled."""
+    home.labeller.almost(NearMiss(word, score, start, start + LENGTH))
+
+
+def _settle(home: Home, seconds: int = 10) -> list[str]:
+    """Let time pass; sources of what was kept of near-misses."""
+    return [done.source for done in home.until(home.clock.now + seconds) if done.source in ("near", "repeated")]
+
+
+def test_a_word_that_was_almost_heard_and_not_repeated_is_denied_by_silence(tmp_path: Path) -> None:
+    home = Home(tmp_path, ambient_seconds=1e6)
+    _almost(home)
+
+    assert _settle(home, 2) == []
+    assert _settle(home) == ["near"]
+
+    (clip,) = home.store.list()
+    assert (clip.record.word, clip.record.guess, clip.record.score, clip.record.weight) == (None, "yes", 0.6, 0.0)
+    assert not clip.record.held_out
+    np.testing.assert_array_equal(home.store.read(clip.id), home.ears.sound[140_000 : 140_000 + LENGTH])
+    data = home.store.device_data()
+    assert (len(data.train), len(data.held_out), data.unlabelled) == (0, 0, None)
+
+
+@pytest.mark.parametrize(
+    ("answer", "kept"),
+    [("confirm", ["repeated"]), ("deny", ["near"]), (None, ["repeated"])],
+    ids=["confirmed", "denied", "unanswered"],
+)
+def test_a_word_that_is_heard_when_it_is_said_again_was_likely_missed_before(
+    answer: str | None, kept: list[str], tmp_path: Path
+) -> None:
+    home = Home(tmp_path, ambient_seconds=1e6, confirm_seconds=12.0)
+    _almost(home)
+    home.until(2)
+    home.hears(start=140_000 + 2 * LENGTH)
+    if answer is not None:
+        getattr(home.labeller, answer)()
+
+    assert _settle(home, 30) == kept
+
+
+def test_what_is_part_of_a_detection_or_only_tried_again_is_no_near_miss(tmp_path: Path) -> None:
+    home = Home(tmp_path, ambient_seconds=1e6)
+    _almost(home, "no")
+    home.hears(start=140_000 + LENGTH // 4)
+    assert _settle(home, 30) == []
+
+    again = Home(tmp_path / "again", ambient_seconds=1e6)
+    for _ in range(2):
+        _almost(again, start=again.ears.newest - LENGTH)
+        again.until(again.clock.now + 3)
+    assert _settle(again, 30) == []
+
+    answered = Home(tmp_path / "missed", ambient_seconds=1e6)
+    _almost(answered, start=140_000)
+    answered.labeller.missed("no")
+    assert _settle(answered, 30) == []
+    assert answered.kept == [("no", "missed", 0.8)]
+
+
+def test_near_misses_have_a_quota_and_can_be_switched_off(tmp_path: Path) -> None:
+    for name, settings, count in (
+        ("two", {"near_per_hour": 2}, 2),
+        ("none", {"near_per_hour": 0}, 0),
+        ("off", {"pseudo": False}, 0),
+    ):
+        home = Home(tmp_path / name, ambient_seconds=1e6, **settings)
+        for word in ("yes", "no", "yes", "no"):
+            _almost(home, word, start=home.ears.newest - LENGTH)
+            _settle(home, 12)
+        assert len(home.store.list()) == count
+    home = Home(tmp_path / "paused", ambient_seconds=1e6)
+    with home.labeller.paused():
+        _almost(home)
+    assert _settle(home) == []
+
+
+def test_a_near_miss_is_trained_on_only_where_a_later_model_agrees(tmp_path: Path) -> None:
+    sure = {"word": (0.6, 0.2, 0.1, 0.1), "none": (0.3, 0.2, 0.4, 0.1), "other": (0.2, 0.7, 0.05, 0.05)}
+    results = {}
+    for source in ("near", "repeated"):
+        for name, posteriors in sure.items():
+            home = Home(tmp_path / source / name)
+            home.store.add(NewClip(tone(1), None, source, 0.0, 0.6, guess="yes"))
+            reconsider(home.store, _says(*posteriors), LabelSettings())
+            results[source, name] = home.kept[0]
+    waits = (None, "near", 0.0), (None, "repeated", 0.0)
+    assert results == {
+        ("near", "word"): waits[0],
+        ("near", "none"): ("_unknown_", "ambient", 0.25),
+        ("near", "other"): waits[0],
+        ("repeated", "word"): ("yes", "pseudo", 0.25),
+        ("repeated", "none"): waits[1],
+        ("repeated", "other"): waits[1],
+    }
+    broken = Home(tmp_path / "broken")
+    broken.store.add(NewClip(tone(1), None, "near", 0.0, 0.6, guess="yes"))
+    assert reconsider(broken.store, _says(*[float("nan")] * 4), LabelSettings()) == 0
+
+
+def test_candidates_without_a_label_go_after_their_days(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    for source in ("near", "repeated"):
+        home.store.add(NewClip(tone(1), None, source, 0.0, 0.6, guess="yes"))
+    clips = home.store.list()
+    assert aged(clips, home.store.settings, START + 1.9 * 86_400) == []
+    assert len(aged(clips, home.store.settings, START + 2.1 * 86_400)) == 2
+
+
 # -- what the device keeps by itself
 
 
@@ -235,7 +442,7 @@ def test_nothing_that_is_heard_during_an_enrolment_is_kept_twice(tmp_path: Path)
     with home.labeller.paused():
         home.hears(score=0.99)
         home.until(60)
-        with pytest.raises(DataError, match="waits for an answer"):
+        with pytest.raises(DataError, match="its sound was not held"):
             home.labeller.confirm()
     assert home.kept == []
     home.until(120)

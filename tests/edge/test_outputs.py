@@ -9,7 +9,8 @@ import select
 import socket
 import sys
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -208,7 +209,7 @@ def test_topics_with_wildcards_are_refused() -> None:
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert({"mqtt_topic": "home/#"}, EventSettings)
     with pytest.raises(SettingsError, match="no field but"):
-        HomeMqtt(BrokerAddress("127.0.0.1"), "home/{room}", "kitchen-1", lambda _: None)
+        HomeMqtt(BrokerAddress("127.0.0.1"), "home/{room}", "kitchen-1", lambda _: Future())
 
 
 async def home_broker(folder: Path) -> tuple[BrokerProcess, BrokerAddress]:
@@ -229,22 +230,37 @@ async def home_broker(folder: Path) -> tuple[BrokerProcess, BrokerAddress]:
 def test_the_home_broker_gets_detections_and_gives_feedback(tmp_path: Path) -> None:
     heard: list[bytes] = []
     answers: list[Feedback] = []
+    told: list[dict[str, str]] = []
 
     async def listen(message: Message) -> None:
         heard.append(message.payload)
 
+    async def hear_answer(message: Message) -> None:
+        told.append(json.loads(message.payload))
+
+    def answer(feedback: Feedback) -> Future[Mapping[str, Any]]:
+        answers.append(feedback)
+        done: Future[Mapping[str, Any]] = Future()
+        if feedback.id is None:
+            done.set_exception(AuricleError("Nothing was heard yet."))
+        else:
+            done.set_result({"said": f"Denied: yes, heard 3 s ago (id {feedback.id})."})
+        return done
+
     async def story() -> None:
         process, address = await home_broker(tmp_path)
-        output = HomeMqtt(address, "auricle-events/{device}", "kitchen-1", answers.append)
-        async with MqttLink(LinkSettings(address, "hub"), handlers={"auricle-events/kitchen-1": listen}) as hub:
+        output = HomeMqtt(address, "auricle-events/{device}", "kitchen-1", answer)
+        handlers = {"auricle-events/kitchen-1": listen, "auricle-events/kitchen-1/answer": hear_answer}
+        async with MqttLink(LinkSettings(address, "hub"), handlers=handlers) as hub:
             await output.open()
             await hub.wait_connected(20)
             await output.link.wait_connected(20)
             for event in (YES, WAKE, STOP, CLOSED):
                 await output.deliver(event)
-            for payload in (b"no json", b'{"verdict": "maybe"}', b'{"verdict": "deny", "id": "00112233aabb"}'):
+            good = (b'{"verdict": "deny", "id": "00112233aabb"}', b'{"verdict": "deny"}')
+            for payload in (b"no json", b'{"verdict": "maybe"}', *good):
                 await hub.publish("auricle-events/kitchen-1/feedback", payload)
-            await until(lambda: len(heard) == 4 and answers)
+            await until(lambda: len(heard) == 4 and len(told) == 2)
             await output.close()
         await process.stop()
 
@@ -253,4 +269,5 @@ def test_the_home_broker_gets_detections_and_gives_feedback(tmp_path: Path) -> N
     assert [event["type"] for event in events] == ["detection", "wake", "detection", "timeout"]
     assert events[0]["word"] == "yes" and "wake" not in events[0]
     assert events[2]["wake"] == events[3]["wake"] == events[1]["id"]
-    assert answers == [Feedback("deny", "00112233aabb")]
+    assert answers == [Feedback("deny", "00112233aabb"), Feedback("deny")]
+    assert told == [{"said": "Denied: yes, heard 3 s ago (id 00112233aabb)."}, {"error": "Nothing was heard yet."}]

@@ -62,7 +62,6 @@ HEARING = (
     "detections",
     "denied",
     "missed",
-    "false_accepts",
     "level",
     "noise",
     "troubles",

@@ -34,7 +34,6 @@ class HearingFigures:
         self._devices = gauge("devices", "Devices that have reported in the last day.", "label")
         self._hours = gauge("hours", "Hours of sound they have reported in the last day.", "label")
         self._events = gauge("events_per_hour", "What they have reported an hour, of the last day.", "label", "kind")
-        self._quiet = gauge("quiet_false_accepts_per_hour", "Detections an hour of sound known to hold no keyword.")
         self._level = gauge("level_dbfs", "Mean level of their sound, dB of full scale.", "label")
         self._troubles = gauge("troubled_devices", "Devices whose microphone has a trouble.", "trouble")
         self._before = gauge("complaints_per_hour_before", "Denied and missed an hour in the week before the last day.")
@@ -50,8 +49,6 @@ class HearingFigures:
         own = [(label, members) for label, members in shared_labels(today).items() if label != ALL]
         for label, members in [(ALL, list(today)), *own[:LABELS]]:
             self._show_label(label, together(members), len(members))
-        whole = together(today)
-        self._quiet.set(whole.quiet_detections / whole.quiet_hours if whole.quiet_hours else 0)
         for trouble in TROUBLES:
             self._troubles.labels(trouble).set(sum(trouble in troubles(total) for total in today))
         self._before.set(0 if compared is None else compared.before.an_hour)

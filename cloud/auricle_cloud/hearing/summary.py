@@ -47,8 +47,6 @@ def together(totals: Sequence[HearingTotal], device: str = "", label: str = "") 
         denied=sum(t.denied for t in totals),
         missed=sum(t.missed for t in totals),
         complaints=sum(t.complaints for t in totals),
-        quiet_hours=sum(t.quiet_hours for t in totals),
-        quiet_detections=sum(t.quiet_detections for t in totals),
         level=_mean([(t.level, t.hours) for t in totals]),
         noise=_mean([(t.noise, t.hours) for t in totals]),
         at_full_scale=sum(t.at_full_scale for t in totals),

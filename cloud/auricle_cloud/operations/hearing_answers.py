@@ -21,10 +21,6 @@ class HearingSummary(Answer, frozen=True, kw_only=True):
     """Of which a person has said that they were wrong."""
     missed: float
     """Times that a person has said that a word was not heard."""
-    quiet_hours: float
-    """Of sound that is known to hold no keyword."""
-    false_accepts: float | None
-    """Detections an hour in that; None of no time."""
     level: float | None
     """dB of full scale."""
     noise: float | None
@@ -60,8 +56,6 @@ class HearingPeriod(Answer, frozen=True, kw_only=True):
     detections: int
     denied: int
     missed: int
-    quiet_hours: float
-    quiet_detections: int
     level: int | None
     noise: int | None
     full_scale: str

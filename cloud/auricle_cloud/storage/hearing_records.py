@@ -35,9 +35,6 @@ class HearingTotal(msgspec.Struct, frozen=True, kw_only=True):
     missed: int
     complaints: int
     """Denied and missed, at most `MOST_AN_HOUR` of an hour."""
-    quiet_hours: float
-    """Of sound that is known to hold no keyword."""
-    quiet_detections: int
     level: float | None
     """Mean of the reports' medians, dB of full scale."""
     noise: float | None
@@ -66,8 +63,6 @@ class HearingRow(msgspec.Struct, frozen=True, kw_only=True):
     detections: int
     denied: int
     missed: int
-    quiet: int
-    quiet_detections: int
     level: int | None
     noise: int | None
     full_scale: str
@@ -87,7 +82,7 @@ class Hearing:
         standing = tx.execute(sa.select(devices.c.standing).where(devices.c.device == message.device)).scalar()
         if standing != "approved":
             return f"standing: the device is {standing or 'unknown'}"
-        if message.heard > message.span or message.quiet > message.heard:
+        if message.heard > message.span:
             return "hearing: more was heard than time has passed"
         own = hearing.c.device == message.device
         if tx.execute(sa.select(hearing.c.period).where(own, hearing.c.period == message.period)).first() is not None:
@@ -131,8 +126,6 @@ class Hearing:
             "denied": hearing.c.denied,
             "missed": hearing.c.missed,
             "complaints": complaints(),
-            "quiet": hearing.c.quiet,
-            "quiet_detections": hearing.c.quiet_detections,
             "at_full_scale": wide,
             "off_centre": far,
         }
@@ -191,8 +184,6 @@ def _total(row: Mapping[str, Any]) -> HearingTotal:
         denied=int(row["denied"]),
         missed=int(row["missed"]),
         complaints=int(row["complaints"]),
-        quiet_hours=int(row["quiet"]) / 4,
-        quiet_detections=int(row["quiet_detections"]),
         level=None if row["level"] is None else float(row["level"]),
         noise=None if row["noise"] is None else float(row["noise"]),
         at_full_scale=int(row["at_full_scale"]),

@@ -248,8 +248,6 @@ hearing = sa.Table(
     sa.Column("detections", sa.Integer, nullable=False),
     sa.Column("denied", sa.Integer, nullable=False),
     sa.Column("missed", sa.Integer, nullable=False),
-    sa.Column("quiet", sa.Integer, nullable=False),
-    sa.Column("quiet_detections", sa.Integer, nullable=False),
     sa.Column("level", sa.Integer),
     sa.Column("noise", sa.Integer),
     sa.Column("full_scale", sa.Text, nullable=False),

@@ -17,6 +17,7 @@ from auricle_edge.capture.conversion import Conversion, Meter
 from auricle_edge.capture.fifo_keeper import FifoKeeper
 from auricle_edge.capture.frames import Ended, Failed, Frame, Opened, Sound
 from auricle_edge.capture.heartbeat import Heartbeat
+from auricle_edge.capture.levels import LevelMeter
 from auricle_edge.capture.mute_switch import mute_switch
 from auricle_edge.capture.settings import CaptureSettings
 from auricle_edge.capture.source_spec import check_source, parse_source
@@ -78,7 +79,7 @@ class Capture:
         self._keeper = FifoKeeper(self._source)
         self._heartbeat = Heartbeat(settings.silence_after)
         self._timeline = Timeline()
-        self._meter = Meter()
+        self._meter, self._levels = Meter(), LevelMeter(settings.channel)
         self._conversion: Conversion | None = None
         self._position = 0
         self._pause = FIRST_PAUSE
@@ -262,7 +263,8 @@ class Capture:
         ):  # fmt: skip
             yield from self._given(self._tail(), frame.time)
             self._timeline.skip(gap)
-            self._conversion = Conversion(frame.rate, frame.channels, self._settings.channel)
+            chosen = self._settings
+            self._conversion = Conversion(frame.rate, frame.channels, chosen.channel, chosen.high_pass)
         self._note(frame, gap)
         yield from self._given(self._conversion.take(frame.data), frame.time)
         if reason := self._heartbeat.fault(frame):
@@ -277,6 +279,8 @@ class Capture:
         self._timeline.heard(frame)
         self._position = frame.after
         self._meter.take(frame)
+        self._levels.take(frame)
+        levels = self._levels.levels
         with self._lock:
             before = self._state
             self._state = replace(
@@ -284,7 +288,8 @@ class Capture:
                 dropped=before.dropped + round(gap * frame.rate) * (before.running and not frame.lost),
                 overruns=before.overruns + frame.lost,
                 lost_seconds=before.lost_seconds + lost, level_dbfs=self._meter.level_dbfs,
-                clipping=self._meter.clipping,
+                clipping=self._meter.clipping, noise_floor_dbfs=levels.noise_floor_dbfs, dc_offset=levels.dc_offset,
+                hum_share=levels.hum_share, hum_hz=levels.hum_hz,
             )  # fmt: skip
         if not before.running:
             self._on_state(self._state)

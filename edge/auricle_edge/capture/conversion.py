@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from auricle.errors import SettingsError
 from auricle_edge.capture.frames import Sound
+from auricle_edge.capture.high_pass import HighPass
 from auricle_edge.sound import RATE
 
 
 class Conversion:
-    """A stream of one rate and number of channels; one channel, or their mean, resampled by soxr (HQ).
+    """A stream of one rate and number of channels; one channel or their mean, resampled by soxr (HQ), high-passed.
 
     Parameters
     ----------
@@ -24,12 +25,15 @@ class Conversion:
         It gives.
     channel
         Number of the one to take; None takes the mean. A number the device does not have takes its last.
+    high_pass
+        Hz below which nothing is let through; 0: all is.
     """
 
-    def __init__(self, rate: int, channels: int, channel: int | None) -> None:
+    def __init__(self, rate: int, channels: int, channel: int | None, high_pass: float = 0.0) -> None:
         self.rate, self.channels = rate, channels
         self._channel = None if channel is None else min(channel, channels - 1)
         self._stream: Any = _resampler(rate) if rate != RATE else None
+        self._filter = HighPass(high_pass) if high_pass else None
 
     def take(self, data: bytes) -> NDArray[np.int16]:
         """Convert interleaved int16; what comes back may lag behind by the resampler's filter."""
@@ -38,12 +42,15 @@ class Conversion:
             mono = np.rint(native.mean(axis=1, dtype=np.float32)).astype(np.int16)
         else:
             mono = native[:, self._channel or 0].astype(np.int16)
-        return mono if self._stream is None else self._resampled(mono, last=False)
+        return self._filtered(mono if self._stream is None else self._resampled(mono, last=False))
 
     def rest(self) -> NDArray[np.int16]:
         """What is left in the filter at the end."""
         empty = np.zeros(0, np.int16)
-        return empty if self._stream is None else self._resampled(empty, last=True)
+        return self._filtered(empty if self._stream is None else self._resampled(empty, last=True))
+
+    def _filtered(self, samples: NDArray[np.int16]) -> NDArray[np.int16]:
+        return samples if self._filter is None else self._filter.take(samples)
 
     def _resampled(self, mono: NDArray[np.int16], last: bool) -> NDArray[np.int16]:
         converted: NDArray[np.int16] = self._stream.resample_chunk(mono, last=last)

@@ -20,6 +20,8 @@ class CaptureSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     """How many are opened; None takes what the device has, at most two. A FIFO's channels [1]."""
     channel: Annotated[int, msgspec.Meta(ge=0, le=31)] | None = None
     """Number of the one to listen to, from 0; None takes their mean."""
+    high_pass: Annotated[float, msgspec.Meta(ge=0, le=200)] = 20.0
+    """Hz below which sound is taken out, an offset with it; 0 takes out nothing. 80 also helps against hum."""
     block: Annotated[float, msgspec.Meta(ge=0.01, le=0.5)] = 0.05
     """Seconds of sound in a block."""
     open_within: Seconds = 3.0

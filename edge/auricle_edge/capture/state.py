@@ -37,3 +37,11 @@ class CaptureState:
     """Of the last half second."""
     clipping: float = 0.0
     """Share of samples at full scale over ten seconds."""
+    noise_floor_dbfs: float | None = None
+    """Level of the quietest tenth of the last ten seconds; this and what follows as the device gave it, unfiltered."""
+    dc_offset: float | None = None
+    """Mean of the samples as a share of full scale."""
+    hum_share: float | None = None
+    """Share of the power of the quietest of the last ten seconds that is hum of the mains."""
+    hum_hz: int | None = None
+    """50 or 60, whichever is more."""

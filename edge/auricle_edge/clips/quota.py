@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from auricle_edge.clips.record import VALUE, Clip
+from auricle_edge.clips.record import VALUE, WORDLESS, Clip
 from auricle_edge.clips.settings import ClipSettings
 
 DAY = 86_400.0
@@ -14,7 +14,7 @@ DAY = 86_400.0
 def aged(clips: Sequence[Clip], settings: ClipSettings, now: float) -> list[Clip]:
     """Clips past their age: held-out ones too, for the age is a promise to whoever speaks."""
     longest = settings.days * DAY if settings.days is not None else float("inf")
-    limits = {"unlabelled": min(longest, settings.unlabelled_days * DAY)}
+    limits = dict.fromkeys(WORDLESS, min(longest, settings.unlabelled_days * DAY))
     return [c for c in clips if now - c.record.created > limits.get(c.record.source, longest)]
 
 

@@ -10,19 +10,34 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-Source = Literal["enrolled", "confirmed", "denied", "missed", "ambient", "pseudo", "unlabelled"]
+Source = Literal["enrolled", "confirmed", "denied", "missed", "ambient", "pseudo", "repeated", "near", "unlabelled"]
 ClipId = Annotated[str, Meta(pattern=r"^[0-9a-f]{12}\Z")]
 Text = Annotated[str, Meta(min_length=1, max_length=100)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 
-VALUE: tuple[Source, ...] = ("unlabelled", "pseudo", "ambient", "missed", "denied", "confirmed", "enrolled")
+VALUE: tuple[Source, ...] = (
+    "unlabelled",
+    "near",
+    "repeated",
+    "pseudo",
+    "ambient",
+    "missed",
+    "denied",
+    "confirmed",
+    "enrolled",
+)
 """Sources from the least to the most valuable: quotas take from the left."""
+
+WORDLESS: frozenset[Source] = frozenset({"unlabelled", "near", "repeated"})
+"""Sources whose clips have no label: what a model heard in them is their guess. Only `unlabelled` are trained on, as
+what the fleet's model makes of them; words that were almost heard wait for a later model's opinion."""
 
 JUDGING: frozenset[Source] = frozenset({"enrolled", "confirmed", "denied", "missed", "ambient"})
 """Sources whose clips may be held out. A label that a model gave must not judge models."""
 
 WEIGHTS: dict[Source, float] = {
-    "enrolled": 1.0, "confirmed": 1.0, "denied": 1.0, "missed": 0.8, "ambient": 0.5, "pseudo": 0.5, "unlabelled": 0.0,
+    "enrolled": 1.0, "confirmed": 1.0, "denied": 1.0, "missed": 0.8, "ambient": 0.5, "pseudo": 0.5, "repeated": 0.0,
+    "near": 0.0, "unlabelled": 0.0,
 }  # fmt: skip
 """What a clip weighs in training, where nothing else is said."""
 
@@ -34,7 +49,7 @@ class NewClip:
     samples: NDArray[np.int16]
     """(n,) at 16 kHz; brought to the length of a clip of the task."""
     word: str | None
-    """A label of the pack; None for `unlabelled`."""
+    """A label of the pack; None for `unlabelled`, `near` and `repeated`."""
     source: Source
     weight: float
     """In training, 0 to 1."""
@@ -43,7 +58,7 @@ class NewClip:
     model: str | None = None
     """That model."""
     guess: str | None = None
-    """Of an unlabelled clip: the word that the model heard in it."""
+    """Of a clip without a label: the word that the model heard in it."""
 
 
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -26,8 +26,9 @@ SHOWN = 5
 
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
-    for command in (status, listen, confirm, deny, missed, mute, unmute, enroll):
+    for command in (status, listen, confirm, deny, missed, mute, unmute, record):
         app.command()(command)
+    app.command(hidden=True)(enroll)
 
 
 def _client(state: Path | None, config: Path | None) -> ControlClient:
@@ -153,7 +154,7 @@ def _feedback(client: ControlClient, answer: Mapping[str, Any], as_json: bool) -
 
 
 def confirm(
-    detection: str | None = typer.Argument(None, help="Id of the detection [the last one]."),
+    detection: str | None = typer.Argument(None, help="Id of the detection [the newest one]."),
     state: State = None, config: Config = None, as_json: AsJson = False,
 ) -> int:  # fmt: skip
     """Say that a detection was right: its clip is kept."""
@@ -161,7 +162,7 @@ def confirm(
 
 
 def deny(
-    detection: str | None = typer.Argument(None, help="Id of the detection [the last one]."),
+    detection: str | None = typer.Argument(None, help="Id of the detection [the newest one]."),
     word: str | None = typer.Option(None, help="Which keyword it was instead [none]."),
     state: State = None, config: Config = None, as_json: AsJson = False,
 ) -> int:  # fmt: skip
@@ -193,12 +194,34 @@ def unmute(state: State = None, config: Config = None, as_json: AsJson = False) 
     return _mute(_client(state, config), False, as_json)
 
 
-def enroll(
-    word: str = typer.Argument(help="The word to record."),
-    takes: int = typer.Option(5, min=1, max=100, help="How many good takes."),
-    state: State = None, config: Config = None, as_json: AsJson = False,
-) -> int:  # fmt: skip
-    """Record takes of a word by the running service's microphone, each checked and repeated where it was no good."""
-    for step in _client(state, config).stream("POST", "/v1/enrol", {"word": word, "takes": takes}):
+Spoken = Annotated[str, typer.Argument(help="The word to record.")]
+Takes = Annotated[int, typer.Option(min=1, max=100, help="How many good takes.")]
+Keep = Annotated[bool, typer.Option("--keep", help="Keep takes that do not sound like the word, too.")]
+
+
+def record(
+    word: Spoken,
+    takes: Takes = 5,
+    keep: Keep = False,
+    state: State = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> int:
+    """Record takes of a word by the running service's microphone; a take that is no good is asked for again."""
+    asked = {"word": word, "takes": takes, "keep": keep}
+    for step in _client(state, config).stream("POST", "/v1/record", asked):
         typer.echo(json.dumps(step) if as_json else step["said"])
     return 0
+
+
+def enroll(
+    word: Spoken,
+    takes: Takes = 5,
+    keep: Keep = False,
+    state: State = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> int:
+    """The old name of `record`."""
+    typer.echo("auricle edge enroll is now auricle edge record; the old name goes with the next version.", err=True)
+    return record(word, takes, keep, state, config, as_json)

@@ -22,12 +22,14 @@ from auricle.errors import DataError
 from auricle.first_weights import chosen_weights
 from auricle.speech.audio import read_audio
 from auricle.speech.features import LogMel
+from auricle_edge.capture.high_pass import HighPass
 from auricle_edge.clips import ClipStore
 from auricle_edge.commands.clip_commands import FOLDER as CLIPS
 from auricle_edge.commands.place import AsJson, Config, State, config_file
 from auricle_edge.detect import detect_settings
 from auricle_edge.detect.calibration import Calibration, calibrate
 from auricle_edge.detect.decision import is_keyword
+from auricle_edge.detect.rates import hours_to_show
 from auricle_edge.detect.recognisers import Posteriors
 from auricle_edge.detect.unsmoothed import unsmoothed
 from auricle_edge.hearing_model import HearingModel
@@ -57,12 +59,12 @@ def add_to(app: typer.Typer) -> None:
 def calibrate_(
     sounds: Sounds, false_accepts: Wanted = 1.0, state: State = None, config: Config = None, as_json: AsJson = False
 ) -> int:
-    """Find each keyword's threshold from sound without keywords, and say how many of this device's clips reach it."""
+    """Find each keyword's threshold from sound without keywords, and say what false accepts these keep to."""
     given = {} if state is None else {"state": str(state)}
     settings = read_settings(config_file(config), given)
     found = _calibrated(settings, _recordings(sounds), false_accepts, quiet=as_json)
     if as_json:
-        typer.echo(json.dumps(asdict(found)))
+        typer.echo(json.dumps(asdict(found) | {"kept": found.kept}))
         return 0
     _show(found)
     typer.echo("For edge.toml:\n\n[detect.thresholds]")
@@ -99,12 +101,17 @@ def _calibrated(settings: EdgeSettings, files: Sequence[Path], wanted: float, *,
     finally:
         store.close()
     console = Console(stderr=True, quiet=quiet)
-    others = [judge(_samples(file)) for file in track(files, "Listening", console=console, transient=True)]
+    others = [
+        judge(_samples(file, settings.capture.high_pass))
+        for file in track(files, "Listening", console=console, transient=True)
+    ]
     return calibrate(others, spoken, pack.labels, wanted, detect)
 
 
-def _samples(file: Path) -> NDArray[np.int16]:
-    return np.rint(np.clip(read_audio(file), -1, 1) * 32_767).astype(np.int16)
+def _samples(file: Path, high_pass: float) -> NDArray[np.int16]:
+    """A recording as the microphone's sound is listened to."""
+    samples = np.rint(np.clip(read_audio(file), -1, 1) * 32_767).astype(np.int16)
+    return HighPass(high_pass).take(samples) if high_pass else samples
 
 
 def _spoken(store: ClipStore, judged: Judge) -> dict[str, list[Posteriors]]:
@@ -122,9 +129,28 @@ def _spoken(store: ClipStore, judged: Judge) -> dict[str, list[Posteriors]]:
 
 def _show(found: Calibration) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("keyword", "threshold", f"false accepts in {found.hours:.2f} h", "own clips that reach it"):
+    for column in ("keyword", "threshold", f"false accepts in {found.decided_hours:.2f} h", "own clips that reach it"):
         table.add_column(column)
     for word, threshold in found.thresholds.items():
         reached = f"{found.hits[word]:.0%}" if word in found.hits else "no held-out clips"
         table.add_row(word, f"{threshold:.2f}", str(found.false_accepts[word]), reached)
     Console(file=sys.stderr).print(table)
+    typer.echo(promise(found), err=True)
+
+
+def promise(found: Calibration) -> str:
+    """What the thresholds keep to, and what that was shown on."""
+    rate = f"at most {found.at_most:.2g} false accepts an hour with 95 % confidence"
+    count = sum(found.false_accepts.values())
+    if not found.kept:
+        return (
+            f"Even with the highest thresholds it is {rate}, more than the {found.wanted:g} that you want: "
+            f"{count} in {found.decided_hours:.2f} h. Let the device learn, or take another pack."
+        )
+    shown = f"All words together: {rate}, in sound of this kind ({count} in {found.decided_hours:.2f} h"
+    if found.by_word:
+        return f"{shown} that had no part in ordering the thresholds)."
+    return (
+        f"{shown}). All thresholds were moved together: to choose them word by word, record at least "
+        f"{120 * hours_to_show(found.wanted):.0f} minutes."
+    )

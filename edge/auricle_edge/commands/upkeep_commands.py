@@ -24,7 +24,9 @@ from auricle.until_signal import broker_of
 from auricle_edge.capture.capture import Capture
 from auricle_edge.capture.devices import devices as microphones
 from auricle_edge.capture.frames import Device
+from auricle_edge.capture.levels import Levels
 from auricle_edge.capture.settings import CaptureSettings
+from auricle_edge.capture.state import CaptureState
 from auricle_edge.commands.place import AsJson, Config, State, settings_of, state_folder
 from auricle_edge.control.client import SOCKET, ControlClient
 from auricle_edge.detect import Detector, DetectTable, detect_settings
@@ -33,6 +35,7 @@ from auricle_edge.gate import GateSettings
 from auricle_edge.sensors import Sensors
 from auricle_edge.service.checkup import Heard, examine_board, examine_microphone, verdict_of, versions
 from auricle_edge.service.diagnosis import write_bundle
+from auricle_edge.service.microphone_check import examine_state
 from auricle_edge.service.pack_shelf import PackShelf
 from auricle_edge.service.simulation import examine_expected
 from auricle_edge.sound import RATE, Block
@@ -76,7 +79,7 @@ def doctor(
         found = [each for each in found if each.check != "sensors"]
         found += examine_expected(capture, buttons, gate, sensors())
     elif (folder / SOCKET).exists() and source is None:
-        found.append(_service(ControlClient(folder)))
+        found += _service(ControlClient(folder))
     else:
         found += examine_microphone(lambda: _heard(capture, seconds), lambda sound: _opened(shelf.current(), sound))
     if as_json:
@@ -87,19 +90,19 @@ def doctor(
     return verdict_of(found)
 
 
-def _service(client: ControlClient) -> Finding:
+def _service(client: ControlClient) -> list[Finding]:
     """What the running service says of its microphone: it holds it, so nobody else can listen."""
     try:
-        sound = client.get("/v1/status")["capture"]
-    except AuricleError as error:
-        return Finding(check="service", verdict="bad", sentence=str(error))
-    if sound["muted"]:
-        return Finding(check="microphone", verdict="good", sentence="The service runs, and the microphone is muted.")
-    if not sound["running"]:
-        sentence = f"The service runs and hears nothing: {sound['problem'] or 'no sound yet.'}"
-        return Finding(check="microphone", verdict="bad", sentence=sentence)
-    sentence = f"The service listens to {sound['device']} at {sound['native_rate']} Hz, {sound['level_dbfs']:.0f} dBFS."
-    return Finding(check="microphone", verdict="good", sentence=sentence)
+        sound = msgspec.convert(client.get("/v1/status")["capture"], CaptureState)
+    except (AuricleError, KeyError, msgspec.MsgspecError) as error:
+        return [Finding(check="service", verdict="bad", sentence=str(error))]
+    if sound.muted:
+        return [Finding(check="microphone", verdict="good", sentence="The service runs, and the microphone is muted.")]
+    if not sound.running:
+        sentence = f"The service runs and hears nothing: {sound.problem or 'no sound yet.'}"
+        return [Finding(check="microphone", verdict="bad", sentence=sentence)]
+    sentence = f"The service listens to {sound.device} at {sound.native_rate} Hz."
+    return [Finding(check="microphone", verdict="good", sentence=sentence), *examine_state(sound)]
 
 
 def _heard(settings: CaptureSettings, seconds: float) -> Heard:
@@ -121,7 +124,9 @@ def _heard(settings: CaptureSettings, seconds: float) -> Heard:
     state = capture.state
     if not pieces or state.native_rate is None or state.channels is None:
         raise DataError(state.problem or f"{settings.source} gave no sound within {seconds + PATIENCE:.0f} s.")
-    return Heard(state.device or settings.source, state.native_rate, state.channels, np.concatenate(pieces))
+    levels = Levels(state.noise_floor_dbfs, state.dc_offset, state.hum_share, state.hum_hz)
+    device = state.device or settings.source
+    return Heard(device, state.native_rate, state.channels, np.concatenate(pieces), levels)
 
 
 def _opened(pack: Pack, samples: NDArray[np.int16]) -> bool:

@@ -23,5 +23,5 @@ class Actions(Protocol):
     def live(self) -> Iterator[Mapping[str, Any]]:
         """Level, posteriors and detections as they come, several a second."""
 
-    def enrol(self, word: str, takes: int) -> Iterator[Mapping[str, Any]]:
-        """Record takes of a word, telling each step."""
+    def enrol(self, word: str, takes: int, keep: bool) -> Iterator[Mapping[str, Any]]:
+        """Record takes of a word, telling each step; with `keep` also those that do not sound like it."""

@@ -54,6 +54,7 @@ class _Mute(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class _Enrol(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     word: Annotated[str, Meta(min_length=1, max_length=64)]
     takes: Annotated[int, Meta(ge=1, le=100)] = 5
+    keep: bool = False
 
 
 class ControlServer:
@@ -161,7 +162,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """Do something."""
-        self._guarded({"/v1/feedback": self._feedback, "/v1/mute": self._mute, "/v1/enrol": self._enrol})
+        places = {"/v1/feedback": self._feedback, "/v1/mute": self._mute, "/v1/record": self._enrol}
+        self._guarded(places | {"/v1/enrol": self._enrol})
 
     def address_string(self) -> str:
         """Who asks, for the log; a socket file has no address."""
@@ -217,7 +219,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _enrol(self) -> None:
         asked = msgspec.json.decode(self._body(), type=_Enrol)
-        self._stream(self.actions.enrol(asked.word, asked.takes))
+        self._stream(self.actions.enrol(asked.word, asked.takes, asked.keep))
 
     def _say(self, status: int, answer: Mapping[str, Any]) -> None:
         body = json.dumps(answer).encode()

@@ -63,13 +63,25 @@ class Decider:
         self._above = np.zeros(len(self.labels), np.int64)
         self._heard = np.zeros(len(self.labels), np.bool_)
         self._rest = np.zeros(len(self.labels), np.int64)
-        self._active = self._rules.waiting.active
+        self._awake = False
 
     @property
     def smoothed(self) -> NDArray[np.float64]:
         """The averages (L,) as they are now."""
         smoothed: NDArray[np.float64] = self._window.mean(axis=0)
         return smoothed
+
+    @property
+    def _rule(self) -> Rule:
+        """What counted in the newest hop."""
+        return self._rules.awake if self._awake else self._rules.waiting
+
+    @property
+    def closeness(self) -> NDArray[np.float64]:
+        """The averages as shares of their thresholds of now (L,); 0 for what does not count now."""
+        rule = self._rule
+        closeness: NDArray[np.float64] = np.where(rule.active, self.smoothed / np.maximum(rule.thresholds, 1e-9), 0.0)
+        return closeness
 
     def proposes(self, posteriors: NDArray[np.float32], share: float, *, awake: bool = False) -> bool:
         """Whether the newest window may belong to a keyword that counts: a second stage is worth its time.
@@ -121,11 +133,11 @@ class Decider:
 
     def _follow(self, awake: bool) -> Rule:
         """The rule that counts now; what it newly lets count begins from nothing."""
-        rule = self._rules.awake if awake else self._rules.waiting
-        new = rule.active & ~self._active
+        before, self._awake = self._rule, awake
+        rule = self._rule
+        new = rule.active & ~before.active
         if new.any():
             self._window[:, new] = 0
             self._heard &= ~new
             self._rest[new] = 0
-        self._active = rule.active
         return rule

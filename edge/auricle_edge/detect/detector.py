@@ -16,6 +16,7 @@ from auricle.errors import PackError, SettingsError
 from auricle.speech.features import LogMel
 from auricle_edge.detect.decision import Decider
 from auricle_edge.detect.figures import DetectFigures, Tally
+from auricle_edge.detect.near import NearMiss, NearWatch
 from auricle_edge.detect.recognisers import Cascade, Posteriors, Recognise
 from auricle_edge.detect.ring import Ring
 from auricle_edge.detect.settings import DetectSettings
@@ -87,6 +88,7 @@ class Detector:
         self._begun = self._next = 0
         self._awake: Awake | None = None
         self._tally = Tally()
+        self._near: NearWatch | None = None
         self._lock = threading.Lock()
 
     # -- for the thread that listens
@@ -127,6 +129,8 @@ class Detector:
         self._begun = self._next = block.start
         self._gate.reset()
         self._decider.reset()
+        if self._near is not None:
+            self._near.reset()
         return block.samples
 
     def _judge_hop(self) -> Event | None:
@@ -143,6 +147,9 @@ class Detector:
         self._tally.hop(open_=is_open, judged=judged)
         awake = self._awake is not None and self._awake.listens
         decision = self._decider.step(self._posteriors(awake) if judged else None, awake=awake)
+        if self._near is not None:
+            window = (end - self._lead - task.clip_samples, end - self._lead)
+            self._near.hop(window, self._decider.smoothed, self._decider.closeness, decision is not None)
         return self._pass_hop() if decision is None else self._detection(end, *decision)
 
     def _posteriors(self, awake: bool) -> Posteriors:
@@ -238,6 +245,12 @@ class Detector:
         if not self.settings.wake:
             return "open"
         return "asleep" if self._awake is None else "awake"
+
+    def watch_near(self, share: float, found: Callable[[NearMiss], None]) -> None:
+        """Have words told that come to this share of their threshold and are not accepted, see `NearWatch`."""
+        rest = round(self.settings.refractory / self.settings.hop)
+        with self._lock:
+            self._near = NearWatch(self._decider.labels, share, rest, found)
 
     def audio(self, start: int, end: int) -> NDArray[np.int16]:
         """The samples (end - start,) from the ring; DataError when they are not all there."""

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import DataError, SettingsError
-from auricle.speech.words import SPECIAL_LABELS
+from auricle.speech.words import SPECIAL_LABELS, UNKNOWN
 from auricle_edge.clips import ClipStore, Source
 from auricle_edge.clips.coding import energies_of
+from auricle_edge.clips.record import WORDLESS, Record
 from auricle_edge.labels.settings import LabelSettings
 
 Recognise = Callable[[NDArray[np.float32]], NDArray[Any]]
@@ -49,26 +50,50 @@ def weight_of(source: Source, settings: LabelSettings) -> float:
     weights: dict[Source, float] = {
         "enrolled": settings.enrolled_weight, "confirmed": settings.confirmed_weight,
         "denied": settings.denied_weight, "missed": settings.missed_weight, "ambient": settings.ambient_weight,
-        "pseudo": settings.pseudo_weight, "unlabelled": 0.0,
+        "pseudo": settings.pseudo_weight, "repeated": 0.0,
+        "near": 0.0, "unlabelled": 0.0,
     }  # fmt: skip
     return weights[source]
 
 
-def reconsider(store: ClipStore, recognise: Recognise, settings: LabelSettings) -> int:
-    """Let today's model judge the unlabelled clips; returns how many got a label.
+def reconsidered(clip: Record, found: Opinion, settings: LabelSettings) -> tuple[str, Source, float] | None:
+    """Label, source and weight that a later model gives a clip without a label; None: it goes on waiting.
 
-    For after a round: what it is sure of becomes `pseudo` or `ambient`; the middle stays unlabelled, is trained on with
-    no label, and is discarded when `unlabelled_days` are over.
+    - `unlabelled`: what the model is sure of (`pseudo_threshold`).
+    - `near`, a word that was almost heard and that silence denied: a negative, where no keyword is likeliest any more.
+    - `repeated`, a word that was almost heard before it was heard: that word, where it is the likeliest now.
+
+    The last two have what people did for a witness, so the model need not be sure, but it may not contradict; they
+    weigh `near_weight`.
+    """
+    if clip.source == "unlabelled":
+        sure = found.source != "unlabelled"
+        return (found.word, found.source, weight_of(found.source, settings)) if sure else None
+    if clip.source == "near" and found.score and found.word in SPECIAL_LABELS:
+        return UNKNOWN, "ambient", settings.near_weight
+    if clip.source == "repeated" and found.score and found.word == clip.guess:
+        return found.word, "pseudo", settings.near_weight
+    return None
+
+
+def reconsider(store: ClipStore, recognise: Recognise, settings: LabelSettings) -> int:
+    """Let today's model judge the clips without a label; returns how many got one.
+
+    For after a round: see `reconsidered`. What stays `unlabelled` is trained on with no label; all that stays is
+    discarded when `unlabelled_days` are over.
     """
     labelled = 0
-    for clip in store.list(source="unlabelled"):
+    for clip in store.list():
+        if clip.record.source not in WORDLESS:
+            continue
         try:
             energies = energies_of(store.content(clip), store.frontend)
-            found = opinion(
-                recognise(store.frontend.finish(energies[np.newaxis]))[0], store.labels, settings.pseudo_threshold
-            )
-            if found.source != "unlabelled":
-                store.relabel(clip.id, found.word, found.source, weight_of(found.source, settings), score=found.score)
+            posteriors = recognise(store.frontend.finish(energies[np.newaxis]))[0]
+            found = opinion(posteriors, store.labels, settings.pseudo_threshold)
+            given = reconsidered(clip.record, found, settings)
+            if given is not None:
+                word, source, weight = given
+                store.relabel(clip.id, word, source, weight, score=found.score)
                 labelled += 1
         except (DataError, SettingsError):
             continue

@@ -1,4 +1,4 @@
-"""Guided enrolment: a person says a word a few times, each take is checked, and said again where it was no good."""
+"""Guided enrolment: a person says a word a few times; a take that is no good, or another word, is asked for again."""
 
 from __future__ import annotations
 
@@ -12,10 +12,14 @@ from numpy.typing import NDArray
 from auricle.errors import DataError, SettingsError, nearest
 from auricle.speech.words import SPECIAL_LABELS
 from auricle_edge.clips import ClipStore, NewClip
+from auricle_edge.labels.candidates import Recognise
 from auricle_edge.labels.levels import FRAME, levels, room
 from auricle_edge.labels.settings import LabelSettings
-from auricle_edge.labels.takes import ADVICE, Take, judged
+from auricle_edge.labels.takes import ADVICE, Fault, Take, judged
+from auricle_edge.labels.word_check import Checked, Doubt, WordCheck
 from auricle_edge.sound import Block
+
+StepName = Literal["listen", "say", "kept", "again", "done"]
 
 ROOM = 50
 """Frames of the room that are heard before the first prompt: half a second."""
@@ -24,16 +28,20 @@ ROOM = 50
 class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What happens next in an enrolment, for a person and for a program."""
 
-    step: Literal["listen", "say", "kept", "again", "done"]
+    step: StepName
     word: str
     take: int
     """1 for the first."""
     takes: int
     said: str
     """The sentence for the person."""
-    fault: str | None = None
+    fault: Fault | Doubt | None = None
     peak_dbfs: float | None = None
     clipping: float | None = None
+    score: float | None = None
+    """Posterior of the word, where a model judged the take."""
+    sounds_like: str | None = None
+    """The keyword that the model hears most in it."""
     clip: str | None = None
     """Id of the clip that was kept."""
 
@@ -51,6 +59,11 @@ class Enrolment:
         Keeps them.
     settings
         What a good take is.
+    recognise
+        The model that listens, posteriors (N, L) of log-mels (N, T, mels): each take must sound like the word to it,
+        or agree with other takes. Without, any word will do.
+    keep
+        Keep takes that the model doubts, too.
 
     Raises
     ------
@@ -58,16 +71,28 @@ class Enrolment:
         The pack does not know the word, or it is no word.
     """
 
-    def __init__(self, word: str, takes: int, store: ClipStore, settings: LabelSettings) -> None:
+    def __init__(
+        self,
+        word: str,
+        takes: int,
+        store: ClipStore,
+        settings: LabelSettings,
+        recognise: Recognise | None = None,
+        *,
+        keep: bool = False,
+    ) -> None:
         words = [label for label in store.labels if label not in SPECIAL_LABELS]
         if word not in words:
             raise SettingsError(f'The pack does not know the word "{word}": {nearest(word, words)}')
         if not 1 <= takes <= 100:
             raise SettingsError("An enrolment has 1 to 100 takes.")
         self.word, self.takes, self._store, self._settings = word, takes, store, settings
-        self._length = store.frontend.task.clip_samples
+        frontend = store.frontend
+        self._check = None if recognise is None else WordCheck(word, frontend, recognise, settings, keep=keep)
+        self._length = frontend.task.clip_samples
         self._heard: NDArray[np.int16] = np.zeros(0, np.int16)
         self._next: int | None = None
+        self._kept = 0
 
     def run(self, blocks: Iterable[Block]) -> Iterator[Step]:
         """Listen to blocks and tell each step; the prompt is "say": what is heard from then on is the take.
@@ -78,31 +103,56 @@ class Enrolment:
         Raises
         ------
         DataError
-            The sound ended, or a take failed `attempts` times.
+            The sound ended, or a take failed `attempts` times, or did not sound like the word `doubts` times.
         StorageError
             A clip could not be kept; those before it are.
         """
         source = iter(blocks)
         yield self._step("listen", 1, "Be quiet for a moment.")
         floor = self._room(source)
-        for take in range(1, self.takes + 1):
-            for attempt in range(1, self._settings.attempts + 1):
-                yield self._step("say", take, f'Say "{self.word}" now ({take} of {self.takes}).')
-                result = self._take(source, floor)
-                if result.clip is not None:
-                    yield self._kept(result.clip, take, result)
-                    break
-                assert result.fault is not None
-                last = attempt == self._settings.attempts
+        failed = doubted = 0
+        while (take := self._kept + 1) <= self.takes:
+            yield self._step("say", take, f'Say "{self.word}" now ({take} of {self.takes}).')
+            result = self._take(source, floor)
+            if result.fault is not None:
+                failed += 1
                 yield self._step("again", take, ADVICE[result.fault], result)
-                if last:
-                    raise DataError(f"Take {take} failed {attempt} times: {ADVICE[result.fault]}")
+                if failed >= self._settings.attempts:
+                    raise DataError(f"Take {take} failed {failed} times: {ADVICE[result.fault]}")
                 floor = self._room(source)
+                continue
+            yield from self._judged(take, result)
+            if self._kept >= take:
+                failed = doubted = 0
+                continue
+            doubted += 1
+            if doubted >= self._settings.doubts:
+                raise DataError(
+                    f'Take {take} did not sound like "{self.word}" {doubted} times, and the takes do not agree. '
+                    "If they were right, record them with --keep."
+                )
+            floor = self._room(source)
         yield self._step("done", self.takes, f'{self.takes} takes of "{self.word}" were kept.')
 
-    def _kept(self, samples: NDArray[np.int16], take: int, result: Take) -> Step:
-        clip = self._store.add(NewClip(samples, self.word, "enrolled", self._settings.enrolled_weight))
-        return self._step("kept", take, "Good.", result, clip)
+    def _judged(self, take: int, result: Take) -> list[Step]:
+        """Keep a take that is whole, with earlier ones that agree with it, or ask for it again."""
+        assert result.clip is not None
+        if self._check is None:
+            clip = self._add(result.clip, None)
+            return [self._step("kept", take, "Good.", result, clip)]
+        checked = self._check.judge(self._heard, result.start)
+        if not checked.keep:
+            return [self._step("again", take, checked.said, result, None, checked)]
+        steps = []
+        for spoken in checked.keep[-(self.takes - self._kept) :]:
+            clip = self._add(spoken.clip, spoken.score)
+            steps.append(self._step("kept", self._kept, checked.said, result, clip, checked))
+        return steps
+
+    def _add(self, samples: NDArray[np.int16], score: float | None) -> str:
+        clip = self._store.add(NewClip(samples, self.word, "enrolled", self._settings.enrolled_weight, score))
+        self._kept += 1
+        return clip
 
     def _take(self, source: Iterator[Block], floor: float) -> Take:
         self._heard = np.zeros(0, np.int16)
@@ -129,11 +179,25 @@ class Enrolment:
         self._next = block.end
 
     def _step(
-        self, step: Literal["listen", "say", "kept", "again", "done"], take: int, said: str,
-        result: Take | None = None, clip: str | None = None,
-    ) -> Step:  # fmt: skip
+        self,
+        step: StepName,
+        take: int,
+        said: str,
+        result: Take | None = None,
+        clip: str | None = None,
+        checked: Checked | None = None,
+    ) -> Step:
+        spoken = None if checked is None else checked.spoken
         return Step(
-            step=step, word=self.word, take=take, takes=self.takes, said=said, clip=clip,
-            fault=result.fault if result else None, peak_dbfs=round(result.peak_dbfs, 1) if result else None,
+            step=step,
+            word=self.word,
+            take=take,
+            takes=self.takes,
+            said=said,
+            clip=clip,
+            fault=result.fault if checked is None and result else checked.doubt if checked else None,
+            peak_dbfs=round(result.peak_dbfs, 1) if result else None,
             clipping=round(result.clipping, 4) if result else None,
-        )  # fmt: skip
+            score=None if spoken is None else round(spoken.score, 3),
+            sounds_like=None if spoken is None else spoken.likest,
+        )

@@ -49,3 +49,19 @@ class LabelSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """Part of a word's samples at full scale above which it is too loud."""
     noise_db: Annotated[float, Meta(ge=0, le=60)] = 12.0
     """Decibels that a word must be above the room."""
+    sounds_like: Weight = 0.5
+    """Smoothed posterior of the wanted word from which a take is that word."""
+    sounds_other: Weight = 0.9
+    """Smoothed posterior of another keyword from which takes that agree with each other are refused, too."""
+    takes_agree: Annotated[float, Meta(ge=0, le=2)] = 0.7
+    """Distance up to which two takes agree: 0 the same sound, about 1 two words with nothing in common."""
+    doubts: Annotated[int, Meta(ge=1, le=20)] = 4
+    """Most times that a take is asked for again since it did not sound like the word."""
+    near_share: Annotated[float, Meta(gt=0, le=1)] = 0.6
+    """Share of its threshold from which a keyword was almost heard."""
+    near_seconds: Annotated[float, Meta(ge=1, le=60)] = 8.0
+    """Seconds after a word was almost heard in which it may be said again; silence denies it."""
+    near_per_hour: Annotated[int, Meta(ge=0, le=3600)] = 6
+    """Most clips an hour that are kept of words that were almost heard; 0: none."""
+    near_weight: Weight = 0.25
+    """Of such a clip once a later model has agreed: a quarter, since nobody said what it was."""

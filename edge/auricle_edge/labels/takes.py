@@ -43,6 +43,8 @@ class Take:
     """Level of the word's loudest 10 ms."""
     clipping: float
     """Part of its samples at full scale."""
+    start: int = 0
+    """First sample of the clip in what was heard since the prompt."""
 
 
 def judged(samples: NDArray[np.int16], room_dbfs: float, length: int, settings: LabelSettings) -> Take | None:
@@ -77,7 +79,7 @@ def judged(samples: NDArray[np.int16], room_dbfs: float, length: int, settings: 
     start = max(0, (first + after) * FRAME // 2 - length // 2)
     if len(samples) < start + length:
         return None if not over else Take(None, "long", peak, clipping)
-    return Take(samples[start : start + length].copy(), None, peak, clipping)
+    return Take(samples[start : start + length].copy(), None, peak, clipping, start)
 
 
 def _fault(

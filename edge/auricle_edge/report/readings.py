@@ -16,12 +16,14 @@ class Reading:
     full_scale: float
     """Share of samples at full scale."""
     noise: float | None = None
-    """Noise floor in dB of full scale; None where the capture does not know it."""
+    """Noise floor in dB of full scale; None while no sound comes."""
     offset: float | None = None
-    """Mean of the samples, of full scale; None where the capture does not know it."""
+    """Mean of the samples, of full scale; None while no sound comes."""
 
 
 def reading_of(state: CaptureState) -> Reading:
     """What the capture says now."""
     hears = state.running and not state.muted
-    return Reading(level=state.level_dbfs if hears else None, full_scale=state.clipping)
+    if not hears:
+        return Reading(level=None, full_scale=state.clipping)
+    return Reading(state.level_dbfs, state.clipping, noise=state.noise_floor_dbfs, offset=state.dc_offset)

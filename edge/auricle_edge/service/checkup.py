@@ -6,7 +6,7 @@ import importlib.util
 import platform
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +17,10 @@ from auricle.checkup import Finding, Verdict, broker_reached, clock, disk, findi
 from auricle.errors import AuricleError
 from auricle.mqtt import BrokerAddress
 from auricle.pack import Pack
+from auricle_edge.capture.levels import Levels
 from auricle_edge.gate import Readings, Sensor
 from auricle_edge.runtimes import choose_runtime
+from auricle_edge.service.microphone_check import clipping, examine_levels, level
 from auricle_edge.updates.trusted_time import synchronised
 
 LEAST_DISK = 64 << 20
@@ -26,11 +28,6 @@ LEAST_MEMORY = 128 << 20
 LIBRARIES = ("onnxruntime", "numpy", "msgspec", "paho-mqtt", "soundfile", "sounddevice", "soxr", "wyoming")
 VECTORS = {"x86_64": ("avx2", "fma"), "aarch64": ("asimd",)}
 """Processor features without which the kernels fall back to slow ones."""
-
-QUIET = -65.0
-"""dBFS: a microphone in a room hears more than this."""
-LOUD = 0.001
-"""Share of samples at full scale from which speech is distorted."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +39,9 @@ class Heard:
     """Hz, of the device itself."""
     channels: int
     samples: NDArray[np.int16]
-    """(n,) at 16 kHz."""
+    """(n,) at 16 kHz, as they are listened to."""
+    levels: Levels = field(default_factory=Levels)
+    """Of the sound as the device gave it."""
 
 
 def examine_board(
@@ -184,28 +183,9 @@ def examine_microphone(listen: Callable[[], Heard], speech: Callable[[NDArray[np
     if kept:
         found.append(finding("level", lambda: level(kept[0].samples)))
         found.append(finding("clipping", lambda: clipping(kept[0].samples)))
+        found += examine_levels(kept[0].levels)
         found.append(finding("voice", lambda: voice(speech(kept[0].samples))))
     return found
-
-
-def level(samples: NDArray[np.int16]) -> tuple[Verdict, str]:
-    """How loud it is."""
-    if not len(samples) or not samples.any():
-        return "bad", "The microphone gives nothing but zeros: it is muted, or not the one that is plugged in."
-    loudness = 20 * np.log10(np.sqrt(np.mean(np.square(samples, dtype=np.float64))) / 32768 + 1e-9)
-    sentence = f"The sound is at {loudness:.0f} dBFS."
-    if loudness < QUIET:
-        return "doubtful", f"{sentence} That is quieter than a room: raise the capture level with alsamixer."
-    return "good", sentence
-
-
-def clipping(samples: NDArray[np.int16]) -> tuple[Verdict, str]:
-    """How much of it is cut off."""
-    share = float(np.mean(np.abs(samples.astype(np.int32)) >= 32767))
-    sentence = f"{share:.2%} of the samples are at full scale."
-    if share > LOUD:
-        return "doubtful", f"{sentence} Speech is distorted: lower the capture level with alsamixer."
-    return "good", sentence
 
 
 def voice(opened: bool) -> str:

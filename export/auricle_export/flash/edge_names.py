@@ -7,7 +7,8 @@ OWNED = ("device", "state", "fleet", "broker", "coordinator", "pack", "pack_key"
 PLAIN = ("speech", "local", "runtime", "speaker", "threads", "start", "seed")
 TABLES: dict[str, tuple[str, ...]] = {
     "capture": (
-        "source", "rate", "channels", "channel", "block", "open_within", "stall_after", "silence_after", "mute_switch",
+        "source", "rate", "channels", "channel", "high_pass", "block", "open_within", "stall_after", "silence_after",
+        "mute_switch",
     ),
     "detect": (
         "hop", "smoothing", "patience", "threshold", "thresholds", "wake", "window", "commands", "refractory",
@@ -22,12 +23,17 @@ TABLES: dict[str, tuple[str, ...]] = {
         "confirm_seconds", "missed_seconds", "missed_word", "pseudo", "pseudo_threshold", "ambient_seconds",
         "automatic_per_hour", "enrolled_weight", "confirmed_weight", "denied_weight", "missed_weight",
         "ambient_weight", "pseudo_weight", "attempts", "take_seconds", "early_seconds", "quiet_dbfs", "clipping",
-        "noise_db",
+        "noise_db", "sounds_like", "sounds_other", "takes_agree", "doubts", "near_share", "near_seconds",
+        "near_per_hour", "near_weight",
     ),
     "learn": (
         "clips", "confidence", "unlabelled", "judge", "accept", "more_false_accepts", "less_accuracy",
+<<<<<<< HEAD
         "more_an_hour", "judged_minutes", "judged_share", "hears_more", "chance",
         "detector",
+=======
+        "more_an_hour", "judged_minutes", "judged_share", "hears_more", "chance", "detector",
+>>>>>>> merge-labels
     ),
     "gate": (
         "on_battery", "battery_percent", "hot", "too_hot", "heed_throttling", "load", "free_memory", "hours",

@@ -53,7 +53,7 @@ def pretrain(
         None, help="Folder that keeps an interrupted training; the same one goes on with it [OUT.state]."
     ),
     device: str = typer.Option("auto", help="auto, cpu or cuda."),
-    threads: int | None = typer.Option(None, help="PyTorch's threads [one a core less one, for augmentation]."),
+    threads: int | None = typer.Option(None, help="PyTorch's threads [1]; more help only where nothing else runs."),
     as_json: bool = typer.Option(False, "--json", help="Print a JSON object an epoch and the result, nothing else."),
 ) -> int:
     """Train a pack's models centrally, on recordings or synthetic speech, and put their weights into a pack."""

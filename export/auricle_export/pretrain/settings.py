@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 
 import torch
@@ -32,8 +31,9 @@ class PretrainSettings:
     """Highest learning rate; it falls to 0 over the epochs, as half a cosine."""
     seed: int = 0
     device: str = "auto"
-    threads: int = field(default_factory=lambda: max(1, (os.cpu_count() or 1) - 1))
-    """PyTorch's threads; augmentation has one of its own besides."""
+    threads: int = 1
+    """PyTorch's threads; augmentation has one of its own. On a busy machine each more waits for the others by spinning,
+    which makes models this small several times slower."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be trained with."""

@@ -148,7 +148,7 @@ function heard(row) {
   return facts([
     ["Heard in a week", `${fixed(row.hours, 1)} h`], ["Detected an hour", fixed(row.detections, 2)],
     ["Denied an hour", fixed(row.denied, 2)], ["Missed an hour", fixed(row.missed, 2)],
-    ["False accepts an hour", fixed(row.false_accepts, 2)], ["Level", decibels(row.level)], ["Noise", decibels(row.noise)],
+    ["Level", decibels(row.level)], ["Noise", decibels(row.noise)],
     ["Microphone", row.troubles.length ? row.troubles.join(", ") : "no trouble"],
   ]);
 }

@@ -23,8 +23,6 @@ def upgrade() -> None:
         sa.Column("detections", sa.Integer(), nullable=False),
         sa.Column("denied", sa.Integer(), nullable=False),
         sa.Column("missed", sa.Integer(), nullable=False),
-        sa.Column("quiet", sa.Integer(), nullable=False),
-        sa.Column("quiet_detections", sa.Integer(), nullable=False),
         sa.Column("level", sa.Integer(), nullable=True),
         sa.Column("noise", sa.Integer(), nullable=True),
         sa.Column("full_scale", sa.Text(), nullable=False),
