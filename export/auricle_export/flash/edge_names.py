@@ -28,12 +28,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     ),
     "learn": (
         "clips", "confidence", "unlabelled", "judge", "accept", "more_false_accepts", "less_accuracy",
-<<<<<<< HEAD
-        "more_an_hour", "judged_minutes", "judged_share", "hears_more", "chance",
-        "detector",
-=======
         "more_an_hour", "judged_minutes", "judged_share", "hears_more", "chance", "detector",
->>>>>>> merge-labels
     ),
     "gate": (
         "on_battery", "battery_percent", "hot", "too_hot", "heed_throttling", "load", "free_memory", "hours",
