@@ -26,6 +26,7 @@ from auricle.mqtt import BrokerAddress, LinkSettings, Message, MqttLink, Will
 from auricle.mqtt_deadline import within
 from auricle.tensors import Flat, decode
 from auricle.topics import Topics
+from auricle_edge.detect import DetectTable, detect_settings
 from auricle_edge.device_messages import DeviceMessages
 from auricle_edge.fetch import fetch_blob
 from auricle_edge.gate import Decision
@@ -86,8 +87,8 @@ class Agent:
         Called in the training thread after each round that was trained to its end, with the plug-in (P,) to listen with
         and what came out; of a round that the judge refused, the local state in it is the one that stays.
     judging
-        What the judge listens by, where the trainer's settings ask for one; without, the detector's defaults and the
-        pack's negatives.
+        What the judge listens by, where the trainer's settings ask for one; without, the pack's own way of
+        listening and its negatives.
     updates
         Follows updates; without, the agent neither says what it runs nor installs what it is told to.
     tuning
@@ -111,7 +112,10 @@ class Agent:
         pack = trainer.pack
         self._store = LocalStore(settings.folder, pack.identity, pack.table(trainer.architecture))
         self._local: LocalState = self._store.read() or self._store.previous() or trainer.first_state()
-        self._judge = RoundJudge(trainer, judging or Judging(), settings.folder) if trainer.settings.judge else None
+        self._judge: RoundJudge | None = None
+        if trainer.settings.judge:
+            listens = judging or Judging(detect_settings(DetectTable(), pack))
+            self._judge = RoundJudge(trainer, listens, settings.folder)
         self._messages = DeviceMessages(settings.fleet, settings.device, self.boot, trainer)
         self.gate = GateWatch(gate, settings.gate_every, self._say_presence)
         self._readiness = Readiness(self.gate, trainer, source, executor)

@@ -9,7 +9,7 @@ import numpy as np
 from auricle.messages import WORSE
 from auricle.speech.features import Energies
 from auricle.tensors import Flat
-from auricle_edge.detect import DetectSettings
+from auricle_edge.detect import DetectTable, detect_settings
 from auricle_edge.judge.clips import NEGATIVES
 from auricle_edge.judge.heard import Heard
 from auricle_edge.judge.sound import Judging, Negatives, carried_negatives
@@ -48,7 +48,7 @@ class FleetJudging:
     """
 
     def __init__(self, settings: FleetSettings, data: FleetData) -> None:
-        pack, detect = data.pack, DetectSettings()
+        pack, detect = data.pack, detect_settings(DetectTable(), data.pack)
         carried = pack.negatives()
         own, others = (carried or of_no_keyword(_half(data, group), pack.labels) for group in (0, 1))
         self._judges = settings.judges

@@ -10,13 +10,15 @@ from auricle.hearing.curve import curve_of
 from auricle.hearing.rule import Rule, detect
 from auricle.hearing.scenes import Scene, Spoken, Stretch
 from auricle.hearing.sounds import Take
+from auricle.hearing.waking import CommandCounts, Heard
 from auricle.pack import load_pack
 from auricle.speech.features import LogMel
 from auricle.start import start_weights
-from auricle_edge.detect import Detector, DetectSettings, recogniser
+from auricle_edge.detect import Detector, DetectSettings, DetectTable, detect_settings, recogniser
 from auricle_edge.detect.unsmoothed import unsmoothed
 from auricle_edge.evaluate.clips import ClipAccuracy, Share, clip_accuracy
-from auricle_edge.evaluate.listeners import own_settings, waking_of
+from auricle_edge.evaluate.device import device_events
+from auricle_edge.evaluate.listeners import waking_of
 from auricle_edge.evaluate.plan import Plan, composed, planned
 from auricle_edge.evaluate.report import Events, speakers_of
 from auricle_edge.evaluate.sources import Sources
@@ -148,11 +150,36 @@ def test_no_event_says_only_what_it_shows() -> None:
 
 def test_a_pack_listens_as_it_says() -> None:
     pack = waking_pack()
-    settings = own_settings(pack)
+    settings = detect_settings(DetectTable(), pack)
     assert (settings.smoothing, settings.thresholds) == (2, {"stop": 0.4, "yes": 0.7})
-    waking = waking_of(pack, settings)
+    waking = waking_of(pack.labels, settings)
     assert waking is not None and waking.wake == ("stop",) and waking.thresholds == {"stop": 0.4}
     assert waking.commands["yes"] == 0.3 and waking.commands["up"] == 0.8 and "stop" not in waking.commands
     assert waking.window == 2.5 and waking.rule.smoothing == 2
-    assert own_settings(pack, 0.6).thresholds == {} and own_settings(pack, 0.6).threshold == 0.6
-    assert waking_of(PACK, own_settings(PACK)) is None
+    same = waking_of(pack.labels, detect_settings(DetectTable(threshold=0.6), pack))
+    assert same is not None and same.thresholds == {"stop": 0.6}
+    assert (same.commands["yes"], same.commands["up"]) == (0.3, 0.6)
+    assert waking_of(PACK.labels, detect_settings(DetectTable(), PACK)) is None
+
+
+def test_what_a_device_did_is_counted_by_kind_of_scene() -> None:
+    """`stop` is heard in noise, not over speech; `yes` after it is, too; an hour of noise wakes it twice."""
+    kinds = (("noise", "stop", 1.0), ("over speech", "stop", 4.0), ("wake", "stop", 10.0), ("command", "yes", 11.0))
+    words = tuple(Spoken(w, round(s * RATE), round((s + 0.5) * RATE), "a", kind, 10.0) for kind, w, s in kinds)
+    empty = np.zeros(0, np.int16)
+    scenes = [Scene(empty, words), Scene(empty, (), (Stretch("noise", 0, 3600 * RATE),))]
+
+    def at(word: str, seconds: float, *, command: bool = False) -> Heard:
+        return Heard(word, round(seconds * RATE), command)
+
+    found = [
+        [at("stop", 1.6), at("stop", 10.6), at("yes", 11.7, command=True)],
+        [at("stop", 50), at("up", 51, command=True), at("stop", 500)],
+    ]
+    device = device_events(scenes, found, ("stop",), 3.0)
+    assert device.wakes == {"noise": Share(1, 1), "over speech": Share(0, 1), "wake": Share(1, 1)}
+    assert device.wakes_by_word == {"stop": Share(2, 3)}
+    assert device.false_wakes == {"noise": Events(2, 1.0)} and device.false_commands == {"noise": Events(1, 1.0)}
+    assert device.commands == CommandCounts(
+        wakes=1, woken=1, commands=1, reached=1, right=1, false_wakes=2, false_commands=1, hours=1.0
+    )

@@ -93,11 +93,16 @@ def test_a_pack_with_wake_words_is_judged_asleep_and_awake(
         (tmp_path / name).write_bytes(content)
     assert evaluate(folder, "--minutes", "0.5", "--part", "test", "--pack", str(tmp_path), "--json") == 0
     report = json.loads(capsys.readouterr().out)["reports"][0]
-    counts = CommandCounts(**report["commands"])
+    device = report["device"]
+    counts = CommandCounts(**device["commands"])
     assert counts.commands == 6 and counts.wakes == counts.commands + counts.alone
     assert counts.right + counts.wrong <= counts.commands and counts.hours == pytest.approx(
         sum(report["hours"].values())
     )
+    assert set(device["wakes"]) <= {"noise", "over speech", "after words", "wake", "wake alone"}
+    assert device["wakes"]["wake"]["of"] == 6 and device["wakes_by_word"]["stop"]["of"] >= 18 + counts.wakes
+    assert set(device["false_wakes"]) == set(device["false_commands"]) == set(report["hours"])
+    assert sum(events["count"] for events in device["false_wakes"].values()) == counts.false_wakes
     assert [row["what"] for row in report["wake"]["stop"]][:3] == ["noise", "over speech", "after words"]
 
 

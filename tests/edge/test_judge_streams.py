@@ -17,7 +17,7 @@ from auricle_edge.detect import Detector, DetectSettings, recogniser
 from auricle_edge.judge.comparison import accepts_more, hears_more, improves, sign_test
 from auricle_edge.judge.heard import Heard, in_words
 from auricle_edge.judge.sound import JudgedSound, carried_negatives
-from auricle_edge.judge.streams import Streams, first_part, in_quiet, joined
+from auricle_edge.judge.streams import Streams, detections, first_part, in_quiet, joined
 from auricle_edge.learn_settings import LearnSettings
 from auricle_edge.runtimes import StepRuntime
 from auricle_edge.sound import RATE, Block
@@ -56,6 +56,37 @@ def test_a_stream_gives_the_detections_that_the_detector_gives_of_the_sound(vad:
     assert [(round((h + 1) * hop * RATE) - lead, pack.labels[label]) for h, label in found] == expected
     assert streams.hours * 3600 == pytest.approx(40)
     assert streams.seconds() == [40]
+
+
+WAITS = DetectSettings(
+    smoothing=1, patience=1, refractory=0.0, threshold=0.5, thresholds={"up": 0.6}, wake=("up",), commands={"go": 0.3}
+)
+
+
+def test_while_the_device_waits_no_command_is_accepted() -> None:
+    """`up` at its own 0.6, though `go` is higher in hop 3; awake `go` counts at 0.3, and `no` keeps its usual 0.5."""
+    labels = ("up", "go", "no", "_unknown_")
+    rows = np.zeros((6, 4), np.float32)
+    rows[0, 1], rows[1, 0], rows[3, :2], rows[4, 1], rows[5, 2] = 0.9, 0.55, (0.6, 0.7), 0.2, 0.45
+
+    assert detections(rows, labels, WAITS) == [(3, 0)]
+    assert detections(rows, labels, WAITS, awake=True) == [(0, 1), (3, 1)]
+    always = msgspec.structs.replace(WAITS, wake=(), commands={})
+    assert detections(rows, labels, always) == [(0, 1), (3, 1)]
+
+
+def test_with_a_wake_word_commands_are_no_false_accepts_and_held_out_ones_come_after_it() -> None:
+    """A model that says `middle` to everything accepts nothing, and hears the held-out clips of `middle` only."""
+    always = np.zeros(PACK.plugin_table.size, np.float32)
+    always[-3:] = (0, 5, 0)
+    asked = msgspec.structs.replace(DETECT, wake=("low",))
+    carried = carried_negatives(PACK, asked, 15, negatives(3).streams.stretches)
+    sound = JudgedSound(RUNTIME, asked, carried, clips(9, 1000))
+    heard = sound.heard("crnn-lite", always)
+
+    assert negatives(3).accepts(RUNTIME, "crnn-lite", always).sum() == 3
+    assert heard.false_accepts == 0
+    assert heard.hits.tolist() == [0, 1] * 3
 
 
 def test_energies_of_a_recording_do_not_depend_on_the_piece_they_were_computed_in() -> None:

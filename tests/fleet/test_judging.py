@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 from tests.fleet.test_report import check, line, summary
 
+from auricle.manifest import Listening
 from auricle.pack import Pack, load_pack
 from auricle_edge.runtimes import StepRuntime
 from auricle_edge.speech_data import Clips, DeviceData
@@ -58,6 +60,17 @@ def test_the_packs_negatives_come_first() -> None:
 
     assert judging.seconds == pytest.approx(60)
     assert judging.false_accepts_per_hour(StepRuntime(pack), _always("no")) == pytest.approx(2 * 3600 / 90)
+
+
+def test_what_the_pack_says_of_listening_counts() -> None:
+    """With `stop` as its wake word, a plug-in that says `yes` to everything accepts nothing; `stop` needs 0.95."""
+    listening = Listening(thresholds={"stop": 0.95}, wake=("stop",), commands={"yes": 0.3})
+    pack = Pack(msgspec.structs.replace(PACK.manifest, listening=listening), PACK.files)
+    judging = FleetJudging(FleetSettings(start="pack"), _data(pack))
+
+    assert judging.judging.detect.wake == ("stop",) and judging.judging.detect.thresholds == {"stop": 0.95}
+    assert judging.false_accepts_per_hour(StepRuntime(pack), _always("yes")) == 0
+    assert judging.false_accepts_per_hour(StepRuntime(pack), _always("stop")) == pytest.approx(3600 / 8)
 
 
 def test_without_negatives_nothing_is_measured() -> None:

@@ -17,10 +17,11 @@ from auricle.hearing.splits import PARTS, Part
 from auricle.pack import Pack, load_pack
 from auricle.speech.features import LogMel
 from auricle_edge.commands.place import AsJson
+from auricle_edge.detect import DetectTable, detect_settings
 from auricle_edge.detect.decision import is_keyword
 from auricle_edge.evaluate.files import Judgement, as_json, settings_for, write_csv
 from auricle_edge.evaluate.labelled import labelled_scene
-from auricle_edge.evaluate.listeners import listeners_of, own_settings, waking_of
+from auricle_edge.evaluate.listeners import listeners_of, waking_of
 from auricle_edge.evaluate.page import write_page
 from auricle_edge.evaluate.plan import Plan, composed, planned
 from auricle_edge.evaluate.run import Judged, Stream, hear, reports, thresholds_from
@@ -91,23 +92,24 @@ def evaluate(
     folders = Folders(*(tuple(given or ()) for given in (keywords, noise, speech, words, languages, leave_out)))
     chosen = _parts(part, validate)
     recorded = _recorded(recording or [], labels or [], _keywords_of(loaded))
-    settings = own_settings(loaded, threshold)
-    judged = Judged(loaded.labels, LogMel(loaded.manifest.task), settings, waking_of(loaded, settings))
+    settings = detect_settings(DetectTable(threshold=threshold), loaded)
+    judged = Judged(loaded.labels, LogMel(loaded.manifest.task), settings, waking_of(loaded.labels, settings))
     listeners = listeners_of(weights or [], loaded, choose_runtime(runtime, loaded, threads, training=False).runtime)
     plan = Plan(minutes, passes, rooms=rooms)
 
-    def heard(sources: Sources, parts: Sequence[Part], more: Sequence[Scene]) -> Stream:
-        return hear(_scenes(sources, judged, plan, seed, parts, more, quiet=json), listeners, judged)
+    def heard(sources: Sources, parts: Sequence[Part], more: Sequence[Scene], *, events: bool) -> Stream:
+        scenes = _scenes(sources, judged, plan, seed, parts, more, quiet=json)
+        return hear(scenes, listeners, judged, events=events)
 
     validated = None
     if validate:
         known = read_sources(folders, _keywords_of(loaded), ["validation"])
-        validated = thresholds_from(heard(known, ["validation"], []), listeners, judged, rate)
+        validated = thresholds_from(heard(known, ["validation"], [], events=False), listeners, judged, rate)
     sources = read_sources(folders, _keywords_of(loaded), chosen)
     for kind in sources.missing(folders):
         typer.echo(f"Nothing of --{kind} belongs to the {part} part: it is left out.", err=True)
     began = time.perf_counter()
-    stream = heard(sources, chosen, recorded)
+    stream = heard(sources, chosen, recorded, events=judged.waking is not None)
     took = time.perf_counter() - began
     made = reports(stream, listeners, judged, sources, rate, validated)
     judgement = Judgement(loaded.manifest.name, part, seed, sources.speakers, stream.seconds, took, tuple(made))

@@ -7,16 +7,13 @@ The wake word again makes the window as long as at the beginning. Without wake w
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from auricle.hearing.waking import guard_hops
 from auricle_edge.sound import RATE, Detection
 
 State = Literal["open", "asleep", "awake"]
-
-SHORTEST = 0.3
-"""Seconds that a command lasts at least: sooner after the wake word, what sounds like one is the wake word itself."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +39,8 @@ class Awake:
 def waken(wake: Detection, window: float, hop: float) -> Awake:
     """The window that a wake word opens.
 
-    Commands count from the first hop whose window of sound ends `SHORTEST` or more after the wake word: the end of the
-    word by its energy, or where that is not known the end of the window that it was heard in.
+    Commands count from the first hop whose window of sound ends `SHORTEST` (`auricle.hearing.waking`) or more after the
+    wake word: the end of the word by its energy, or where that is not known the end of the window it was heard in.
 
     Parameters
     ----------
@@ -52,7 +49,5 @@ def waken(wake: Detection, window: float, hop: float) -> Awake:
     window, hop
         Seconds.
     """
-    until = (wake.word_end - wake.end) / RATE + SHORTEST
-    guard = math.ceil(round(until / hop, 6)) - 1
     hops = max(1, round(window / hop))
-    return Awake(wake, hops, min(max(0, guard), hops - 1))
+    return Awake(wake, hops, min(guard_hops((wake.end - wake.word_end) / RATE, hop), hops - 1))

@@ -13,7 +13,7 @@ from typing import Any
 from auricle.errors import StorageError
 from auricle.hearing.intervals import Interval
 from auricle_edge.evaluate.clips import Share
-from auricle_edge.evaluate.report import DRAWN, Events, Report, Setting
+from auricle_edge.evaluate.report import DRAWN, DeviceEvents, Events, Report, Setting
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,8 @@ def _rows(report: Report) -> Iterator[_Row]:
                 yield (report.name, table, row.what, "", row.words, p.rate, p.share, low, high, str(p.shown).lower())
     for setting in report.settings:
         yield from _of_setting(report.name, setting)
+    if report.device is not None:
+        yield from _of_device(report.name, report.device)
     if report.clips is not None:
         yield _share(report.name, "recordings", "keywords", report.clips.words)
         for name, share in (("other words", report.clips.unknown), ("silence", report.clips.silence)):
@@ -98,6 +100,22 @@ def _of_setting(listener: str, setting: Setting) -> Iterator[_Row]:
         yield _events(listener, f"false accepts an hour, {setting.name}", kind, events)
     for word, level in setting.thresholds.items():
         yield (listener, f"threshold, {setting.name}", word, "", "", "", level, level, level, "true")
+
+
+def _of_device(listener: str, device: DeviceEvents) -> Iterator[_Row]:
+    for kind, share in {**device.wakes, **device.wakes_by_word}.items():
+        yield _share(listener, "wake words, own settings", kind, share)
+    counts, table = device.commands, "commands, own settings"
+    for what, right, of in (
+        ("right", counts.right, counts.commands),
+        ("wrong", counts.wrong, counts.commands),
+        ("none said, one heard", counts.false, counts.alone),
+    ):
+        if of:
+            yield _share(listener, table, what, Share(right, of))
+    for what, found in (("wakes", device.false_wakes), ("commands", device.false_commands)):
+        for kind, events in found.items():
+            yield _events(listener, f"false {what} an hour, own settings", kind, events)
 
 
 def _share(listener: str, table: str, what: str, share: Share) -> _Row:

@@ -70,22 +70,6 @@ def _weights(pack: Pack, model: str, file: str) -> Flat:
     return read_start(data, pack.table(model), file)
 
 
-def own_settings(pack: Pack, threshold: float | None = None) -> DetectSettings:
-    """How a device listens with a pack: as the pack says, else by default; one threshold for all where it is given."""
-    says = pack.listening
-    settings = DetectSettings() if threshold is None else DetectSettings(threshold=threshold)
-    if says is None:
-        return settings
-    thresholds = {} if threshold is not None else says.thresholds
-    return DetectSettings(
-        hop=says.hop,
-        smoothing=says.smoothing,
-        patience=says.patience,
-        threshold=settings.threshold,
-        thresholds=thresholds,
-    )
-
-
 def rule_of(settings: DetectSettings) -> Rule:
     """The rule of these settings, but for the thresholds."""
     return Rule(settings.hop, settings.smoothing, settings.patience, settings.refractory)
@@ -96,12 +80,17 @@ def thresholds_of(labels: Sequence[str], settings: DetectSettings) -> dict[str, 
     return {label: settings.thresholds.get(label, settings.threshold) for label in labels if is_keyword(label)}
 
 
-def waking_of(pack: Pack, settings: DetectSettings) -> Waking | None:
-    """How a device sleeps and wakes with a pack; None where the pack has no wake words."""
-    says = pack.listening
-    if says is None or not says.wake:
+def waking_of(labels: Sequence[str], settings: DetectSettings, guard: int = 0) -> Waking | None:
+    """How a device sleeps and wakes with these settings; None without wake words.
+
+    Parameters
+    ----------
+    guard
+        Hops after each wake word in which no command counts, which a detector finds by the sound (`Waking`).
+    """
+    if not settings.wake:
         return None
-    usual = thresholds_of(pack.labels, settings)
-    commands = {word: says.commands.get(word, level) for word, level in usual.items() if word not in says.wake}
-    wake = {word: usual[word] for word in says.wake}
-    return Waking(says.wake, wake, commands, says.window, rule_of(settings))
+    usual = thresholds_of(labels, settings)
+    commands = {word: settings.commands.get(word, level) for word, level in usual.items() if word not in settings.wake}
+    wake = {word: usual[word] for word in settings.wake}
+    return Waking(settings.wake, wake, commands, settings.window, rule_of(settings), guard)

@@ -53,6 +53,11 @@ class Events:
         return rate_interval(self.count, self.hours)
 
 
+def in_all(found: Mapping[str, Events]) -> Events:
+    """In all sound without keywords, of events by its kind."""
+    return Events(sum(events.count for events in found.values()), sum(events.hours for events in found.values()))
+
+
 @dataclass(frozen=True)
 class Setting:
     """One setting of the device: what it hears, and how often it is wrong."""
@@ -73,10 +78,7 @@ class Setting:
     @property
     def all_false_accepts(self) -> Events:
         """In all sound without keywords."""
-        return Events(
-            sum(events.count for events in self.false_accepts.values()),
-            sum(events.hours for events in self.false_accepts.values()),
-        )
+        return in_all(self.false_accepts)
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,20 @@ class Speakers:
     worst: float
     median: float
     best: float
+
+
+@dataclass(frozen=True)
+class DeviceEvents:
+    """What a detector with wake words did at its own settings, from its events."""
+
+    wakes: Mapping[str, Share]
+    """Wake words that were heard, by kind of scene."""
+    wakes_by_word: Mapping[str, Share]
+    commands: CommandCounts
+    """In scenes of wake words and commands, and in all sound without keywords."""
+    false_wakes: Mapping[str, Events]
+    """By kind of sound without keywords."""
+    false_commands: Mapping[str, Events]
 
 
 @dataclass(frozen=True)
@@ -111,7 +127,8 @@ class Report:
     clips: ClipAccuracy | None = None
     wake: Mapping[str, tuple[Row, ...]] = field(default_factory=dict)
     """Each wake word at its own false accepts while the device sleeps: a row for each kind of scene."""
-    commands: CommandCounts | None = None
+    device: DeviceEvents | None = None
+    """What the detector itself did, states and all; None without wake words."""
     curves: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """Hits at each rate of `DRAWN`, by kind."""
 

@@ -11,11 +11,12 @@ from auricle.errors import DataError
 from auricle.hearing.curve import Counts, curve_of
 from auricle.hearing.rule import Posteriors
 from auricle.hearing.scenes import Scene
-from auricle.hearing.waking import CommandCounts, Waking, command_counts, heard_awake
+from auricle.hearing.waking import Heard, Waking
 from auricle.hearing.word_thresholds import thresholds_for
 from auricle.speech.features import LogMel
 from auricle_edge.detect.settings import DetectSettings
 from auricle_edge.evaluate.clips import clip_accuracy
+from auricle_edge.evaluate.device import device_events, heard_by_detector
 from auricle_edge.evaluate.listeners import Listener, rule_of, thresholds_of
 from auricle_edge.evaluate.report import (
     Report,
@@ -36,6 +37,8 @@ class Stream:
     posteriors: tuple[tuple[Posteriors, ...], ...]
     """By listener, then by scene: (hops, L)."""
     seconds: float
+    events: tuple[tuple[Sequence[Heard], ...], ...] = ()
+    """What a detector heard, states and all: by listener, then by scene; empty where nobody asked for it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,19 +51,25 @@ class Judged:
     waking: Waking | None
 
 
-def hear(scenes: Iterable[Scene], listeners: Sequence[Listener], judged: Judged) -> Stream:
-    """Let every listener hear every scene; a scene's samples are forgotten when the next one comes."""
+def hear(scenes: Iterable[Scene], listeners: Sequence[Listener], judged: Judged, *, events: bool = False) -> Stream:
+    """Let every listener hear every scene; a scene's samples are forgotten when the next one comes.
+
+    With `events`, a detector hears it too, with wake words and all: window by window, which takes longer.
+    """
     kept: list[Scene] = []
+    happened: list[list[Sequence[Heard]]] = [[] for _ in listeners if events]
     found: list[list[Posteriors]] = [[] for _ in listeners]
     seconds = 0.0
-    recognisers = [listener.recognise for listener in listeners]
+    recognisers, labels, settings = [each.recognise for each in listeners], judged.labels, judged.settings
     for scene in scenes:
-        rows = posteriors_of(scene.samples, judged.frontend, recognisers, judged.settings, len(judged.labels))
+        rows = posteriors_of(scene.samples, judged.frontend, recognisers, settings, len(labels))
         for mine, said in zip(found, rows, strict=True):
             mine.append(said)
+        for recognise, own in zip(recognisers, happened, strict=False):
+            own.append(heard_by_detector(scene.samples, judged.frontend, labels, recognise, settings))
         seconds += scene.hours * 3600
         kept.append(replace(scene, samples=np.zeros(0, np.int16)))
-    return Stream(tuple(kept), tuple(tuple(mine) for mine in found), seconds)
+    return Stream(tuple(kept), tuple(map(tuple, found)), seconds, tuple(map(tuple, happened)))
 
 
 def thresholds_from(
@@ -111,11 +120,14 @@ def reports(
         except DataError as error:
             note = f"No thresholds by word: {error}"
     made = []
-    for listener, posteriors in zip(listeners, stream.posteriors, strict=True):
+    for number, (listener, posteriors) in enumerate(zip(listeners, stream.posteriors, strict=True)):
         by_word = {f"{rate:g}/h, {where}": chosen[listener.name]} if chosen else {}
         report = _report(stream, posteriors, listener, judged, by_word)
         clips = clip_accuracy(sources, judged.labels, judged.frontend, listener.recognise) if sources.keywords else None
-        made.append(replace(report, note=note, clips=clips))
+        device = None
+        if judged.waking is not None and stream.events:
+            device = device_events(stream.scenes, stream.events[number], judged.waking.wake, judged.waking.window)
+        made.append(replace(report, note=note, clips=clips, device=device))
     return made
 
 
@@ -145,7 +157,7 @@ def _report(
 def _with_waking(
     report: Report, stream: Stream, posteriors: Sequence[Posteriors], labels: Sequence[str], waking: Waking
 ) -> Report:
-    """The same with what becomes of wake words while the device sleeps, and of the commands after them."""
+    """The same with what becomes of wake words while the device sleeps, at every threshold."""
     columns = [labels.index(word) for word in waking.wake]
     asleep = [rows[:, columns] for rows in posteriors]
     scenes = [replace(s, words=tuple(w for w in s.words if w.word in waking.wake)) for s in stream.scenes]
@@ -154,11 +166,8 @@ def _with_waking(
         alone = [replace(scene, words=tuple(w for w in scene.words if w.word == word)) for scene in scenes]
         level = {word: waking.thresholds[word]}
         settings.append(setting_of(f"{word} while it sleeps", level, asleep, alone, waking.wake, waking.rule))
-    total = CommandCounts()
-    for rows, scene in zip(posteriors, stream.scenes, strict=True):
-        total += command_counts(scene, heard_awake(rows, labels, waking), waking.window)
     wake = _asleep(curve_of(asleep, scenes, waking.wake, waking.rule), waking)
-    return replace(report, settings=(*settings, *report.settings), wake=wake, commands=total)
+    return replace(report, settings=(*settings, *report.settings), wake=wake)
 
 
 def _asleep(counts: Counts, waking: Waking) -> dict[str, tuple[Row, ...]]:

@@ -6,9 +6,8 @@ import textwrap
 from collections.abc import Sequence
 
 from auricle.hearing.curve import RATES, Point
-from auricle.hearing.waking import CommandCounts
 from auricle_edge.evaluate.clips import ClipAccuracy, Share
-from auricle_edge.evaluate.report import SPEAKER_RATE, SPEAKER_WORDS, Events, Report, Row, Setting
+from auricle_edge.evaluate.report import SPEAKER_RATE, SPEAKER_WORDS, DeviceEvents, Events, Report, Row, Setting, in_all
 
 _NAME, _COUNT, _CELL = 13, 6, 10
 
@@ -24,7 +23,7 @@ def text_of(report: Report) -> str:
         _block("by the word's level over the background", report.by_snr),
         _speakers(report),
         *(_block(f"{word} while the device sleeps, at its own", rows) for word, rows in report.wake.items()),
-        _commands(report.commands),
+        _device(report.device),
         *(_setting(setting) for setting in report.settings),
         _clips(report.clips),
         textwrap.wrap(report.note, 80),
@@ -102,20 +101,30 @@ def events_text(events: Events) -> str:
     return f"{events.rate:.1f}/h ({found.low:.1f}-{found.high:.1f}), {events.count} in {events.hours:.2f} h"
 
 
-def _commands(counts: CommandCounts | None) -> list[str]:
-    if counts is None:
+def _device(device: DeviceEvents | None) -> list[str]:
+    if device is None:
         return []
-    wakes, commands = Events(counts.false_wakes, counts.hours), Events(counts.false_commands, counts.hours)
-    return [
-        "a wake word, then a command, as it listens",
-        f"  {'wake words':{_NAME}}heard {_share(Share(counts.woken, counts.wakes))}",
-        f"  {'commands':{_NAME}}right {_share(Share(counts.right, counts.commands))}",
-        f"  {'':{_NAME}}wrong {_share(Share(counts.wrong, counts.commands))}",
-        f"  {'':{_NAME}}{counts.reached} were said after a wake word that was heard",
-        f"  {'no command said':{_NAME}}one heard {_share(Share(counts.false, counts.alone))}",
-        f"  {'without keywords':{_NAME}}woken {events_text(wakes)}",
-        f"  {'':{_NAME}}commands {events_text(commands)}",
+    counts = device.commands
+    said = [
+        "the detector itself at the pack's own settings: a wake word, then a command",
+        "  wake words heard",
+        *(f"    {name:{_NAME}}{_share(share)}" for name, share in {**device.wakes, **device.wakes_by_word}.items()),
     ]
+    if counts.commands:
+        said += [
+            "  commands after a wake word",
+            f"    {'right':{_NAME}}{_share(Share(counts.right, counts.commands))}",
+            f"    {'wrong':{_NAME}}{_share(Share(counts.wrong, counts.commands))}",
+            f"    {counts.reached} were said after a wake word that was heard",
+        ]
+    if counts.alone:
+        said.append(f"  one heard where none was said {_share(Share(counts.false, counts.alone))}")
+    for what, found in (("woken", device.false_wakes), ("commands", device.false_commands)):
+        if found:
+            every = {**found, "all": in_all(found)}
+            said.append(f"  {what} without keywords")
+            said += [f"    {kind:{_NAME}}{events_text(events)}" for kind, events in every.items()]
+    return said
 
 
 def _clips(clips: ClipAccuracy | None) -> list[str]:

@@ -69,7 +69,7 @@ class Judging:
     """What a device's judge listens by, besides the device's own clips."""
 
     detect: DetectSettings = field(default_factory=DetectSettings)
-    """The detector's rule: hop, smoothing, patience, thresholds by word, refractory time, gate."""
+    """The detector's settings, over what the pack says (`detect_settings`): its rule, wake words and gate."""
     carried: Negatives | None = None
     """Negatives that all devices share; None: those of the pack, where it carries some."""
 
@@ -98,7 +98,8 @@ class JudgedSound:
         The fixed negatives.
     held_out
         The device's clips that are never trained on: those in `NEGATIVES` are joined to a stream, the others are
-        keywords, each played between a second of its own quiet.
+        keywords, each played between a second of its own quiet; a command where there are wake words is one that
+        comes just after a wake word.
     """
 
     def __init__(self, runtime: Runtime, detect: DetectSettings, carried: Negatives, held_out: Clips) -> None:
@@ -110,6 +111,7 @@ class JudgedSound:
         words = held_out.energies[known & ~silent]
         self._runtime, self.carried = runtime, carried
         self._words = held_out.targets[known & ~silent]
+        self._awake = [bool(detect.wake) and labels[word] not in detect.wake for word in self._words]
         self._own = Negatives(Streams(frontend, labels, detect, own, gated=False))
         quiet = in_quiet(words, frontend.task.frames)
         self._spoken = Streams(frontend, labels, detect, quiet, gated=False)
@@ -123,6 +125,6 @@ class JudgedSound:
         return Heard(np.concatenate(accepts), self._hits(model, weights), self.hours)
 
     def _hits(self, model: str, weights: Flat) -> Counts:
-        heard = self._spoken.heard(recogniser(self._runtime, model, weights))
+        heard = self._spoken.heard(recogniser(self._runtime, model, weights), self._awake)
         said = [int(any(label == word for _, label in found)) for word, found in zip(self._words, heard, strict=True)]
         return np.array(said, np.uint8)

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from auricle.errors import SettingsError
 from auricle.hearing.rule import Rule, detect
 from auricle.speech.features import Energies, LogMel
+from auricle_edge.detect.decision import Decider
 from auricle_edge.detect.recognisers import Posteriors, Recognise
+from auricle_edge.detect.rules import make_rules
 from auricle_edge.detect.settings import DetectSettings
 from auricle_edge.detect.voice import make_gate
 from auricle_edge.runtimes.interface import EVALUATION_BATCH
@@ -21,18 +23,28 @@ Hops = NDArray[np.int64]
 NOTHING = np.zeros(0, np.int16)
 
 
-def detections(posteriors: Posteriors, labels: Sequence[str], settings: DetectSettings) -> list[tuple[int, int]]:
-    """What is heard in a stream, as pairs of hop and label.
+def detections(
+    posteriors: Posteriors, labels: Sequence[str], settings: DetectSettings, *, awake: bool = False
+) -> list[tuple[int, int]]:
+    """What is heard in a stream, as pairs of hop and label: while the device waits, wake words only where it has some.
 
     Parameters
     ----------
     posteriors
         (hops, L); 0 where nothing was judged, because the gate was closed or no whole window had come.
+    awake
+        Whether a wake word was heard before the stream and its window does not end in it: what matters is commands.
     """
-    levels = np.array([settings.thresholds.get(label, settings.threshold) for label in labels])
+    if awake:
+        decider = Decider(labels, settings)
+        decided = ((hop, decider.step(row, awake=True)) for hop, row in enumerate(posteriors))
+        return [(hop, decision[0]) for hop, decision in decided if decision is not None]
+    waiting = make_rules(labels, settings).waiting
+    columns = np.flatnonzero(waiting.active)
     rule = Rule(settings.hop, settings.smoothing, settings.patience, settings.refractory)
-    found = detect(posteriors, labels, levels[None], rule)
-    return list(zip(found.hop.tolist(), found.label.tolist(), strict=True))
+    words = [labels[column] for column in columns.tolist()]
+    found = detect(posteriors[:, columns], words, waiting.thresholds[None, columns], rule)
+    return list(zip(found.hop.tolist(), columns[found.label].tolist(), strict=True))
 
 
 class Streams:
@@ -81,11 +93,18 @@ class Streams:
         """How long they are together, in whole hops."""
         return sum(len(judged) for judged in self._judged) * self._settings.hop / 3600
 
-    def heard(self, recognise: Recognise) -> Iterator[list[tuple[int, int]]]:
-        """Detections in each stretch, as pairs of hop and label."""
-        for stretch, judged in zip(self.stretches, self._judged, strict=True):
+    def heard(self, recognise: Recognise, awake: Sequence[bool] = ()) -> Iterator[list[tuple[int, int]]]:
+        """Detections in each stretch, as pairs of hop and label.
+
+        Parameters
+        ----------
+        awake
+            For each stretch whether it comes just after a wake word, so that commands count in it; empty: none does.
+        """
+        states = awake or [False] * len(self.stretches)
+        for stretch, judged, state in zip(self.stretches, self._judged, states, strict=True):
             posteriors = self._posteriors(recognise, stretch, np.flatnonzero(judged), len(judged))
-            yield detections(posteriors, self._labels, self._settings)
+            yield detections(posteriors, self._labels, self._settings, awake=state)
 
     def seconds(self) -> list[int]:
         """Seconds of each stretch; the last may be a part of one."""

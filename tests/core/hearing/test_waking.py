@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from auricle.errors import DataError
 from auricle.hearing.rule import Rule
 from auricle.hearing.scenes import Scene, Spoken, Stretch
-from auricle.hearing.waking import CommandCounts, Heard, Waking, command_counts, heard_awake
+from auricle.hearing.waking import CommandCounts, Heard, Waking, command_counts, heard_awake, wakes_heard
 
 LABELS = ("computer", "yes", "no", "_unknown_")
 PLAIN = Waking(("computer",), {"computer": 0.5}, {"yes": 0.4, "no": 0.4}, 1.0, Rule(0.1, 1, 1, 0.0))
@@ -42,6 +44,27 @@ def test_the_first_command_closes_the_window_and_a_wake_word_opens_it_again() ->
     assert heard({5: ("computer", 0.6), 8: ("yes", 0.5), 10: ("no", 0.5)}) == [("computer", 5), ("yes", 8)]
     again = {5: ("computer", 0.6), 14: ("computer", 0.7), 20: ("no", 0.5)}
     assert heard(again) == [("computer", 5), ("computer", 14), ("no", 20)]
+
+
+def test_a_guard_keeps_the_first_hops_of_the_window_for_the_wake_words() -> None:
+    """Two hops after the one of the decision: `yes` counts from hop 8 on, and from nothing."""
+    guarded = replace(PLAIN, guard=2)
+    for hop, counts in ((6, False), (7, False), (8, True)):
+        said = [("yes", hop)] if counts else []
+        assert heard({5: ("computer", 0.6), hop: ("yes", 0.45)}, guarded) == [("computer", 5), *said]
+    again = {5: ("computer", 0.6), 7: ("computer", 0.6), 9: ("yes", 0.9), 10: ("no", 0.5)}
+    assert heard(again, guarded) == [("computer", 5), ("computer", 7), ("no", 10)]
+
+
+def test_awake_a_wake_word_holds_a_command_back_only_where_it_can_be_heard_itself() -> None:
+    """Still above its 0.5 in hop 6 it yields, and below it in hop 9; in hop 12 it is heard again instead of `no`."""
+    rows = peaks({5: ("computer", 0.9)})
+    rows[6, :2] = 0.8, 0.45
+    assert [h.word for h in heard_awake(rows, LABELS, PLAIN)] == ["computer", "yes"]
+    rows[6, 1], rows[9, :2] = 0.0, (0.49, 0.45)
+    assert [h.word for h in heard_awake(rows, LABELS, PLAIN)] == ["computer", "yes"]
+    rows[9, :2], rows[12, :3:2] = 0.0, (0.6, 0.5)
+    assert [h.word for h in heard_awake(rows, LABELS, PLAIN)] == ["computer", "computer"]
 
 
 def test_the_highest_of_the_wake_words_counts_whatever_a_command_has() -> None:
@@ -104,3 +127,12 @@ def test_wake_words_and_thresholds_belong_to_the_labels() -> None:
         heard_awake(peaks({}), LABELS, Waking(("jarvis",), {"jarvis": 0.5}, {}))
     with pytest.raises(DataError, match='no threshold for "no"'):
         heard_awake(peaks({5: ("computer", 0.9)}), LABELS, Waking(("computer",), {"computer": 0.5}, {"yes": 0.5}))
+
+
+def test_each_detection_is_of_one_wake_word_only() -> None:
+    """Said at 1 and at 1.6 s, heard once at 2 s, which both could be; and not heard at 5 s."""
+    said = [(1.0, "noise"), (1.6, "noise"), (5.0, "wake")]
+    words = tuple(spoken("computer", start, start + 0.5, kind) for start, kind in said)
+    scene = Scene(np.zeros(0, np.int16), (*words, spoken("yes", 8, 8.4, "noise")))
+    found = [at("computer", 2.0, command=False), at("yes", 5.5)]
+    assert [heard for _, heard in wakes_heard(scene, found, ("computer",))] == [True, False, False]
