@@ -24,6 +24,9 @@ READY = ".ready"
 PARTS = ("core", "edge", "cloud", "export", "fleet")
 TORCH = "torch==2.13.0"
 ORT_TRAINING = "onnxruntime-training==1.19.2"
+MICRO_WAKE_WORD = "pymicro-wakeword==2.5.0"
+OPEN_WAKE_WORD = "pyopen-wakeword==1.1.0"
+"""Both carry trained models and a TensorFlow Lite library in their wheels; `openwakeword` 0.6 downloads its models."""
 
 
 class NoEnvironment(Exception):  # noqa: N818 - a reason, printed in the place of a row
@@ -45,6 +48,8 @@ ENVIRONMENTS = {
     "auricle": Recipe((".[edge]",), ("3.11", "3.12", "3.13", "3.10")),
     "torch": Recipe((TORCH, "numpy"), ("3.11", "3.12", "3.13", "3.10")),
     "ort-training": Recipe((".[ort-training]", ORT_TRAINING, "numpy<2"), ("3.11", "3.10"), ("x86_64",)),
+    "microwakeword": Recipe((MICRO_WAKE_WORD,), ("3.11", "3.12", "3.13", "3.10")),
+    "openwakeword": Recipe((OPEN_WAKE_WORD,), ("3.11", "3.12", "3.13", "3.10")),
 }
 """By name; `.[ort-training]` brings what reads a pack, so that the artifacts can be made there."""
 

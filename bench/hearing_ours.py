@@ -1,0 +1,71 @@
+"""A process that listens with a pack as a device does: posteriors of whole files, then seconds of sound one by one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from bench.step_worker import Step, serve
+from numpy.typing import NDArray
+
+from auricle.hearing.rule import keyword_mask
+from auricle.pack import load_pack
+from auricle.speech.features import LogMel
+from auricle_edge.detect import Detector
+from auricle_edge.evaluate.listeners import listeners_of, own_settings, rule_of, thresholds_of
+from auricle_edge.evaluate.windows import posteriors_of
+from auricle_edge.runtimes import choose_runtime
+from auricle_edge.sound import RATE, Block
+
+_BLOCK = RATE // 10
+
+
+class Live:
+    """A recording (samples,) heard by the detector second by second, round and round."""
+
+    def __init__(self, detector: Detector, samples: NDArray[np.int16]) -> None:
+        self._detector = detector
+        self._blocks = samples[: len(samples) // _BLOCK * _BLOCK].reshape(-1, _BLOCK)
+        self._heard = 0
+
+    def second(self) -> float:
+        """Hear one more second; how many detections there were."""
+        found = 0
+        for _ in range(RATE // _BLOCK):
+            block = self._blocks[self._heard % len(self._blocks)]
+            start = self._heard * _BLOCK
+            found += len(self._detector.feed(Block(block, start, (start + _BLOCK) / RATE)))
+            self._heard += 1
+        return found
+
+
+def make(spec: dict[str, Any]) -> tuple[Step, dict[str, Any]]:
+    """Hear every file; the step that hears a second of the timed one, and how the pack is listened with."""
+    pack = load_pack(spec["pack"])
+    settings = own_settings(pack)
+    frontend, labels = LogMel(pack.manifest.task), pack.labels
+    listener = listeners_of((), pack, choose_runtime("auto", pack, training=False).runtime)[0]
+    wake = () if pack.listening is None else pack.listening.wake
+    names = wake or [label for label, word in zip(labels, keyword_mask(labels), strict=True) if word]
+    columns = [labels.index(name) for name in wake or labels]
+    for sound, scores in zip(spec["sounds"], spec["scores"], strict=True):
+        samples = np.fromfile(sound, "<i2")
+        found = posteriors_of(samples, frontend, [listener.recognise], settings, len(labels))[0]
+        np.save(Path(scores), found[:, columns])
+    levels, rule = thresholds_of(labels, settings), rule_of(settings)
+    facts = {
+        "labels": [labels[column] for column in columns],
+        "thresholds": {name: levels[name] for name in names},
+        "alone": list(wake),
+        "hop": rule.hop,
+        "smoothing": rule.smoothing,
+        "patience": rule.patience,
+        "weights": {"": listener.weights},
+    }
+    live = Live(Detector(frontend, labels, listener.recognise, settings), np.fromfile(spec["timed"], "<i2"))
+    return live.second, facts
+
+
+if __name__ == "__main__":
+    serve(make)

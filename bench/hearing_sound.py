@@ -1,0 +1,148 @@
+"""The sound that listeners are compared on: `hey jarvis` in three forms, and hours in which nobody says it.
+
+Recordings hold only "jarvis", and nobody recorded a "hey": espeak-ng says it, in front of a recording or with the whole
+phrase. What each form favours is in docs/hearing.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from auricle.hearing.scenes import Scene, keywords_in_noise, keywords_over_speech
+from auricle.hearing.sounds import Sound, Take, active_level, silence, spoken_span
+from auricle.speech.espeak import spoken
+from auricle.speech.synthesis import Voice, choose_voices, utterance
+from auricle_edge.evaluate.plan import Compose, Plan, composed, planned
+from auricle_edge.evaluate.sources import Folders, Sources, read_sources
+
+TARGET = "jarvis"
+"""The word that Auricle's packs and the peers' models share."""
+ALONE, BEFORE, SYNTHETIC = "jarvis", "hey + jarvis", "hey jarvis, espeak"
+"""Its forms: recorded; recorded with espeak-ng's "hey" before it; wholly espeak-ng's."""
+GAP = (0.03, 0.12)
+"""Seconds between "hey" and "jarvis"."""
+_MARGIN = 0.25
+
+
+@dataclass(frozen=True)
+class Heard:
+    """A scene on disk."""
+
+    scene: Scene
+    """Without its samples."""
+    sound: Path
+    """int16 at 16 kHz, without a header."""
+    seconds: float
+
+
+def read_recordings(data: Path, keywords: Sequence[str]) -> Sources:
+    """What no shipped pack was trained on: `jarvis`, words that nobody listens for, readings and noises.
+
+    Of `gsc-more`, `wakewords`, `arabic`, `stream-more` and the noises the test part; `gsc` and `stream` whole, since
+    packs are never trained on them.
+
+    Parameters
+    ----------
+    data
+        Folder with these folders.
+    keywords
+        Words that some listener listens for: no other word is one of them.
+
+    Raises
+    ------
+    DataError
+        A folder is missing or empty.
+    """
+    listened = (TARGET, *keywords)
+    judging = Folders(
+        keywords=(data / "wakewords",),
+        words=(data / "gsc-more",),
+        languages=(data / "arabic",),
+        speech=(data / "stream-more" / "speech",),
+        noise=(data / "gsc" / "_background_noise_",),
+        left_out=(data / "gsc",),
+    )
+    test = read_sources(judging, listened, ("test",))
+    whole = read_sources(Folders(words=(data / "gsc",), speech=(data / "stream" / "speech",)), listened, ())
+    return replace(
+        test,
+        keywords=tuple(take for take in test.keywords if take.word == TARGET),
+        words=test.words + whole.words,
+        speech=test.speech + whole.speech,
+    )
+
+
+def forms_of(takes: Sequence[Take], voices: int, seed: int) -> dict[str, list[Take]]:
+    """The forms of the phrase, by name; those with espeak-ng only where there are voices.
+
+    Raises
+    ------
+    DataError
+        espeak-ng is not installed or fails.
+    """
+    forms = {ALONE: list(takes)}
+    if not voices:
+        return forms
+    rng = np.random.default_rng((seed, 1))
+    heys, phrases = [], []
+    for voice in choose_voices(voices, seed):
+        hey, phrase = _said(voice, rng)
+        heys.append(hey)
+        phrases.append(Take(TARGET, voice.name, _padded(phrase)))
+    before = [_after(heys[i % len(heys)], take, rng) for i, take in enumerate(takes)]
+    return {**forms, BEFORE: before, SYNTHETIC: phrases}
+
+
+def _said(voice: Voice, rng: np.random.Generator) -> list[Sound]:
+    return list(spoken(voice.espeak_name, [utterance(voice, text, rng) for text in ("hey", "hey jarvis")]))
+
+
+def _after(hey: Sound, take: Take, rng: np.random.Generator) -> Take:
+    """A recording with a "hey" before it that is as loud."""
+    first, last = spoken_span(take.sound)
+    alike = hey * np.float32(active_level(take.sound) / active_level(hey))
+    return replace(
+        take, sound=_padded(np.concatenate((alike, silence(rng.uniform(*GAP)), take.sound[first : last + 1])))
+    )
+
+
+def _padded(sound: Sound) -> Sound:
+    return np.concatenate((silence(_MARGIN), sound, silence(_MARGIN)))
+
+
+def plan_scenes(sources: Sources, forms: Mapping[str, Sequence[Take]], minutes: float) -> list[Compose]:
+    """What makes each scene: every form in noise and over speech, then the kinds of sound without it."""
+    scenes: list[Compose] = []
+    for name, takes in forms.items():
+        if takes and sources.noise:
+            scenes.append(partial(_in_noise, form=name, takes=takes, noise=sources.noise))
+        if takes and sources.speech:
+            scenes.append(partial(_over_speech, form=name, takes=takes, speech=sources.speech))
+    return scenes + planned(replace(sources, keywords=()), (), Plan(minutes=minutes))
+
+
+def _in_noise(rng: np.random.Generator, *, form: str, takes: Sequence[Take], noise: Sequence[Sound]) -> Scene:
+    return _named(keywords_in_noise(takes, noise, rng), form)
+
+
+def _over_speech(rng: np.random.Generator, *, form: str, takes: Sequence[Take], speech: Sequence[Sound]) -> Scene:
+    return _named(keywords_over_speech(takes, speech, rng), form)
+
+
+def _named(scene: Scene, form: str) -> Scene:
+    """The scene, its words' kind led by their form."""
+    return replace(scene, words=tuple(replace(word, kind=f"{form}: {word.kind}") for word in scene.words))
+
+
+def write_scenes(scenes: Sequence[Compose], folder: Path, seed: int) -> Iterator[Heard]:
+    """Compose scenes one after another, each into a file of its own."""
+    for number in range(len(scenes)):
+        scene = composed(scenes, number, seed)
+        path = folder / f"scene{number}.raw"
+        scene.samples.astype("<i2").tofile(path)
+        yield Heard(replace(scene, samples=np.zeros(0, np.int16)), path, scene.hours * 3600)
