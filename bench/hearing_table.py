@@ -188,14 +188,30 @@ def _block(title: str, settings: Sequence[tuple[Row, Setting | None]]) -> str:
     kinds = list(first.false_accepts) if first else []
     header = ["false accepts an hour", "word", "threshold", *kinds]
     lines = [[row.listener, row.word, *_accepts(setting, kinds)] for row, setting in settings]
-    hours = {} if first is None else first.false_accepts
-    heard = "hours: " + ", ".join(f"{kind} {count.hours:.2f}" for kind, count in hours.items())
-    forms = list(dict.fromkeys(form for _, setting in settings if setting for form in setting.hits))
-    parts = [title, table(header, lines), heard]
-    if forms:
-        said = [[row.listener, row.word, *_hits(setting, forms)] for row, setting in settings if shares(row.word)]
-        parts.append(table(["hits % (95 %) of", "word", *forms], said))
+    parts = [title, table(header, lines)]
+    if first is not None:
+        parts.append(_heard(first))
+    said = [line for row, setting in settings if setting for line in _forms(row, setting)]
+    if said:
+        scenes = list(dict.fromkeys(scene for _, found in said for scene in found))
+        cells = [[*start, *(found.get(scene, "-") for scene in scenes)] for start, found in said]
+        parts.append(table(["hits % (95 %)", "word", "said", *scenes], cells))
     return "\n".join(parts)
+
+
+def _heard(setting: Setting) -> str:
+    hours = ", ".join(f"{kind} {count.hours:.2f}" for kind, count in setting.false_accepts.items())
+    every = setting.false_accepts["all"].hours
+    return f"hours: {hours}; they show rates from {3 / every:.1f} an hour" if every else f"hours: {hours}"
+
+
+def _forms(row: Row, setting: Setting) -> Iterator[tuple[list[str], dict[str, str]]]:
+    """A line for each form of the phrase: how it begins, and its cells by kind of scene."""
+    cells: dict[str, dict[str, str]] = {}
+    for kind, share in setting.hits.items():
+        form, _, scene = kind.partition(": ")
+        cells.setdefault(form, {})[scene] = _share_text(share)
+    yield from (([row.listener, row.word, form], found) for form, found in cells.items())
 
 
 def _accepts(setting: Setting | None, kinds: Sequence[str]) -> list[str]:
@@ -212,13 +228,9 @@ def rate_text(count: Count) -> str:
     return f"{count.rate:.1f} ({count.interval.low:.1f}-{count.interval.high:.1f})"
 
 
-def _hits(setting: Setting | None, forms: Sequence[str]) -> list[str]:
-    if setting is None:
-        return ["-"] * len(forms)
-    found = [setting.hits[form] for form in forms]
-    return [
-        f"{100 * s.hits / s.of:.0f} ({100 * s.interval.low:.0f}-{100 * s.interval.high:.0f}) of {s.of}" for s in found
-    ]
+def _share_text(found: Share) -> str:
+    low, high = 100 * found.interval.low, 100 * found.interval.high
+    return f"{100 * found.hits / found.of:.0f} ({low:.0f}-{high:.0f}) of {found.of}"
 
 
 def _costs(rows: Sequence[Row], cost: Mapping[str, Sequence[float]]) -> str:
