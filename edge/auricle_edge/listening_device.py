@@ -44,6 +44,7 @@ from auricle_edge.labels import Enrolment, Labeller
 from auricle_edge.labels.candidates import reconsider
 from auricle_edge.listener import Listener
 from auricle_edge.memory import keep_start, rest
+from auricle_edge.own_model import own_model
 from auricle_edge.priority import yield_to_detection
 from auricle_edge.report import HearingReporter
 from auricle_edge.runtimes import choose_runtime
@@ -97,15 +98,17 @@ class ListeningDevice:
         self._labelling = ThreadPoolExecutor(1, "label")
         self.capture = Capture(settings.capture, self._capture_changed)
         self.taps = Taps()
+        self.own_model = own_model(pack, settings.local)
+        """Name of the model that never leaves the device."""
         first, plugin = (
             chosen_weights(settings.start, pack, model, settings.seed)
-            for model in (settings.local, pack.manifest.plugin)
+            for model in (self.own_model, pack.manifest.plugin)
         )
         self.store = ClipStore(folder / "clips", settings.clips, frontend)
         data = self.store.device_data()
         self.detect = detect_settings(settings.detect, pack)
         """What it listens with: its settings over the pack's."""
-        self.hearing = HearingModel(folder, self.choice.runtime, settings.local, first, plugin, self.detect)
+        self.hearing = HearingModel(folder, self.choice.runtime, self.own_model, first, plugin, self.detect)
         chosen = self.hearing.choose(data.held_out).candidate
         self.tuning = Tuning(folder, accepted=settings.remote.sensitivity)
         self.tuning.apply, self.tuning.executor = self._tuned, self._labelling
@@ -140,7 +143,7 @@ class ListeningDevice:
     def _make_agent(self, first: Flat | None, data: DeviceData) -> Agent:
         assert self._agent_settings is not None
         settings = self.settings
-        trainer = Trainer(self.choice.runtime, settings.local, data, settings.seed, first, settings.learn)
+        trainer = Trainer(self.choice.runtime, self.own_model, data, settings.seed, first, settings.learn)
         source = DataSource(self.store.device_data, lambda: self.store.generation)
         return Agent(
             self._agent_settings, trainer, self._executor, gate=self.gate, source=source, learnt=self._learnt,

@@ -50,6 +50,7 @@ def serve(encoded: bytes, as_json: bool) -> bool:
     be_small()
     from auricle.until_signal import until_signal
     from auricle_edge.listening_device import ListeningDevice
+    from auricle_edge.own_model import own_model
     from auricle_edge.service.pack_shelf import running_pack
     from auricle_edge.settings import EdgeSettings
     from auricle_edge.updates.following import count_start
@@ -57,7 +58,7 @@ def serve(encoded: bytes, as_json: bool) -> bool:
     settings = msgspec.json.decode(encoded, type=EdgeSettings)
     count_start(settings)
     pack = running_pack(settings)
-    pack.hold_only((settings.local, pack.manifest.plugin))
+    pack.hold_only((own_model(pack, settings.local), pack.manifest.plugin))
     device = ListeningDevice(settings, pack)
     model = device.hearing.now
     facts = {

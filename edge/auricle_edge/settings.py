@@ -47,7 +47,8 @@ class EdgeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     pack: str = "gsc12"
     pack_key: str | None = None
     """Public key in hex that must have signed the pack."""
-    local: str = "crnn-base"
+    local: str | None = None
+    """Name of the device's own model; None: the pack's larger one."""
     runtime: str = "auto"
     speaker: str | None = None
     threads: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 1

@@ -147,7 +147,10 @@ def load_clips(
             skipped.append(str(error))
     if not audio:
         whose = f" of speaker {speaker}" if speaker else ""
-        raise DataError(f"{folder} has no readable clip{whose} of the words of the pack {pack.manifest.name}.")
+        raise DataError(
+            f"{folder} has no readable clip{whose} of the words of the pack {pack.manifest.name}: "
+            "name a pack of the folder's words with --pack."
+        )
     frontend = LogMel(pack.manifest.task)
     recordings = []
     for path in found.noise:

@@ -45,7 +45,11 @@ def run(
     deadline: float = _option("deadline", "Seconds after which a round closes."),
     rule: str | None = _option("rule", "fedavg, lpa, fedvsa or lpa+fedvsa [the preset's]."),
     mode: str | None = _option("mode", "mutual, or supervised: the plug-in alone on labels [the preset's]."),
-    local: str = _option("local", "Local model: crnn-base, -wide, -deep, -stacked, -lite, a,b,c in turn, or mixed."),
+    local: str | None = _option(
+        "local",
+        "Local model: crnn-base, -wide, -deep, -stacked, -lite, one of --pack, a,b,c in turn, or mixed "
+        "[crnn-base, or the pack's larger model].",
+    ),
     preset: str = _option("preset", "practical, paper (FedMLAC's own settings), or fedavg (the tuned baseline)."),
     start: str = _option(
         "start",

@@ -106,7 +106,7 @@ def _own_pack(settings: FleetSettings) -> Pack | None:
     if settings.pack is None:
         return None
     pack = load_pack(settings.pack)
-    for name in settings.architectures():
+    for name in settings.architectures(pack):
         pack.table(name)
     return pack
 

@@ -223,7 +223,7 @@ class FleetRun:
         self, names: list[str], address: Callable[[str], BrokerAddress], coordinator: bytes,
         workers: ThreadPoolExecutor,
     ) -> None:  # fmt: skip
-        kinds = self.settings.architectures()
+        kinds = self.settings.architectures(self.data.pack)
         for i, (name, (_, clips)) in enumerate(zip(names, self.data.devices, strict=True)):
             folder = self.out / "state" / "devices" / name
             settings = AgentSettings(name, FLEET, address(name), folder, coordinator)

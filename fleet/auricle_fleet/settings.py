@@ -9,9 +9,11 @@ import msgspec
 from auricle.errors import SettingsError, StorageError, nearest
 from auricle.files import write_durably
 from auricle.first_weights import check_start
+from auricle.pack import Pack
 from auricle.tensors import CODECS
 from auricle_cloud.presets import get_preset
 from auricle_cloud.rules import rule_names
+from auricle_edge.own_model import own_model
 
 BROKERS = ("mosquitto", "amqtt")
 """Brokers that a run can start itself."""
@@ -43,7 +45,7 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     deadline: float = 300.0
     rule: str | None = None
     mode: str | None = None
-    local: str = "crnn-base"
+    local: str | None = None
     preset: str = "practical"
     start: str = "scratch"
     judge: str = "auto"
@@ -92,8 +94,13 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         """Whether devices judge their rounds: asked for, or left open in a run that has a good state to protect."""
         return self.judge == "on" or (self.judge == "auto" and self.start == "pack")
 
-    def architectures(self) -> tuple[str, ...]:
-        """The local models that devices take in turn: `mixed` is all five, a comma separates a choice."""
+    def architectures(self, pack: Pack | None = None) -> tuple[str, ...]:
+        """The local models that devices take in turn: `mixed` is all five, a comma separates a choice.
+
+        Where none are named it is the larger model of the pack, `crnn-base` of a shipped one that the words choose.
+        """
+        if self.local is None:
+            return LOCALS[:1] if pack is None else (own_model(pack),)
         return LOCALS if self.local == "mixed" else tuple(part.strip() for part in self.local.split(","))
 
     def save(self, folder: Path) -> None:

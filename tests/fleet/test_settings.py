@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from auricle.errors import AuricleError, SettingsError, StorageError
+from auricle.pack import load_pack
 from auricle_fleet.run import prepare_folder, preset_of
 from auricle_fleet.settings import LOCALS, FleetSettings
 
@@ -50,6 +51,12 @@ def test_what_cannot_be_run_is_refused_with_its_name(wrong: dict[str, Any], says
 def test_local_models_in_turn() -> None:
     assert FleetSettings(local="mixed").architectures() == LOCALS
     assert FleetSettings(local="crnn-base, crnn-lite").architectures() == ("crnn-base", "crnn-lite")
+
+
+def test_a_run_that_names_no_local_model_takes_the_larger_one_of_its_pack() -> None:
+    assert FleetSettings().architectures() == ("crnn-base",)
+    assert FleetSettings(pack="home").architectures(load_pack("home")) == ("resnet-base",)
+    assert FleetSettings(pack="home", local="resnet-lite").architectures(load_pack("home")) == ("resnet-lite",)
 
 
 def test_settings_come_back_as_they_were(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ from auricle_edge.detect.rates import hours_to_show
 from auricle_edge.detect.recognisers import Posteriors
 from auricle_edge.detect.unsmoothed import unsmoothed
 from auricle_edge.hearing_model import HearingModel
+from auricle_edge.own_model import own_model
 from auricle_edge.runtimes import choose_runtime
 from auricle_edge.service.pack_shelf import running_pack
 from auricle_edge.settings import EdgeSettings, read_settings
@@ -88,11 +89,12 @@ def _calibrated(settings: EdgeSettings, files: Sequence[Path], wanted: float, *,
     """Judge the recordings and the device's own clips of keywords with the model that listens."""
     pack = running_pack(settings)
     frontend, runtime = LogMel(pack.manifest.task), choose_runtime(settings.runtime, pack, settings.threads).runtime
+    own = own_model(pack, settings.local)
     first, plugin = (
-        chosen_weights(settings.start, pack, model, settings.seed) for model in (settings.local, pack.manifest.plugin)
+        chosen_weights(settings.start, pack, model, settings.seed) for model in (own, pack.manifest.plugin)
     )
     detect = detect_settings(settings.detect, pack)
-    hearing = HearingModel(settings.folder, runtime, settings.local, first, plugin, detect)
+    hearing = HearingModel(settings.folder, runtime, own, first, plugin, detect)
     store = ClipStore(settings.folder / CLIPS, settings.clips, frontend)
     try:
         recognise = hearing.choose(store.device_data().held_out).candidate.recognise

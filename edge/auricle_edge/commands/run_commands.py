@@ -15,6 +15,7 @@ from auricle.first_weights import chosen_weights
 from auricle.until_signal import until_signal
 from auricle_edge.agent import Agent, AgentSettings
 from auricle_edge.commands.place import CONFIG_HELP, CONFIG_VARIABLE, config_file
+from auricle_edge.own_model import own_model
 from auricle_edge.priority import yield_to_detection
 from auricle_edge.runtimes import choose_runtime
 from auricle_edge.service.pack_shelf import running_pack
@@ -48,7 +49,7 @@ def run(
     ),
     pack: str | None = typer.Option(None, help="gsc12, gsc35, digits, a folder or a .tar.zst [gsc12]."),
     pack_key: str | None = typer.Option(None, help="Public key in hex: refuse a pack that it has not signed."),
-    local: str | None = typer.Option(None, help="Architecture of the local model [crnn-base]."),
+    local: str | None = typer.Option(None, help="The device's own model [the pack's larger model]."),
     runtime: str | None = typer.Option(None, help="auto, step or ort-training [auto]."),
     speaker: str | None = typer.Option(None, help="With --speech: use this speaker's clips only."),
     threads: int | None = typer.Option(None, help="Threads inside one operator [1]."),
@@ -87,10 +88,11 @@ def _train_only(settings: EdgeSettings, as_json: bool) -> None:
     agent = agent_settings(settings)
     assert agent is not None, "read_settings refuses speech without a fleet"
     assert settings.speech is not None
-    first = chosen_weights(settings.start, loaded, settings.local, settings.seed)
+    own = own_model(loaded, settings.local)
+    first = chosen_weights(settings.start, loaded, own, settings.seed)
     choice = choose_runtime(settings.runtime, loaded, settings.threads)
     data, skipped = load_clips(Path(settings.speech), loaded, speaker=settings.speaker, seed=settings.seed)
-    trainer = Trainer(choice.runtime, settings.local, data, settings.seed, first)
+    trainer = Trainer(choice.runtime, own, data, settings.seed, first)
     facts = {
         "device": settings.name, "fleet": settings.fleet, "pack": loaded.identity, "training_clips": len(data.train),
         "held_out_clips": len(data.held_out), "skipped_files": len(skipped),

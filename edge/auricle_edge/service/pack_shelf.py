@@ -15,6 +15,7 @@ from auricle.messages import Sha256
 from auricle.pack import Pack, load_pack, pack_bytes
 from auricle.pack_archive import read_file
 from auricle.pack_signature import trusted_key
+from auricle_edge.own_model import own_model
 from auricle_edge.runtimes import Runtime, choose_runtime
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class PackShelf:
 def running_pack(settings: EdgeSettings) -> Pack:
     """The pack that a device runs; PackError when it is not sound, or has not the local model that is set."""
     pack = PackShelf(settings.folder, settings.pack, trusted_key(settings.pack_key)).current()
-    pack.table(settings.local)
+    own_model(pack, settings.local)
     return pack
 
 

@@ -13,6 +13,7 @@ import msgspec
 from auricle.errors import AuricleError, PackError
 from auricle.pack import load_pack
 from auricle.pack_signature import trusted_key
+from auricle_edge.own_model import own_model
 from auricle_edge.priority import yield_to_detection
 from auricle_edge.service.pack_shelf import PackShelf
 from auricle_edge.service_process import be_small
@@ -64,7 +65,7 @@ def fetch_pack(job: PackJob) -> None:
         pack = load_pack(fetched, trusted_key(settings.pack_key))
         if pack.identity != wanted.identity:
             raise UpdateRefusedError(f"What came is the pack {pack.identity[:12]}, not {wanted.identity[:12]}.")
-        pack.table(settings.local)
+        own_model(pack, settings.local)
         trials.install(fetched, wanted.identity, target.description.version or "")
     except PackError as error:
         raise UpdateRefusedError(str(error)) from error
