@@ -62,7 +62,7 @@ __all__ = [
     "pack_bytes",
 ]
 
-SHIPPED = ("digits", "gsc12", "gsc35", "home")
+SHIPPED = ("digits", "gsc12", "gsc12-res", "gsc35", "home")
 DOCUMENTS = ("license", "license.txt", "notice", "notice.txt", "readme.md", "readme.txt")
 """Files that a pack may list though nothing in it refers to them."""
 
