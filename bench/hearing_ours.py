@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from auricle.hearing.rule import keyword_mask
 from auricle.pack import load_pack
 from auricle.speech.features import LogMel
-from auricle_edge.detect import Detector
-from auricle_edge.evaluate.listeners import listeners_of, own_settings, rule_of, thresholds_of
+from auricle_edge.detect import Detector, DetectTable, detect_settings
+from auricle_edge.evaluate.listeners import listeners_of, rule_of, thresholds_of
 from auricle_edge.evaluate.windows import posteriors_of
 from auricle_edge.runtimes import choose_runtime
 from auricle_edge.sound import RATE, Block
@@ -43,7 +43,7 @@ class Live:
 def make(spec: dict[str, Any]) -> tuple[Step, dict[str, Any]]:
     """Hear every file; the step that hears a second of the timed one, and how the pack is listened with."""
     pack = load_pack(spec["pack"])
-    settings = own_settings(pack)
+    settings = detect_settings(DetectTable(), pack)
     frontend, labels = LogMel(pack.manifest.task), pack.labels
     listener = listeners_of((), pack, choose_runtime("auto", pack, training=False).runtime)[0]
     wake = () if pack.listening is None else pack.listening.wake

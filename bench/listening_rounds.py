@@ -117,7 +117,7 @@ class Device:
         runtime: Runtime,
         threshold: float,
         seed: int,
-        judging: Judging | None,
+        judging: Judging | None = None,
     ) -> None:
         self.name, self.folder, self.pack, self._runtime = name, folder, pack, runtime
         self._frontend, self._seed = LogMel(pack.manifest.task), seed
