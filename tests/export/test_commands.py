@@ -13,6 +13,7 @@ import pytest
 
 from auricle.cli import main
 from auricle.pack import SHIPPED, load_pack
+from auricle_export.build import RESIDUAL
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -22,9 +23,13 @@ def test_inspect_prints_the_facts_as_json(name: str, capsys: pytest.CaptureFixtu
     facts = json.loads(capsys.readouterr().out)
     pack = load_pack(name)
     assert (facts["name"], facts["identity"], facts["labels"]) == (name, pack.identity, list(pack.labels))
-    assert facts["models"]["crnn-lite"]["weights"] == pack.plugin_table.size
-    assert facts["models"]["crnn-lite"]["layers"] == ["conv.0", "conv.1", "gru", "head"]
-    assert len(facts["graphs"]) == 75
+    residual = name in RESIDUAL
+    convolutions = [f"blocks.{n}.{part}.linear" for n in (0, 1) for part in ("first", "second", "shortcut")]
+    layers = [*convolutions, "stem.linear", "head"] if residual else ["conv.0", "conv.1", "gru", "head"]
+    plugin = facts["models"]["resnet-lite" if residual else "crnn-lite"]
+    assert plugin["weights"] == pack.plugin_table.size
+    assert plugin["layers"] == layers
+    assert len(facts["graphs"]) == (30 if residual else 75)
     assert facts["bytes"] == sum(len(content) for content in pack.files.values())
 
 

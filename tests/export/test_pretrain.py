@@ -16,6 +16,7 @@ from auricle.errors import AuricleError, DataError, PackError, SettingsError, St
 from auricle.pack import load_pack
 from auricle.speech.features import LogMel
 from auricle.start import start_weights
+from auricle_export.pretrain.modules import own_modules
 from auricle_export.pretrain.pack import with_start_of, with_trained, without_start
 from auricle_export.pretrain.settings import Epoch, PretrainSettings, Trained, TrainingInterrupted
 from auricle_export.pretrain.speech import (
@@ -29,7 +30,7 @@ from auricle_export.pretrain.speech import (
 )
 from auricle_export.pretrain.state import state_file
 from auricle_export.pretrain.task import PretrainTask, models_of, pretrain_pack, remove_state
-from auricle_export.pretrain.training import own_modules, train_model
+from auricle_export.pretrain.training import train_model
 
 MODULES = {MODEL: Tiny}
 SETTINGS = PretrainSettings(epochs=6, patience=6, batch=16, rate=0.02, device="cpu")
@@ -431,5 +432,13 @@ def test_a_stop_while_reading_ends_it_and_keeps_nothing_half(folder: Path, tmp_p
 
 def test_packs_of_built_in_models_need_no_modules_named() -> None:
     modules = own_modules()
-    assert set(modules) == {"crnn-base", "crnn-wide", "crnn-deep", "crnn-stacked", "crnn-lite"}
+    assert set(modules) == {
+        "crnn-base",
+        "crnn-wide",
+        "crnn-deep",
+        "crnn-stacked",
+        "crnn-lite",
+        "resnet-lite",
+        "resnet-base",
+    }
     assert modules["crnn-lite"](7)(torch.zeros(1, 100, 40)).shape == (1, 7)

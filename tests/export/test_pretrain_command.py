@@ -136,11 +136,12 @@ def test_without_pytorch_it_says_what_to_install(
             raise ModuleNotFoundError("No module named 'torch'", name="torch")
         return importing(name, *rest, **more)
 
-    for name in [name for name in sys.modules if name.startswith("auricle_export.pretrain.task")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delattr(sys.modules["auricle_export"], "pretrain_task", raising=False)
-    for name in [name for name in sys.modules if name in ("auricle_export.pretrain", "torch")]:
-        monkeypatch.delitem(sys.modules, name)
+    kept = ("auricle_export.pretrain.commands", "auricle_export.pretrain")
+    parts = [name for name in sys.modules if name.startswith("auricle_export.pretrain.") and name not in kept]
+    for name in [*parts, "torch"]:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    for name in parts:
+        monkeypatch.delattr(sys.modules["auricle_export.pretrain"], name.rpartition(".")[2], raising=False)
     monkeypatch.setattr(builtins, "__import__", without_torch)
 
     assert main(command(folder, pack, tmp_path / "x.tar.zst")) == 2

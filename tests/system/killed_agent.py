@@ -27,6 +27,7 @@ from auricle.pack import load_pack
 from auricle.tensors import Flat
 from auricle.until_signal import until_signal
 from auricle_edge.agent import Agent, AgentSettings
+from auricle_edge.judge.round_judge import Verdict
 from auricle_edge.outbox import Pending
 from auricle_edge.runtimes import StepRuntime
 from auricle_edge.train import LocalState, RoundResult, Trainer
@@ -99,10 +100,10 @@ class KilledAgent(Agent):
 
     point: Points
 
-    def _keep(self, pending: Pending, local: LocalState) -> None:
+    def _keep(self, pending: Pending, local: LocalState, verdict: Verdict) -> None:
         # Before it is kept: whoever is killed in between has intended it, and sends it when it comes back.
         log.info(INTENDS, self.settings.device, pending.update.round, pending.update.body)
-        super()._keep(pending, local)
+        super()._keep(pending, local, verdict)
         self.point("kept", pending.update.round)
 
     async def _send(self, topic: str, message: Header, body: bytes = b"") -> None:
