@@ -230,7 +230,7 @@ def main() -> int:
     given = arguments()
     try:
         result = run(given)
-    except AuricleError as error:
+    except (AuricleError, Failed) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
