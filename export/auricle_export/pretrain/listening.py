@@ -22,6 +22,8 @@ WAKE_RATE = 0.5
 """The same for each wake word."""
 WRONG, FALSE = 0.025, 0.025
 """Largest share of commands that are taken for another one, and of wake words without a command after which one is."""
+LEAST_COMMAND = 0.5
+"""No command counts below this: the likeliest word of several is still more likely wrong than right."""
 COMMAND_RATES = (120.0, 80.0, 50.0, 30.0, 20.0, 12.0, 8.0, 5.0, 3.0)
 """False accepts an hour that commands would have if they always counted: tried one after the other. In a window of
 three seconds thirty an hour are one in forty windows."""
@@ -108,7 +110,7 @@ def _commands(
     counts = streams.count([rows[:, columns] for rows in posteriors], words)
     chosen: dict[str, float] = {}
     for rate in COMMAND_RATES:
-        chosen = _rounded(thresholds_for(counts, rate).thresholds)
+        chosen = _rounded(thresholds_for(counts, rate, LEAST_COMMAND).thresholds)
         waking = Waking(tuple(wake), thresholds, chosen, rule=streams.rule)
         found = count_commands(commands, said, waking)
         if found.wrong <= WRONG * found.reached and found.false <= FALSE * found.alone:
