@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -94,15 +95,9 @@ def energies_of(samples: NDArray[np.float32], frontend: LogMel) -> Energies:
     for first in range(0, frames, _LONGEST // hop):
         count = min(_LONGEST // hop, frames - first)
         span = (count - 1) * hop + window
-        part = LogMel(_task_of(frontend, count, span))
+        part = LogMel(msgspec.structs.replace(task, frames=count, clip_samples=span))
         parts.append(part.energies(padded[None, first * hop : first * hop + span])[0])
     return np.concatenate(parts)
-
-
-def _task_of(frontend: LogMel, frames: int, samples: int):  # type: ignore[no-untyped-def]
-    import msgspec
-
-    return msgspec.structs.replace(frontend.task, frames=frames, clip_samples=samples)
 
 
 def lay_out(
