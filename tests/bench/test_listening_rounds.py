@@ -67,7 +67,13 @@ def test_devices_learn_from_their_own_labels_and_nothing_else(tmp_path: Path) ->
     said: list[str] = []
     devices = asyncio.run(
         train_together(
-            load_pack("gsc12"), owners, Days(around, (10, 20), 0.1, 2, 2), 0.8, tmp_path / "state", said.append
+            load_pack("gsc12"),
+            owners,
+            Days(around, (10, 20), 0.1, 2, 2),
+            0.8,
+            tmp_path / "state",
+            said.append,
+            streams=False,
         )
     )
     for owner, device in zip(owners, devices, strict=True):

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from auricle.errors import AuricleError
 from auricle.pack import load_pack, pack_bytes
 from auricle_cloud.storage.store import FILE, Store
 from auricle_edge.control import ControlClient
@@ -40,6 +41,15 @@ def until(found: Callable[[], Any], what: str) -> Any:
             return value
         time.sleep(0.1)
     raise AssertionError(f"never came: {what}")
+
+
+def _answered(control: ControlClient) -> dict[str, Any] | None:
+    """The status of a service; None while it is still starting."""
+    try:
+        answer: dict[str, Any] = control.get("/v1/status")
+    except AuricleError:
+        return None
+    return answer
 
 
 def tone() -> np.ndarray:
@@ -89,6 +99,11 @@ def test_reports_and_sensitivity_go_both_ways_and_an_owner_who_refuses_is_heard(
         command.wait_line(lambda line: "words" in line)
         return command
 
+    def status() -> dict[str, Any]:
+        """What the device says of itself, as soon as its service answers."""
+        answer: dict[str, Any] = until(lambda: _answered(control), "the service's answer")
+        return answer
+
     def follow(config: Path, store: Store) -> None:
         """Reports come, feedback is in them, the sensitivity is taken, kept, and refused."""
         running = child(config)
@@ -96,6 +111,7 @@ def test_reports_and_sensitivity_go_both_ways_and_an_owner_who_refuses_is_heard(
         assert total.device == DEVICE and total.level is not None and -70 < total.level < -50
 
         room.say(tone())
+        status()
         control.post("/v1/feedback", {"verdict": "missed", "word": WORDS[0]})
         until(lambda: sum(row.missed for row in store.hearing.reports(DEVICE, limit=1000)) == 1, "the missed word")
         shown = place.command("hearing", DEVICE)
@@ -121,8 +137,8 @@ def test_reports_and_sensitivity_go_both_ways_and_an_owner_who_refuses_is_heard(
         )
         running = child(config)
         until(lambda: store.devices.get(DEVICE)["sensitivity_now"] is None, "the owner's refusal")
-        status = control.get("/v1/status")
-        assert status["sensitivity"] == {"step": 0, "remote": False} and not status["report"]["hearing"]
+        told = status()
+        assert told["sensitivity"] == {"step": 0, "remote": False} and not told["report"]["hearing"]
         running.signal(signal.SIGTERM)
         assert running.end() == 0, running.errors
 
