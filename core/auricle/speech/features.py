@@ -83,15 +83,15 @@ PIECE = 3_000
 """Frames of a recording whose spectra are in memory at once."""
 
 
-def stream_energies(task: Task, samples: NDArray[np.int16]) -> Energies:
-    """Mel energies (frames, mels) of a recording (S,), as a device that listens to it computes them.
+def stream_energies(task: Task, samples: NDArray[Any]) -> Energies:
+    """Mel energies (frames, mels) of a recording (S,), float or int16, as a device that listens to it computes them.
 
     Frame i ends with sample (i + 1) hop; before the first sample there is silence, and what does not fill a last frame
     is left out.
     """
     f = task.frontend
     frames = len(samples) // f.hop
-    padded = np.concatenate((np.zeros(f.window - f.hop, np.int16), samples))
+    padded = np.concatenate((np.zeros(f.window - f.hop, samples.dtype), samples))
     parts = [np.zeros((0, f.mels), np.float32)]
     for first in range(0, frames, PIECE):
         count = min(PIECE, frames - first)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from auricle.errors import PackError, SettingsError
 from auricle.speech.features import LogMel
+from auricle.speech.word_span import word_span
 from auricle_edge.detect.decision import Decider
 from auricle_edge.detect.figures import DetectFigures, Tally
 from auricle_edge.detect.near import NearMiss, NearWatch
@@ -22,7 +23,6 @@ from auricle_edge.detect.ring import Ring
 from auricle_edge.detect.settings import DetectSettings
 from auricle_edge.detect.states import Awake, State, waken
 from auricle_edge.detect.voice import make_gate
-from auricle_edge.detect.word_end import last_frame
 from auricle_edge.sound import RATE, Block, Detection, Event, Timeout
 
 
@@ -184,7 +184,7 @@ class Detector:
         """The keyword that was heard in the window that ends at `end`, and the state after it."""
         task, word = self._frontend.task, self._decider.labels[label]
         clip_end = end - self._lead
-        frame = last_frame(self._energies, task.frontend.floor)
+        frame = word_span(self._energies, task.frontend.floor)[1] - 1
         word_end = min(clip_end, end - (task.frames - 1 - frame) * task.frontend.hop)
         is_wake = word in self.settings.wake
         opened = None if is_wake or self._awake is None else self._awake.wake

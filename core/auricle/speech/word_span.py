@@ -1,4 +1,4 @@
-"""Where in a window the word ended, by the energy of the sound."""
+"""Where in a recording or a window a word begins and ends, by the energy of the sound."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ LEAST = 0.7
 """Nepers of energy (3 dB) that a sound stands out at least."""
 
 
-def last_frame(energies: Energies, floor: float) -> int:
-    """The last frame of the loudest sound in a window.
+def word_span(energies: Energies, floor: float) -> tuple[int, int]:
+    """First frame of the loudest sound, and the frame after its last.
 
     The level of a frame is the mean over the bands of the logarithm of its energy, averaged over three frames; a frame
-    is sound when it is above the window's tenth percentile by `RISE` of the range and by `LEAST`. From the loudest
-    frame on, the word goes to the last such frame before a longer pause.
+    is sound when it is above the tenth percentile by `RISE` of the range and by `LEAST`. From the loudest frame on, in
+    both directions, the word goes to the last such frame before a longer pause.
 
     Parameters
     ----------
@@ -30,17 +30,21 @@ def last_frame(energies: Energies, floor: float) -> int:
 
     Returns
     -------
-    int
-        Index of the frame, 0 to T - 1.
+    tuple
+        Begin and end, 0 <= begin < end <= T.
     """
     levels = np.log(energies + np.float32(floor)).mean(axis=1)
     padded = np.pad(levels, 1, mode="edge")
     levels = (padded[:-2] + padded[1:-1] + padded[2:]) / 3
     quiet, peak = np.percentile(levels, 10), int(levels.argmax())
     sounding = np.flatnonzero(levels >= quiet + max(LEAST, RISE * (levels[peak] - quiet)))
-    end = peak
+    begin = end = peak
     for frame in sounding[sounding > peak]:
         if frame - end > PAUSE:
             break
         end = int(frame)
-    return end
+    for frame in sounding[sounding < peak][::-1]:
+        if begin - frame > PAUSE:
+            break
+        begin = int(frame)
+    return begin, end + 1
