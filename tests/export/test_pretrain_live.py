@@ -18,12 +18,13 @@ from auricle.speech.word_span import word_span
 from auricle_export.author import tensor_specs
 from auricle_export.compiler.trace import find_parts
 from auricle_export.models import Crnn, CrnnShape, ResNet, ResNetShape, built_in
-from auricle_export.pretrain.acoustics import coloured_noise, echoed, masked, tilts, warped
+from auricle_export.pretrain.acoustics import echoed, masked, tilts, warped
 from auricle_export.pretrain.clips import judge_clips
 from auricle_export.pretrain.corpus import Corpus, Heard
 from auricle_export.pretrain.listening import choose_listening, command_streams, hearing_of
 from auricle_export.pretrain.live import recogniser_of, train_live
 from auricle_export.pretrain.live_task import carried, with_starts
+from auricle_export.pretrain.made_noise import NoiseMaker
 from auricle_export.pretrain.mined import Mined, drawn
 from auricle_export.pretrain.mining import mine
 from auricle_export.pretrain.normalised import fold_into, normalised
@@ -145,6 +146,15 @@ def test_neighbours_are_before_or_after_the_word_and_never_in_it() -> None:
     assert set(targets.tolist()) == {0, 1}
 
 
+def test_a_wake_word_or_a_greeting_comes_before_keywords_only() -> None:
+    part = bank()
+    led = replace(PLAIN, keywords=0.5, led=1.0, cut=0.0, noise_only=0.0, running=0.0, alike=0.0, backwards=0.0)
+    plain, _ = Composer(part, FRONTEND, 2, 3, led)(60, np.random.default_rng(3))
+    both, targets = Composer(replace(part, leading=part.others), FRONTEND, 2, 3, led)(60, np.random.default_rng(3))
+    changed = np.abs(plain - both).max(axis=(1, 2)) > 0.05
+    assert not changed[targets == 2].any() and changed[targets < 2].mean() > 0.3
+
+
 def test_the_same_generator_gives_the_same_windows() -> None:
     one, two = (Composer(bank(), FRONTEND, 2, 3)(32, np.random.default_rng(7)) for _ in range(2))
     assert np.array_equal(one[0], two[0]) and np.array_equal(one[1], two[1])
@@ -159,9 +169,12 @@ def test_an_echo_decays_by_sixty_decibels_in_the_time_that_was_drawn() -> None:
     assert wet[0, 1:, 0].sum() == pytest.approx(1.0, rel=0.01)  # as much echo as direct sound
 
 
-def test_coloured_noise_has_mean_one_and_tilts_no_more_than_was_asked() -> None:
-    noise = coloured_noise((3, 100, 40), np.random.default_rng(0))
-    assert noise.mean(axis=(1, 2)) == pytest.approx(np.ones(3), abs=1e-4)
+def test_made_noise_has_mean_one_and_tilts_no_more_than_was_asked() -> None:
+    noise = NoiseMaker(FRONTEND.task)(60, 100, np.random.default_rng(0))
+    assert noise.shape == (60, 100, 40) and noise.min() > 0
+    assert noise.mean(axis=(1, 2)) == pytest.approx(np.ones(60), abs=1e-4)
+    change = np.abs(np.diff(np.log(noise.mean(axis=2)), axis=1)).mean(axis=1)
+    assert change.min() < 0.1 and change.max() > 0.3  # some are steady, some are not
     factors = 10 * np.log10(tilts(100, 40, np.random.default_rng(0), 6.0))
     assert np.abs(factors).max() <= 6.0 * 1.5 and np.abs(factors).max() > 3
 

@@ -1,4 +1,4 @@
-"""What a room, a microphone and a noise do to mel energies; sounds add up in energy."""
+"""What a room and a microphone do to mel energies; sounds add up in energy."""
 
 from __future__ import annotations
 
@@ -12,9 +12,6 @@ Values = NDArray[np.float32]
 
 FRAME = 0.01
 """Seconds from one frame to the next."""
-_KNOTS = 6
-_SHAPE = 2.5
-"""Of the gamma distribution of a band's energy: a mel band is the mean of a few bins of noise."""
 
 
 def echoed(energies: Energies, rng: np.random.Generator, decay: Range, direct_db: Range) -> Energies:
@@ -37,20 +34,6 @@ def echoed(energies: Energies, rng: np.random.Generator, decay: Range, direct_db
         wet[:, frame] = energies[:, frame] + added * ringing
         ringing = ringing * kept + energies[:, frame]
     return wet
-
-
-def coloured_noise(shape: tuple[int, int, int], rng: np.random.Generator) -> Energies:
-    """Steady noises (N, T, mels), each of a smooth random spectrum, mean energy 1; bands fluctuate as noise does."""
-    count, _, mels = shape
-    knots = rng.normal(0, 6, (count, _KNOTS)).cumsum(axis=1)
-    place = np.linspace(0, _KNOTS - 1, mels)
-    low = np.minimum(place.astype(np.int64), _KNOTS - 2)
-    level = knots[:, low] * (1 - (place - low)) + knots[:, low + 1] * (place - low)
-    level -= level.mean(axis=1, keepdims=True)
-    noise = rng.standard_gamma(_SHAPE, shape, dtype=np.float32)
-    noise *= (10 ** (level / 10)).astype(np.float32)[:, None]
-    noise /= noise.mean(axis=(1, 2), keepdims=True)
-    return noise
 
 
 def tilts(count: int, mels: int, rng: np.random.Generator, most_db: float) -> Values:

@@ -27,6 +27,8 @@ Progress = Callable[[str, int, int], None]
 Sound = NDArray[np.float32]
 
 LEAST_SAMPLES = 1_600
+GREETINGS = ("hey", "okay", "hi", "hello")
+"""What people say before a wake word."""
 _MARGIN = 1_600
 """Samples of silence around what espeak says."""
 
@@ -49,6 +51,8 @@ class Sources:
     other_voices: int = 80
     other_takes: int = 30
     """How often espeak says each text that is no keyword."""
+    wake: tuple[str, ...] = ()
+    """Keywords that come before other keywords."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +141,7 @@ def make_corpus(
         if not sounds:
             raise DataError(f"A training of words that are listened for needs {what}: name a folder of it.")
     place = {label: number for number, label in enumerate(labels)}
-    synthetic = _keywords(words, sources, seed, progress)
+    synthetic = _spoken(words, sources.takes, sources, seed, progress)
     alike = synthesise_others(
         words, sources.other_voices, sources.other_takes, seed,
         progress=lambda done, total: progress("synthesising other speech", done, total),
@@ -149,6 +153,7 @@ def make_corpus(
         alike=_laid([_padded(_float(take.audio)) for take in alike], frontend),
         running=_laid(train.running, frontend),
         noise=_laid(train.noise, frontend),
+        leading=_laid(_leading(train, synthetic, sources, seed, progress), frontend) if sources.wake else None,
     )
     takes = (*train.keywords, *train.others)
     return Corpus(
@@ -163,17 +168,29 @@ def make_corpus(
     )
 
 
-def _keywords(words: Sequence[str], sources: Sources, seed: int, progress: Progress) -> list[tuple[str, Sound]]:
+def _spoken(
+    words: Sequence[str], takes: int, sources: Sources, seed: int, progress: Progress
+) -> list[tuple[str, Sound]]:
+    """Words by every espeak voice, `takes` times each."""
     said: list[tuple[str, Sound]] = []
-    texts = [word for word in words for _ in range(sources.takes)]
+    texts = [word for word in words for _ in range(takes)]
     for done, voice in enumerate(choose_voices(sources.voices, seed)):
         rng = np.random.default_rng([seed, 8, done])
         utterances = [utterance(voice, text, rng) for text in texts]
         said += [
             (word, _padded(sound)) for word, sound in zip(texts, spoken(voice.espeak_name, utterances), strict=True)
         ]
-        progress("synthesising keywords", done + 1, sources.voices)
+        progress("synthesising words", done + 1, sources.voices)
     return said
+
+
+def _leading(
+    train: Heard, synthetic: Sequence[tuple[str, Sound]], sources: Sources, seed: int, progress: Progress
+) -> list[Sound]:
+    """What comes before a wake word or a command: greetings by espeak, and wake words by people and by espeak."""
+    greetings = [sound for _, sound in _spoken(GREETINGS, 1, sources, seed + 1, progress)]
+    wakes = [take.sound for take in train.keywords if take.word in sources.wake]
+    return [*greetings, *wakes, *(sound for word, sound in synthetic if word in sources.wake)]
 
 
 def _laid(sounds: Sequence[Sound], frontend: LogMel, targets: Sequence[int] | None = None) -> Sounds:
@@ -193,7 +210,8 @@ def _float(audio: NDArray[np.int16]) -> Sound:
 
 def _digest(bank: Bank) -> str:
     whole = hashlib.sha256()
-    for sounds in (bank.keywords, bank.spoken, bank.others, bank.alike, bank.running, bank.noise):
+    every = (bank.keywords, bank.spoken, bank.others, bank.alike, bank.running, bank.noise, bank.leading)
+    for sounds in filter(None, every):
         for array in (sounds.energies, sounds.starts, sounds.targets):
             whole.update(np.ascontiguousarray(array).data)
     return whole.hexdigest()

@@ -59,6 +59,7 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             self.takes,
             self.other_voices,
             self.other_takes,
+            self.wake,
         )
 
 

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.speech.features import Energies, LogMel
-from auricle_export.pretrain.acoustics import Range, coloured_noise, echoed, masked, tilts, warped
+from auricle_export.pretrain.acoustics import Range, echoed, masked, tilts, warped
+from auricle_export.pretrain.made_noise import NoiseMaker
 from auricle_export.pretrain.mined import Mined, drawn
 from auricle_export.pretrain.sounds import Sounds
 
@@ -64,6 +65,9 @@ class WindowSettings:
     gap: Range = (2, 35)
     """Between a word and what comes before or after it."""
     neighbour_db: Range = (-6, 4)
+    led: float = 0.15
+    """Share of the keywords that a greeting or a wake word comes before, where there are wake words."""
+    led_gap: Range = (-3, 30)
     tempo: float = 0.15
     """Largest relative change of speed."""
     warp: float = 0.1
@@ -76,8 +80,8 @@ class WindowSettings:
     second_noise: float = 0.15
     snr_db: Range = (-3, 25)
     """Of the word over the noise."""
-    coloured: float = 0.3
-    """Share of the noises that are drawn from a smooth spectrum, not recorded."""
+    made: float = 0.4
+    """Share of the noises that are made up (`NoiseMaker`), not recorded."""
     room: float = 0.4
     """Share of windows with an echo."""
     decay: Range = (0.15, 0.8)
@@ -103,6 +107,8 @@ class Bank:
     """What sounds like a keyword, and other languages, by espeak."""
     running: Sounds
     noise: Sounds
+    leading: Sounds | None = None
+    """What a wake word or a command comes straight after: greetings by espeak, and wake words."""
 
 
 class Composer:
@@ -133,6 +139,7 @@ class Composer:
             for sounds in (bank.keywords, bank.spoken)
         )
         self._mined: Mined | None = None
+        self._made = NoiseMaker(frontend.task)
 
     def weigh(self, mined: Mined) -> None:
         """From now on meet what a model mistook for a keyword more often."""
@@ -152,7 +159,13 @@ class Composer:
             if kind == Kind.KEYWORD:
                 targets[which] = sounds.targets[chosen]
         words = (kinds != Kind.NOISE) & (kinds != Kind.RUNNING)
-        self._neighbours(mixed, np.flatnonzero(words & (rng.random(count) < s.before)), first, level, rng, after=False)
+        led = (kinds == Kind.KEYWORD) & (rng.random(count) < s.led)
+        if self.bank.leading is None:
+            led[:] = False
+        else:
+            self._lead(mixed, np.flatnonzero(led), first, level, self.bank.leading, rng)
+        before = words & ~led & (rng.random(count) < s.before)
+        self._neighbours(mixed, np.flatnonzero(before), first, level, rng, after=False)
         self._neighbours(mixed, np.flatnonzero(words & (rng.random(count) < s.after)), last, level, rng, after=True)
         self._surround(mixed, kinds == Kind.NOISE, level, rng)
         window = mixed[:, LEAD:] * (10 ** (rng.uniform(*s.gain_db, count) / 10)).astype(np.float32)[:, None, None]
@@ -276,10 +289,39 @@ class Composer:
                 cut = low + (rng.random(len(here)) * np.maximum(high - low - 60, 1)).astype(np.int64)
                 low, high = (cut, high) if after else (low, cut + _CUT)
             at = edge[here] + space if after else edge[here] - space
-            speed = 1 + rng.uniform(-s.tempo, s.tempo, len(here))
-            ratio = level[here] / sounds.levels[chosen] * 10 ** (rng.uniform(*s.neighbour_db, len(here)) / 10)
-            span = (low if after else high, low, high)
-            self._add(mixed, here, sounds, chosen, span, at, speed, ratio.astype(np.float32))
+            self._beside(mixed, here, at, level, sounds, chosen, (low if after else high, low, high), rng)
+
+    def _lead(
+        self,
+        mixed: Energies,
+        which: Places,
+        edge: Values,
+        level: NDArray[np.float32],
+        sounds: Sounds,
+        rng: np.random.Generator,
+    ) -> None:
+        """Put a greeting or a wake word before the words of these windows."""
+        chosen = rng.integers(len(sounds), size=len(which))
+        at = edge[which] - rng.uniform(*self.settings.led_gap, len(which))
+        span = (sounds.ends[chosen], sounds.begins[chosen], sounds.ends[chosen])
+        self._beside(mixed, which, at, level, sounds, chosen, span, rng)
+
+    def _beside(
+        self,
+        mixed: Energies,
+        which: Places,
+        at: Values,
+        level: NDArray[np.float32],
+        sounds: Sounds,
+        chosen: Places,
+        span: tuple[Places, Places, Places],
+        rng: np.random.Generator,
+    ) -> None:
+        """Add a neighbour about as loud as the word."""
+        s = self.settings
+        speed = 1 + rng.uniform(-s.tempo, s.tempo, len(which))
+        ratio = level[which] / sounds.levels[chosen] * 10 ** (rng.uniform(*s.neighbour_db, len(which)) / 10)
+        self._add(mixed, which, sounds, chosen, span, at, speed, ratio.astype(np.float32))
 
     def _surround(
         self, mixed: Energies, silent: NDArray[np.bool_], level: NDArray[np.float32], rng: np.random.Generator
@@ -292,12 +334,11 @@ class Composer:
         self._background(mixed, talk, self.bank.running, level, s.babble_db, rng)
         mixed *= tilts(count, mixed.shape[2], rng, s.tilt_db)
         loud = np.where(silent, level * 10 ** rng.uniform(-1, 2, count), level).astype(np.float32)
-        noisy, coloured = (rng.random(count) < s.noise) | silent, rng.random(count) < s.coloured
-        self._background(mixed, np.flatnonzero(noisy & ~coloured), self.bank.noise, loud, s.snr_db, rng)
-        which = np.flatnonzero(noisy & coloured)
+        noisy, made = (rng.random(count) < s.noise) | silent, rng.random(count) < s.made
+        self._background(mixed, np.flatnonzero(noisy & ~made), self.bank.noise, loud, s.snr_db, rng)
+        which = np.flatnonzero(noisy & made)
         factor = loud[which] * 10 ** (-rng.uniform(*s.snr_db, len(which)) / 10)
-        noise = coloured_noise((len(which), *mixed.shape[1:]), rng)
-        mixed[which] += noise * factor.astype(np.float32)[:, None, None]
+        mixed[which] += self._made(len(which), mixed.shape[1], rng) * factor.astype(np.float32)[:, None, None]
         second = np.flatnonzero(rng.random(count) < s.second_noise)
         self._background(mixed, second, self.bank.noise, loud, s.snr_db, rng)
 
