@@ -22,6 +22,8 @@ MAINS = (50.0, 60.0, 100.0, 120.0)
 _KNOTS = 6
 _SHAPE = 2.5
 """Of the gamma distribution of a band's energy: a mel band is the mean of a few bins of noise."""
+_GRAINS = 1 << 21
+"""Fluctuations that are drawn once, and used from anywhere on: drawing each anew takes longer than all the rest."""
 _PARTIALS = 12
 _LOBE = 0.25
 """Energy of a tone in the bins beside its own: a Hann window's main lobe."""
@@ -38,6 +40,7 @@ class NoiseMaker:
         self._bands = filters + np.float32(_LOBE) * beside
         self._width = task.sample_rate / task.frontend.fft
         self._mels = task.frontend.mels
+        self._grains = np.random.default_rng(0).standard_gamma(_SHAPE, _GRAINS, dtype=np.float32)
 
     def __call__(self, count: int, frames: int, rng: np.random.Generator) -> Energies:
         """Noises (count, frames, mels), the mean energy of each 1."""
@@ -58,7 +61,7 @@ class NoiseMaker:
         return noise
 
     def _steady(self, count: int, frames: int, rng: np.random.Generator) -> Values:
-        noise: Values = _fluctuating((count, frames, self._mels), rng) * self._colours(count, rng)[:, None]
+        noise: Values = self._fluctuating(count, frames, rng) * self._colours(count, rng)[:, None]
         return noise
 
     def _uneven(self, count: int, frames: int, rng: np.random.Generator) -> Values:
@@ -67,7 +70,7 @@ class NoiseMaker:
         share = 1 / (1 + np.exp(-_wander(count, frames, rng, 2.0)))[:, :, None]
         one, other = (self._colours(count, rng)[:, None] for _ in range(2))
         noise: Values = (share * one + (1 - share) * other) * loudness[:, :, None]
-        return noise * _fluctuating(noise.shape, rng)
+        return noise * self._fluctuating(count, frames, rng)
 
     def _tones(self, count: int, frames: int, rng: np.random.Generator) -> Values:
         """Notes one after the other, each with its partials, some of which die away; some of them are rests."""
@@ -103,6 +106,11 @@ class NoiseMaker:
         energies: Values = np.einsum("nkp,nkpm->nkm", np.broadcast_to(strength, place.shape), rows) + 1e-6
         return energies
 
+    def _fluctuating(self, count: int, frames: int, rng: np.random.Generator) -> NDArray[np.float32]:
+        size = frames * self._mels
+        starts = rng.integers(0, _GRAINS - size, count)
+        return np.stack([self._grains[start : start + size] for start in starts]).reshape(count, frames, self._mels)
+
     def _colours(self, count: int, rng: np.random.Generator) -> Values:
         """Smooth spectra (count, mels)."""
         knots = rng.normal(0, 6, (count, _KNOTS)).cumsum(axis=1)
@@ -111,10 +119,6 @@ class NoiseMaker:
         level = knots[:, low] * (1 - (place - low)) + knots[:, low + 1] * (place - low)
         colours: Values = 10 ** ((level - level.max(axis=1, keepdims=True)) / 10)
         return colours
-
-
-def _fluctuating(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float32]:
-    return rng.standard_gamma(_SHAPE, shape, dtype=np.float32)
 
 
 def _wander(count: int, frames: int, rng: np.random.Generator, spread: float) -> Values:
