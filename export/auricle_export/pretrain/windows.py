@@ -72,9 +72,9 @@ class WindowSettings:
     """Largest relative change of speed."""
     warp: float = 0.1
     """Largest relative stretch of the mel axis."""
-    babble: float = 0.25
+    babble: float = 0.3
     """Share of windows with somebody else speaking in the background."""
-    babble_db: Range = (4, 22)
+    babble_db: Range = (3, 22)
     noise: float = 0.85
     """Share of windows with noise."""
     second_noise: float = 0.15
