@@ -138,7 +138,7 @@ def test_packs_are_updated_and_rolled_back_by_command(tmp_path: Path, capsys: py
     told = json.loads(capsys.readouterr().out)
     assert (told["pack"], told["restart_needed"]) == (tiny_pack.pack().identity, False)
     assert main(["edge", "rollback", "--state", str(tmp_path / "s")]) == 0
-    assert "gsc12" in capsys.readouterr().out
+    assert "home" in capsys.readouterr().out
     assert main(["edge", "rollback", "--state", str(tmp_path / "s")]) == 2
     assert "no pack to go back to" in capsys.readouterr().err
 

@@ -15,7 +15,7 @@ from auricle.errors import SettingsError
 from auricle.first_weights import chosen_weights
 from auricle.messages import Count, FleetName, Seconds
 from auricle.messages import Token as Name
-from auricle.pack import load_pack
+from auricle.pack import DEFAULT_PACK, load_pack
 from auricle.pack_checks import require_sound
 from auricle.pack_signature import trusted_key
 from auricle.settings import from_mapping
@@ -60,7 +60,7 @@ def serve(
     ),
     fleet: str = typer.Option(..., help="Name of the fleet."),
     state: Path = typer.Option(..., envvar="AURICLE_STATE", help="Folder for key, database and models."),
-    pack: str = typer.Option("gsc12", help="gsc12, gsc35, digits, a folder or a .tar.zst."),
+    pack: str = typer.Option(DEFAULT_PACK, help="home, gsc12, gsc35, digits, a folder or a .tar.zst."),
     pack_key: str | None = typer.Option(None, help="Public key in hex: refuse a pack that it has not signed."),
     task: str = typer.Option("keywords", help="Name of what is trained."),
     rounds: int | None = typer.Option(None, help="Run so many rounds in all and leave [wait for operators]."),

@@ -47,7 +47,7 @@ def run(
         help="Learn from this folder of labelled recordings, <word>/<speaker>_nohash_<n>.(wav|flac), "
         "instead of listening.",
     ),
-    pack: str | None = typer.Option(None, help="gsc12, gsc35, digits, a folder or a .tar.zst [gsc12]."),
+    pack: str | None = typer.Option(None, help="home, gsc12, gsc35, digits, a folder or a .tar.zst [home]."),
     pack_key: str | None = typer.Option(None, help="Public key in hex: refuse a pack that it has not signed."),
     local: str | None = typer.Option(None, help="The device's own model [the pack's larger model]."),
     runtime: str | None = typer.Option(None, help="auto, step or ort-training [auto]."),

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from auricle.checkup import Finding
 from auricle.errors import AuricleError, DataError
-from auricle.pack import Pack
+from auricle.pack import DEFAULT_PACK, Pack
 from auricle.pack_signature import trusted_key
 from auricle.speech.features import LogMel
 from auricle.until_signal import broker_of
@@ -65,7 +65,7 @@ def doctor(
     """Check the board and everything that the service leans on; exit code 1 when something is bad."""
     settings = settings_of(config)
     folder = state or (settings.folder if settings is not None else Path.cwd())
-    name, key = ("gsc12", None) if settings is None else (settings.pack, settings.pack_key)
+    name, key = (DEFAULT_PACK, None) if settings is None else (settings.pack, settings.pack_key)
     gate = GateSettings() if settings is None else settings.gate
     told = None if settings is None or settings.broker is None else settings
     broker = None if told is None or told.broker is None else broker_of(told.broker, told.device or "", folder)
@@ -185,7 +185,7 @@ def diag(
 
 def _shelf(state: Path | None, config: Path | None) -> PackShelf:
     settings = settings_of(config)
-    name, key = ("gsc12", None) if settings is None else (settings.pack, settings.pack_key)
+    name, key = (DEFAULT_PACK, None) if settings is None else (settings.pack, settings.pack_key)
     return PackShelf(state_folder(state, config), name, trusted_key(key))
 
 
