@@ -61,8 +61,7 @@ class House:
         self.coordinator = Command(
             "cloud", "serve", "--broker", f"mqtts://127.0.0.1:{self.broker_port}", "--fleet", FLEET, "--state",
             str(self.state), "--listen", f"127.0.0.1:{self.api_port}", "--certificate", str(folder / "api/server.pem"),
-            "--key", str(folder / "api/server.key"), "--approval", "auto", "--deadline", "600", "--pack",
-            "gsc12", "--json", *options,
+            "--key", str(folder / "api/server.key"), "--approval", "auto", "--deadline", "600", "--json", *options,
         )  # fmt: skip
         self.key = str(self.coordinator.wait_line(lambda line: "coordinator" in line, START)["coordinator"])
 
