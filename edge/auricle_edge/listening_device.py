@@ -98,7 +98,7 @@ class ListeningDevice:
         self._labelling = ThreadPoolExecutor(1, "label")
         self.capture = Capture(settings.capture, self._capture_changed)
         self.taps = Taps()
-        self.own_model = own_model(pack, settings.local)
+        self.own_model = own_model(pack, settings.local, settings.start)
         """Name of the model that never leaves the device."""
         first, plugin = (
             chosen_weights(settings.start, pack, model, settings.seed)
@@ -108,7 +108,9 @@ class ListeningDevice:
         data = self.store.device_data()
         self.detect = detect_settings(settings.detect, pack)
         """What it listens with: its settings over the pack's."""
-        self.hearing = HearingModel(folder, self.choice.runtime, self.own_model, first, plugin, self.detect)
+        self.hearing = HearingModel(
+            folder, self.choice.runtime, self.own_model, first, plugin, self.detect, settings.seed
+        )
         chosen = self.hearing.choose(data.held_out).candidate
         self.tuning = Tuning(folder, accepted=settings.remote.sensitivity)
         self.tuning.apply, self.tuning.executor = self._tuned, self._labelling

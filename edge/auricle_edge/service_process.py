@@ -58,7 +58,7 @@ def serve(encoded: bytes, as_json: bool) -> bool:
     settings = msgspec.json.decode(encoded, type=EdgeSettings)
     count_start(settings)
     pack = running_pack(settings)
-    pack.hold_only((own_model(pack, settings.local), pack.manifest.plugin))
+    pack.hold_only((own_model(pack, settings.local, settings.start), pack.manifest.plugin))
     device = ListeningDevice(settings, pack)
     model = device.hearing.now
     facts = {

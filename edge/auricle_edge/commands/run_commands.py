@@ -88,7 +88,7 @@ def _train_only(settings: EdgeSettings, as_json: bool) -> None:
     agent = agent_settings(settings)
     assert agent is not None, "read_settings refuses speech without a fleet"
     assert settings.speech is not None
-    own = own_model(loaded, settings.local)
+    own = own_model(loaded, settings.local, settings.start)
     first = chosen_weights(settings.start, loaded, own, settings.seed)
     choice = choose_runtime(settings.runtime, loaded, settings.threads)
     data, skipped = load_clips(Path(settings.speech), loaded, speaker=settings.speaker, seed=settings.seed)
