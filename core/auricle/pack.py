@@ -306,7 +306,7 @@ def _from_folder(folder: Path) -> Pack:
 
 
 def load_pack(source: str | Path, trusted: Collection[bytes] | None = None) -> Pack:
-    """Read a pack: the name of a shipped one (`home`, `gsc12`, `gsc35`, `digits`), a directory, or a `.tar.zst`.
+    """Read a pack: the name of a shipped one (`home`, `gsc12`, ...), a directory, or a `.tar.zst`.
 
     Parameters
     ----------

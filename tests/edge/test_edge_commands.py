@@ -45,6 +45,8 @@ def test_the_status_in_sentences() -> None:
     assert "Restarts: 2 zeros." in said
     assert "Fleet home: not connected: refused; idle." in said
     assert said[-1] == "Gate: wait. Somebody speaks."
+    apart = STATUS | {"fleet": STATUS["fleet"] | {"other_pack": "The fleet home runs the pack gsc12."}}
+    assert "The fleet home runs the pack gsc12." in list(sentences(apart))
     muted = STATUS | {"capture": STATUS["capture"] | {"muted": True, "mute_reason": "switch"}}
     assert list(sentences(muted))[1] == "The microphone is muted (switch)."
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -62,7 +62,7 @@ def doctor(
     ),
     as_json: AsJson = False,
 ) -> int:
-    """Check the board and everything that the service leans on; exit code 1 when something is bad."""
+    """Check the board and everything that the service needs; exit code 1 when something is bad."""
     settings = settings_of(config)
     folder = state or (settings.folder if settings is not None else Path.cwd())
     name, key = (DEFAULT_PACK, None) if settings is None else (settings.pack, settings.pack_key)
@@ -91,11 +91,16 @@ def doctor(
 
 
 def _service(client: ControlClient) -> list[Finding]:
-    """What the running service says of its microphone: it holds it, so nobody else can listen."""
+    """What the running service says of its microphone, which nobody else can open, and of its fleet's pack."""
     try:
-        sound = msgspec.convert(client.get("/v1/status")["capture"], CaptureState)
+        told = client.get("/v1/status")
+        sound = msgspec.convert(told["capture"], CaptureState)
     except (AuricleError, KeyError, msgspec.MsgspecError) as error:
         return [Finding(check="service", verdict="bad", sentence=str(error))]
+    return [*_its_microphone(sound), *_its_fleet(told.get("fleet"))]
+
+
+def _its_microphone(sound: CaptureState) -> list[Finding]:
     if sound.muted:
         return [Finding(check="microphone", verdict="good", sentence="The service runs, and the microphone is muted.")]
     if not sound.running:
@@ -103,6 +108,12 @@ def _service(client: ControlClient) -> list[Finding]:
         return [Finding(check="microphone", verdict="bad", sentence=sentence)]
     sentence = f"The service listens to {sound.device} at {sound.native_rate} Hz."
     return [Finding(check="microphone", verdict="good", sentence=sentence), *examine_state(sound)]
+
+
+def _its_fleet(fleet: Mapping[str, Any] | None) -> list[Finding]:
+    """That the fleet runs another pack, where it does."""
+    other = None if fleet is None else fleet.get("other_pack")
+    return [] if other is None else [Finding(check="fleet", verdict="bad", sentence=str(other))]
 
 
 def _heard(settings: CaptureSettings, seconds: float) -> Heard:
