@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.edge.agent_site import FLEET, KEY, OTHER, TASK, TOPICS, Site, run, until
+from tests.edge.test_control import Device
 
+from auricle.cli import main
 from auricle.frames import seal
 from auricle.identity import Identity
 from auricle.messages import Model
 from auricle.pack import load_pack
+from auricle_edge.capture.state import CaptureState
+from auricle_edge.control import ControlServer, ControlSettings
 from auricle_edge.fleet_pack import FleetPack, other_pack
 from auricle_edge.runtimes import StepRuntime
 
@@ -77,3 +85,25 @@ def test_a_device_learns_from_the_fleets_model_that_it_has_another_pack(
             assert again.other_pack is None
 
     run(case, StepRuntime(digits), tmp_path)
+
+
+class Apart(Device):
+    """A service that listens, in a fleet that runs another pack."""
+
+    def status(self) -> Mapping[str, Any]:
+        """What `auricle edge doctor` asks for."""
+        sound = dataclasses.asdict(CaptureState(running=True, device="USB", native_rate=48_000))
+        return {"capture": sound, "fleet": {"name": "den", "other_pack": "The fleet den runs the pack gsc12."}}
+
+
+def test_doctor_says_it_of_the_service_that_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    server = ControlServer(tmp_path, Apart(), ControlSettings())
+    try:
+        assert main(["edge", "doctor", "--state", str(tmp_path), "--json"]) == 1
+    finally:
+        server.close()
+    findings = {found["check"]: found for found in json.loads(capsys.readouterr().out)["findings"]}
+    assert findings["fleet"]["verdict"] == "bad"
+    assert findings["fleet"]["sentence"] == "The fleet den runs the pack gsc12."
+    assert findings["microphone"]["verdict"] == "good"
+    assert findings["pack"]["sentence"].startswith("home (")
