@@ -319,7 +319,7 @@ async def measure(given: argparse.Namespace, folder: Path) -> tuple[list[str], l
             device = Process(
                 {given.core}, "edge", "run", "--config", str(config), "--device", DEVICE, "--fleet", FLEET, "--broker",
                 broker.address(DEVICE).url, "--coordinator", key, "--state", str(state), "--source", room.source,
-                "--local", given.local, "--json",
+                "--pack", "gsc12", "--local", given.local, "--json",
             )  # fmt: skip
             running.append(device)
             coordinator: Process | None = None
@@ -343,7 +343,7 @@ async def measure(given: argparse.Namespace, folder: Path) -> tuple[list[str], l
                     coordinator = Process(
                         others, "cloud", "serve", "--broker", broker.address("coordinator").url, "--fleet", FLEET,
                         "--state", str(folder / "coordinator"), "--approval", "auto", "--listen", "none", "--rounds",
-                        "100000", "--preset", given.preset, "--json",
+                        "100000", "--preset", given.preset, "--pack", "gsc12", "--json",
                     )  # fmt: skip
                     running.append(coordinator)
                     await asyncio.to_thread(coordinator.wait, lambda line: line.get("counted", 0) > 0)

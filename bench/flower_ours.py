@@ -61,7 +61,8 @@ class Ours(Fleet):
             await self.broker.restart()
         self.processes.start("server", [
             sys.executable, "-m", "auricle", "cloud", "serve", "--broker", self.broker.address("coordinator").url,
-            "--fleet", self.fleet, "--state", self._state, "--approval", "auto", "--listen", "none", "--json",
+            "--fleet", self.fleet, "--state", self._state, "--approval", "auto", "--listen", "none",
+            "--pack", "gsc12", "--json",
         ], self._env)  # fmt: skip
         self._greetings += 1
         await wait_for(lambda: self._key() if len(self._told()) >= self._greetings else None, "the coordinator", READY)
@@ -79,7 +80,7 @@ class Ours(Fleet):
             sys.executable, "-m", "auricle", "edge", "run", "--device", name, "--fleet", self.fleet,
             "--broker", self.broker.address(name).url, "--coordinator", self._key(), "--speech", self._speech,
             "--speaker", sorted({clip.name.split("_nohash_")[0] for clip in self._speech.rglob("*.wav")})[number],
-            "--state", self.folder / name, "--json",
+            "--state", self.folder / name, "--pack", "gsc12", "--json",
         ], self._env)  # fmt: skip
 
     async def start_device(self, number: int) -> None:

@@ -86,8 +86,7 @@ class Coordinator:
         self.announcements = Announcements()
         size = pack.plugin_table.size
         messenger = Messenger(
-            settings.fleet, settings.task, pack.identity, size * 4, self.identity, self.epoch, os.urandom(8).hex(),
-            self.blobs,
+            settings.fleet, settings.task, pack, self.identity, self.epoch, os.urandom(8).hex(), self.blobs
         )  # fmt: skip
         rule = get_rule(settings.preset.rule, **settings.preset.rule_options)
         self.metrics = Metrics()

@@ -25,6 +25,7 @@ from auricle.messages import (
     Update,
 )
 from auricle.mqtt import MqttLink
+from auricle.pack import Pack
 from auricle.topics import Topics
 from auricle_cloud.storage.blobs import BlobStore
 from auricle_cloud.storage.update_records import Verdict
@@ -40,10 +41,10 @@ class Messenger:
 
     Parameters
     ----------
-    fleet, task, pack
-        Names of fleet and task, identity of the pack.
-    length
-        Bytes of a model.
+    fleet, task
+        Names of fleet and task.
+    pack
+        What is trained: its identity and name, and the length of its plug-in, are told.
     identity, epoch, boot
         Who speaks, and since when.
     blobs
@@ -51,11 +52,11 @@ class Messenger:
     """
 
     def __init__(
-        self, fleet: str, task: str, pack: str, length: int, identity: Identity, epoch: int, boot: str,
-        blobs: BlobStore,
+        self, fleet: str, task: str, pack: Pack, identity: Identity, epoch: int, boot: str, blobs: BlobStore,
     ) -> None:  # fmt: skip
         self.topics = Topics(fleet)
-        self._fleet, self._task, self._pack, self._length = fleet, task, pack, length
+        self._fleet, self._task, self._length = fleet, task, pack.plugin_table.size * 4
+        self._pack, self._pack_name = pack.identity, pack.manifest.name
         self._identity, self._epoch, self._boot, self._blobs = identity, epoch, boot, blobs
         self._offered: list[str] = []
         self.link: MqttLink | None = None
@@ -148,8 +149,8 @@ class Messenger:
         for i in range(self._chunks):
             await self._publish(self.topics.blob(blob, i), data[i * CHUNK : (i + 1) * CHUNK], retain=True)
         manifest = Model(
-            **self._head(), task=self._task, version=model["version"], epoch=self._epoch, pack=self._pack, blob=blob,
-            length=len(data), codec="float32", chunks=self._chunks, ttl=86400.0,
+            **self._head(), task=self._task, version=model["version"], epoch=self._epoch, pack=self._pack,
+            pack_name=self._pack_name, blob=blob, length=len(data), codec="float32", chunks=self._chunks, ttl=86400.0,
         )  # fmt: skip
         await self._send(self.topics.model, manifest, retain=True)
         await self._take_back(blob)

@@ -308,6 +308,8 @@ class Model(Message, frozen=True, tag="model", kw_only=True):
     version: Count
     epoch: Count
     pack: Sha256
+    pack_name: Token = ""
+    """For people: what devices that run another pack are told."""
     blob: Sha256
     length: Count
     codec: Token

@@ -45,6 +45,7 @@ from auricle.speech.features import Energies
 from auricle.tensors import TensorSpec, TensorTable
 
 __all__ = [
+    "DEFAULT_PACK",
     "FORMAT",
     "LARGEST_PACK",
     "PARTS",
@@ -63,6 +64,8 @@ __all__ = [
 ]
 
 SHIPPED = ("digits", "gsc12", "gsc12-res", "gsc35", "home")
+DEFAULT_PACK = "home"
+"""The shipped pack of devices and coordinators that were told no other."""
 DOCUMENTS = ("license", "license.txt", "notice", "notice.txt", "readme.md", "readme.txt")
 """Files that a pack may list though nothing in it refers to them."""
 
@@ -303,7 +306,7 @@ def _from_folder(folder: Path) -> Pack:
 
 
 def load_pack(source: str | Path, trusted: Collection[bytes] | None = None) -> Pack:
-    """Read a pack: the name of a shipped one (`gsc12`, `gsc35`, `digits`), a directory, or a `.tar.zst`.
+    """Read a pack: the name of a shipped one (`home`, `gsc12`, ...), a directory, or a `.tar.zst`.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ from typing import Literal
 from auricle.errors import AuricleError, WireError
 from auricle.frames import UPGRADE, open_frame, seal
 from auricle.identity import DEVICE_KEY, Identity
-from auricle.messages import Abort, Ack, CoordinatorState, Invite, Measure, Nothing, Target, Tune, Update
+from auricle.messages import Abort, Ack, CoordinatorState, Invite, Measure, Model, Nothing, Target, Tune, Update
 from auricle.messages import Message as Header
 from auricle.mqtt import BrokerAddress, LinkSettings, Message, MqttLink, Will
 from auricle.mqtt_deadline import within
@@ -29,6 +29,7 @@ from auricle.topics import Topics
 from auricle_edge.detect import DetectTable, detect_settings
 from auricle_edge.device_messages import DeviceMessages
 from auricle_edge.fetch import fetch_blob
+from auricle_edge.fleet_pack import FleetPack, other_pack
 from auricle_edge.gate import Decision
 from auricle_edge.gate_watch import Declined, GateWatch, RoundControl
 from auricle_edge.judge.round_judge import RoundJudge, Verdict
@@ -107,6 +108,8 @@ class Agent:
         self.state = "new"
         self.base: str | None = None
         """The fleet's model of the last round that was kept since the start."""
+        self.fleet_pack: FleetPack | None = None
+        """What the fleet runs; None: its coordinator has not said it yet."""
         self._identity = Identity.load_or_create(settings.folder / DEVICE_KEY)
         self._outbox = Outbox(settings.folder)
         pack = trainer.pack
@@ -140,6 +143,7 @@ class Agent:
             handlers={
                 self.topics.down(settings.device, "+"): self._heard,
                 self.topics.coordinator_state: self._coordinator_said,
+                self.topics.model: self._offered,
             },
             on_connect=self._born,
         )
@@ -266,6 +270,24 @@ class Agent:
             self._coordinator_boot = message.boot
             self._epoch = message.epoch
             await self._born(self.link)
+
+    @property
+    def other_pack(self) -> str | None:
+        """What to do where the fleet runs another pack than this device; None where it does not, or has not said."""
+        return other_pack(self.settings.fleet, self.fleet_pack, self.trainer.pack)
+
+    async def _offered(self, arrived: Message) -> None:
+        """The fleet's newest model: a device with another pack is never invited, and its owner is told why."""
+        try:
+            message, _ = open_frame(arrived.payload, arrived.topic, lambda _: self.settings.coordinator)
+        except WireError as error:
+            log.warning("%s: ignored the fleet's model: %s", self.settings.device, error)
+            return
+        if not isinstance(message, Model) or message.epoch < self._epoch:
+            return
+        before, self.fleet_pack = self.other_pack, FleetPack.of(message)
+        if self.other_pack not in (None, before):
+            log.warning("%s", self.other_pack)
 
     async def _invited(self, invite: Invite) -> None:
         if (invite.epoch, invite.task, invite.round) == self._settled:

@@ -38,13 +38,14 @@ from auricle_edge.events.stdout import Stdout
 from auricle_edge.events.wyoming import WyomingService
 from auricle_edge.feedback import Feedback
 from auricle_edge.gate import Gate
+from auricle_edge.greeting import quoted
 from auricle_edge.hearing_model import HearingModel
 from auricle_edge.judge.sound import Judging
 from auricle_edge.labels import Enrolment, Labeller
 from auricle_edge.labels.candidates import reconsider
 from auricle_edge.listener import Listener
 from auricle_edge.memory import keep_start, rest
-from auricle_edge.own_model import own_model
+from auricle_edge.own_model import own_model, passed_over
 from auricle_edge.priority import yield_to_detection
 from auricle_edge.report import HearingReporter
 from auricle_edge.runtimes import choose_runtime
@@ -98,8 +99,10 @@ class ListeningDevice:
         self._labelling = ThreadPoolExecutor(1, "label")
         self.capture = Capture(settings.capture, self._capture_changed)
         self.taps = Taps()
-        self.own_model = own_model(pack, settings.local)
+        self.own_model = own_model(pack, settings.local, settings.start)
         """Name of the model that never leaves the device."""
+        self.own_model_reason = passed_over(pack, settings.local, settings.start)
+        """Why it is not the larger model; None where it is what was wanted."""
         first, plugin = (
             chosen_weights(settings.start, pack, model, settings.seed)
             for model in (self.own_model, pack.manifest.plugin)
@@ -108,7 +111,9 @@ class ListeningDevice:
         data = self.store.device_data()
         self.detect = detect_settings(settings.detect, pack)
         """What it listens with: its settings over the pack's."""
-        self.hearing = HearingModel(folder, self.choice.runtime, self.own_model, first, plugin, self.detect)
+        self.hearing = HearingModel(
+            folder, self.choice.runtime, self.own_model, first, plugin, self.detect, settings.seed
+        )
         chosen = self.hearing.choose(data.held_out).candidate
         self.tuning = Tuning(folder, accepted=settings.remote.sensitivity)
         self.tuning.apply, self.tuning.executor = self._tuned, self._labelling
@@ -362,12 +367,13 @@ class ListeningDevice:
             "pack_name": self.pack.manifest.name, "running_seconds": round(now - self._began, 1),
             "capture": sound, "listening": dataclasses.asdict(figures), "judging_failures": self.listener.failures,
             "model": self.hearing.now.candidate.name, "model_reason": self.hearing.now.reason,
+            "own_model": self.own_model, "own_model_reason": self.own_model_reason,
             "state": self.detector.state, "wake": self.detect.wake, "window": self.detect.window,
             "second_stage": self.detect.second_stage,
             "gate": None if gate is None else dataclasses.asdict(gate),
             "fleet": None if self.agent is None else {
                 "name": self.settings.fleet, "connected": self.agent.link.connected, "state": self.agent.state,
-                "last_error": self.agent.link.last_error,
+                "last_error": self.agent.link.last_error, "other_pack": self.agent.other_pack,
             },
             "updates": dataclasses.asdict(self.updates.standing()),
             "sensitivity": {"step": self.tuning.step, "remote": self.tuning.accepted},
@@ -452,9 +458,9 @@ class ListeningDevice:
             return "Muted."
         if not state.running:
             return state.problem or "Waiting for sound."
-        wake = self.detect.wake
-        wanted = " or ".join(f'"{word}"' for word in wake) if wake else f"{len(self.words)} words"
-        return f"Listening to {state.device} for {wanted} with the {self.hearing.now.candidate.name} model."
+        wanted = quoted(self.detect.wake) or f"{len(self.words)} words"
+        apart = "" if self.agent is None or self.agent.other_pack is None else f" {self.agent.other_pack}"
+        return f"Listening to {state.device} for {wanted} with the {self.hearing.now.candidate.name} model.{apart}"
 
 
 def _report(done: Any) -> None:

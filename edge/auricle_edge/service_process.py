@@ -49,6 +49,7 @@ def serve(encoded: bytes, as_json: bool) -> bool:
     """
     be_small()
     from auricle.until_signal import until_signal
+    from auricle_edge.greeting import awaited, other_words
     from auricle_edge.listening_device import ListeningDevice
     from auricle_edge.own_model import own_model
     from auricle_edge.service.pack_shelf import running_pack
@@ -58,16 +59,20 @@ def serve(encoded: bytes, as_json: bool) -> bool:
     settings = msgspec.json.decode(encoded, type=EdgeSettings)
     count_start(settings)
     pack = running_pack(settings)
-    pack.hold_only((own_model(pack, settings.local), pack.manifest.plugin))
+    pack.hold_only((own_model(pack, settings.local, settings.start), pack.manifest.plugin))
     device = ListeningDevice(settings, pack)
     model = device.hearing.now
+    heard, others = awaited(pack.labels, device.detect), other_words(settings.pack)
     facts = {
-        "device": settings.name, "fleet": settings.fleet, "pack": pack.identity, "words": device.words,
-        "source": settings.capture.source, "runtime": device.choice.runtime.name, "reason": device.choice.reason,
-        "model": model.candidate.name, "model_reason": model.reason,
+        "device": settings.name, "fleet": settings.fleet, "pack": pack.identity, "pack_name": pack.manifest.name,
+        "words": device.words, "wake": heard.wake, "window": heard.window, "commands": heard.commands,
+        "other_words": others, "source": settings.capture.source, "runtime": device.choice.runtime.name,
+        "reason": device.choice.reason, "model": model.candidate.name, "model_reason": model.reason,
+        "own_model": device.own_model, "own_model_reason": device.own_model_reason,
     }  # fmt: skip
-    words = f"{settings.name} listens to {settings.capture.source} for {', '.join(device.words)}."
-    say(facts, as_json, f"{words}\n{device.choice.reason}\n{model.reason}")
+    words = f"{settings.name} listens to {settings.capture.source} for {heard.sentence}"
+    sentences = (words, others, device.choice.reason, model.reason, device.own_model_reason)
+    say(facts, as_json, "\n".join(filter(None, sentences)))
     asyncio.run(until_signal(device.run()))
     return device.starts_anew
 

@@ -11,6 +11,7 @@ import msgspec
 from auricle.errors import SettingsError
 from auricle.identity_files import FOLDER, IdentityFiles
 from auricle.messages import Count, DeviceId, FleetName
+from auricle.pack import DEFAULT_PACK
 from auricle.settings import from_mapping, read_toml
 from auricle.until_signal import broker_of
 from auricle_edge.agent import AgentSettings
@@ -44,7 +45,7 @@ class EdgeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """The coordinator's public key, 64 hexadecimal digits; `auricle cloud serve` prints it."""
     speech: str | None = None
     """Folder of labelled recordings to learn from; without, the device listens and learns from what it hears."""
-    pack: str = "gsc12"
+    pack: str = DEFAULT_PACK
     pack_key: str | None = None
     """Public key in hex that must have signed the pack."""
     local: str | None = None

@@ -18,7 +18,7 @@ INSTALL = 'in an environment of its own with Python 3.10 or 3.11 on x86_64, pip 
 
 
 def artifacts(
-    pack: str = typer.Argument(..., help="gsc12, gsc35, digits, a folder or a .tar.zst."),
+    pack: str = typer.Argument(..., help="home, gsc12-res, gsc12, gsc35, digits, a folder or a .tar.zst."),
     out: Path = typer.Option(..., help="The pack to write, a .tar.zst."),
     models: str = typer.Option("all", help="Models to make them for, parted by commas, or all."),
     words: str | None = typer.Option(None, help="Make the pack for these words, parted by commas [its own]."),

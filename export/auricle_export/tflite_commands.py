@@ -17,7 +17,7 @@ from auricle_export.late_import import import_for
 
 
 def tflite(
-    pack: str = typer.Argument(..., help="gsc12, gsc35, digits, a folder or a .tar.zst."),
+    pack: str = typer.Argument(..., help="home, gsc12-res, gsc12, gsc35, digits, a folder or a .tar.zst."),
     out: Path = typer.Option(..., help="The pack to write, a .tar.zst."),
     models: str = typer.Option("all", help="Models to translate, parted by commas, or all."),
     precision: str = typer.Option("float32,int8", help="float32, int8, or both parted by a comma."),

@@ -100,7 +100,7 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         Where none are named it is the larger model of the pack, `crnn-base` of a shipped one that the words choose.
         """
         if self.local is None:
-            return LOCALS[:1] if pack is None else (own_model(pack),)
+            return LOCALS[:1] if pack is None else (own_model(pack, start=self.start),)
         return LOCALS if self.local == "mixed" else tuple(part.strip() for part in self.local.split(","))
 
     def save(self, folder: Path) -> None:

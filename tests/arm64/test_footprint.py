@@ -59,7 +59,8 @@ def test_what_a_listening_device_holds_idle_and_while_it_trains(
             device = BoardCommand(
                 board, "edge", "run", "--config", f"{shared.inside}/edge.toml", "--device", DEVICE, "--fleet", FLEET,
                 "--broker", broker.address(DEVICE).url, "--coordinator", key.hex(), "--state",
-                f"{shared.inside}/{DEVICE}", "--source", f"fifo:{shared.inside}/microphone", "--json",
+                f"{shared.inside}/{DEVICE}", "--source", f"fifo:{shared.inside}/microphone", "--pack", "gsc12",
+                "--json",
             )  # fmt: skip
             commands.append(device)
             await asyncio.to_thread(device.wait_line, lambda line: "words" in line, DEADLINE)
@@ -68,7 +69,7 @@ def test_what_a_listening_device_holds_idle_and_while_it_trains(
             coordinator = Command(
                 "cloud", "serve", "--broker", broker.address("coordinator").url, "--fleet", FLEET, "--deadline",
                 str(DEADLINE), "--rounds", str(ROUNDS), "--state", str(folder), "--approval", "auto", "--listen",
-                "none", "--json",
+                "none", "--pack", "gsc12", "--json",
             )  # fmt: skip
             commands.append(coordinator)
             last = asyncio.create_task(

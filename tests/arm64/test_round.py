@@ -83,7 +83,8 @@ def test_a_round_between_host_and_board_counts_all_three(
             coordinator = Command(
                 "cloud", "serve", "--broker", broker.address("coordinator").url, "--fleet", FLEET, "--devices", "3",
                 "--gather", str(DEADLINE), "--deadline", str(DEADLINE), "--quorum", "1.0", "--rounds", str(ROUNDS),
-                "--state", str(tmp_path / "coordinator"), "--approval", "auto", "--listen", "none", "--json",
+                "--state", str(tmp_path / "coordinator"), "--approval", "auto", "--listen", "none",
+                "--pack", "gsc12", "--json",
             )  # fmt: skip
             commands.append(coordinator)
             key = (await asyncio.to_thread(coordinator.wait_line, lambda line: "coordinator" in line))["coordinator"]
@@ -92,7 +93,7 @@ def test_a_round_between_host_and_board_counts_all_three(
                 return (
                     "edge", "run", "--device", device, "--fleet", FLEET, "--broker", broker.address(device).url,
                     "--coordinator", key, "--speech", f"{folder}/clips", "--state", f"{folder}/{device}",
-                    "--speaker", device, "--local", "crnn-base", "--json",
+                    "--speaker", device, "--pack", "gsc12", "--local", "crnn-base", "--json",
                 )  # fmt: skip
 
             agents = [BoardCommand(board, *options(device, shared.inside)) for device in ON_BOARD]

@@ -31,7 +31,6 @@ fleet = "{fleet}"
 broker = "mqtts://mosquitto:8883"
 coordinator = "{key}"
 speech = "/speech"
-pack = "gsc12"
 """
 
 

@@ -38,7 +38,7 @@ def device(tmp_path: Path) -> Path:
     """A settings file, two recordings, and held-out clips of one keyword."""
     import soundfile
 
-    (tmp_path / "edge.toml").write_text(f'device = "kitchen-1"\nstate = "{tmp_path / "state"}"\n')
+    (tmp_path / "edge.toml").write_text(f'device = "kitchen-1"\nstate = "{tmp_path / "state"}"\npack = "gsc12"\n')
     for name in ("morning.wav", "evening.flac"):
         soundfile.write(tmp_path / name, bursts(20, len(name)), RATE)
     store = ClipStore(tmp_path / "state" / "clips", ClipSettings(), LogMel(PACK.manifest.task), draw=lambda: 0.0)

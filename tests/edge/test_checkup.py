@@ -39,8 +39,15 @@ def test_a_sound_board_has_a_sentence_for_each_check(tmp_path: Path) -> None:
     )
     assert {name for name, each in found.items() if each.verdict == "bad"} == set()
     assert "2 cores" in found["processor"].sentence
-    assert "is whole; crnn-lite judges a window in" in found["pack"].sentence
+    assert "), made for 10 words, is whole; crnn-lite judges a window in" in found["pack"].sentence
     assert found["sensors"].sentence == "41.0 °C."
+
+
+def test_the_pack_is_named_with_what_it_waits_for() -> None:
+    home = load_pack("home")
+    assert checkup.pack_runs(home).startswith(
+        f'home ({home.identity[:12]}), made for "computer" or "jarvis" and then one of 10 words, is whole; resnet-lite '
+    )
 
 
 def test_what_is_missing_is_a_finding_and_no_crash(tmp_path: Path) -> None:

@@ -45,6 +45,8 @@ def test_the_status_in_sentences() -> None:
     assert "Restarts: 2 zeros." in said
     assert "Fleet home: not connected: refused; idle." in said
     assert said[-1] == "Gate: wait. Somebody speaks."
+    apart = STATUS | {"fleet": STATUS["fleet"] | {"other_pack": "The fleet home runs the pack gsc12."}}
+    assert "The fleet home runs the pack gsc12." in list(sentences(apart))
     muted = STATUS | {"capture": STATUS["capture"] | {"muted": True, "mute_reason": "switch"}}
     assert list(sentences(muted))[1] == "The microphone is muted (switch)."
 
@@ -138,7 +140,7 @@ def test_packs_are_updated_and_rolled_back_by_command(tmp_path: Path, capsys: py
     told = json.loads(capsys.readouterr().out)
     assert (told["pack"], told["restart_needed"]) == (tiny_pack.pack().identity, False)
     assert main(["edge", "rollback", "--state", str(tmp_path / "s")]) == 0
-    assert "gsc12" in capsys.readouterr().out
+    assert "home" in capsys.readouterr().out
     assert main(["edge", "rollback", "--state", str(tmp_path / "s")]) == 2
     assert "no pack to go back to" in capsys.readouterr().err
 

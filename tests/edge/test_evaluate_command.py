@@ -43,7 +43,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def evaluate(folder: Path, *more: str) -> int:
-    return main(["edge", "evaluate", "--keywords", str(folder / "speech"), "--speech", str(folder / "reading"), *more])
+    folders = ("--keywords", str(folder / "speech"), "--speech", str(folder / "reading"))
+    return main(["edge", "evaluate", "--pack", "gsc12", *folders, *more])
 
 
 def test_it_prints_tables_of_80_columns_and_writes_every_figure(
@@ -119,7 +120,7 @@ def test_a_labelled_recording_is_judged_too(folder: Path, tmp_path: Path, capsys
     start, end = 2 + first / RATE, 2 + last / RATE
     (tmp_path / "kitchen.txt").write_text(f"{start:.6f}\t{end:.6f}\tYes\n5.0\t6.0\tlaughter\n\\\t100\t200\n")
     files = ("--recording", str(tmp_path / "kitchen.wav"), "--labels", str(tmp_path / "kitchen.txt"))
-    assert main(["edge", "evaluate", *files, "--json", "--threshold", "0.1"]) == 0
+    assert main(["edge", "evaluate", "--pack", "gsc12", *files, "--json", "--threshold", "0.1"]) == 0
     report = json.loads(capsys.readouterr().out)["reports"][0]
     assert report["words"] == 1 and report["kinds"][0]["what"] == "recording"
     assert report["hours"]["recording"] == pytest.approx((10 - (end - start) - 1) / 3600, rel=1e-3)

@@ -5,12 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-from auricle.pack import load_pack
+from auricle.pack import Pack, load_pack
 from auricle.start import start_weights
+from auricle.tensors import Flat
+from auricle_edge.detect import DetectSettings
+from auricle_edge.detect.settings import SecondStage
 from auricle_edge.hearing_model import HearingModel
 from auricle_edge.local_store import LocalStore
-from auricle_edge.runtimes import choose_runtime
+from auricle_edge.runtimes import Runtime, choose_runtime
 from auricle_edge.speech_data import Clips
 from auricle_edge.train import LocalState
 
@@ -20,16 +24,83 @@ def test_both_models_listen_once_a_round_taught_the_own_one_and_after_a_restart(
     pack = load_pack("gsc12")
     runtime = choose_runtime("auto", pack, training=False).runtime
     first, plugin = start_weights(pack, "crnn-base"), start_weights(pack, "crnn-lite")
-    task = pack.manifest.task
-    nothing = Clips(np.zeros((0, task.frames, task.frontend.mels), np.float32), np.zeros(0, np.int64))
 
     hearing = HearingModel(tmp_path, runtime, "crnn-base", first, plugin)
-    assert hearing.choose(nothing).candidate.name == "plugin"
-    assert hearing.learnt(plugin, first.copy(), nothing).candidate.name == "plugin"
+    assert hearing.choose(nothing(pack)).candidate.name == "plugin"
+    assert hearing.learnt(plugin, first.copy(), nothing(pack)).candidate.name == "plugin"
     taught = (first + np.float32(0.01)).astype(np.float32)
-    assert hearing.learnt(plugin, taught, nothing).candidate.name == "ensemble"
+    assert hearing.learnt(plugin, taught, nothing(pack)).candidate.name == "ensemble"
     assert "Too few" in hearing.now.reason
 
     LocalStore(tmp_path, pack.identity, pack.table("crnn-base")).save(LocalState(taught))
     again = HearingModel(tmp_path, runtime, "crnn-base", first, plugin)
-    assert again.choose(nothing).candidate.name == "ensemble"
+    assert again.choose(nothing(pack)).candidate.name == "ensemble"
+
+
+def nothing(pack: Pack) -> Clips:
+    """No held-out clip."""
+    task = pack.manifest.task
+    return Clips(np.zeros((0, task.frames, task.frontend.mels), np.float32), np.zeros(0, np.int64))
+
+
+def told(pack: Pack, count: int = 24) -> Clips:
+    """Noise that is said to be the pack's keywords, one after the other: whoever is right about it knows them."""
+    task = pack.manifest.task
+    energies = np.random.default_rng(0).gamma(0.5, size=(count, task.frames, task.frontend.mels)).astype(np.float32)
+    return Clips(energies, np.arange(count) % (len(pack.labels) - 2))
+
+
+@pytest.fixture(scope="module")
+def home() -> Pack:
+    """The default pack, of which the larger model has no trained weights."""
+    return load_pack("home")
+
+
+@pytest.fixture(scope="module")
+def runtime(home: Pack) -> Runtime:
+    return choose_runtime("auto", home, training=False).runtime
+
+
+@pytest.mark.parametrize("second_stage", ["auto", "on", "off"])
+def test_an_own_model_that_began_as_noise_answers_nothing_until_it_was_compared(
+    tmp_path: Path, home: Pack, runtime: Runtime, second_stage: SecondStage
+) -> None:
+    """Not at first, not after rounds in which it learnt or did not, not after a restart, and not as a second stage."""
+    noise, plugin = home.table("resnet-base").initial(3), start_weights(home, "resnet-lite")
+    detect = DetectSettings(second_stage=second_stage)
+
+    hearing = HearingModel(tmp_path, runtime, "resnet-base", None, plugin, detect, seed=3)
+    assert hearing.choose(nothing(home)).candidate.name == "plugin"
+    assert hearing.learnt(plugin, noise, nothing(home)).candidate.name == "plugin"
+    assert "began as noise" not in hearing.now.reason
+    learnt: Flat = noise + np.float32(0.01)
+    assert hearing.learnt(plugin, learnt, nothing(home)).candidate.name == "plugin"
+    assert "began as noise: it listens once it is better on the held-out clips" in hearing.now.reason
+
+    LocalStore(tmp_path, home.identity, home.table("resnet-base")).save(LocalState(learnt))
+    again = HearingModel(tmp_path, runtime, "resnet-base", None, plugin, detect, seed=3)
+    assert again.choose(nothing(home)).candidate.name == "plugin"
+
+
+def test_noise_is_no_candidate_on_held_out_clips_either(tmp_path: Path, home: Pack, runtime: Runtime) -> None:
+    """Nor is noise that rounds without mutual learning left as it was; what a round taught is compared."""
+    noise, plugin = home.table("resnet-base").initial(0), start_weights(home, "resnet-lite")
+    hearing = HearingModel(tmp_path, runtime, "resnet-base", None, plugin)
+    assert set(hearing.choose(told(home)).merits) == {"plugin"}
+    assert set(hearing.learnt(plugin, noise, told(home)).merits) == {"plugin"}
+    taught = hearing.learnt(plugin, noise + np.float32(0.01), told(home))
+    assert set(taught.merits) == {"plugin", "personal", "ensemble", "cascade"}
+
+
+def test_an_own_model_that_began_as_noise_answers_once_it_is_better(
+    tmp_path: Path, home: Pack, runtime: Runtime
+) -> None:
+    """One that says `left` to everything, where only `left` is held out, beats a plug-in that hears none of it."""
+    always: Flat = np.zeros(home.table("resnet-base").size, np.float32)
+    always[home.labels.index("left") - len(home.labels)] = 20.0
+    clips = told(home)
+    left = Clips(clips.energies, np.full(len(clips.targets), home.labels.index("left")))
+    hearing = HearingModel(tmp_path, runtime, "resnet-base", None, start_weights(home, "resnet-lite"))
+    chosen = hearing.learnt(start_weights(home, "resnet-lite"), always, left)
+    assert chosen.merits["personal"].hits == len(left) > chosen.merits["plugin"].hits
+    assert chosen.candidate.name != "plugin"

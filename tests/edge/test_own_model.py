@@ -7,22 +7,46 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.core import tiny_pack
 
 from auricle.errors import PackError
-from auricle.pack import load_pack
-from auricle_edge.own_model import own_model
+from auricle.pack import Pack, load_pack
+from auricle_edge.own_model import own_model, passed_over
 from auricle_edge.service.pack_shelf import running_pack
 from auricle_edge.settings import EdgeSettings
 
 
-@pytest.mark.parametrize(
-    ("pack", "model"),
-    [("digits", "crnn-base"), ("gsc12", "crnn-base"), ("gsc35", "crnn-base"), ("home", "resnet-base")],
-)
-def test_it_is_the_larger_model_of_each_shipped_pack(pack: str, model: str) -> None:
-    assert own_model(load_pack(pack)) == model
+def with_start(pack: Pack, *models: str) -> Pack:
+    """The pack as if it brought trained weights of these models too."""
+    some = next(iter(pack.manifest.start.values()))
+    start = {**pack.manifest.start, **dict.fromkeys(models, some)}
+    return Pack(msgspec.structs.replace(pack.manifest, start=start), pack.files)
+
+
+@pytest.mark.parametrize("pack", ["digits", "gsc12", "gsc35"])
+def test_it_is_the_larger_model_of_a_pack_that_trains_it(pack: str) -> None:
+    assert own_model(load_pack(pack)) == "crnn-base"
+    assert passed_over(load_pack(pack)) is None
+
+
+@pytest.mark.parametrize("asked", [None, "resnet-base"])
+def test_a_larger_model_that_would_begin_as_noise_waits_for_a_pack_that_trains_it(asked: str | None) -> None:
+    """Beside the trained plug-in it would teach noise; from scratch all begin as noise."""
+    manifest = load_pack("home").manifest
+    plugin_only = {"resnet-lite": manifest.start["resnet-lite"]}
+    home = Pack(msgspec.structs.replace(manifest, start=plugin_only), load_pack("home").files)
+
+    assert own_model(home, asked) == own_model(home, asked, "pack") == "resnet-lite"
+    assert own_model(home, asked, "scratch") == "resnet-base"
+    assert passed_over(home, asked, "scratch") is None
+    assert "The device's own model is resnet-lite: the pack home has no trained weights of resnet-base yet" in str(
+        passed_over(home, asked)
+    )
+    trained = with_start(home, "resnet-base")
+    assert own_model(trained, asked) == "resnet-base"
+    assert passed_over(trained, asked) is None
 
 
 def test_it_is_the_plug_in_of_a_pack_without_such_a_model() -> None:

@@ -25,7 +25,7 @@ from auricle_export.flash.boards import load_board, load_boards
 from auricle_export.flash.bundle.archive import EARLIEST, Part, write_tar
 from auricle_export.flash.bundle.build import build_bundle
 from auricle_export.flash.bundle.manifest import decode
-from auricle_export.flash.bundle.settings import settings_of
+from auricle_export.flash.bundle.settings import local_model, settings_of
 from auricle_export.flash.fleet import Device
 
 
@@ -107,7 +107,7 @@ def test_its_manifest_lists_every_file_and_the_device_takes_it(world: SmallWorld
         "slots.py", "install", "systemd/auricle-edge.service", "systemd/auricle-edge.service.d/board.conf",
         "systemd/auricle-claim.service", "tuf/root.json", "etc/claim.env", "pack.tar.zst",
     } <= set(files)  # fmt: skip
-    assert manifest.pack == load_pack("gsc12").identity
+    assert manifest.pack == load_pack("home").identity
     on_device = Bundle(built.path)
     on_device.verify()
     assert on_device.manifest.identity == built.identity
@@ -137,22 +137,35 @@ def test_the_settings_are_those_of_profile_and_fleet(world: SmallWorld, tmp_path
 
 
 def test_the_agent_takes_the_settings_for_every_board_and_wiring(world: SmallWorld, tmp_path: Path) -> None:
-    path = tmp_path / "edge.toml"
+    path, home = tmp_path / "edge.toml", load_pack("home")
     for board in load_boards():
         for microphone in (None, *(each.id for each in board.microphone)):
             device = Device(microphone=microphone, wired=board.gpio is not None, settings={"gate": {"hot": 60.0}})
-            path.write_text(settings_of(board, msgspec.structs.replace(world.fleet, device=device)))
+            path.write_text(settings_of(board, msgspec.structs.replace(world.fleet, device=device), home))
 
             settings = read_settings(path, {"device": "any-device"})
 
             assert (settings.gate.hot, settings.gate.too_hot) == (60.0, board.sensors.too_hot)
 
 
+def test_a_fleet_with_a_pack_of_other_models_takes_the_models_of_that_pack(world: SmallWorld) -> None:
+    """Of gsc12: the plug-in on a small board, else the device's own choice, and what the fleet's settings name."""
+    pack, fleet = load_pack("gsc12"), msgspec.structs.replace(world.fleet, pack="gsc12")
+    named = msgspec.structs.replace(fleet, device=Device(settings={"local": "crnn-deep"}))
+
+    assert local_model(load_board("pi-zero-2w"), fleet, pack) == "crnn-lite"
+    assert local_model(load_board("pi5"), fleet, pack) is None
+    assert local_model(load_board("pi5"), named, pack) == "crnn-deep"
+    assert local_model(load_board("pi5"), world.fleet, load_pack("home")) == "resnet-base"
+    assert "local =" not in settings_of(load_board("pi5"), fleet, pack)
+    assert 'local = "crnn-deep"' in settings_of(load_board("pi5"), named, pack)
+
+
 def test_settings_with_any_text_are_read_back(world: SmallWorld, tmp_path: Path) -> None:
     command = ["/bin/x", 'a "quoted" \\ word', "ümläut 🎤 \x7f\t\n"]
     device = Device(settings={"events": {"hook": command, "stdout": False}, "gate": {"hours": ["22:00-06:00"]}})
     (tmp_path / "edge.toml").write_text(
-        settings_of(world.board, msgspec.structs.replace(world.fleet, device=device)), "utf-8"
+        settings_of(world.board, msgspec.structs.replace(world.fleet, device=device), load_pack("home")), "utf-8"
     )
 
     settings = read_settings(tmp_path / "edge.toml", {"device": "any-device"})
@@ -176,7 +189,7 @@ def test_a_pack_that_the_devices_would_refuse_is_refused_here(world: SmallWorld,
     keyed = msgspec.structs.replace(world.fleet, pack_key=signer.public.hex())
     unknown = msgspec.structs.replace(world.fleet, device=Device(settings={"local": "crnn-huge"}))
 
-    with pytest.raises(SettingsError, match="The pack gsc12 is not signed by pack_key"):
+    with pytest.raises(SettingsError, match="The pack home is not signed by pack_key"):
         build_bundle(world.board, keyed, tmp_path / "out", os=SYSTEM, wheels=world.wheels)
     with pytest.raises(AuricleError, match="crnn-huge"):
         build_bundle(world.board, unknown, tmp_path / "out", os=SYSTEM, wheels=world.wheels)

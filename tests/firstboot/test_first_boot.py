@@ -24,7 +24,7 @@ from pathlib import Path
 from auricle.pack import load_pack
 from auricle.speech.features import LogMel
 from auricle_edge.clips import ClipSettings, ClipStore, NewClip
-store = ClipStore(Path("/var/lib/auricle/clips"), ClipSettings(), LogMel(load_pack("gsc12").manifest.task))
+store = ClipStore(Path("/var/lib/auricle/clips"), ClipSettings(), LogMel(load_pack("home").manifest.task))
 rng, moments = np.random.default_rng(0), np.arange(16000) / 16000
 for take in range(16):
     for pitch, word in ((300, "yes"), (700, "no")):

@@ -59,7 +59,7 @@ def room(tmp_path: Path) -> Iterator[VirtualRoom]:
 def service(tmp_path: Path, room: VirtualRoom, start: Callable[..., Command]) -> Command:
     """A device that listens in the room."""
     config = tmp_path / "edge.toml"
-    config.write_text("[labels]\nconfirm_seconds = 120\nmissed_seconds = 40\n[detect]\nring = 60\n")
+    config.write_text('pack = "gsc12"\n[labels]\nconfirm_seconds = 120\nmissed_seconds = 40\n[detect]\nring = 60\n')
     command = start(
         "edge", "run", "--config", str(config), "--device", "kitchen-1", "--state", str(tmp_path / "state"),
         "--source", room.source, "--json",
@@ -100,7 +100,7 @@ def test_a_wake_word_opens_the_window_for_a_command_and_a_muted_device_closes_it
     """`yes` wakes it; what was said of it is on standard output, in the status and in the labels."""
     config, state = tmp_path / "edge.toml", tmp_path / "state"
     config.write_text(
-        '[labels]\nconfirm_seconds = 120\n[detect]\nwake = ["yes"]\nwindow = 20.0\nthreshold = 0.6\n'
+        'pack = "gsc12"\n[labels]\nconfirm_seconds = 120\n[detect]\nwake = ["yes"]\nwindow = 20.0\nthreshold = 0.6\n'
         "[detect.commands]\nstop = 0.3\n"
     )
     command = start(

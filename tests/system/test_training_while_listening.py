@@ -64,13 +64,13 @@ def test_rounds_are_counted_and_no_sound_is_dropped_while_words_are_said(
             coordinator = start(
                 "cloud", "serve", "--broker", broker.address("coordinator").url, "--fleet", FLEET, "--state",
                 str(tmp_path / "coordinator"), "--approval", "auto", "--listen", "none", "--rounds", str(ROUNDS),
-                "--json",
+                "--pack", "gsc12", "--json",
             )  # fmt: skip
             key = (await asyncio.to_thread(coordinator.wait_line, lambda line: "coordinator" in line))["coordinator"]
             device = start(
                 "edge", "run", "--config", str(config), "--device", DEVICE, "--fleet", FLEET, "--broker",
                 broker.address(DEVICE).url, "--coordinator", key, "--state", str(state), "--source", room.source,
-                "--json",
+                "--pack", "gsc12", "--json",
             )  # fmt: skip
             await asyncio.to_thread(device.wait_line, lambda line: "words" in line)
             counted = []

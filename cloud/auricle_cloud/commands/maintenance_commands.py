@@ -12,7 +12,7 @@ from rich.text import Text
 
 from auricle.checkup import Finding, broker_reached, disk, finding
 from auricle.errors import SettingsError
-from auricle.pack import load_pack
+from auricle.pack import DEFAULT_PACK, load_pack
 from auricle.pack_checks import require_sound
 from auricle.pack_signature import trusted_key
 from auricle.until_signal import broker_of
@@ -100,7 +100,7 @@ def doctor(
 def preflight(
     place: Place,
     broker: Annotated[str, typer.Option(help="As of serve.")],
-    pack: Annotated[str, typer.Option(help="As of serve.")] = "gsc12",
+    pack: Annotated[str, typer.Option(help="As of serve.")] = DEFAULT_PACK,
     pack_key: Annotated[str | None, typer.Option(help="As of serve.")] = None,
     rule: Annotated[str | None, typer.Option(help="As of serve.")] = None,
     preset: Annotated[str, typer.Option(help="As of serve.")] = "practical",

@@ -15,7 +15,7 @@ from auricle.errors import SettingsError
 from auricle.first_weights import chosen_weights
 from auricle.messages import Count, FleetName, Seconds
 from auricle.messages import Token as Name
-from auricle.pack import load_pack
+from auricle.pack import DEFAULT_PACK, Pack, load_pack
 from auricle.pack_checks import require_sound
 from auricle.pack_signature import trusted_key
 from auricle.settings import from_mapping
@@ -60,7 +60,7 @@ def serve(
     ),
     fleet: str = typer.Option(..., help="Name of the fleet."),
     state: Path = typer.Option(..., envvar="AURICLE_STATE", help="Folder for key, database and models."),
-    pack: str = typer.Option("gsc12", help="gsc12, gsc35, digits, a folder or a .tar.zst."),
+    pack: str = typer.Option(DEFAULT_PACK, help="home, gsc12-res, gsc12, gsc35, digits, a folder or a .tar.zst."),
     pack_key: str | None = typer.Option(None, help="Public key in hex: refuse a pack that it has not signed."),
     task: str = typer.Option("keywords", help="Name of what is trained."),
     rounds: int | None = typer.Option(None, help="Run so many rounds in all and leave [wait for operators]."),
@@ -124,15 +124,17 @@ def serve(
         detection=detection if detect else None,
         validation=validation, keep_models=keep_models, keep_hearing=keep_hearing,
     )  # fmt: skip
-    greet, tell = (lambda said: _greet(said, as_json)), (lambda done: _tell(done, as_json))
+    greet, tell = (lambda said: _greet(said, loaded, as_json)), (lambda done: _tell(done, as_json))
     asyncio.run(run_service(settings, loaded, api, greet, tell))
     return 0
 
 
-def _greet(said: Started, as_json: bool) -> None:
-    line = {"coordinator": said.key, "epoch": said.epoch, "page": said.page}
+def _greet(said: Started, pack: Pack, as_json: bool) -> None:
+    name, identity = pack.manifest.name, pack.identity
+    line = {"coordinator": said.key, "epoch": said.epoch, "page": said.page, "pack": identity, "pack_name": name}
     page = "" if said.page is None else f"\npage and API at {said.page}; a token: auricle cloud tokens create NAME"
-    typer.echo(json.dumps(line) if as_json else f"coordinator {said.key}, epoch {said.epoch}{page}")
+    text = f"coordinator {said.key}, epoch {said.epoch}, pack {name} ({identity[:12]}){page}"
+    typer.echo(json.dumps(line) if as_json else text)
 
 
 async def _tell(done: RoundDone, as_json: bool) -> None:

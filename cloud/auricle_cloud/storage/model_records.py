@@ -32,7 +32,8 @@ class Models:
             known = tx.execute(sa.select(tasks.c.pack).where(tasks.c.task == task)).scalar()
             if known not in (None, pack):
                 raise StorageError(
-                    f"{task} is a task of pack {known[:12]}, not of {pack[:12]}: choose another --task or --state."
+                    f"{task} is a task of pack {known[:12]}, not of {pack[:12]}: go on with the pack that it had "
+                    "(--pack), or choose another --task or --state."
                 )
             first = {"blob": blob, "created": time.time(), "origin": "first"}
             self._db.insert_missing(tx, models, task=task, version=0, **first)

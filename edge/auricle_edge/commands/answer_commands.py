@@ -16,6 +16,7 @@ from rich.text import Text
 
 from auricle_edge.commands.place import AsJson, Config, State, state_folder
 from auricle_edge.control.client import ControlClient
+from auricle_edge.greeting import quoted
 
 FLOOR = -70.0
 """dBFS at which the meter is empty."""
@@ -72,6 +73,8 @@ def sentences(told: Mapping[str, Any]) -> Iterator[str]:
     if fleet is not None:
         reached = "connected" if fleet["connected"] else f"not connected: {fleet['last_error'] or 'no answer yet'}"
         yield f"Fleet {fleet['name']}: {reached}; {fleet['state']}."
+        if fleet.get("other_pack"):  # a service that was not restarted since an update says nothing of it
+            yield fleet["other_pack"]
     step = told["sensitivity"]["step"]
     if step:
         yield f"Sensitivity {step:+d}, set by the coordinator: [remote] in the settings refuses it."
@@ -86,7 +89,7 @@ def _states(told: Mapping[str, Any]) -> Iterator[str]:
     """What counts now, and how often the second stage was needed."""
     heard = told["listening"]
     if told.get("state", "open") != "open":  # a service that was not restarted since an update says nothing of it
-        wake, window = " or ".join(f'"{word}"' for word in told["wake"]), told["window"]
+        wake, window = quoted(told["wake"]), told["window"]
         now = "Awake: commands count" if told["state"] == "awake" else f"Asleep until {wake}"
         yield (
             f"{now}; a wake word opens {window:g} s for a command. {heard['wakes']} wake words, "

@@ -89,12 +89,12 @@ def _calibrated(settings: EdgeSettings, files: Sequence[Path], wanted: float, *,
     """Judge the recordings and the device's own clips of keywords with the model that listens."""
     pack = running_pack(settings)
     frontend, runtime = LogMel(pack.manifest.task), choose_runtime(settings.runtime, pack, settings.threads).runtime
-    own = own_model(pack, settings.local)
+    own = own_model(pack, settings.local, settings.start)
     first, plugin = (
         chosen_weights(settings.start, pack, model, settings.seed) for model in (own, pack.manifest.plugin)
     )
     detect = detect_settings(settings.detect, pack)
-    hearing = HearingModel(settings.folder, runtime, own, first, plugin, detect)
+    hearing = HearingModel(settings.folder, runtime, own, first, plugin, detect, settings.seed)
     store = ClipStore(settings.folder / CLIPS, settings.clips, frontend)
     try:
         recognise = hearing.choose(store.device_data().held_out).candidate.recognise

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from auricle.errors import AuricleError, SettingsError
-from auricle.pack import load_pack
+from auricle.pack import DEFAULT_PACK, load_pack
 from auricle.pack_signature import trusted_key
 from auricle.speech.features import LogMel
 from auricle_edge.clips import ClipSettings, ClipStore
@@ -33,7 +33,7 @@ app = typer.Typer(no_args_is_help=True, help="See, hear, correct and destroy the
 FOLDER = "clips"
 """Where in the state folder they lie."""
 
-PackName = Annotated[str | None, typer.Option("--pack", help="The agent's pack [that of --config, or gsc12].")]
+PackName = Annotated[str | None, typer.Option("--pack", help="The agent's pack [that of --config, or home].")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 ClipName = Annotated[str, typer.Argument(metavar="ID", help="Id of a clip, or its beginning.")]
 Word = Annotated[str | None, typer.Option("--word", help="Only clips with this label.")]
@@ -190,7 +190,7 @@ def _place(
         return settings.folder / FOLDER, settings.clips, (pack or settings.pack, settings.pack_key)
     if state is None:
         raise SettingsError("Name the agent's settings with --config, or its state folder with --state.")
-    return state / FOLDER, ClipSettings(), (pack or "gsc12", None)
+    return state / FOLDER, ClipSettings(), (pack or DEFAULT_PACK, None)
 
 
 @contextmanager

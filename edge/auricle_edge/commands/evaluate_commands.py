@@ -14,7 +14,7 @@ from rich.progress import track
 from auricle.errors import SettingsError, nearest
 from auricle.hearing.scenes import Scene
 from auricle.hearing.splits import PARTS, Part
-from auricle.pack import Pack, load_pack
+from auricle.pack import DEFAULT_PACK, Pack, load_pack
 from auricle.speech.features import LogMel
 from auricle_edge.commands.place import AsJson
 from auricle_edge.detect import DetectTable, detect_settings
@@ -63,7 +63,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def evaluate(
-    pack: str = typer.Option("gsc12", help="Name of a shipped pack, a folder or a .tar.zst."),
+    pack: str = typer.Option(DEFAULT_PACK, help="Name of a shipped pack, a folder or a .tar.zst."),
     weights: Weights = None,
     keywords: Keywords = None,
     noise: Noise = None,

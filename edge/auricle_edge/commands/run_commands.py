@@ -15,7 +15,7 @@ from auricle.first_weights import chosen_weights
 from auricle.until_signal import until_signal
 from auricle_edge.agent import Agent, AgentSettings
 from auricle_edge.commands.place import CONFIG_HELP, CONFIG_VARIABLE, config_file
-from auricle_edge.own_model import own_model
+from auricle_edge.own_model import own_model, passed_over
 from auricle_edge.priority import yield_to_detection
 from auricle_edge.runtimes import choose_runtime
 from auricle_edge.service.pack_shelf import running_pack
@@ -47,7 +47,7 @@ def run(
         help="Learn from this folder of labelled recordings, <word>/<speaker>_nohash_<n>.(wav|flac), "
         "instead of listening.",
     ),
-    pack: str | None = typer.Option(None, help="gsc12, gsc35, digits, a folder or a .tar.zst [gsc12]."),
+    pack: str | None = typer.Option(None, help="home, gsc12-res, gsc12, gsc35, digits, a folder or a .tar.zst [home]."),
     pack_key: str | None = typer.Option(None, help="Public key in hex: refuse a pack that it has not signed."),
     local: str | None = typer.Option(None, help="The device's own model [the pack's larger model]."),
     runtime: str | None = typer.Option(None, help="auto, step or ort-training [auto]."),
@@ -88,18 +88,20 @@ def _train_only(settings: EdgeSettings, as_json: bool) -> None:
     agent = agent_settings(settings)
     assert agent is not None, "read_settings refuses speech without a fleet"
     assert settings.speech is not None
-    own = own_model(loaded, settings.local)
+    own = own_model(loaded, settings.local, settings.start)
+    why = passed_over(loaded, settings.local, settings.start)
     first = chosen_weights(settings.start, loaded, own, settings.seed)
     choice = choose_runtime(settings.runtime, loaded, settings.threads)
     data, skipped = load_clips(Path(settings.speech), loaded, speaker=settings.speaker, seed=settings.seed)
     trainer = Trainer(choice.runtime, own, data, settings.seed, first)
     facts = {
-        "device": settings.name, "fleet": settings.fleet, "pack": loaded.identity, "training_clips": len(data.train),
-        "held_out_clips": len(data.held_out), "skipped_files": len(skipped),
-        "runtime": choice.runtime.name, "reason": choice.reason,
+        "device": settings.name, "fleet": settings.fleet, "pack": loaded.identity, "pack_name": loaded.manifest.name,
+        "training_clips": len(data.train), "held_out_clips": len(data.held_out), "skipped_files": len(skipped),
+        "runtime": choice.runtime.name, "reason": choice.reason, "own_model": own, "own_model_reason": why,
     }  # fmt: skip
     clips = f"{len(data.train)} training clips, {len(data.held_out)} held out, {len(skipped)} unreadable files skipped"
-    say(facts, as_json, f"{settings.name}: {clips}; pack {loaded.identity[:12]}.\n{choice.reason}")
+    runs = f"{settings.name}: {clips}; pack {loaded.manifest.name} ({loaded.identity[:12]})."
+    say(facts, as_json, "\n".join(filter(None, (runs, choice.reason, why))))
     asyncio.run(_serve(agent, trainer))
 
 

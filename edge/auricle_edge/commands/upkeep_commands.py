@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from auricle.checkup import Finding
 from auricle.errors import AuricleError, DataError
-from auricle.pack import Pack
+from auricle.pack import DEFAULT_PACK, Pack
 from auricle.pack_signature import trusted_key
 from auricle.speech.features import LogMel
 from auricle.until_signal import broker_of
@@ -62,10 +62,10 @@ def doctor(
     ),
     as_json: AsJson = False,
 ) -> int:
-    """Check the board and everything that the service leans on; exit code 1 when something is bad."""
+    """Check the board and everything that the service needs; exit code 1 when something is bad."""
     settings = settings_of(config)
     folder = state or (settings.folder if settings is not None else Path.cwd())
-    name, key = ("gsc12", None) if settings is None else (settings.pack, settings.pack_key)
+    name, key = (DEFAULT_PACK, None) if settings is None else (settings.pack, settings.pack_key)
     gate = GateSettings() if settings is None else settings.gate
     told = None if settings is None or settings.broker is None else settings
     broker = None if told is None or told.broker is None else broker_of(told.broker, told.device or "", folder)
@@ -91,11 +91,16 @@ def doctor(
 
 
 def _service(client: ControlClient) -> list[Finding]:
-    """What the running service says of its microphone: it holds it, so nobody else can listen."""
+    """What the running service says of its microphone, which nobody else can open, and of its fleet's pack."""
     try:
-        sound = msgspec.convert(client.get("/v1/status")["capture"], CaptureState)
+        told = client.get("/v1/status")
+        sound = msgspec.convert(told["capture"], CaptureState)
     except (AuricleError, KeyError, msgspec.MsgspecError) as error:
         return [Finding(check="service", verdict="bad", sentence=str(error))]
+    return [*_its_microphone(sound), *_its_fleet(told.get("fleet"))]
+
+
+def _its_microphone(sound: CaptureState) -> list[Finding]:
     if sound.muted:
         return [Finding(check="microphone", verdict="good", sentence="The service runs, and the microphone is muted.")]
     if not sound.running:
@@ -103,6 +108,12 @@ def _service(client: ControlClient) -> list[Finding]:
         return [Finding(check="microphone", verdict="bad", sentence=sentence)]
     sentence = f"The service listens to {sound.device} at {sound.native_rate} Hz."
     return [Finding(check="microphone", verdict="good", sentence=sentence), *examine_state(sound)]
+
+
+def _its_fleet(fleet: Mapping[str, Any] | None) -> list[Finding]:
+    """That the fleet runs another pack, where it does."""
+    other = None if fleet is None else fleet.get("other_pack")
+    return [] if other is None else [Finding(check="fleet", verdict="bad", sentence=str(other))]
 
 
 def _heard(settings: CaptureSettings, seconds: float) -> Heard:
@@ -185,7 +196,7 @@ def diag(
 
 def _shelf(state: Path | None, config: Path | None) -> PackShelf:
     settings = settings_of(config)
-    name, key = ("gsc12", None) if settings is None else (settings.pack, settings.pack_key)
+    name, key = (DEFAULT_PACK, None) if settings is None else (settings.pack, settings.pack_key)
     return PackShelf(state_folder(state, config), name, trusted_key(key))
 
 

@@ -93,8 +93,9 @@ def choose_model(
 ) -> ModelChoice:  # fmt: skip
     """Take the candidate with the most hits less false accepts on held-out clips; of equals the cheapest.
 
-    One with a rival is taken only where it has more hits than this at equal false accepts: each at its best threshold
-    with no more false accepts than the more careful of the two makes at `threshold`.
+    Where one was trained, none that was not is taken, however it happens to do. One with a rival is taken only where it
+    has more hits than this at equal false accepts: each at its best threshold with no more false accepts than the more
+    careful of the two makes at `threshold`.
 
     Parameters
     ----------
@@ -116,6 +117,7 @@ def choose_model(
     keywords = sum(is_keyword(labels[target]) for target in targets)
     if keywords < ENOUGH:
         return _unmeasured(candidates, keywords)
+    candidates = [c for c in candidates if c.trained] or candidates
     found = {c.name: c.recognise(features) for c in candidates}
     merits = {name: merit(posteriors, targets, labels, threshold) for name, posteriors in found.items()}
 

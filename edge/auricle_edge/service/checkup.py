@@ -1,4 +1,4 @@
-"""Is this board, and what the agent leans on, in order? Each check says so in one sentence."""
+"""Is this board, and what the agent needs, in order? Each check says so in one sentence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from auricle.errors import AuricleError
 from auricle.mqtt import BrokerAddress
 from auricle.pack import Pack
 from auricle_edge.capture.levels import Levels
+from auricle_edge.detect import DetectTable, detect_settings
 from auricle_edge.gate import Readings, Sensor
+from auricle_edge.greeting import awaited, quoted
 from auricle_edge.runtimes import choose_runtime
 from auricle_edge.service.microphone_check import clipping, examine_levels, level
 from auricle_edge.updates.trusted_time import synchronised
@@ -127,9 +129,17 @@ def pack_runs(pack: Pack) -> str:
     if not np.isfinite(answer).all():
         raise AuricleError(f"The pack {pack.manifest.name} gives numbers that are not finite on this processor.")
     return (
-        f"{pack.manifest.name}, {pack.identity[:12]}, is whole; {name} judges a window in {took * 1000:.1f} ms "
+        f"{pack.manifest.name} ({pack.identity[:12]}), made for {_words(pack)}, is whole; {name} judges a window in "
+        f"{took * 1000:.1f} ms "
         f"({first * 1000:.0f} ms the first time). {choice.reason}"
     )
+
+
+def _words(pack: Pack) -> str:
+    """What a device hears with this pack, unless its settings say otherwise."""
+    heard = awaited(pack.labels, detect_settings(DetectTable(), pack))
+    commands = f"{len(heard.commands)} words"
+    return f"{quoted(heard.wake)} and then one of {commands}" if heard.wake else commands
 
 
 def clock_synchronised(now: float) -> tuple[Verdict, str]:

@@ -109,7 +109,7 @@ class PackShelf:
 def running_pack(settings: EdgeSettings) -> Pack:
     """The pack that a device runs; PackError when it is not sound, or has not the local model that is set."""
     pack = PackShelf(settings.folder, settings.pack, trusted_key(settings.pack_key)).current()
-    own_model(pack, settings.local)
+    own_model(pack, settings.local, settings.start)
     return pack
 
 

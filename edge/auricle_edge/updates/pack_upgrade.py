@@ -65,7 +65,7 @@ def fetch_pack(job: PackJob) -> None:
         pack = load_pack(fetched, trusted_key(settings.pack_key))
         if pack.identity != wanted.identity:
             raise UpdateRefusedError(f"What came is the pack {pack.identity[:12]}, not {wanted.identity[:12]}.")
-        own_model(pack, settings.local)
+        own_model(pack, settings.local, settings.start)
         trials.install(fetched, wanted.identity, target.description.version or "")
     except PackError as error:
         raise UpdateRefusedError(str(error)) from error

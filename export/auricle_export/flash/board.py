@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from auricle.errors import SettingsError, nearest
+from auricle.pack import DEFAULT_PACK
 from auricle_export.flash.releases import Base
 
 Id = Annotated[
@@ -66,8 +67,8 @@ class System(Table, frozen=True):
 class Agent(Table, frozen=True):
     """What the agent is told where nobody says otherwise: `[agent]`."""
 
-    pack: Text = "gsc12"
-    local: Text = "crnn-base"
+    pack: Text = DEFAULT_PACK
+    local: Text = "resnet-base"
     """The device's own model."""
     threads: Annotated[int, Meta(ge=1, le=1024, description="a number of threads from 1")] = 1
 

@@ -65,7 +65,7 @@ def contents_of(board: Board, system: System, fleet: Fleet, wheels: Path, progre
     pack, packed = pack_of(board, fleet)
     parts = {
         "pack.tar.zst": Part(packed),
-        "etc/edge.toml": Part(settings_of(board, fleet).encode()),
+        "etc/edge.toml": Part(settings_of(board, fleet, pack).encode()),
         "etc/claim.env": Part(claim_environment(fleet).encode()),
         "install": Part(_installer(system), SCRIPT),
         f"systemd/{Path(AGENT).name}.d/board.conf": Part(_drop_in(board, fleet)),
@@ -104,7 +104,7 @@ def pack_of(board: Board, fleet: Fleet) -> tuple[Pack, bytes]:
     """
     source = fleet.pack or board.agent.pack
     pack = load_pack(source)
-    pack.table(local_model(board, fleet))
+    local_model(board, fleet, pack)
     if fleet.pack_key is not None and (pack.signature is None or pack.signature.key != fleet.pack_key):
         raise SettingsError(
             f"The pack {source} is not signed by pack_key, and the devices would refuse it: "
