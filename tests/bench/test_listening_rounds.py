@@ -103,6 +103,7 @@ def test_nobody_is_both_lived_with_and_judged_by(data: Path) -> None:
     assert (len(lived.noise), len(judging.noise), len(lived.speech), len(judging.speech)) == (2, 2, 1, 4)
     assert not any(np.array_equal(a, b) for a in lived.noise for b in judging.noise)
     assert amounts(judging) == pytest.approx({"words": 4 / 60, "speech": 16 / 60, "languages": 4 / 60, "noise": 0.1})
+    assert {take.word for take in judged_by(data, [*words, "one"]).words} == {"cat"}
     someone = lived.words[0].speaker
     assert someone not in {take.speaker for take in lived_with(data, words, {someone}).words}
 
