@@ -8,11 +8,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
-from bench.listening_clock import Clock
 from bench.listening_judging import LISTENERS, Heard, Judge, Sound, hear_all
 from bench.listening_owners import draw_owners
 from bench.listening_result import DEVICE, SIDES, Asked, Day, Fleet, RoundOf, Side
-from bench.listening_rounds import Life, Lives, Together
+from bench.listening_rounds import Clock, Life, Lives, Together
 from bench.listening_sound import Days, amounts, judged_by, lived_with
 
 from auricle.errors import DataError

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
+import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
-from bench.listening_clock import Clock
 from bench.listening_device import ALWAYS, FLEET, Device, Lived, State
 from bench.listening_owners import Owner
+from bench.listening_result import Cost
 from bench.listening_sound import Days
 
 from auricle.first_weights import first_weights
@@ -93,6 +96,29 @@ class Lives:
     """What each device heard, by day."""
     rounds: list[Round] = field(default_factory=list)
     answers: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass
+class Clock:
+    """Wall-clock and CPU seconds of this process, by phase; a phase may come again."""
+
+    wall: dict[str, float] = field(default_factory=dict)
+    cpu: dict[str, float] = field(default_factory=dict)
+    load: float = field(default_factory=lambda: os.getloadavg()[0])
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Measure what is inside, but for phases inside it."""
+        wall, cpu = time.monotonic(), time.process_time()
+        inner_wall, inner_cpu = sum(self.wall.values()), sum(self.cpu.values())
+        yield
+        inside_wall, inside_cpu = sum(self.wall.values()) - inner_wall, sum(self.cpu.values()) - inner_cpu
+        self.wall[name] = self.wall.get(name, 0.0) + time.monotonic() - wall - inside_wall
+        self.cpu[name] = self.cpu.get(name, 0.0) + time.process_time() - cpu - inside_cpu
+
+    def cost(self) -> Cost:
+        """What was measured."""
+        return Cost(self.wall, self.cpu, self.load, os.getloadavg()[0])
 
 
 class Together:
