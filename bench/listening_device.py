@@ -91,6 +91,8 @@ class Device:
         Share of what the owner could answer that they do answer: detections, and words that were missed.
     judging
         What its rounds are judged by on streams; None: on held-out clips alone.
+    local
+        Name of its own model; None: the pack's larger one.
     """
 
     def __init__(
@@ -102,6 +104,7 @@ class Device:
         seed: int,
         answers: float = 1.0,
         judging: Judging | None = None,
+        local: str | None = None,
     ) -> None:
         self.name, self._folder, self._pack, self._runtime = name, folder, pack, runtime
         self._seed, self._share, self._judging = seed, answers, judging
@@ -109,7 +112,7 @@ class Device:
         self._draw, self._mood = random.Random(seed), random.Random(seed + 1)
         folder.mkdir(mode=0o700, parents=True)
         self.store = ClipStore(folder / "clips", ClipSettings(), frontend, draw=self._draw.random)
-        self._own = own_model(pack)
+        self._own = own_model(pack, local)
         self._first = chosen_weights(None, pack, self._own, seed)
         plugin = first_weights(pack, pack.manifest.plugin, seed)
         self._personal, self._plugin = self._first, plugin

@@ -46,6 +46,7 @@ def run_fleet(data: Path, pack: Pack, asked: Asked, seed: int, answers: float, t
         asked.judge_minutes,
         asked.preset,
         asked.server_rate,
+        asked.local,
         seed,
         threads,
     )
@@ -54,7 +55,7 @@ def run_fleet(data: Path, pack: Pack, asked: Asked, seed: int, answers: float, t
         days = Days(lived, asked.day_minutes)
         lives = asyncio.run(Together(pack, owners, days, life, Path(name), say, clock).run())
     with clock.phase("judging"):
-        judge = Judge(pack, judging, Sound(asked.minutes, asked.passes, seed))
+        judge = Judge(pack, judging, Sound(asked.minutes, asked.passes, seed), asked.local)
         start = first_weights(pack, pack.manifest.plugin, 0)
         plugins = [start, *(each.plugin for each in lives.rounds)]
         heard = hear_all(judge, owners, lives.states, plugins, PUBLISHED_HOURS, say)

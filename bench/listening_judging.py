@@ -77,11 +77,14 @@ class Judge:
     ----------
     pack
         Of the devices.
-    sound
-        That judges.
+    sources, sound
+        That judge.
+    local
+        Name of the devices' own model; None: the pack's larger one.
     """
 
-    def __init__(self, pack: Pack, sources: Sources, sound: Sound) -> None:
+    def __init__(self, pack: Pack, sources: Sources, sound: Sound, local: str | None = None) -> None:
+        self._own = own_model(pack, local)
         self._pack, self._sources, self._sound = pack, sources, sound
         self._detect = detect_settings(ALWAYS, pack)
         self._runtime = choose_runtime("auto", pack, training=False).runtime
@@ -96,7 +99,7 @@ class Judge:
     def hear(self, scenes: Sequence[Scene], states: Sequence[State]) -> list[dict[str, list[Posteriors]]]:
         """Posteriors of each scene by both listeners, for each state."""
         frontend, labels = LogMel(self._pack.manifest.task), len(self._pack.labels)
-        own, plugin = own_model(self._pack), self._pack.manifest.plugin
+        own, plugin = self._own, self._pack.manifest.plugin
         found: list[dict[str, list[Posteriors]]] = [{name: [] for name in LISTENERS} for _ in states]
         models: dict[str, tuple[str, Flat]] = {}
         for state in states:

@@ -120,6 +120,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     judge_minutes: float
     preset: str
     server_rate: float | None
+    local: str
+    """The devices' own model."""
 
 
 class Fleet(msgspec.Struct, frozen=True):

@@ -55,6 +55,8 @@ class Life:
     """Of the coordinator."""
     server_rate: float | None = None
     """Learning rate of the preset's server optimiser; None: its own."""
+    local: str | None = None
+    """Name of the devices' own model; None: the pack's larger one."""
     seed: int = 0
     threads: int = 1
     """That train and hear, at most one device each."""
@@ -151,7 +153,16 @@ class Together:
         detect, runtime = detect_settings(ALWAYS, pack), choose_runtime("auto", pack).runtime
         judging = Judging(detect, carried_negatives(pack, detect, life.judge_minutes)) if life.streams else None
         self._devices = [
-            Device(f"device-{i}", folder / f"device-{i}", pack, runtime, life.seed * 1000 + i, life.answers, judging)
+            Device(
+                f"device-{i}",
+                folder / f"device-{i}",
+                pack,
+                runtime,
+                life.seed * 1000 + i,
+                life.answers,
+                judging,
+                life.local,
+            )
             for i in range(len(owners))
         ]
         self._draws = [np.random.default_rng([life.seed, 1, i]) for i in range(len(owners))]

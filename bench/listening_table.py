@@ -46,7 +46,10 @@ def _about(fleets: Sequence[Fleet]) -> list[str]:
     rate = "" if asked.server_rate is None else f", the server's rate {asked.server_rate:g}"
     return [
         f"{asked.pack}, {asked.owners} owners, {asked.days} days, {asked.rounds} rounds; seeds {seeds}",
-        *_wrapped(f"owners answer {answers}; rounds judged on {asked.judge}; preset {asked.preset}{rate}"),
+        *_wrapped(
+            f"owners answer {answers}; own model {asked.local}; rounds judged on {asked.judge}; "
+            f"preset {asked.preset}{rate}"
+        ),
         *_wrapped(
             f"Days (minutes of recordings): {_minutes(fleet.heard)}; words of gsc by people without a device, speech "
             "of stream, noises of the train part."

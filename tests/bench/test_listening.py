@@ -47,6 +47,7 @@ ASKED = Asked(
     judge_minutes=15.0,
     preset="practical",
     server_rate=None,
+    local="resnet-base",
 )
 
 

@@ -151,6 +151,7 @@ def test_a_fleet_from_its_owners_to_its_figures(data: Path) -> None:
         judge_minutes=0.2,
         preset="practical",
         server_rate=None,
+        local="resnet-base",
     )
     fleet = run_fleet(data, load_pack("gsc12-res"), asked, 0, 1.0, 1, said.append)
     assert [(side.when, side.listener) for side in fleet.sides] == [(w, x) for w in SIDES for x in (PLUGIN, DEVICE)]
