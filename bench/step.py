@@ -61,9 +61,8 @@ def hyper_parameters(optimiser: str, roles: Mapping[str, str]) -> dict[str, floa
     return {**named, **({"alpha": 0.5, "plugin_ce": 1.0, "temperature": 1.0} if len(roles) == 2 else {})}
 
 
-def prepare(folder: Path, pack: Pack, scenario: str, optimiser: str) -> dict[str, Any]:
-    """Write what the processes of a scenario read; returns what they are told."""
-    _, kind, roles = SCENARIOS[scenario]
+def prepare(folder: Path, pack: Pack, kind: str, optimiser: str, roles: Mapping[str, str]) -> dict[str, Any]:
+    """Write what the processes of a kind of step read, models by role; returns what they are told."""
     graph = pack.graph(kind, next(iter(roles.values())), optimiser)
     assert graph.batch is not None
     rng, labels, task = np.random.default_rng(0), len(pack.labels), pack.manifest.task
@@ -81,14 +80,14 @@ def prepare(folder: Path, pack: Pack, scenario: str, optimiser: str) -> dict[str
             value = arrays[f"weights:{role}"] if vector == role else np.zeros(table.size, np.float32)
             feeds.update(named_parts(vector, table, value))
     arrays |= {f"feed:{name}": value for name, value in feeds.items()}
-    np.savez(folder / f"{scenario}.npz", **arrays)
-    (folder / f"{scenario}.onnx").write_bytes(pack.files[graph.file])
+    np.savez(folder / f"{kind}.npz", **arrays)
+    (folder / f"{kind}.onnx").write_bytes(pack.files[graph.file])
     return {
         "kind": kind, "models": roles, "optimiser": optimiser, "scalars": scalars, "labels": labels,
         "tensors": {r: [(s.name, s.shape) for s in pack.table(m).specs] for r, m in roles.items()},
-        "graph": str(folder / f"{scenario}.onnx"), "outputs": graph.outputs, "losses": len(LOSSES[kind]),
-        "data": str(folder / f"{scenario}.npz"), "pack": str(folder / "pack.tar.zst"),
-        "artifacts": str(folder / f"{scenario}.artifacts"),
+        "graph": str(folder / f"{kind}.onnx"), "outputs": graph.outputs, "losses": len(LOSSES[kind]),
+        "data": str(folder / f"{kind}.npz"), "pack": str(folder / "pack.tar.zst"),
+        "artifacts": str(folder / f"{kind}.artifacts"),
     }  # fmt: skip
 
 
@@ -115,8 +114,8 @@ def _make_artifacts(python: Path, spec: Path) -> None:
 
 def measure(folder: Path, pack: Pack, scenario: str, given: argparse.Namespace) -> dict[str, Any]:
     """One table: every peer's steps in a scenario, interleaved."""
-    title, _, roles = SCENARIOS[scenario]
-    spec = prepare(folder, pack, scenario, given.optimiser)
+    title, kind, roles = SCENARIOS[scenario]
+    spec = prepare(folder, pack, kind, given.optimiser, roles)
     found: dict[str, dict[str, Any]] = {}
     series: dict[str, Series] = {}
     with workers() as running:

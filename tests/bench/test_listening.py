@@ -1,82 +1,193 @@
-"""The listening bench: what counts as a hit, counted by hand, and a table of two sets of weights."""
+"""The listening bench's judge and its table: counted by hand, and held to the detector's own rule."""
 
 from __future__ import annotations
 
-import argparse
-from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
-from bench.listening import Row, heard, match, models_of, summary
-from bench.listening_scene import RATE, Scene, Spoken, other_scene, words_scene
-from bench.listening_worker import Found
+from bench.listening import arguments, main
+from bench.listening_differences import by_owner, of_fleets
+from bench.listening_fleet import above_the_start, keep, known
+from bench.listening_judging import Judge, Sound, staged
+from bench.listening_result import (
+    DEVICE,
+    PLUGIN,
+    SIDES,
+    Asked,
+    AtRate,
+    AtThresholds,
+    Cost,
+    Day,
+    Fleet,
+    RoundOf,
+    Side,
+)
+from bench.listening_table import report
 
-from auricle.speech.audio import ClipFile
+from auricle.errors import DataError
+from auricle.hearing.rule import keyword_mask
+from auricle.hearing.scenes import Scene, Spoken, Stretch
+from auricle.pack import load_pack
+from auricle.speech.audio import SAMPLE_RATE
+from auricle_edge.detect import DetectSettings
+from auricle_edge.detect.decision import Decider
+from auricle_edge.evaluate.sources import Sources
+
+ASKED = Asked(
+    pack="gsc12-res 0123456789ab",
+    owners=2,
+    days=2,
+    rounds=20,
+    day_minutes=8.0,
+    minutes=4.0,
+    passes=1,
+    judge="streams",
+    judge_minutes=15.0,
+    preset="practical",
+    server_rate=None,
+    local="resnet-base",
+)
 
 
-def _found(word: str, decided: float) -> Found:
-    return Found(word, 0.9, decided, round(decided * RATE))
-
-
-def test_a_hit_is_the_word_from_its_start_to_a_second_after_its_end() -> None:
-    """Of four words two are hit; another word, a late one, a second detection and one out of nothing are wrong."""
-    words = [Spoken(word, round(start * RATE), round((start + 0.5) * RATE)) for word, start in
-             (("yes", 1.0), ("no", 3.0), ("yes", 5.0), ("no", 7.0))]  # fmt: skip
-    found = [_found(*pair) for pair in (
-        ("yes", 1.6), ("yes", 2.4), ("yes", 3.6), ("yes", 6.51), ("no", 8.5), ("no", 12.0))]  # fmt: skip
-    matched = match(words, found)
-    assert [(word.start / RATE, hit.decided) for word, hit in matched.hits] == [(1.0, 1.6), (7.0, 8.5)]
-    assert matched.wrong == 4
-
-
-def test_weights_are_a_model_with_or_without_a_file_or_several() -> None:
-    """As in `--weights NAME=...`."""
-    assert models_of("crnn-lite") == (("crnn-lite", None),)
-    assert models_of("crnn-base:a.safetensors+crnn-lite") == (("crnn-base", "a.safetensors"), ("crnn-lite", None))
-
-
-def _clip(path: Path, rng: np.random.Generator) -> Path:
-    """Half a second of loud noise in a second of silence."""
-    soundfile = pytest.importorskip("soundfile")
-    samples = np.zeros(RATE, np.float32)
-    samples[4000:12000] = 0.3 * rng.standard_normal(8000)
-    soundfile.write(path, samples, RATE)
-    return path
-
-
-def test_scenes_are_listened_to_by_a_process_of_its_own(tmp_path: Path) -> None:
-    """Words stand where the scene says, in noise; a process hears all of it and says what it took."""
+def test_a_second_stage_judges_what_the_detector_would_let_it_judge() -> None:
+    """Hop by hop as `Decider.proposes` says, on posteriors that hover around the share, with a closed gate between."""
+    labels = ("yes", "no", "_unknown_", "_silence_")
+    settings = DetectSettings(smoothing=3, threshold=0.8, thresholds={"no": 0.6}, proposal=0.5)
     rng = np.random.default_rng(0)
-    paths = [_clip(tmp_path / f"{i}.flac", rng) for i in range(3)]
-    noise = [rng.standard_normal(3 * RATE).astype(np.float32)]
-    scene = words_scene([ClipFile(path, "yes", "someone") for path in paths], noise, rng, (10, 20))
-    assert [word.word for word in scene.words] == ["yes"] * 3
-    for word in scene.words:
-        assert word.end - word.start == pytest.approx(8000 * 0.98, abs=200)
-        loud = scene.samples[word.start : word.end].astype(float)
-        quiet = scene.samples[word.start - 8000 : word.start - 4000].astype(float)
-        assert (loud**2).mean() > 5 * (quiet**2).mean()
-    others = other_scene(paths, paths[:1], noise, rng, (10, 20), 60)
-    assert [part.kind for part in others.parts] == ["speech", "words", "noise"]
-    assert others.parts[-1].end == len(others.samples) and others.parts[1].start == others.parts[0].end
-    given = argparse.Namespace(pack="gsc12", threshold=0.8, pace="fast")
-    said = heard(Scene(scene.samples), tmp_path, given, (("crnn-lite", None),))
-    assert said.pss_kb > 0 and said.real_time_factor > 0 and 0 < said.open_share <= 1
+    first, second = (rng.dirichlet(np.ones(4), 400).astype(np.float32) for _ in range(2))
+    first[100:130] = 0
+    decider, expected, asked = Decider(labels, settings), first.copy(), 0
+    for hop, row in enumerate(first):
+        if not row.any():
+            decider.step(None)
+            continue
+        if decider.proposes(row, settings.proposal):
+            expected[hop], asked = (row + second[hop]) / 2, asked + 1
+        decider.step(expected[hop])
+    levels = np.where(keyword_mask(labels), [0.8, 0.6, 0, 0], np.inf)
+    assert 50 < asked < 350
+    np.testing.assert_allclose(staged(first, second, levels, 0.5, 3), expected, atol=1e-6)
 
 
-def test_the_table_has_medians_ranges_and_differences_seed_by_seed() -> None:
-    """Hits 40 and 60 % before, 50 and 80 % after: 10 and 20 points more."""
-    row = Row("before", 0, "someone", 4, 10, 1, {"speech": 1, "noise": 0}, {"speech": 0.5, "noise": 0.5},
-              0.2, 0.4, 0.05, 0.004, 0.5, 49.0)  # fmt: skip
-    second = replace(row, seed=1, hits=6, false_accepts={"speech": 3, "noise": 0}, latency_p50=None, latency_p95=None)
-    after = [replace(row, weights="after", hits=5), replace(second, weights="after", hits=8)]
-    lines = summary([row, second, *after])
-    assert "false accepts/h (2.00 h)" in lines[0]
-    assert lines[2].startswith(
-        "| before | 50.0 (40.0 to 60.0) | 10.0 (10.0 to 10.0) | 2.0 (1.0 to 3.0) | 4.0 (2.0 to 6.0) |"
+def _scene(words: list[tuple[str, str, float]], seconds: float, heard: list[float]) -> tuple[Scene, np.ndarray]:
+    """Words (word, speaker, second) in a scene, or a stretch without; "yes" is heard for half a second at each time."""
+    labels = load_pack("gsc12-res").labels
+    posteriors = np.zeros((round(seconds * 10), len(labels)), np.float32)
+    for at in heard:
+        posteriors[round(at * 10) : round(at * 10) + 5, labels.index("yes")] = 0.99
+    spoken = tuple(
+        Spoken(word, round(at * SAMPLE_RATE), round((at + 0.5) * SAMPLE_RATE), who, "noise", 10.0)
+        for word, who, at in words
     )
-    assert "| 200 (200 to 200) | 400 (400 to 400) | 0.40 (0.40 to 0.40) | 49.0 (49.0 to 49.0) |" in lines[2]
-    assert lines[4].strip() == (
-        "after less before, seed by seed: hits 15.0 (10.0 to 20.0) points, false accepts 0.0 (0.0 to 0.0) an hour"
+    silent = () if words else (Stretch("speech", 0, round(seconds * SAMPLE_RATE)),)
+    return Scene(np.zeros(0, np.int16), spoken, silent), posteriors
+
+
+def test_owners_are_compared_where_all_devices_together_have_the_rate() -> None:
+    """One owner's two words are heard, the other's are not; in two hours nothing, then in another two 20 false ones."""
+    judge = Judge(load_pack("gsc12-res"), Sources((), (), (), (), ()), Sound())
+    said = [
+        _scene([("yes", "one", 1.0), ("yes", "one", 5.0)], 8, [1.0, 5.0]),
+        _scene([("yes", "two", 1.0), ("no", "two", 5.0)], 8, [5.0]),
+        _scene([], 7200, []),
+    ]
+    scenes, posteriors = zip(*said, strict=True)
+    side = judge.side("before", PLUGIN, [], scenes, posteriors)
+    assert [point.share for point in side.points] == [0.5, 0.5, 0.5]
+    assert side.owners == {"one": (1.0, 1.0, 1.0), "two": (0.0, 0.0, 0.0)} and side.by_kind == {
+        "noise": (0.5, 0.5, 0.5)
+    }
+    assert (side.kept.hits, side.kept.words, side.kept.wrong, side.kept.accepts) == (2, 4, 1, 0)
+
+    loud, rows = _scene([], 7200, [10.0 * i for i in range(1, 21)])
+    side = judge.side("after", PLUGIN, [], (*scenes, loud), (*posteriors, rows))
+    assert side.kept.per_hour == pytest.approx(20 / 4)
+    assert [point.share for point in side.points] == pytest.approx([0.1, 0.5, 0.5])
+    assert side.owners["one"] == pytest.approx((0.2, 1.0, 1.0))
+
+
+def _kept(hits: int, accepts: int) -> AtThresholds:
+    return AtThresholds(hits, 40, 2, {"speech": accepts, "noise": 0}, {"speech": 1.0, "noise": 1.0}, 0.3)
+
+
+def _side(when: str, listener: str, owners: dict[str, float], hits: int, accepts: int) -> Side:
+    mean = sum(owners.values()) / len(owners)
+    points = tuple(AtRate(rate, mean, mean - 0.1, mean + 0.1, rate > 1) for rate in (1.0, 5.0, 20.0))
+    shares = {owner: (share,) * 3 for owner, share in owners.items()}
+    return Side(when, listener, {"plugin": 2}, points, {"noise": (mean,) * 3}, shares, _kept(hits, accepts))
+
+
+def _fleet(seed: int, after: dict[str, float], answers: float = 1.0) -> Fleet:
+    before = dict.fromkeys(after, 0.5)
+    sides = tuple(
+        _side(when, listener, before if when == "before" else after, hits, accepts)
+        for when, hits, accepts in (("before", 20, 10), ("after", 25, 8))
+        for listener in (PLUGIN, DEVICE)
     )
+    days = tuple(
+        Day(i + 1, 10 * i, 10, 5, 3, 1.0 if i < 2 else 0.0, dict.fromkeys((PLUGIN, DEVICE), _kept(20, accepts)))
+        for i, accepts in enumerate((10, 30, 8))
+    )
+    rounds = tuple(
+        RoundOf(i, "published", 2, 2, 0, 1.5, _kept(20, accepts)) for i, accepts in enumerate((10, 9, 12, 10))
+    )
+    cost = Cost({"days and rounds": 100.0}, {"days and rounds": 90.0}, 1.0, 1.5)
+    found = {"words": 20.0, "speech": 2.0, "languages": 0.0, "noise": 4.0}
+    return Fleet(ASKED, seed, answers, tuple(after), {"confirmed": 3}, found, found, sides, days, rounds, cost)
+
+
+def test_differences_are_owner_by_owner() -> None:
+    """`b` is in both fleets, +20 and -10 points: +5. With a +30 and c -20 the mean is +5, two better and one worse."""
+    fleets = [_fleet(0, {"a": 0.8, "b": 0.7}), _fleet(1, {"b": 0.4, "c": 0.3})]
+    found = by_owner(fleets, PLUGIN, 1)
+    assert found.mean == pytest.approx(0.05) and (found.better, found.worse, found.owners) == (2, 1, 3)
+    assert (found.low, found.high) == pytest.approx((-0.2, 0.3))
+    assert of_fleets(fleets, PLUGIN, 1) == pytest.approx([0.25, -0.15])
+
+
+def test_days_and_rounds_above_the_start_are_named() -> None:
+    days, rounds = above_the_start(_fleet(0, {"a": 0.8}))
+    assert (list(days), list(rounds)) == ([2], [2])
+
+
+def test_the_tables_fit_a_terminal_and_say_both_listeners_of_both_sides() -> None:
+    fleets = [_fleet(seed, {"a": 0.8, "b": 0.7}, answers) for answers in (1.0, 0.1) for seed in (0, 1)]
+    lines = report(fleets).splitlines()
+    assert max(map(len, lines)) <= 80
+    for when in SIDES:
+        for listener in (PLUGIN, DEVICE):
+            assert sum(line.startswith(f"{when}: {listener}") for line in lines) == 4
+    assert any(line.split() == ["before:", "plug-in", "~50.0", "(50-50)", "50.0", "(50-50)", "50.0", "(50-50)"]
+               for line in lines)  # fmt: skip
+    assert any("owners answer 0.1 of them, at random" in line for line in lines)
+    assert "above the start's false accepts, as it listens: day 2" in lines
+    assert "above the start's false accepts: 1 of 3 rounds: 2" in lines
+
+
+def test_a_later_run_goes_on_with_what_was_found(tmp_path: Path) -> None:
+    fleet, other = _fleet(3, {"a": 0.8}), msgspec.structs.replace(ASKED, rounds=10)
+    assert known(tmp_path / "results", ASKED, 3, 1.0) is None
+    keep(tmp_path / "results", fleet)
+    assert known(tmp_path / "results", ASKED, 3, 1.0) == fleet
+    assert known(tmp_path / "results", ASKED, 3, 0.1) is None
+    with pytest.raises(DataError, match="other settings"):
+        known(tmp_path / "results", other, 3, 1.0)
+    next((tmp_path / "results").iterdir()).write_bytes(b"{")
+    with pytest.raises(DataError, match="remove it"):
+        known(tmp_path / "results", ASKED, 3, 1.0)
+
+
+@pytest.mark.parametrize("wrong", [["--owners", "0"], ["--answers", "2"], ["--minutes", "0"], ["--rounds", "2"]])
+def test_what_cannot_be_measured_is_refused(wrong: list[str]) -> None:
+    with pytest.raises(SystemExit):
+        arguments(["--data", "somewhere", *wrong])
+
+
+def test_missing_recordings_are_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["listening.py", "--data", str(tmp_path / "nowhere")])
+    assert main() == 1
+    assert "bench: " in capsys.readouterr().err

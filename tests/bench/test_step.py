@@ -34,7 +34,8 @@ def _worker(folder: Path, peer: str, spec: dict[str, Any]) -> Worker:
 def test_ours_and_pytorch_do_the_same_work(tmp_path: Path, scenario: str, optimiser: str) -> None:
     pytest.importorskip("torch")
     (tmp_path / "pack.tar.zst").write_bytes(pack_bytes(PACK))
-    spec = prepare(tmp_path, PACK, scenario, optimiser)
+    _, kind, roles = SCENARIOS[scenario]
+    spec = prepare(tmp_path, PACK, kind, optimiser, roles)
     losses: dict[str, list[float]] = {}
 
     for peer in (BARE, "ours, runtime", "PyTorch eager"):

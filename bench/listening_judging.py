@@ -1,0 +1,239 @@
+"""The listening bench's judge: devices on the same sound, with the plug-in alone and as each device listens."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from bench.listening_device import ALWAYS, State
+from bench.listening_owners import Owner
+from bench.listening_result import DEVICE, PLUGIN, AtRate, AtThresholds, Side
+from bench.listening_sound import judging_scenes
+from numpy.typing import NDArray
+
+from auricle.hearing.curve import Counts, curve_of, interpolated, points
+from auricle.hearing.rule import Posteriors, keyword_mask
+from auricle.hearing.scenes import Scene
+from auricle.pack import Pack
+from auricle.speech.audio import SAMPLE_RATE
+from auricle.speech.features import LogMel
+from auricle.tensors import Flat
+from auricle_edge.detect import detect_settings, recogniser
+from auricle_edge.evaluate.listeners import rule_of, thresholds_of
+from auricle_edge.evaluate.plan import composed
+from auricle_edge.evaluate.report import setting_of
+from auricle_edge.evaluate.sources import Sources
+from auricle_edge.evaluate.windows import posteriors_of
+from auricle_edge.own_model import own_model
+from auricle_edge.runtimes import choose_runtime
+
+RATES = (1.0, 5.0, 20.0)
+"""False accepts an hour of all devices together at which hits are stated."""
+LISTENERS = (PLUGIN, DEVICE)
+
+
+@dataclass(frozen=True)
+class Sound:
+    """How much of what judges."""
+
+    minutes: float = 4.0
+    """Of each kind of sound without keywords, an owner."""
+    passes: int = 1
+    seed: int = 0
+
+
+def staged(
+    first: Posteriors, second: Posteriors, thresholds: NDArray[np.float64], share: float, smoothing: int
+) -> Posteriors:
+    """Posteriors (hops, L) of a second stage: the mean of both where the first proposes a keyword, else the first's.
+
+    As `Decider.proposes` has it for words that always count: a keyword's posterior, or the average over the last
+    `smoothing` hops with it, reaches `share` of its threshold.
+
+    Parameters
+    ----------
+    first, second
+        (hops, L); rows of 0 are of a closed gate.
+    thresholds
+        (L,); infinite where nothing is to be proposed.
+    """
+    found = first.copy()
+    for hop in np.flatnonzero(first.any(axis=1)):
+        before = found[max(0, hop - smoothing + 1) : hop].sum(axis=0, dtype=np.float64)
+        best = np.maximum((before + first[hop]) / smoothing, first[hop])
+        if (best >= share * thresholds).any():
+            found[hop] = (first[hop] + second[hop]) / 2
+    return found
+
+
+class Judge:
+    """Lets states of devices hear sound.
+
+    Parameters
+    ----------
+    pack
+        Of the devices.
+    sources, sound
+        That judge.
+    local
+        Name of the devices' own model; None: the pack's larger one.
+    """
+
+    def __init__(self, pack: Pack, sources: Sources, sound: Sound, local: str | None = None) -> None:
+        self._own = own_model(pack, local)
+        self._pack, self._sources, self._sound = pack, sources, sound
+        self._detect = detect_settings(ALWAYS, pack)
+        self._runtime = choose_runtime("auto", pack, training=False).runtime
+        self._levels = thresholds_of(pack.labels, self._detect)
+
+    def scenes(self, owner: Owner, number: int) -> list[Scene]:
+        """What owner `number` of a fleet is judged by; the same each time."""
+        rng = np.random.default_rng([self._sound.seed, 2, number])
+        made = judging_scenes(owner, self._sources, self._sound.minutes, self._sound.passes, rng)
+        return [composed(made, place, 1000 * self._sound.seed + number) for place in range(len(made))]
+
+    def hear(self, scenes: Sequence[Scene], states: Sequence[State]) -> list[dict[str, list[Posteriors]]]:
+        """Posteriors of each scene by both listeners, for each state."""
+        frontend, labels = LogMel(self._pack.manifest.task), len(self._pack.labels)
+        own, plugin = self._own, self._pack.manifest.plugin
+        found: list[dict[str, list[Posteriors]]] = [{name: [] for name in LISTENERS} for _ in states]
+        models: dict[str, tuple[str, Flat]] = {}
+        for state in states:
+            models[_digest(state.plugin)] = (plugin, state.plugin)
+            if state.chosen != "plugin" and state.own is not None:
+                models[_digest(state.own)] = (own, state.own)
+        recognisers = [recogniser(self._runtime, model, weights) for model, weights in models.values()]
+        for scene in scenes:
+            rows = posteriors_of(scene.samples, frontend, recognisers, self._detect, labels)
+            said = dict(zip(models, rows, strict=True))
+            for state, mine in zip(states, found, strict=True):
+                mine[PLUGIN].append(said[_digest(state.plugin)])
+                mine[DEVICE].append(self._combined(state, said))
+        return found
+
+    def _combined(self, state: State, said: dict[str, Posteriors]) -> Posteriors:
+        first = said[_digest(state.plugin)]
+        if state.chosen == "plugin" or state.own is None:
+            return first
+        second = said[_digest(state.own)]
+        if state.chosen == "personal":
+            return second
+        if state.chosen == "ensemble":
+            mean: Posteriors = ((first + second) / 2).astype(np.float32)
+            return mean
+        words = keyword_mask(self._pack.labels)
+        levels = [
+            self._levels.get(label, math.inf) if w else math.inf
+            for label, w in zip(self._pack.labels, words, strict=True)
+        ]
+        return staged(first, second, np.array(levels), self._detect.proposal, self._detect.smoothing)
+
+    def at_thresholds(self, scenes: Sequence[Scene], posteriors: Sequence[Posteriors]) -> AtThresholds:
+        """What is heard at the thresholds that the pack carries."""
+        rule = rule_of(self._detect)
+        found = setting_of("kept", self._levels, posteriors, scenes, self._pack.labels, rule)
+        return AtThresholds(
+            sum(share.right for share in found.hits.values()),
+            sum(share.of for share in found.hits.values()),
+            found.wrong,
+            {kind: events.count for kind, events in found.false_accepts.items()},
+            {kind: events.hours for kind, events in found.false_accepts.items()},
+            found.latency_p50,
+        )
+
+    def side(
+        self,
+        when: str,
+        listener: str,
+        states: Sequence[State],
+        scenes: Sequence[Scene],
+        posteriors: Sequence[Posteriors],
+    ) -> Side:
+        """Everything about a listener, over all owners."""
+        counts = curve_of(posteriors, scenes, self._pack.labels, rule_of(self._detect))
+        chosen = Counter("plugin" if listener == PLUGIN else state.chosen for state in states)
+        return Side(
+            when,
+            listener,
+            dict(chosen),
+            tuple(
+                AtRate(p.rate, p.share, p.interval.low, p.interval.high, p.shown) for p in points(counts, rates=RATES)
+            ),
+            _shares(counts, "kind"),
+            _shares(counts, "speaker"),
+            self.at_thresholds(scenes, posteriors),
+        )
+
+
+def _shares(counts: Counts, by: str) -> dict[str, tuple[float, ...]]:
+    """Hits at `RATES` of all devices together, of the words of each kind or speaker."""
+    accepts, hours = counts.total(), counts.all_hours
+    found: dict[str, tuple[float, ...]] = {}
+    for name in dict.fromkeys(getattr(word, by) for word in counts.words):
+        mask = counts.chosen(kind=name) if by == "kind" else counts.chosen(speaker=name)
+        shares = counts.hit[:, mask].mean(axis=1)
+        found[name] = tuple(interpolated(accepts, shares, hours, rate) for rate in RATES)
+    return found
+
+
+def _digest(weights: Flat) -> str:
+    return hashlib.sha256(np.ascontiguousarray(weights).tobytes()).hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class Heard:
+    """What every owner's device made of its sound, in each of its states."""
+
+    scenes: tuple[Scene, ...]
+    """Of all owners, without their samples."""
+    said: tuple[dict[str, tuple[Posteriors, ...]], ...]
+    """By state (the start of each day, and the end), then by listener: of each scene."""
+    plugins: tuple[tuple[Scene, ...], tuple[tuple[Posteriors, ...], ...]]
+    """Scenes of the first owners, and what the published plug-ins made of them, in order."""
+
+
+def hear_all(
+    judge: Judge,
+    owners: Sequence[Owner],
+    states: Sequence[Sequence[State]],
+    plugins: Sequence[Flat],
+    hours: float,
+    say: Callable[[str], None],
+) -> Heard:
+    """Let every device hear its owner's sound as it was at each time, and the published plug-ins that of some.
+
+    Parameters
+    ----------
+    states
+        By time, then by owner.
+    plugins
+        Plug-ins (P,) as published.
+    hours
+        Of sound without keywords from which on no further owner's is played to all published plug-ins.
+    """
+    kept: list[Scene] = []
+    said: list[dict[str, list[Posteriors]]] = [{name: [] for name in LISTENERS} for _ in states]
+    first, published = list[Scene](), [list[Posteriors]() for _ in plugins]
+    alone = [State(plugin, None, "plugin") for plugin in plugins]
+    for number, owner in enumerate(owners):
+        scenes = judge.scenes(owner, number)
+        small = [replace(scene, samples=np.zeros(0, np.int16)) for scene in scenes]
+        for mine, heard in zip(said, judge.hear(scenes, [each[number] for each in states]), strict=True):
+            for name in LISTENERS:
+                mine[name] += heard[name]
+        if alone and _silent_hours(first) < hours:
+            for rows, heard in zip(published, judge.hear(scenes, alone), strict=True):
+                rows += heard[PLUGIN]
+            first += small
+        kept += small
+        say(f"judging: {number + 1} of {len(owners)} owners")
+    whole = tuple({name: tuple(rows) for name, rows in each.items()} for each in said)
+    return Heard(tuple(kept), whole, (tuple(first), tuple(map(tuple, published))))
+
+
+def _silent_hours(scenes: Sequence[Scene]) -> float:
+    return sum(part.end - part.start for scene in scenes for part in scene.stretches) / SAMPLE_RATE / 3600

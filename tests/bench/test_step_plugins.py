@@ -1,0 +1,54 @@
+"""Steps of two plug-ins in turns, through the packs' own graphs, and the bytes of an upload."""
+
+from __future__ import annotations
+
+import pytest
+from bench.step_plugins import KINDS, Cost, Result, arguments, report, roles_of, run, upload_bytes
+
+from auricle.pack import load_pack
+
+
+def test_an_upload_is_the_weights_and_a_signed_header_for_each_frame() -> None:
+    """26,572 weights of four bytes fit one frame, 64,580 take three; a header has a few hundred bytes."""
+    lite, res = (load_pack(name) for name in ("gsc12", "gsc12-res"))
+    assert 300 < upload_bytes(lite, "float32") - 4 * 26_572 < 700
+    assert 300 < upload_bytes(lite, "float16") - 2 * 26_572 < 700
+    assert 3 * 300 < upload_bytes(res, "float32") - 4 * 64_580 < 3 * 700
+
+
+def test_a_mutual_step_takes_the_devices_own_model_beside_the_plug_in() -> None:
+    pack = load_pack("gsc12-res")
+    assert roles_of(pack, "supervised") == {"model": "resnet-lite"}
+    assert roles_of(pack, "mutual") == {"local": "resnet-base", "plugin": "resnet-lite"}
+
+
+def test_steps_of_two_packs_take_turns() -> None:
+    """Real steps, few of them: every kind has a row for each pack, the first without a ratio."""
+    result = run(arguments(["--rounds", "2", "--steps", "2"]))
+    assert [(cost.kind, cost.pack) for cost in result.costs] == [
+        (kind, pack) for kind in KINDS for pack in ("gsc12", "gsc12-res")
+    ]
+    for cost in result.costs:
+        assert 0 < cost.p10 <= cost.p90
+        assert cost.cpu > 0
+        assert (cost.times is None) == (cost.pack == "gsc12")
+
+
+def test_the_table_fits_a_terminal() -> None:
+    ratios = (("gsc12", None), ("gsc12-res", {"median": 1.1, "least": 1.0, "most": 1.25}))
+    costs = [
+        Cost(kind, name, "resnet-base + resnet-lite", 64_580, 12.345, 10.1, 140.2, 11.2, 0.5, by)
+        for kind in KINDS
+        for name, by in ratios
+    ]
+    uploads = {"gsc12-res: resnet-lite, 64,580 weights": {"float32": 259_763, "float16": 130_122}}
+    lines = report(Result("sgd", 15, 40, (1.0, 2.0, 3.0), tuple(costs), uploads)).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any(line.endswith("1.10 (1.00-1.25)") for line in lines)
+    assert "Other programs held the core for part of the time: go by the CPU time." in lines
+
+
+@pytest.mark.parametrize("wrong", [["--rounds", "0"], ["--steps", "1"], ["--core", "4096"]])
+def test_what_cannot_be_measured_is_refused(wrong: list[str]) -> None:
+    with pytest.raises(SystemExit):
+        arguments(wrong)
