@@ -19,6 +19,7 @@ from auricle.speech.features import LogMel
 from auricle.speech.other_speech import synthesise_others
 from auricle.speech.synthesis import choose_voices, utterance
 from auricle.speech.words import SPECIAL_LABELS
+from auricle_export.import_speech import RUNNING_FOLDER
 from auricle_export.pretrain.sounds import Sounds, lay_out
 from auricle_export.pretrain.windows import Bank
 
@@ -81,7 +82,7 @@ class Corpus:
 
 
 def read_part(sources: Sources, labels: Sequence[str], part: Part, progress: Progress = lambda *_: None) -> Heard:
-    """Read the recordings whose speakers, readers and noises are of one part.
+    """Read the recordings whose speakers, readers and noises are of one part; one that two folders hold counts once.
 
     Raises
     ------
@@ -89,17 +90,21 @@ def read_part(sources: Sources, labels: Sequence[str], part: Part, progress: Pro
         A folder cannot be read, or holds nothing of what it is named for.
     """
     strangers = {clip.speaker for root in sources.leave_out for clip in scan_folder(root).clips}
-    files: list[ClipFile] = []
+    files: list[tuple[Path, ClipFile]] = []
     noise: list[Path] = []
     for root in sources.words:
         found = scan_folder(root, noise_is_enough=True)
-        files += clips_of(found.clips, part, leave_out=strangers, groups=twin_groups(root))
+        kept = clips_of(found.clips, part, leave_out=strangers, groups=twin_groups(root))
+        files += [(root, file) for file in kept]
         noise += found.noise
     for root in sources.noise:
         noise += sorted(path for path in root.rglob("*") if path.suffix.lower() in AUDIO_SUFFIXES)
     takes = []
-    for done, file in enumerate(files):
-        takes.append(Take(file.word, file.speaker, read_audio(file.path)))
+    first: dict[bytes, Path] = {}
+    for done, (root, file) in enumerate(files):
+        sound = read_audio(file.path)
+        if first.setdefault(hashlib.sha256(sound.data).digest(), root) == root:
+            takes.append(Take(file.word, file.speaker, sound))
         progress(f"reading {part} words", done + 1, len(files))
     readings = [path for root in sources.running for path in _audio(root)]
     keywords = set(labels) - SPECIAL_LABELS
@@ -112,7 +117,10 @@ def read_part(sources: Sources, labels: Sequence[str], part: Part, progress: Pro
 
 
 def _audio(root: Path) -> list[Path]:
-    found = sorted(path for path in root.glob("*") if path.suffix.lower() in AUDIO_SUFFIXES)
+    """The files of a folder, or of `speech` in it, where `auricle export import-speech --running` puts them."""
+    found: list[Path] = []
+    for folder in (root, root / RUNNING_FOLDER):
+        found = found or sorted(path for path in folder.glob("*") if path.suffix.lower() in AUDIO_SUFFIXES)
     if not found:
         raise DataError(f"The folder {root} holds no wav or FLAC file of running speech: name the folder of the files.")
     return found
