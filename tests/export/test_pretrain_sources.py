@@ -12,6 +12,7 @@ from tests.core.speech.archive_server import ArchiveServer, archive_of, serving
 from tests.export.test_pretrain_live import tone
 from tests.export.test_pretrain_recipe import RECIPE, speakers, write_data
 
+from auricle.cli import main
 from auricle.errors import SettingsError
 from auricle.speech.audio import read_audio
 from auricle.speech.sources import Place
@@ -91,6 +92,21 @@ def test_a_recording_that_two_folders_hold_counts_once(tmp_path: Path) -> None:
     assert len(two.keywords) == len(one.keywords) + 1
 
 
+def test_a_noise_that_two_folders_hold_is_in_one_part(tmp_path: Path) -> None:
+    """white_noise.wav is of the validation part, white_noise.flac of the training part: by their names."""
+    data = write_data(tmp_path / "data")
+    other = tmp_path / "other"
+    other.mkdir()
+    hiss = (1_000 * np.random.default_rng(3).standard_normal(16_000)).astype(np.int16)
+    soundfile.write(data / "words" / "_background_noise_" / "white_noise.wav", hiss, 16_000)
+    soundfile.write(other / "white_noise.flac", hiss, 16_000)
+    soundfile.write(other / "hiss0.flac", hiss[::-1], 16_000)  # another noise of the same name
+    sources = Sources((data / "words",), (data / "speech",), (other,))
+    parts = [read_part(sources, LABELS, part) for part in ("train", "validation", "test")]
+    heard = [sound for part in parts for sound in part.noise if np.array_equal(sound, hiss / np.float32(32_768))]
+    assert len(heard) == 1 and sum(len(part.noise) for part in parts) == 24 + 2
+
+
 def test_without_a_folder_of_data_every_folder_has_to_be_whole(recipe: Recipe, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match='reads the folder "words": say with --data'):
         recipe.sources(None)
@@ -114,3 +130,12 @@ def test_whom_to_name_is_added_and_has_to_be_somebody(recipe: Recipe) -> None:
 def test_many_folders_fit_into_what_a_manifest_says(recipe: Recipe) -> None:
     many = recipe.with_words([f"/data/{'x' * 30}{number}" for number in range(9)])
     assert many.data() == "recordings of people in 10 folders, and espeak-ng"
+
+
+def test_a_folder_that_is_added_reminds_of_its_licence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train = ["export", "pretrain", "--recipe", "home", "--data", str(tmp_path), "--out", str(tmp_path / "o.tar.zst")]
+    assert main([*train, "--words", "mine"]) == 2
+    said = capsys.readouterr().err.replace("\n", " ")
+    assert "mine is added to the recipe" in said and "--attribution TEXT" in said and "does not exist" in said
+    assert main([*train, "--words", "mine", "--attribution", "me, CC0"]) == 2
+    assert "is added" not in capsys.readouterr().err

@@ -48,6 +48,14 @@ def test_every_field_of_a_window_can_be_set_and_the_usual_values_are_possible() 
     assert windows_of({"noise": 0.5, "snr_db": (0.0, 9.0)}) == replace(usual, noise=0.5, snr_db=(0.0, 9.0))
 
 
+def test_the_page_names_everything_that_a_recipe_may_set() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "pretrain.md").read_text()
+    rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    for name in (field.name for field in fields(WindowSettings)):
+        assert any(f"`{name}`" in row for row in rows), name
+    assert all(f"`{name}`" in page for name in VARIED)
+
+
 @pytest.mark.parametrize(
     ("said", "says"),
     [

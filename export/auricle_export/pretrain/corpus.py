@@ -91,14 +91,14 @@ def read_part(sources: Sources, labels: Sequence[str], part: Part, progress: Pro
     """
     strangers = {clip.speaker for root in sources.leave_out for clip in scan_folder(root).clips}
     files: list[tuple[Path, ClipFile]] = []
-    noise: list[Path] = []
+    noise: list[tuple[Path, Path]] = []
     for root in sources.words:
         found = scan_folder(root, noise_is_enough=True)
         kept = clips_of(found.clips, part, leave_out=strangers, groups=twin_groups(root))
         files += [(root, file) for file in kept]
-        noise += found.noise
+        noise += [(root, path) for path in found.noise]
     for root in sources.noise:
-        noise += sorted(path for path in root.rglob("*") if path.suffix.lower() in AUDIO_SUFFIXES)
+        noise += [(root, path) for path in sorted(root.rglob("*")) if path.suffix.lower() in AUDIO_SUFFIXES]
     takes = []
     first: dict[bytes, Path] = {}
     for done, (root, file) in enumerate(files):
@@ -112,8 +112,23 @@ def read_part(sources: Sources, labels: Sequence[str], part: Part, progress: Pro
         keywords=tuple(take for take in takes if take.word in keywords),
         others=tuple(take for take in takes if take.word not in keywords),
         running=tuple(read_audio(path) for path in readings_of(readings, part)),
-        noise=tuple(read_audio(path) for path in noises_of(noise, part)),
+        noise=tuple(read_audio(path) for path in noises_of(_once(noise), part)),
     )
+
+
+def _once(noise: Sequence[tuple[Path, Path]]) -> list[Path]:
+    """The noises (folder, file) but those that an earlier folder holds: as wav in one and FLAC in another, for example.
+
+    The part of a noise depends on its file's whole name, so that such a noise could be in two parts.
+    """
+    kept: dict[str, list[tuple[Path, Path]]] = {}
+    for root, path in noise:
+        alike = kept.setdefault(path.stem, [])
+        twins = [other for folder, other in alike if folder != root]
+        if not twins or not any(np.array_equal(read_audio(path), read_audio(other)) for other in twins):
+            alike.append((root, path))
+    chosen = {path for alike in kept.values() for _, path in alike}
+    return [path for _, path in noise if path in chosen]
 
 
 def _audio(root: Path) -> list[Path]:
