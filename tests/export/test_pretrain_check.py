@@ -164,6 +164,8 @@ def test_what_differs_is_found_and_what_an_older_pack_does_not_say_is_left_out(t
     }
     assert expected <= differing <= {*expected, 'threshold "high"'}
     assert rows["crnn-lite: speakers"] == Row(what="crnn-lite: speakers", pack="99", found="4", same=False)
+    assert rows["resnet-base: attribution"].pack == "1 named: somebody else"
+    assert found.kinds == ("after words", "noise", "over speech")
     page = StringIO()
     show(found, Console(file=page, width=80))
     lines = page.getvalue().splitlines()

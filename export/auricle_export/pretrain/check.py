@@ -70,6 +70,8 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     same: bool
     """Nothing differs."""
     rows: tuple[Row, ...]
+    kinds: tuple[str, ...]
+    """Of scenes: what the shares of a row of hits are, in order."""
     tolerance: str = TOLERANCE
     notes: tuple[str, ...] = ()
 
@@ -141,6 +143,7 @@ def check_pack(
         identity=pack.identity,
         same=all(row.same is not False for row in rows),
         rows=tuple(rows),
+        kinds=tuple(sorted({kind for start in starts.values() for kind in _kinds(start)})),
         notes=tuple(_notes(pack, starts)),
     )
 
@@ -153,6 +156,12 @@ def _notes(pack: Pack, starts: dict[str, Start]) -> Iterator[str]:
         yield OTHER_SPEECH
 
 
+def _kinds(start: Start) -> Iterator[str]:
+    if start.hearing is not UNSET:
+        for point in start.hearing.curve:
+            yield from point.hits
+
+
 def _starts(model: str, said: Start, found: Start) -> Iterator[Row]:
     digest = "none" if said.speech is UNSET else said.speech[:12]
     same = None if said.speech is UNSET else said.speech == found.speech
@@ -160,7 +169,7 @@ def _starts(model: str, said: Start, found: Start) -> Iterator[Row]:
     yield _equal(f"{model}: recorded clips", said.clips, found.clips)
     yield _equal(f"{model}: speakers", said.speakers, found.speakers)
     yield _equal(f"{model}: trained on", said.data, found.data)
-    yield _equal(f"{model}: attribution", _lines(said.attribution), _lines(found.attribution))
+    yield _attribution(f"{model}: attribution", _lines(said.attribution), _lines(found.attribution))
     yield _equal(f"{model}: clips judged", said.judged_clips, found.judged_clips)
     yield _shares(f"{model}: clips right", [said.accuracy], [found.accuracy], 1 / found.judged_clips)
     if said.hearing is UNSET or found.hearing is UNSET:
@@ -171,6 +180,15 @@ def _starts(model: str, said: Start, found: Start) -> Iterator[Row]:
 
 def _lines(attribution: Sequence[str] | msgspec.UnsetType) -> tuple[str, ...]:
     return () if attribution is UNSET else tuple(attribution)
+
+
+def _attribution(what: str, said: tuple[str, ...], found: tuple[str, ...]) -> Row:
+    """How many are named where all are the same, else the first that the other does not name."""
+    shown = [f"{len(lines)} named" for lines in (said, found)]
+    if said != found:
+        other = [next((line for line in one if line not in two), "") for one, two in ((said, found), (found, said))]
+        shown = [f"{count}: {line}" if line else count for count, line in zip(shown, other, strict=True)]
+    return Row(what=what, pack=shown[0], found=shown[1], same=said == found)
 
 
 def _hearing(model: str, said: Hearing, found: Hearing) -> Iterator[Row]:
@@ -248,5 +266,5 @@ def _shown(value: object) -> str:
 def _shares(what: str, said: Sequence[float], found: Sequence[float], one: float) -> Row:
     """Shares that are the same within `one` and the last digit that is written."""
     same = all(abs(a - b) <= one + _ROUNDED for a, b in zip(said, found, strict=True))
-    one_line, other = (" / ".join(f"{100 * share:.1f}" for share in shares) + " %" for shares in (said, found))
+    one_line, other = ("/".join(f"{100 * share:.1f}" for share in shares) + "%" for shares in (said, found))
     return Row(what=what, pack=one_line, found=other, same=same)

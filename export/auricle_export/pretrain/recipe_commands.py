@@ -107,7 +107,7 @@ def check_by_recipe(options: RecipeOptions) -> int:
 def show(checked: Checked, console: Console) -> None:
     """Print a comparison as a table, with what it allows and what it could not compare."""
     columns = (
-        Column("what", overflow="fold"),
+        Column("what", overflow="fold", width=32),
         Column("in the pack", overflow="fold"),
         Column("found", overflow="fold"),
     )
@@ -118,7 +118,8 @@ def show(checked: Checked, console: Console) -> None:
     differing = sum(row.same is False for row in checked.rows)
     compared = sum(row.same is not None for row in checked.rows)
     verdict = f"{differing} of {compared} differ" if differing else f"all {compared} that were compared are the same"
-    for line in (*checked.notes, checked.tolerance, f"{checked.pack} {checked.identity[:12]}: {verdict}."):
+    kinds = f"Hits by kind of scene: {'/'.join(checked.kinds)}."
+    for line in (kinds, *checked.notes, checked.tolerance, f"{checked.pack} {checked.identity[:12]}: {verdict}."):
         console.print(line, markup=False, highlight=False)
 
 
