@@ -18,7 +18,8 @@ from auricle.tensors import Dim, Name, TensorSpec
 FORMAT = 2
 """Of packs that say nothing about how a device listens with them."""
 LISTENING_FORMAT = 3
-"""Of packs that do: `Manifest.listening`, `Manifest.negatives`, or a `Start` with `hearing` or `attribution`."""
+"""Of packs that do: `Manifest.listening`, `Manifest.negatives`, or a `Start` with `hearing`, `attribution` or
+`speech`."""
 READABLE = (FORMAT, LISTENING_FORMAT)
 LARGEST_PACK = 64 << 20
 """Most bytes a pack may unpack to."""
@@ -217,6 +218,8 @@ class Start(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     """What it hears live, of people it was not trained on."""
     attribution: Annotated[tuple[Sentence, ...], msgspec.Meta(max_length=50)] | UnsetType = UNSET
     """Whom the licences of the recordings ask to name."""
+    speech: Sha256 | UnsetType = UNSET
+    """SHA-256 of everything that it was trained on, as `auricle export pretrain --recipe` computes it."""
 
 
 class OrtTraining(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -275,7 +278,8 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     def needed_format(self) -> int:
         """The oldest format that has everything that is said here."""
         extended: list[object] = [self.listening, self.negatives]
-        extended += [value for start in self.start.values() for value in (start.hearing, start.attribution)]
+        for start in self.start.values():
+            extended += [start.hearing, start.attribution, start.speech]
         return FORMAT if all(value is UNSET for value in extended) else LISTENING_FORMAT
 
 

@@ -51,6 +51,14 @@ def test_a_start_says_what_it_hears_and_whom_to_name() -> None:
     assert made.manifest.start["lite"].hearing == heard
 
 
+def test_a_start_that_says_what_it_was_trained_on_is_format_3_and_one_that_does_not_has_no_such_field() -> None:
+    plain = pack()
+    start = plain.manifest.start["lite"]
+    made = pack(start={"lite": msgspec.structs.replace(start, speech="ab" * 32)})
+    assert made.manifest.format == LISTENING_FORMAT and b'"speech": "abab' in made.manifest_bytes
+    assert plain.manifest.format == FORMAT and b'"speech"' not in plain.manifest_bytes
+
+
 @pytest.mark.parametrize(
     ("said", "wrong"),
     [

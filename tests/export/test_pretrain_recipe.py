@@ -63,7 +63,7 @@ def test_a_recipe_that_is_not_there_gets_a_hint() -> None:
         load_recipe("hom")
 
 
-def _speakers(part: str, count: int) -> list[str]:
+def speakers(part: str, count: int) -> list[str]:
     from auricle.hearing.splits import part_of
 
     return [name for number in range(400) if part_of(name := f"s{number}") == part][:count]
@@ -73,7 +73,7 @@ def write_data(root: Path) -> Path:
     """Words of two frequencies and others, running speech and noise, by people of every part."""
     pitches = {"high": 2_400, "low": 300, "other": 900}
     for part, count in (("train", 4), ("validation", 2), ("test", 2)):
-        for seed, speaker in enumerate(_speakers(part, count)):
+        for seed, speaker in enumerate(speakers(part, count)):
             for word, hz in pitches.items():
                 folder = root / "words" / word
                 folder.mkdir(parents=True, exist_ok=True)

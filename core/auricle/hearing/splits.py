@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from auricle.errors import DataError
-from auricle.speech.audio import ClipFile
+from auricle.speech.audio import SPEAKER_MARK, ClipFile
 
 Part = Literal["train", "validation", "test"]
 PARTS: tuple[Part, ...] = ("train", "validation", "test")
@@ -51,8 +51,9 @@ def noises_of(paths: Iterable[Path], *parts: Part) -> list[Path]:
 
 
 def reader_of(path: Path) -> str:
-    """Who reads in a file of running speech: what its name says before the first hyphen."""
-    return path.stem.partition("-")[0]
+    """Who reads in a file of running speech: what its name says before `_nohash_` or, without, the first hyphen."""
+    speaker, mark, _ = path.stem.partition(SPEAKER_MARK)
+    return speaker if mark else path.stem.partition("-")[0]
 
 
 def readings_of(paths: Iterable[Path], *parts: Part) -> list[Path]:

@@ -19,6 +19,7 @@ from auricle.speech.features import LogMel
 from auricle.speech.other_speech import synthesise_others
 from auricle.speech.synthesis import choose_voices, utterance
 from auricle.speech.words import SPECIAL_LABELS
+from auricle_export.import_speech import RUNNING_FOLDER
 from auricle_export.pretrain.sounds import Sounds, lay_out
 from auricle_export.pretrain.windows import Bank
 
@@ -85,7 +86,7 @@ class Corpus:
 
 
 def read_part(sources: Sources, labels: Sequence[str], part: Part, progress: Progress = lambda *_: None) -> Heard:
-    """Read the recordings whose speakers, readers and noises are of one part.
+    """Read the recordings whose speakers, readers and noises are of one part; one that two folders hold counts once.
 
     Raises
     ------
@@ -93,17 +94,21 @@ def read_part(sources: Sources, labels: Sequence[str], part: Part, progress: Pro
         A folder cannot be read, or holds nothing of what it is named for.
     """
     strangers = {clip.speaker for root in sources.leave_out for clip in scan_folder(root).clips}
-    files: list[ClipFile] = []
-    noise: list[Path] = []
+    files: list[tuple[Path, ClipFile]] = []
+    noise: list[tuple[Path, Path]] = []
     for root in sources.words:
         found = scan_folder(root, noise_is_enough=True)
-        files += clips_of(found.clips, part, leave_out=strangers, groups=twin_groups(root))
-        noise += found.noise
+        kept = clips_of(found.clips, part, leave_out=strangers, groups=twin_groups(root))
+        files += [(root, file) for file in kept]
+        noise += [(root, path) for path in found.noise]
     for root in sources.noise:
-        noise += sorted(path for path in root.rglob("*") if path.suffix.lower() in AUDIO_SUFFIXES)
+        noise += [(root, path) for path in sorted(root.rglob("*")) if path.suffix.lower() in AUDIO_SUFFIXES]
     takes = []
-    for done, file in enumerate(files):
-        takes.append(Take(file.word, file.speaker, read_audio(file.path)))
+    first: dict[bytes, Path] = {}
+    for done, (root, file) in enumerate(files):
+        sound = read_audio(file.path)
+        if first.setdefault(hashlib.sha256(sound.data).digest(), root) == root:
+            takes.append(Take(file.word, file.speaker, sound))
         progress(f"reading {part} words", done + 1, len(files))
     readings = [path for root in sources.running for path in _audio(root)]
     keywords = set(labels) - SPECIAL_LABELS
@@ -111,12 +116,30 @@ def read_part(sources: Sources, labels: Sequence[str], part: Part, progress: Pro
         keywords=tuple(take for take in takes if take.word in keywords),
         others=tuple(take for take in takes if take.word not in keywords),
         running=tuple(read_audio(path) for path in readings_of(readings, part)),
-        noise=tuple(read_audio(path) for path in noises_of(noise, part)),
+        noise=tuple(read_audio(path) for path in noises_of(_once(noise), part)),
     )
 
 
+def _once(noise: Sequence[tuple[Path, Path]]) -> list[Path]:
+    """The noises (folder, file) but those that an earlier folder holds: as wav in one and FLAC in another, for example.
+
+    The part of a noise depends on its file's whole name, so that such a noise could be in two parts.
+    """
+    kept: dict[str, list[tuple[Path, Path]]] = {}
+    for root, path in noise:
+        alike = kept.setdefault(path.stem, [])
+        twins = [other for folder, other in alike if folder != root]
+        if not twins or not any(np.array_equal(read_audio(path), read_audio(other)) for other in twins):
+            alike.append((root, path))
+    chosen = {path for alike in kept.values() for _, path in alike}
+    return [path for _, path in noise if path in chosen]
+
+
 def _audio(root: Path) -> list[Path]:
-    found = sorted(path for path in root.glob("*") if path.suffix.lower() in AUDIO_SUFFIXES)
+    """The files of a folder, or of `speech` in it, where `auricle export import-speech --running` puts them."""
+    found: list[Path] = []
+    for folder in (root, root / RUNNING_FOLDER):
+        found = found or sorted(path for path in folder.glob("*") if path.suffix.lower() in AUDIO_SUFFIXES)
     if not found:
         raise DataError(f"The folder {root} holds no wav or FLAC file of running speech: name the folder of the files.")
     return found

@@ -58,15 +58,30 @@ def choose_listening(
     DataError
         There is too little sound without keywords to show the rates that are wanted.
     """
-    posteriors = streams.posteriors(recognise)
-    if not wake or commands is None:
+    said = None if commands is None else commands.posteriors(recognise)
+    return listening_from(
+        streams, streams.posteriors(recognise), commands, said, wake, open_rate=open_rate, wake_rate=wake_rate
+    )
+
+
+def listening_from(
+    streams: Streams,
+    posteriors: Sequence[NDArray[np.float32]],
+    commands: Streams | None,
+    said: Sequence[NDArray[np.float32]] | None,
+    wake: Sequence[str],
+    *,
+    open_rate: float = OPEN_RATE,
+    wake_rate: float = WAKE_RATE,
+) -> Listening:
+    """The same from posteriors (hops, L) of each scene of `streams`, and of `commands` where there are wake words."""
+    if not wake or commands is None or said is None:
         chosen = thresholds_for(streams.count(posteriors), open_rate)
         return _listening(streams, _rounded(chosen.thresholds))
     columns = [streams.labels.index(word) for word in wake]
     alone = [rows[:, columns] for rows in posteriors]
     counts = streams.count(alone, tuple(wake))
     thresholds = _rounded(thresholds_for(counts, wake_rate * len(wake)).thresholds)
-    said = commands.posteriors(recognise)
     return _listening(
         streams, thresholds, tuple(wake), _commands(streams, posteriors, commands, said, thresholds, wake)
     )

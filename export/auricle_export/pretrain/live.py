@@ -147,6 +147,7 @@ class _Live:
             "rate": s.rate,
             "seed": s.seed,
             "windows": repr(s.windows),
+            **s.looks,
         }
 
     def resume(self, folder: Path) -> None:

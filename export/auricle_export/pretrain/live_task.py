@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 import numpy as np
-from msgspec import UNSET
 
 from auricle.errors import PackError, SettingsError
 from auricle.hearing.scenes import Scene
@@ -18,20 +17,18 @@ from auricle.speech.features import Energies, LogMel
 from auricle.speech.words import SILENCE, UNKNOWN
 from auricle.start import start_file
 from auricle_export.negatives import with_negatives
-from auricle_export.pretrain.clips import judge_clips
 from auricle_export.pretrain.corpus import Corpus, make_corpus
-from auricle_export.pretrain.listening import choose_listening, command_streams, hearing_of
 from auricle_export.pretrain.live import recogniser_of, train_live
 from auricle_export.pretrain.modules import Modules
+from auricle_export.pretrain.outcome import choose, heeding, judge
 from auricle_export.pretrain.recipe import Recipe
 from auricle_export.pretrain.settings import LiveSettings, Trained, TrainingInterrupted
-from auricle_export.pretrain.state import state_file
-from auricle_export.pretrain.streams import Recognise, Streams, make_streams
+from auricle_export.pretrain.streams import Streams, make_streams
 from auricle_export.pretrain.task import Watch, models_of
-from auricle_export.pretrain.training import Stopped
+from auricle_export.pretrain.training import Stopped, pytorch_threads
 
-WATCHING, CHOOSING, JUDGING = 10, 16, 10
-"""How often the sound without keywords is heard in other noise: while training, to choose thresholds and to judge."""
+WATCHING = 10
+"""How often the sound without keywords is heard in other noise while training."""
 CARRIED = 120
 """Seconds of each kind of sound without keywords that the pack carries."""
 
@@ -41,8 +38,8 @@ class LiveTask:
     """What to do."""
 
     recipe: Recipe
-    data: Path
-    """The folder of recordings."""
+    data: Path | None
+    """The folder that the recipe's folders are in; None where it names whole paths."""
     folder: Path
     """Keeps an interrupted training."""
     settings: LiveSettings
@@ -77,7 +74,7 @@ def pretrain_live(
     """
     watch, recipe, seed = watch or Watch(), task.recipe, task.settings.seed
     models = models_of(tuple(recipe.epochs), pack)
-    _refuse_labels(pack, recipe)
+    refuse_labels(pack, recipe)
 
     def step(what: str, done: int, total: int) -> None:
         if stopped():
@@ -85,28 +82,33 @@ def pretrain_live(
         watch.step(what, done, total)
 
     frontend = LogMel(pack.manifest.task)
-    corpus = make_corpus(recipe.sources(task.data), pack.labels, frontend, seed, step)
+    corpus = make_corpus(recipe.sources(task.data, progress=step), pack.labels, frontend, seed, step)
     streams = make_streams(corpus.validation, pack.labels, frontend, seed, negatives=WATCHING)
     trained: dict[str, Trained] = {}
     total = sum(pack.table(name).size for name in models)
     for model in models:
         watch.begin(model, pack.table(model).size, total)
-        settings = replace(task.settings, epochs=recipe.epochs[model], steps=recipe.steps)
+        settings = recipe.training(model, task.settings)
         trained[model] = train_live(
             model, pack, corpus, streams, settings, task.folder, modules=modules, report=watch.epoch, stopped=stopped
         )
-    recognise = {name: recogniser_of(name, pack, result.weights, modules) for name, result in trained.items()}
-    plugin = pack.manifest.plugin if pack.manifest.plugin in trained else models[0]
-    listening, validation = _choose(corpus, pack, frontend, recipe, recognise[plugin], seed)
-    starts = _judge(corpus, pack, frontend, recipe, trained, recognise, seed)
-    done = with_starts(pack, starts, trained, listening)
-    done = with_negatives(done, carried(validation))
+    recognise = {
+        name: heeding(recogniser_of(name, pack, result.weights, modules), stopped) for name, result in trained.items()
+    }
+    with pytorch_threads(task.settings.threads):
+        chosen = choose(corpus, pack, frontend, recipe, recognise, seed)
+        for stage in chosen.stages:
+            watch.staged(stage)
+        starts = judge(corpus, pack, frontend, recipe, models, recognise, seed)
+    done = with_starts(pack, starts, trained, chosen.listening)
+    done = with_negatives(done, carried(chosen.streams))
     for model in models:
         watch.judged(model, trained[model], starts[model])
-    return LivePack(done, trained, corpus, listening)
+    return LivePack(done, trained, corpus, chosen.listening)
 
 
-def _refuse_labels(pack: Pack, recipe: Recipe) -> None:
+def refuse_labels(pack: Pack, recipe: Recipe) -> None:
+    """Refuse a pack whose models cannot be trained to listen, or that lacks a wake word, with a SettingsError."""
     if not {UNKNOWN, SILENCE} <= set(pack.labels):
         raise SettingsError(
             f"The pack {pack.manifest.name} has no labels {UNKNOWN} and {SILENCE}, without which nothing can be told "
@@ -115,43 +117,6 @@ def _refuse_labels(pack: Pack, recipe: Recipe) -> None:
     for word in recipe.wake:
         if word not in pack.labels:
             raise SettingsError(f'The recipe\'s wake word "{word}" is not a label of the pack {pack.manifest.name}.')
-
-
-def _choose(
-    corpus: Corpus, pack: Pack, frontend: LogMel, recipe: Recipe, recognise: Recognise, seed: int
-) -> tuple[Listening, Streams]:
-    """Thresholds on hours of validation streams."""
-    streams = make_streams(corpus.validation, pack.labels, frontend, seed + 1, negatives=CHOOSING)
-    commands = command_streams(corpus.validation, streams, recipe.wake, seed) if recipe.wake else None
-    return choose_listening(streams, commands, recognise, recipe.wake), streams
-
-
-def _judge(
-    corpus: Corpus,
-    pack: Pack,
-    frontend: LogMel,
-    recipe: Recipe,
-    trained: Mapping[str, Trained],
-    recognise: Mapping[str, Recognise],
-    seed: int,
-) -> dict[str, Start]:
-    """What the manifest says of each model, on people of the test part."""
-    streams = make_streams(corpus.test, pack.labels, frontend, seed, negatives=JUDGING)
-    starts = {}
-    for model in trained:
-        right, judged = judge_clips(corpus.test, pack.labels, frontend, recognise[model])
-        starts[model] = Start(
-            file=f"weights/{state_file(model)}",
-            data=f"recordings of people in {', '.join(recipe.words)}, and espeak-ng",
-            clips=corpus.clips,
-            speakers=corpus.speakers,
-            accuracy=round(right / judged, 4),
-            judged_clips=judged,
-            seed=seed,
-            hearing=hearing_of(streams.counts(recognise[model]), "people, readers and noises of the test part"),
-            attribution=recipe.attribution or UNSET,
-        )
-    return starts
 
 
 def with_starts(pack: Pack, starts: Mapping[str, Start], trained: Mapping[str, Trained], listening: Listening) -> Pack:

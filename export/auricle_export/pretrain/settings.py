@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, fields
 
 import torch
 
@@ -19,8 +20,27 @@ class TrainingInterrupted(AuricleError):  # noqa: N818 - not an error: somebody 
     exit_code = 130
 
 
+class _OnDevice:
+    """What `device` means to PyTorch."""
+
+    device: str
+
+    @property
+    def torch_device(self) -> torch.device:
+        """Where to train: a GPU when there is one and it is allowed."""
+        gpu = self.device == "cuda" or (self.device == "auto" and torch.cuda.is_available())
+        return torch.device("cuda" if gpu else "cpu")
+
+
+def _refuse_device(device: str) -> None:
+    if device not in _DEVICES:
+        raise SettingsError(f'There is no device "{device}"; {nearest(device, _DEVICES)}')
+    if device == "cuda" and not torch.cuda.is_available():
+        raise SettingsError("PyTorch finds no CUDA GPU here: take --device cpu, or auto.")
+
+
 @dataclass(frozen=True)
-class PretrainSettings:
+class PretrainSettings(_OnDevice):
     """How models are trained."""
 
     epochs: int = 40
@@ -47,20 +67,11 @@ class PretrainSettings:
                 raise SettingsError(f"--{name} is {value}: it has to be at least 1.")
         if not 0 < self.rate <= 1 or self.seed < 0:
             raise SettingsError("--rate has to be above 0 and at most 1, --seed 0 or more.")
-        if self.device not in _DEVICES:
-            raise SettingsError(f'There is no device "{self.device}"; {nearest(self.device, _DEVICES)}')
-        if self.device == "cuda" and not torch.cuda.is_available():
-            raise SettingsError("PyTorch finds no CUDA GPU here: take --device cpu, or auto.")
-
-    @property
-    def torch_device(self) -> torch.device:
-        """Where to train: a GPU when there is one and it is allowed."""
-        gpu = self.device == "cuda" or (self.device == "auto" and torch.cuda.is_available())
-        return torch.device("cuda" if gpu else "cpu")
+        _refuse_device(self.device)
 
 
 @dataclass(frozen=True)
-class LiveSettings:
+class LiveSettings(_OnDevice):
     """How models are trained on windows as they come live."""
 
     epochs: int = 40
@@ -79,11 +90,23 @@ class LiveSettings:
     """PyTorch's threads; one more puts the windows together."""
     windows: WindowSettings = field(default_factory=WindowSettings)
 
+    def __post_init__(self) -> None:
+        """Refuse what cannot be trained with."""
+        for name in ("epochs", "steps", "batch", "judged", "mined", "threads"):
+            value = getattr(self, name)
+            if value < 1:
+                raise SettingsError(f"{name} is {value}: it has to be at least 1.")
+        if not (math.isfinite(self.rate) and 0 < self.rate <= 1):
+            raise SettingsError(f"rate is {self.rate:g}: it has to be above 0 and at most 1.")
+        if self.seed < 0:
+            raise SettingsError(f"--seed is {self.seed}: it has to be 0 or more.")
+        _refuse_device(self.device)
+
     @property
-    def torch_device(self) -> torch.device:
-        """Where to train: a GPU when there is one and it is allowed."""
-        gpu = self.device == "cuda" or (self.device == "auto" and torch.cuda.is_available())
-        return torch.device("cuda" if gpu else "cpu")
+    def looks(self) -> dict[str, int]:
+        """How often the model is looked at, by name, where that is not as usual: states of before say nothing of it."""
+        usual = {field.name: field.default for field in fields(self) if field.name in ("judged", "mined")}
+        return {name: getattr(self, name) for name, value in usual.items() if getattr(self, name) != value}
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from auricle.manifest import Start
 from auricle.pack import Pack
 from auricle_export.pretrain.modules import Modules
 from auricle_export.pretrain.pack import with_trained, without_start
+from auricle_export.pretrain.second_stage import Staged
 from auricle_export.pretrain.settings import Epoch, PretrainSettings, Trained, TrainingInterrupted
 from auricle_export.pretrain.speech import PretrainSpeech, describe_speech, prepare_speech, read_speech
 from auricle_export.pretrain.state import state_file
@@ -60,6 +61,9 @@ class Watch:
 
     def trained(self, model: str, result: Trained, speech: PretrainSpeech) -> None:
         """A model is done."""
+
+    def staged(self, stage: Staged) -> None:
+        """A larger model was compared as second stage."""
 
     def judged(self, model: str, result: Trained, start: Start) -> None:
         """A model that was trained live is judged on people of the test part."""

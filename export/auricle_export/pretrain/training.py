@@ -73,7 +73,7 @@ def train_model(
         A loss or a weight is not finite.
     """
     module = module_for(model, pack, modules or {})
-    with _threads(settings.threads):
+    with pytorch_threads(settings.threads):
         training = _Training(model, module, pack, speech, settings)
         training.resume(folder)
         while not training.over:
@@ -82,7 +82,8 @@ def train_model(
 
 
 @contextmanager
-def _threads(count: int) -> Iterator[None]:
+def pytorch_threads(count: int) -> Iterator[None]:
+    """Let PyTorch compute with so many threads until the block ends."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:

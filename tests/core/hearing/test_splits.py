@@ -73,6 +73,7 @@ def test_a_damaged_list_of_twins_is_refused(tmp_path: Path) -> None:
 def test_readers_and_noises_have_parts_too() -> None:
     readings = [Path(f"speech/{n}-1-0000.flac") for n in range(50)]
     assert reader_of(readings[12]) == "12"
+    assert reader_of(Path("0a1b_nohash_7f.flac")) == "0a1b"  # as `auricle export import-speech --running` names it
     assert [p for part in PARTS for p in readings_of(readings, part)] != readings
     assert sorted(p for part in PARTS for p in readings_of(readings, part)) == sorted(readings)
     noises = [Path(f"noise-{n}.wav") for n in range(50)]

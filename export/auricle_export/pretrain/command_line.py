@@ -1,0 +1,78 @@
+"""What every kind of `auricle export pretrain` needs of a command line: places to write, signals, how to go on."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import typer
+
+from auricle.errors import SettingsError, StorageError
+from auricle.files import describe
+
+
+def given(**options: int | None) -> dict[str, int]:
+    """The options that were given."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def refuse_unwritable(out: Path, folder: Path) -> None:
+    """Refuse at once what would fail after the training."""
+    if out.is_dir():
+        raise SettingsError(f"{out} is a folder: name the file to write, as in --out {out / 'my.tar.zst'}.")
+    for place in (out.parent, folder):
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StorageError(describe(error, place)) from error
+        if not os.access(place, os.W_OK | os.X_OK):
+            raise StorageError(f"{place} cannot be written: check its permissions.")
+
+
+@contextmanager
+def stop_on_signal() -> Iterator[Callable[[], bool]]:
+    """Whether SIGINT or SIGTERM came; a second one ends the process at once."""
+    asked = threading.Event()
+
+    def ask(number: int, _: object) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield asked.is_set
+        return
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked.is_set
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def command(ctx: typer.Context, folder: Path) -> str:
+    """The command that goes on: what was given, and where the state is."""
+    words = ["auricle", "export", "pretrain"]
+    for option in ctx.command.params:
+        given, standard = ctx.params.get(option.name or ""), option.get_default(ctx)
+        if option.name == "as_json":
+            words += ["--json"] if given else []
+        elif option.name != "state" and given is not None and given != standard:
+            several = given if isinstance(given, list | tuple) else [given]
+            words += [word for value in several for word in (option.opts[0], str(value))]
+    return shlex.join([*words, "--state", str(folder)])
+
+
+def interrupted(command: str, as_json: bool) -> int:
+    """Say how to go on; the exit code."""
+    if as_json:
+        typer.echo(json.dumps({"interrupted": True, "go_on": command}))
+    else:
+        typer.echo(f"Interrupted; every whole epoch is kept. Go on with: {command}")
+    return 130

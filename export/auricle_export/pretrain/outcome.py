@@ -1,0 +1,105 @@
+"""What trained weights are worth: how a device listens with them, and what they hear of people of the test part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from msgspec import UNSET
+from numpy.typing import NDArray
+
+from auricle.manifest import Listening, Start
+from auricle.pack import Pack
+from auricle.speech.features import LogMel
+from auricle_export.pretrain.clips import judge_clips
+from auricle_export.pretrain.corpus import Corpus
+from auricle_export.pretrain.listening import command_streams, hearing_of
+from auricle_export.pretrain.recipe import Recipe
+from auricle_export.pretrain.second_stage import Sound, Staged, compare_stages
+from auricle_export.pretrain.settings import TrainingInterrupted
+from auricle_export.pretrain.state import state_file
+from auricle_export.pretrain.streams import Recognise, Streams, make_streams
+from auricle_export.pretrain.training import Stopped
+
+CHOOSING, JUDGING = 16, 10
+"""How often the sound without keywords is heard in other noise: to choose thresholds, and to judge."""
+JUDGES = "people, readers and noises of the test part"
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """How a device should listen."""
+
+    listening: Listening
+    streams: Streams
+    """The validation streams that it was chosen on."""
+    stages: tuple[Staged, ...] = ()
+    """Each larger model as second stage, compared with the plug-in alone."""
+
+
+def heeding(recognise: Recognise, stopped: Stopped) -> Recognise:
+    """A recogniser that asks before every batch whether to stop, and then raises TrainingInterrupted."""
+
+    def heeded(features: NDArray[np.float32]) -> NDArray[np.float32]:
+        if stopped():
+            raise TrainingInterrupted("Interrupted while a model was judged.")
+        return recognise(features)
+
+    return heeded
+
+
+def choose(
+    corpus: Corpus, pack: Pack, frontend: LogMel, recipe: Recipe, recognise: Mapping[str, Recognise], seed: int
+) -> Chosen:
+    """Thresholds on hours of validation streams, and a second stage where one hears more at equal false accepts.
+
+    Parameters
+    ----------
+    recognise
+        The trained models; thresholds are for the plug-in where it is among them, else for the first.
+    """
+    streams = make_streams(corpus.validation, pack.labels, frontend, seed + 1, negatives=CHOOSING)
+    commands = command_streams(corpus.validation, streams, recipe.wake, seed) if recipe.wake else None
+
+    def heard(model: str) -> Sound:
+        said = None if commands is None else commands.posteriors(recognise[model])
+        return Sound(streams, streams.posteriors(recognise[model]), commands, said)
+
+    plugin = pack.manifest.plugin
+    if plugin not in recognise:
+        return Chosen(heard(next(iter(recognise))).listening(recipe.wake), streams)
+    first, size = heard(plugin), pack.table(plugin).size
+    larger = [model for model in recognise if pack.table(model).size > size]
+    stages = tuple(compare_stages(first, heard(model), model, recipe.wake) for model in larger)
+    taken = max((stage for stage in stages if stage.taken), key=lambda stage: stage.both.heard, default=None)
+    return Chosen(first.listening(recipe.wake) if taken is None else taken.listening, streams, stages)
+
+
+def judge(
+    corpus: Corpus,
+    pack: Pack,
+    frontend: LogMel,
+    recipe: Recipe,
+    models: Iterable[str],
+    recognise: Mapping[str, Recognise],
+    seed: int,
+) -> dict[str, Start]:
+    """What the manifest says of each model, on people of the test part."""
+    streams = make_streams(corpus.test, pack.labels, frontend, seed, negatives=JUDGING)
+    starts = {}
+    for model in models:
+        right, judged = judge_clips(corpus.test, pack.labels, frontend, recognise[model])
+        starts[model] = Start(
+            file=f"weights/{state_file(model)}",
+            data=recipe.data(),
+            clips=corpus.clips,
+            speakers=corpus.speakers,
+            accuracy=round(right / judged, 4),
+            judged_clips=judged,
+            seed=seed,
+            hearing=hearing_of(streams.counts(recognise[model]), JUDGES),
+            attribution=recipe.attribution or UNSET,
+            speech=corpus.digest,
+        )
+    return starts

@@ -1,0 +1,209 @@
+"""Whether a larger model should judge what the plug-in proposes: compared on streams of validation speakers.
+
+A device does this by `auricle_edge.detect.Cascade`: a window in which the plug-in proposes a keyword that counts now
+has the mean of both models' posteriors, every other window those of the plug-in alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from auricle.hearing.curve import curve_of
+from auricle.hearing.rule import keyword_mask, smoothed
+from auricle.hearing.waking import Waking
+from auricle.manifest import Listening
+from auricle_export.pretrain.listening import FALSE, OPEN_RATE, WAKE_RATE, WRONG, count_commands, listening_from
+from auricle_export.pretrain.streams import Streams
+
+PROPOSAL = 0.5
+"""Share of a keyword's threshold from which it is proposed: that of a device whose settings say nothing."""
+_ROUNDS = 4
+"""Most times that thresholds are chosen: what is proposed depends on them, and they on what is proposed."""
+
+Posteriors = Sequence[NDArray[np.float32]]
+"""(hops, L) of each scene."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What is heard of validation streams with given thresholds."""
+
+    heard: float
+    """Share of the commands after a wake word that are taken rightly; without wake words, of keywords, the mean over
+    the words."""
+    false_accepts: float
+    """An hour of sound without keywords, of the words that always count."""
+    wrong: float = 0.0
+    """Share of the commands after a wake word that was heard that are taken for another one."""
+    false: float = 0.0
+    """Share of the wake words without a command after which one is heard."""
+
+
+@dataclass(frozen=True)
+class Staged:
+    """The plug-in alone, and with a second stage."""
+
+    model: str
+    """The second stage."""
+    alone: Measured
+    both: Measured
+    listening: Listening
+    """Thresholds for both stages."""
+    allowed: float
+    """False accepts an hour for which thresholds were chosen."""
+
+    @property
+    def taken(self) -> bool:
+        """Whether both hear more, and no more is wrong than with one stage, or than is allowed."""
+        alone, both = self.alone, self.both
+        return (
+            both.heard > alone.heard
+            and both.false_accepts <= max(self.allowed, alone.false_accepts)
+            and both.wrong <= max(WRONG, alone.wrong)
+            and both.false <= max(FALSE, alone.false)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Sound:
+    """Validation streams, and what the plug-in makes of them."""
+
+    streams: Streams
+    posteriors: Posteriors
+    commands: Streams | None
+    """Scenes of wake words and commands; None where there are no wake words."""
+    said: Posteriors | None
+    """The posteriors of these."""
+
+    def listening(self, wake: Sequence[str], open_rate: float = OPEN_RATE, wake_rate: float = WAKE_RATE) -> Listening:
+        """Thresholds for what is heard here, as `choose_listening` chooses them."""
+        return listening_from(
+            self.streams, self.posteriors, self.commands, self.said, wake, open_rate=open_rate, wake_rate=wake_rate
+        )
+
+    def measured(self, listening: Listening) -> Measured:
+        """What is heard with these thresholds."""
+        streams, words = self.streams, tuple(listening.thresholds)
+        columns = [streams.labels.index(word) for word in words]
+        levels = np.array([[listening.thresholds[word] for word in words]])
+        rows = [posteriors[:, columns] for posteriors in self.posteriors]
+        counts = curve_of(rows, streams.scenes, words, streams.rule, levels)
+        rate = float(counts.total()[0]) / counts.all_hours
+        if self.commands is None or self.said is None:
+            shares = [counts.hit[0][said].mean() for word in words if (said := counts.chosen(word)).any()]
+            return Measured(float(np.mean(shares)), rate)
+        waking = Waking(
+            listening.wake, listening.thresholds, listening.commands, listening.window, rule=self.streams.rule
+        )
+        found = count_commands(self.commands, self.said, waking)
+        return Measured(
+            found.right / max(found.commands, 1),
+            rate,
+            found.wrong / max(found.reached, 1),
+            found.false / max(found.alone, 1),
+        )
+
+    def staged(self, second: Sound, listening: Listening) -> Sound:
+        """What both stages make of it, where `listening` says what is proposed."""
+
+        def both(first: Posteriors, other: Posteriors) -> Posteriors:
+            pairs = zip(first, other, strict=True)
+            return [_staged(one, two, self.streams, listening) for one, two in pairs]
+
+        said = None if self.said is None or second.said is None else both(self.said, second.said)
+        return Sound(self.streams, both(self.posteriors, second.posteriors), self.commands, said)
+
+
+def compare_stages(
+    first: Sound,
+    second: Sound,
+    model: str,
+    wake: Sequence[str],
+    *,
+    open_rate: float = OPEN_RATE,
+    wake_rate: float = WAKE_RATE,
+) -> Staged:
+    """Choose thresholds for both stages, and compare what they hear with what the plug-in alone does.
+
+    Parameters
+    ----------
+    first, second
+        The same streams as the plug-in and as the larger model hear them.
+    model
+        The larger model's name.
+    wake
+        Wake words; none: every keyword always counts.
+    open_rate, wake_rate
+        As of `choose_listening`.
+    """
+    alone = listening = first.listening(wake, open_rate, wake_rate)
+    for _ in range(_ROUNDS):
+        before, listening = listening, first.staged(second, listening).listening(wake, open_rate, wake_rate)
+        if listening == before:
+            break
+    both = first.staged(second, listening).measured(listening)
+    allowed = wake_rate * len(wake) if wake else open_rate
+    said = msgspec.structs.replace(listening, second_stage=model)
+    return Staged(model, first.measured(alone), both, said, allowed)
+
+
+def _staged(
+    first: NDArray[np.float32], second: NDArray[np.float32], streams: Streams, listening: Listening
+) -> NDArray[np.float32]:
+    """Posteriors (hops, L) of two stages; while a device waits only words that always count are proposed."""
+    waiting = _levels(streams.labels, listening.thresholds)
+    rows = cascaded(first, second, waiting, streams.rule.smoothing)
+    if not listening.wake:
+        return rows
+    awake = cascaded(
+        first, second, np.minimum(waiting, _levels(streams.labels, listening.commands)), streams.rule.smoothing
+    )
+    mine = np.isfinite(waiting)
+    awake[:, mine] = rows[:, mine]
+    return awake
+
+
+def _levels(labels: Sequence[str], thresholds: Mapping[str, float]) -> NDArray[np.float64]:
+    """(L,) thresholds by label; infinite for what does not count."""
+    words = keyword_mask(labels)
+    return np.array(
+        [thresholds.get(label, np.inf) if word else np.inf for label, word in zip(labels, words, strict=True)]
+    )
+
+
+def cascaded(
+    first: NDArray[np.float32],
+    second: NDArray[np.float32],
+    levels: NDArray[np.float64],
+    smoothing: int,
+    share: float = PROPOSAL,
+) -> NDArray[np.float32]:
+    """Posteriors (hops, L) as a detector with two stages comes to them.
+
+    A window counts with the mean of both where the first stage's posterior of a keyword, or the average over the last
+    `smoothing` windows with it, reaches `share` of the keyword's threshold; every other one with the first stage's.
+
+    Parameters
+    ----------
+    first, second
+        (hops, L) posteriors of every window.
+    levels
+        (L,) thresholds; infinite for labels that do not count.
+    """
+    rows: NDArray[np.float32] = first.copy()
+    mean = (first + second) / 2
+    active = np.isfinite(levels)
+    wanted = share * levels[active]
+    most = smoothed(np.maximum(first, mean), smoothing)[:, active]
+    possible = (np.maximum(most, first[:, active]) >= wanted).any(axis=1)
+    for hop in np.flatnonzero(possible).tolist():
+        newest = first[hop, active]
+        before = rows[max(0, hop - smoothing + 1) : hop, active].sum(axis=0, dtype=np.float64)
+        if (np.maximum((before + newest) / smoothing, newest) >= wanted).any():
+            rows[hop] = mean[hop]
+    return rows

@@ -1,0 +1,107 @@
+"""Two stages over whole streams: what a detector would come to, and when the second one is worth it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.export.test_pretrain_live import FRONTEND, LABELS, heard
+
+from auricle.manifest import Listening
+from auricle_edge.detect import DetectSettings
+from auricle_edge.detect.decision import Decider
+from auricle_export.pretrain.listening import command_streams
+from auricle_export.pretrain.second_stage import PROPOSAL, Measured, Sound, Staged, cascaded, compare_stages
+from auricle_export.pretrain.streams import Streams, make_streams
+
+
+def _detector(first: np.ndarray, second: np.ndarray, settings: DetectSettings) -> np.ndarray:
+    """What a detector that waits takes for the posteriors of each window, hop by hop."""
+    decider, rows = Decider(LABELS, settings), []
+    for one, two in zip(first, second, strict=True):
+        row = ((one + two) / 2).astype(np.float32) if decider.proposes(one, settings.proposal) else one
+        decider.step(row)
+        rows.append(row)
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("wake", [(), ("high",)])
+def test_a_stream_at_once_is_what_the_detector_comes_to_hop_by_hop(wake: tuple[str, ...]) -> None:
+    rng = np.random.default_rng(0)
+    first, second = (rng.dirichlet([0.3, 0.3, 1, 1], 3_000).astype(np.float32) for _ in range(2))
+    settings = DetectSettings(thresholds={"high": 0.7, "low": 0.5}, wake=wake, vad="off")
+    levels = np.array([0.7, np.inf if wake else 0.5, np.inf, np.inf])
+    found = cascaded(first, second, levels, settings.smoothing)
+    assert np.array_equal(found, _detector(first, second, settings))
+    asked = (found != first).any(axis=1).mean()
+    assert 0.05 < asked < 0.9
+
+
+def test_what_is_proposed_is_what_a_device_proposes_that_is_told_nothing() -> None:
+    assert DetectSettings().proposal == PROPOSAL
+
+
+@pytest.fixture(scope="module")
+def streams() -> Streams:
+    return make_streams(heard(), LABELS, FRONTEND, 0, passes=1, negatives=1, seconds=12)
+
+
+def sound(streams: Streams, right: float, mistaken: float, commands: Streams | None = None) -> Sound:
+    """What a model hears that gives words one posterior, and half a second of each scene without words another."""
+    return Sound(
+        streams, told(streams, right, mistaken), commands, None if commands is None else told(commands, right, mistaken)
+    )
+
+
+def told(streams: Streams, right: float, mistaken: float) -> list[np.ndarray]:
+    found = []
+    for scene in streams.scenes:
+        rows = np.tile(np.array([0.0, 0.0, 0.9, 0.1], np.float32), (len(scene.samples) // 1_600, 1))
+        for word in scene.words:
+            rows[word.end // 1_600 : word.end // 1_600 + 5, LABELS.index(word.word)] = right
+        if not scene.words:
+            rows[20:25, LABELS.index("high")] = mistaken
+        found.append(rows)
+    return found
+
+
+def test_a_second_stage_that_knows_better_is_taken_and_its_thresholds_are_for_both(streams: Streams) -> None:
+    """Alone, "high" is mistaken four times in 42 s, at 0.6 as often as it is right; both give 0.75 and 0.31."""
+    first, second = sound(streams, 0.6, 0.6), sound(streams, 0.9, 0.02)
+    stage = compare_stages(first, second, "large", (), open_rate=300)
+    assert stage.alone == Measured(0.5, 0.0) and stage.both == Measured(1.0, 0.0)
+    assert stage.taken and stage.listening.second_stage == "large"
+    assert 0.31 < stage.listening.thresholds["high"] <= 0.75
+    hours = 4 / first.measured(Listening(thresholds={"high": 0.5, "low": 0.5})).false_accepts
+    assert hours == pytest.approx(sum(s.end - s.start for c in streams.scenes for s in c.stretches) / 16_000 / 3_600)
+
+
+def test_a_second_stage_that_hears_no_more_is_left_out(streams: Streams) -> None:
+    first = sound(streams, 0.6, 0.02)
+    same = compare_stages(first, first, "large", (), open_rate=300)
+    deaf = compare_stages(first, sound(streams, 0.0, 0.0), "large", (), open_rate=300)
+    assert same.alone == same.both == Measured(1.0, 0.0) and not same.taken
+    assert deaf.both.heard < deaf.alone.heard == 1.0 and not deaf.taken
+
+
+def test_with_a_wake_word_the_commands_decide(streams: Streams) -> None:
+    """The plug-in gives commands 0.35, less than any command's threshold; both give 0.65."""
+    commands = command_streams(heard(), streams, ("high",), 0)
+    first, second = sound(streams, 0.35, 0.02, commands), sound(streams, 0.95, 0.02, commands)
+    stage = compare_stages(first, second, "large", ("high",), wake_rate=300)
+    assert stage.alone == Measured(0.0, 0.0) and stage.both.heard > 0.9 and stage.both.false_accepts == 0.0
+    assert stage.taken and stage.listening.wake == ("high",) and 0.5 <= stage.listening.commands["low"] <= 0.65
+
+
+@pytest.mark.parametrize(
+    ("alone", "both", "taken"),
+    [
+        (Measured(0.5, 4.0), Measured(0.6, 5.0), True),
+        (Measured(0.5, 4.0), Measured(0.5, 3.0), False),
+        (Measured(0.5, 4.0), Measured(0.9, 5.1), False),
+        (Measured(0.5, 6.0), Measured(0.9, 5.5), True),
+        (Measured(0.5, 4.0, 0.01), Measured(0.9, 4.0, 0.03), False),
+        (Measured(0.5, 4.0, 0.0, 0.04), Measured(0.9, 4.0, 0.0, 0.04), True),
+    ],
+)
+def test_more_hits_count_only_at_no_more_false_accepts(alone: Measured, both: Measured, taken: bool) -> None:
+    assert Staged("large", alone, both, Listening(), 5.0).taken is taken
