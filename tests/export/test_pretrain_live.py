@@ -31,7 +31,8 @@ from auricle_export.pretrain.normalised import fold_into, normalised
 from auricle_export.pretrain.settings import Epoch, LiveSettings, TrainingInterrupted
 from auricle_export.pretrain.sounds import Sounds, lay_out
 from auricle_export.pretrain.streams import Streams, hits_at, make_streams
-from auricle_export.pretrain.windows import LEAD, Bank, Composer, Kind, WindowSettings
+from auricle_export.pretrain.window_settings import WindowSettings
+from auricle_export.pretrain.windows import LEAD, Bank, Composer, Kind
 
 LABELS = ("high", "low", "_unknown_", "_silence_")
 FRONTEND = LogMel(Task(LABELS))
@@ -240,7 +241,7 @@ def _streams() -> Streams:
     return make_streams(heard(), LABELS, FRONTEND, 0, passes=1, negatives=1, seconds=12)
 
 
-SETTINGS = LiveSettings(epochs=3, steps=12, batch=32, judged=1, mined=1, rate=5e-3)
+SETTINGS = LiveSettings(epochs=3, steps=24, batch=32, judged=1, mined=1, rate=5e-3)
 
 
 def test_a_model_learns_tones_and_is_kept_by_what_it_hears_in_streams(tmp_path: Path) -> None:
@@ -261,7 +262,7 @@ def test_an_interrupted_training_goes_on_to_the_same_weights(tmp_path: Path) -> 
     def stopped() -> bool:
         nonlocal asked
         asked += 1
-        return asked > 18
+        return asked > 36
 
     with pytest.raises(TrainingInterrupted):
         train_live("resnet-lite", pack(), _corpus(), _streams(), SETTINGS, tmp_path / "cut", stopped=stopped)

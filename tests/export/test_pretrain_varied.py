@@ -13,7 +13,7 @@ from auricle.errors import SettingsError
 from auricle_export.pretrain.recipe import load_recipe
 from auricle_export.pretrain.settings import LiveSettings, PretrainSettings
 from auricle_export.pretrain.varied import VARIED, Number, Value, settings_of, windows_of
-from auricle_export.pretrain.windows import WindowSettings
+from auricle_export.pretrain.window_settings import WindowSettings
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import torch
 
 from auricle.errors import AuricleError, SettingsError, nearest
 from auricle.tensors import Flat
-from auricle_export.pretrain.windows import WindowSettings
+from auricle_export.pretrain.window_settings import WindowSettings
 
 _DEVICES = ("auto", "cpu", "cuda")
 

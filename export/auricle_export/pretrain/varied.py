@@ -10,7 +10,7 @@ import msgspec
 
 from auricle.errors import SettingsError, nearest
 from auricle_export.pretrain.settings import LiveSettings
-from auricle_export.pretrain.windows import WindowSettings
+from auricle_export.pretrain.window_settings import WindowSettings
 
 Number = int | float
 Value = float | tuple[float, float]

@@ -14,6 +14,7 @@ from auricle_export.pretrain.acoustics import Range, echoed, masked, tilts, warp
 from auricle_export.pretrain.made_noise import NoiseMaker
 from auricle_export.pretrain.mined import Mined, drawn
 from auricle_export.pretrain.sounds import Sounds
+from auricle_export.pretrain.window_settings import WindowSettings
 
 LEAD = 30
 """Frames before the window that are put together too: a room carries them into it."""
@@ -34,63 +35,6 @@ class Kind(IntEnum):
     RUNNING = 3
     ALIKE = 4
     OTHER = 5
-
-
-@dataclass(frozen=True)
-class WindowSettings:
-    """From what each window draws; every value is uniform in its range, times are in frames of 10 ms."""
-
-    keywords: float = 0.5
-    """Share of windows with a keyword."""
-    synthetic: float = 0.35
-    """Share of the keywords that espeak says."""
-    outside: float = 0.12
-    """Share of a keyword that may lie outside the window."""
-    noise_only: float = 0.16
-    """Of the windows without a keyword: nobody speaks."""
-    running: float = 0.27
-    """Running speech."""
-    cut: float = 0.15
-    """A keyword of which less than `visible` is in the window."""
-    alike: float = 0.16
-    """Words that sound like a keyword, and other languages, by espeak. The rest are other words by people."""
-    visible: float = 0.45
-    backwards: float = 0.25
-    """Share of the sounds without a keyword that are played backwards."""
-    mined: float = 0.5
-    """Share of them that are drawn by how much a model mistook them, once it was asked."""
-    before: float = 0.5
-    """Share of the words with something said before them."""
-    after: float = 0.35
-    gap: Range = (2, 35)
-    """Between a word and what comes before or after it."""
-    neighbour_db: Range = (-6, 4)
-    led: float = 0.15
-    """Share of the keywords that a greeting or a wake word comes before, where there are wake words."""
-    led_gap: Range = (-3, 30)
-    tempo: float = 0.15
-    """Largest relative change of speed."""
-    warp: float = 0.1
-    """Largest relative stretch of the mel axis."""
-    babble: float = 0.3
-    """Share of windows with somebody else speaking in the background."""
-    babble_db: Range = (3, 22)
-    noise: float = 0.85
-    """Share of windows with noise."""
-    second_noise: float = 0.15
-    snr_db: Range = (-3, 25)
-    """Of the word over the noise."""
-    made: float = 0.4
-    """Share of the noises that are made up (`NoiseMaker`), not recorded."""
-    room: float = 0.4
-    """Share of windows with an echo."""
-    decay: Range = (0.15, 0.8)
-    """Seconds in which it falls by 60 dB."""
-    direct_db: Range = (-2, 12)
-    tilt_db: float = 8
-    gain_db: Range = (-18, 10)
-    masks: float = 0.35
-    """Share of windows with a hidden stretch and a hidden band."""
 
 
 @dataclass(frozen=True, eq=False)
