@@ -21,7 +21,7 @@ from auricle_export.models import Crnn, CrnnShape, ResNet, ResNetShape, built_in
 from auricle_export.pretrain.acoustics import echoed, masked, tilts, warped
 from auricle_export.pretrain.clips import judge_clips
 from auricle_export.pretrain.corpus import Corpus, Heard
-from auricle_export.pretrain.listening import choose_listening, command_streams, hearing_of
+from auricle_export.pretrain.listening import choose_listening, command_streams, hearing_of, seen_for
 from auricle_export.pretrain.live import recogniser_of, train_live
 from auricle_export.pretrain.live_task import carried, with_starts
 from auricle_export.pretrain.made_noise import NoiseMaker
@@ -332,3 +332,9 @@ def test_trained_weights_come_with_thresholds(tmp_path: Path) -> None:
 def test_the_kinds_and_the_lead_are_what_the_composer_counts_on() -> None:
     assert [kind.value for kind in Kind] == list(range(len(Kind))) and LEAD > 0
     assert isinstance(bank().noise, Sounds)
+
+
+@pytest.mark.parametrize(("rate", "hours", "seen"), [(1.0, 6.0, 1), (5.0, 6.0, 20), (1.0, 1.0, 1), (2.0, 10.0, 12)])
+def test_of_a_rate_so_many_false_accepts_may_be_seen(rate: float, hours: float, seen: int) -> None:
+    """One-sided 95 % bounds of Poisson: 4.74 for 1 and 6.30 for 2, 29.06 for 20 and 30.24 for 21, 19.44 for 12."""
+    assert seen_for(rate, hours) * hours == pytest.approx(seen)

@@ -99,7 +99,7 @@ def test_with_a_wake_word_the_commands_decide(streams: Streams) -> None:
         (Measured(0.5, 4.0), Measured(0.5, 3.0), False),
         (Measured(0.5, 4.0), Measured(0.9, 5.1), False),
         (Measured(0.5, 6.0), Measured(0.9, 5.5), True),
-        (Measured(0.5, 4.0, 0.01), Measured(0.9, 4.0, 0.03), False),
+        (Measured(0.5, 4.0, 0.01), Measured(0.9, 4.0, 0.04), False),
         (Measured(0.5, 4.0, 0.0, 0.04), Measured(0.9, 4.0, 0.0, 0.04), True),
     ],
 )

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.hearing.curve import RATES, Counts, points
+from auricle.hearing.intervals import count_interval
 from auricle.hearing.rule import keyword_mask
 from auricle.hearing.scenes import wake_then_command
 from auricle.hearing.waking import CommandCounts, Waking, command_counts, heard_awake
@@ -20,7 +21,10 @@ OPEN_RATE = 5.0
 """False accepts an hour of dense sound without keywords, of all words that are always listened for together."""
 WAKE_RATE = 0.5
 """The same for each wake word."""
-WRONG, FALSE = 0.025, 0.025
+CONFIDENCE = 0.9
+"""Of the interval whose upper end has to keep to these rates: 95 % on that side. What a threshold was seen to do on the
+sound that it was chosen by, it does on other sound only by luck."""
+WRONG, FALSE = 0.03, 0.03
 """Largest share of commands that are taken for another one, and of wake words without a command after which one is."""
 LEAST_COMMAND = 0.5
 """No command counts below this: the likeliest word of several is still more likely wrong than right."""
@@ -56,7 +60,7 @@ def choose_listening(
     Raises
     ------
     DataError
-        There is too little sound without keywords to show the rates that are wanted.
+        There is no sound without keywords.
     """
     said = None if commands is None else commands.posteriors(recognise)
     return listening_from(
@@ -76,15 +80,28 @@ def listening_from(
 ) -> Listening:
     """The same from posteriors (hops, L) of each scene of `streams`, and of `commands` where there are wake words."""
     if not wake or commands is None or said is None:
-        chosen = thresholds_for(streams.count(posteriors), open_rate)
+        open_counts = streams.count(posteriors)
+        chosen = thresholds_for(open_counts, seen_for(open_rate, open_counts.all_hours))
         return _listening(streams, _rounded(chosen.thresholds))
     columns = [streams.labels.index(word) for word in wake]
     alone = [rows[:, columns] for rows in posteriors]
     counts = streams.count(alone, tuple(wake))
-    thresholds = _rounded(thresholds_for(counts, wake_rate * len(wake)).thresholds)
+    allowed = seen_for(wake_rate * len(wake), counts.all_hours)
+    thresholds = _rounded(thresholds_for(counts, allowed).thresholds)
     return _listening(
         streams, thresholds, tuple(wake), _commands(streams, posteriors, commands, said, thresholds, wake)
     )
+
+
+def seen_for(rate: float, hours: float) -> float:
+    """False accepts an hour that may be seen in so many hours for a rate to be shown by the upper end of their interval.
+
+    Where even none would show it, one is allowed: nothing more careful can be chosen from so little sound.
+    """
+    seen = 0
+    while count_interval(seen + 1, CONFIDENCE).high <= rate * hours:
+        seen += 1
+    return max(1, seen) * (1 + 1e-9) / hours
 
 
 def _listening(

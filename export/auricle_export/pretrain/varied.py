@@ -95,7 +95,7 @@ def _refuse_value(name: str, value: Value) -> None:
         if not isinstance(value, tuple) and low < 0:
             raise SettingsError(f"{where} is {value:g}: it has to be 0 or more.")
     elif isinstance(value, tuple):
-        if low < 0 or (name == "decay" and low == 0):
+        if (low < 0 and name != "led_gap") or (name == "decay" and low == 0):
             raise SettingsError(
                 f"{where} begins at {low:g}: it has to be {'above 0' if name == 'decay' else '0 or more'}."
             )
