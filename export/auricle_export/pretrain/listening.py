@@ -94,7 +94,7 @@ def listening_from(
 
 
 def seen_for(rate: float, hours: float) -> float:
-    """False accepts an hour that may be seen in so many hours where a rate has to be shown: their upper bound keeps to it.
+    """False accepts an hour that may be seen in so many hours for their upper bound to keep to a rate.
 
     Where even none would show it, one is allowed: nothing more careful can be chosen from so little sound.
     """
