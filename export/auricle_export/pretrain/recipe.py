@@ -25,7 +25,7 @@ else:
     import tomli as tomllib
 
 Folder = Annotated[str, msgspec.Meta(min_length=1, max_length=400)]
-SHIPPED = ("gsc12-res", "home")
+SHIPPED = ("gsc12", "gsc12-res", "home")
 """Recipes of packs in the wheel."""
 _LONGEST = 200
 """Characters of what a manifest says that weights were trained on."""
