@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -62,11 +62,8 @@ class Life:
     """That train and hear, at most one device each."""
 
     def training(self) -> Preset:
-        """The preset, with the server's learning rate where one was named."""
-        preset = get_preset(self.preset)
-        return (
-            preset if self.server_rate is None else replace(preset, server=replace(preset.server, lr=self.server_rate))
-        )
+        """The preset as a coordinator takes it from trained weights, or with the server's rate that was named."""
+        return get_preset(self.preset).fitted(trained=True, server_rate=self.server_rate)
 
     def day_after(self) -> dict[int, int]:
         """The day, counted from 0, that follows a round."""

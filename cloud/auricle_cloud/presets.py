@@ -14,6 +14,35 @@ from auricle_cloud.server_optimizer import OptimizerSettings
 
 
 @dataclass(frozen=True)
+class Rates:
+    """How large steps are in a run, for whoever reads its first lines."""
+
+    plugin: float
+    """Of the plug-in on the devices."""
+    own: float
+    """Of the devices' own models."""
+    server: str
+    """Kind of the server's optimiser."""
+    server_rate: float | None
+    """Its largest; None where it takes the average as it is."""
+
+    def __str__(self) -> str:
+        devices = f"devices train the plug-in at a rate of {self.plugin:g} and their own model at {self.own:g}"
+        if self.server_rate is None:
+            return f"{devices}; the server takes their average as it is"
+        return f"{devices}; the server follows their average by {self.server} at a rate of at most {self.server_rate:g}"
+
+
+@dataclass(frozen=True)
+class Gentle:
+    """What a preset changes where models start from trained weights, which its steps from noise would destroy."""
+
+    rate: float
+    """Learning rate of the plug-in on the devices, the same in all rounds."""
+    server: OptimizerSettings = field(default_factory=lambda: OptimizerSettings(kind="none"))
+
+
+@dataclass(frozen=True)
 class Preset:
     """Everything about training that the coordinator decides."""
 
@@ -29,9 +58,41 @@ class Preset:
     """Rounds in which the factor rises to 1."""
     scheduled: tuple[str, ...] = ("devices",)
     """Whose learning rates the factor multiplies: `devices`, `server`."""
+    gentle: Gentle | None = None
+    """For a trained start; None: the same as from scratch."""
+
+    def fitted(self, *, trained: bool, server_rate: float | None = None) -> Preset:
+        """The preset as a run takes it.
+
+        Parameters
+        ----------
+        trained
+            Whether the first model has trained weights for all its words; then `gentle` counts.
+        server_rate
+            Learning rate of the server's optimiser, which somebody has named: it wins, and all else is as from scratch.
+
+        Raises
+        ------
+        SettingsError
+            A rate is named and the preset has no server optimiser, or it is not above 0.
+        """
+        if server_rate is not None:
+            if self.server.kind == "none":
+                raise SettingsError("This preset has no server optimiser: leave --server-rate out, or take another.")
+            return replace(self, server=replace(self.server, lr=server_rate), gentle=None)
+        if not trained or self.gentle is None:
+            return self
+        plan = msgspec.structs.replace(self.plan, rate=self.gentle.rate)
+        return replace(self, plan=plan, server=self.gentle.server, schedule="constant", warmup=0, gentle=None)
+
+    def rates(self) -> Rates:
+        """The learning rates before the schedule's factor."""
+        server = None if self.server.kind == "none" else self.server.rate
+        return Rates(self.plan.rate, self.plan.local_rate, self.server.kind, server)
 
     def factor(self, round_number: int, rounds: int) -> float:
-        """The schedule's factor in a round, 1 to `rounds`."""
+        """The schedule's factor in a round, from 1; rounds after the last planned one have that one's."""
+        round_number = min(round_number, rounds)
         factor = min(1.0, round_number / self.warmup) if self.warmup else 1.0
         if self.schedule == "cosine":
             fallen = 0.5 * (1 + math.cos(math.pi * (round_number - 1) / rounds))
@@ -76,6 +137,7 @@ PRACTICAL = Preset(
     schedule="cosine",
     warmup=3,
     scheduled=("server",),
+    gentle=Gentle(rate=0.001),
 )
 """What learns fastest on real devices' few clips; docs/design/practical-preset.md says why each value is what it is."""
 

@@ -35,6 +35,9 @@ TargetPath = Annotated[str, Meta(pattern=r"^(?!.*\.\.)[a-z0-9][a-z0-9._/-]*\Z", 
 
 WORSE = "worse_"
 """What the reason of a device begins with whose own judge refused its round: it is well, and declined."""
+WORSE_RECEIVED = "worse_received_"
+"""What the reason of a device that trains begins with where the received plug-in is significantly worse than the best
+one that it had: it takes part, and the coordinator may go back."""
 
 
 class Message(msgspec.Struct, frozen=True, tag_field="type", kw_only=True):

@@ -365,6 +365,8 @@ class Agent:
             plugin = await self._model(invite)
             self.state = "training"
             result, verdict = await self._train(invite, plugin, self.gate.begin(deadline - time.monotonic()))
+            if verdict.received is not None:
+                await self._send(self._up("st"), self._messages.status(invite, "training", verdict.received))
             if verdict.reason is not None:
                 await self._refuse(verdict, result)
                 raise Declined(verdict.reason)

@@ -26,7 +26,8 @@ class LearnSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     more_false_accepts: Part = 0.01
     """Most by which the share of held-out negatives that are taken for keywords may grow, as far as it is no chance."""
     less_accuracy: Part = 0.02
-    """Most by which the share of held-out clips that are recognised may fall, as far as it is no chance."""
+    """Most by which the share of held-out clips that are recognised, and on streams of held-out keywords that are
+    heard, may fall, as far as it is no chance."""
     more_an_hour: Annotated[float, Meta(ge=0, le=1000)] = 1.0
     """Most by which false accepts an hour on streams of negatives may grow, as far as it is no chance."""
     judged_minutes: Annotated[float, Meta(gt=0, le=1000)] = 15.0
@@ -36,7 +37,7 @@ class LearnSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """Share of a device's rounds that are judged on streams, drawn round by round; held-out clips judge every round."""
     hears_more: Part = 0.1
     """Share of the held-out keywords by which a round must hear more, as far as it is no chance, so that false accepts
-    of the best state, which heard less, are no standard for it."""
+    of the best state, which heard less than half of them, are no standard for it."""
     chance: Annotated[float, Meta(gt=0, le=0.5)] = 0.05
     """Probability below which a change for the worse is no chance (one-sided sign test on the clips or seconds that
     changed)."""

@@ -51,6 +51,9 @@ def run(
         "[crnn-base, or the pack's larger model].",
     ),
     preset: str = _option("preset", "practical, paper (FedMLAC's own settings), or fedavg (the tuned baseline)."),
+    server_rate: float | None = _option(
+        "server_rate", "Learning rate of the server's optimiser [the preset's; with --start pack a gentle step]."
+    ),
     start: str = _option(
         "start",
         "scratch: all models start from seeded noise, as in every published figure; pack: from the pack's trained "
@@ -83,7 +86,7 @@ def run(
         settings = FleetSettings(
             data=data, words=words, pack=pack, devices=devices, min_clips=min_clips, unseen=unseen, takes=takes,
             rounds=rounds, participation=participation, quorum=quorum, deadline=deadline, rule=rule, mode=mode,
-            local=local, preset=preset, start=start, codec=codec, judge=judge,
+            local=local, preset=preset, server_rate=server_rate, start=start, codec=codec, judge=judge,
             judge_minutes=judge_minutes, judge_share=judge_share, central=central, central_epochs=central_epochs,
             seed=seed, port=port, broker=broker,
         )  # fmt: skip

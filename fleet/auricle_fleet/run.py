@@ -10,7 +10,7 @@ import shutil
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -59,9 +59,9 @@ class Progress:
     """Newest personal accuracy of each device."""
 
 
-def preset_of(settings: FleetSettings) -> Preset:
-    """The preset with what the command line changes in it."""
-    preset = get_preset(settings.preset)
+def preset_of(settings: FleetSettings, *, trained: bool = False) -> Preset:
+    """The preset with what the command line changes in it, as it fits the first model."""
+    preset = get_preset(settings.preset).fitted(trained=trained, server_rate=settings.server_rate)
     mode = settings.mode or preset.plan.mode
     plan = msgspec.structs.replace(preset.plan, mode=mode, codec=settings.codec)
     rule = settings.rule or preset.rule
@@ -112,6 +112,7 @@ class FleetRun:
         self.agents: list[Agent] = []
         self.central: float | None = None
         self.first: Flat | None = None
+        self.preset = preset_of(settings)
         self.first_accuracy: float | None = None
         self.first_accepts: float | None = None
         self._stopped = False
@@ -161,6 +162,10 @@ class FleetRun:
             self.view.say(
                 f"before the first round the pack's plug-in recognises {percent(self.first_accuracy)} of them"
             )
+        known = (data.origin or data.pack).labels
+        trained = self.first is not None and all(word in known for word in data.pack.labels)
+        self.preset = preset_of(self.settings, trained=trained)
+        self.view.say(str(self.preset.rates()))
 
     def _step(self, what: str, done: int, total: int) -> None:
         """Show progress from a working thread, and end its work once the run was interrupted."""
@@ -194,7 +199,7 @@ class FleetRun:
             workers = stack.enter_context(ThreadPoolExecutor(os.cpu_count() or 1, "train"))
             run = RunSettings(
                 fleet=FLEET, broker=address(NAME), folder=self.out / "state" / "coordinator",
-                rounds=self.settings.rounds, preset=preset_of(self.settings),
+                rounds=self.settings.rounds, preset=self.preset,
                 participation=self.settings.participation, quorum=self.settings.quorum,
                 deadline=self.settings.deadline, devices=len(names), seed=self.settings.seed,
                 start=self.first,
@@ -289,7 +294,8 @@ class FleetRun:
             "words": list(data.pack.labels), "training_clips": data.training_clips,
             "unseen_clips": len(data.unseen), "unseen_speakers": data.unseen_speakers,
             "skipped_files": len(data.skipped), "rule": self.settings.rule or get_preset(self.settings.preset).rule,
-            "preset": self.settings.preset, "seed": self.settings.seed, "pack": data.pack.identity,
+            "preset": self.settings.preset, "rates": asdict(self.preset.rates()),
+            "seed": self.settings.seed, "pack": data.pack.identity,
             "version": __version__,
         }  # fmt: skip
         write_summary(self.out, summary)

@@ -47,6 +47,7 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     mode: str | None = None
     local: str | None = None
     preset: str = "practical"
+    server_rate: float | None = None
     start: str = "scratch"
     judge: str = "auto"
     judge_minutes: float = 1.0
@@ -60,7 +61,7 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run."""
-        get_preset(self.preset)
+        get_preset(self.preset).fitted(trained=False, server_rate=self.server_rate)
         if self.rule is not None and self.rule not in rule_names():
             raise SettingsError(f'There is no rule "{self.rule}"; {nearest(self.rule, rule_names())}')
         if self.mode not in (None, "mutual", "supervised"):

@@ -160,3 +160,23 @@ def test_a_base_that_no_model_has_is_in_use_until_its_round_is_finished(store: S
     store.rounds.move(TASK, 1, "collecting", "aborted")
 
     assert (during, store.models.in_use(TASK)) == ({BASE, blob(77)}, {BASE})
+
+
+def test_a_round_goes_back_only_from_the_newest_model_if_a_round_made_it(store: Store) -> None:
+    begin(store)
+    assert store.models.before(TASK, 0) is None
+    add(store, 1)
+    add(store, 2)
+    assert store.models.before(TASK, 2) == 1
+    assert store.models.before(TASK, 1) is None
+
+    with store.database.writing() as tx:
+        store.models.go_back(tx, TASK, 1, 3, "worse")
+    assert store.models.current(TASK)["version"] == 1
+    assert store.models.before(TASK, 1) is None
+    add(store, 3)
+    assert store.models.get(TASK, 3)["parent"] == 1
+    assert store.models.before(TASK, 3) == 1
+
+    add(store, 4, origin="repaired")
+    assert store.models.before(TASK, 4) is None

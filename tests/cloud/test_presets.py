@@ -9,7 +9,7 @@ import pytest
 
 from auricle.errors import SettingsError
 from auricle.messages import Plan
-from auricle_cloud.presets import PAPER, PRESETS, Preset, get_preset
+from auricle_cloud.presets import FEDAVG, PAPER, PRACTICAL, PRESETS, Preset, get_preset
 from auricle_cloud.rules import get_rule
 from auricle_cloud.server_optimizer import OptimizerSettings
 
@@ -96,3 +96,46 @@ def test_every_round_of_every_preset_can_be_said_on_the_wire(name: str, rounds: 
 def test_an_unknown_preset_has_a_hint() -> None:
     with pytest.raises(SettingsError, match='did you mean "practical"'):
         get_preset("pratical")
+
+
+def test_from_scratch_a_preset_is_what_it_is() -> None:
+    """Bit by bit: published figures come from these."""
+    assert all(preset.fitted(trained=False) is preset for preset in PRESETS.values())
+    assert (PRACTICAL.plan.rate, PRACTICAL.plan.local_rate, PRACTICAL.server.rate) == (0.05, 1e-3, 0.02)
+    # Half a cosine over 80 rounds, and a third of it in the first round: 0.02 / 3.
+    assert PRACTICAL.server_for(1, 80).rate == pytest.approx(0.02 / 3)
+    assert str(PRACTICAL.fitted(trained=False).rates()) == (
+        "devices train the plug-in at a rate of 0.05 and their own model at 0.001; the server follows their average by "
+        "adam at a rate of at most 0.02"
+    )
+
+
+@pytest.mark.parametrize("preset", [PRACTICAL, FEDAVG])
+def test_from_trained_weights_all_rounds_take_small_steps_and_the_average_as_it_is(preset: Preset) -> None:
+    fitted = preset.fitted(trained=True)
+
+    assert {fitted.plan_for(number, 9, 1).rate for number in (1, 2, 9, 30)} == {0.001}
+    assert {fitted.server_for(number, 9).kind for number in (1, 2, 9, 30)} == {"none"}
+    assert msgspec.structs.replace(fitted.plan, rate=preset.plan.rate) == preset.plan
+    assert (fitted.rule, fitted.rule_options) == (preset.rule, preset.rule_options)
+    assert "the server takes their average as it is" in str(fitted.rates())
+    assert PAPER.fitted(trained=True) is PAPER
+
+
+@pytest.mark.parametrize("trained", [True, False])
+def test_a_rate_that_somebody_named_wins_and_all_else_is_as_from_scratch(trained: bool) -> None:
+    named = PRACTICAL.fitted(trained=trained, server_rate=0.001)
+
+    assert named.plan == PRACTICAL.plan
+    assert named.server_for(3, 80).rate == pytest.approx(0.001 * PRACTICAL.factor(3, 80))
+    assert named.rates().server_rate == 0.001
+    with pytest.raises(SettingsError, match="no server optimiser"):
+        PAPER.fitted(trained=trained, server_rate=0.001)
+    with pytest.raises(SettingsError, match="greater than 0"):
+        PRACTICAL.fitted(trained=trained, server_rate=0.0)
+
+
+def test_a_task_that_goes_on_after_its_horizon_keeps_the_last_rounds_rates() -> None:
+    """A coordinator without --rounds counts rates over 200 rounds and runs on."""
+    assert PRACTICAL.server_for(201, 200) == PRACTICAL.server_for(300, 200) == PRACTICAL.server_for(200, 200)
+    assert PRACTICAL.server_for(200, 200).rate > 0

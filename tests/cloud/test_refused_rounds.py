@@ -7,13 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.cloud.coordinator_site import DEVICES, FLEET, Site, run, trainer
+from tests.cloud.coordinator_site import DEVICES, FLEET, TASK, Site, run, trainer
 
 from auricle.messages import Plan
 from auricle.pack import load_pack
 from auricle.speech.features import LogMel
+from auricle_cloud.operations.explanation import explain
 from auricle_cloud.presets import Preset
 from auricle_cloud.rounds.synchronous import RoundFailedError
+from auricle_cloud.server_optimizer import OptimizerSettings
 from auricle_edge.agent import Agent, AgentSettings
 from auricle_edge.detect import DetectSettings
 from auricle_edge.judge.best import Best, BestStore
@@ -37,12 +39,12 @@ def runtime() -> StepRuntime:
     return StepRuntime(load_pack("digits"))
 
 
-def _devices(site: Site, public: bytes) -> list[Agent]:
+def _devices(site: Site, public: bytes, bias: float = 20.0) -> list[Agent]:
     """Three devices whose own model says one word to everything, and whose best one says nothing."""
     pack, table = site.pack, site.pack.plugin_table
     quiet = np.zeros(table.size, np.float32)
     loud = quiet.copy()
-    loud[-len(pack.labels)] = 20
+    loud[-len(pack.labels)] = bias
     sound = [np.random.default_rng(3).gamma(1.0, size=(200, 40)).astype(np.float32) for _ in range(8)]
     carried = Negatives(Streams(LogMel(pack.manifest.task), pack.labels, DETECT, sound))
     agents = []
@@ -77,6 +79,49 @@ def test_a_round_that_all_refuse_is_aborted_and_the_next_one_is_made_by_their_be
         failed = site.done[0].report["failed"]
         assert sorted(failed) == list(DEVICES[:3])
         assert all(reason.startswith("worse_false_accepts: 1800/h") for reason in failed.values())
+
+    run(case, runtime, tmp_path)
+
+
+def test_after_a_model_that_most_devices_find_worse_the_next_round_begins_with_the_one_before(
+    runtime: StepRuntime, tmp_path: Path
+) -> None:
+    """A server's step that is a million times too long makes of a model that says nothing one that accepts all sound.
+
+    The devices judge their own training, which does nothing wrong; that the published model does, they can only say.
+    """
+    plan = Plan(mode="supervised", rate=1e-4)
+    hasty = Preset(plan, "fedavg", server=OptimizerSettings(kind="momentum", lr=1e6, beta1=0.0))
+
+    async def case(site: Site) -> None:
+        quiet = np.zeros(site.pack.plugin_table.size, np.float32)
+        coordinator = site.coordinator(3, hasty, start=quiet)
+        agents = _devices(site, coordinator.identity.public, 0.0)
+        for agent in agents:
+            agent.trainer.data.train.targets[:] = 0
+        tasks = [asyncio.create_task(agent.run()) for agent in agents]
+        try:
+            await coordinator.run()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+        assert [done.state for done in site.done] == ["published", "aborted", "published"]
+        report = site.done[1].report
+        assert report["went_back"] == 0
+        assert len(report["doubts"]) >= 2
+        assert set(report["doubts"].values()) == {
+            "false_accepts: 1800/h (8 in 0.3 min), 0/h (0 in 0.3 min) in the best plug-in"
+        }
+        assert f"{len(report['doubts'])} of 3 devices find version 1 of the model worse" in report["reason"]
+        assert np.array_equal(site.done[1].model, quiet)
+        store = site.store()
+        assert [store.models.get(TASK, version)["parent"] for version in (1, 2)] == [0, 0]
+        assert store.rounds.get(TASK, 3)["base_version"] == 0
+        why = explain(report, task=TASK, number=2, state="aborted")
+        assert any("the next round begins with version 0" in said for said in why.sentences)
+        store.close()
 
     run(case, runtime, tmp_path)
 

@@ -137,6 +137,10 @@ def test_a_worse_plug_in_of_the_fleet_is_not_listened_with_but_may_be_made_bette
 
     assert better.reason is None
     assert "(plug-in)" in (same.reason or "")
+    expected = (
+        f"worse_received_false_accepts: {_accepts(worst) * 30}/h ({_accepts(worst)} in 2.0 min), 0/h (0 in 2.0 min)"
+    )
+    assert better.received == same.received == f"{expected} in the best plug-in"
     assert np.array_equal(better.listen, ladder[0])
     assert np.array_equal(same.listen, ladder[0])
 
@@ -155,6 +159,23 @@ def test_who_hears_clearly_more_than_the_best_state_is_compared_with_the_state_b
 
     assert _round(judge, middle, middle, hard).reason is None
     assert "(personal model)" in (_round(judge, middle, loud, hard).reason or "")
+
+
+def test_a_plug_in_that_forgets_words_is_refused_and_one_that_forgot_is_not_listened_with(tmp_path: Path) -> None:
+    """On streams: it has no more false accepts, and its right answers, though the largest, lie below the thresholds."""
+    judge, hears, forgets = _judge(tmp_path, keywords(60)), louder(SURE, -4.5), louder(SURE, -4.5)
+    forgets[PACK.plugin_table.offsets["head.weight"].start :] *= 0.05
+    first = _round(judge, hears, hears, hears)
+    assert (first.reason, first.received) == (None, None)
+
+    sent = judge.judge(SUPERVISED, 2, hears, LocalState(hears), _result(forgets, hears))
+    received = judge.judge(SUPERVISED, 3, forgets, LocalState(hears), _result(hears, hears))
+
+    assert (sent.reason or "").startswith("worse_hits: ")
+    assert (sent.reason or "").endswith(" words heard in the best state (plug-in)")
+    assert received.reason is None
+    assert (received.received or "").startswith("worse_received_hits: ")
+    assert np.array_equal(received.listen, hears)
 
 
 def test_other_own_negatives_are_played_to_the_best_state_again(tmp_path: Path, ladder: list[Flat]) -> None:

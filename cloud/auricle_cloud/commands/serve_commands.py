@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Literal
 
@@ -81,6 +81,9 @@ def serve(
     preset: str = typer.Option(
         "practical", help="practical, paper (FedMLAC's own settings), or fedavg (the tuned baseline)."
     ),
+    server_rate: float | None = typer.Option(
+        None, help="Learning rate of the server's optimiser [the preset's; from trained weights a gentle step]."
+    ),
     detect: bool = typer.Option(False, "--detect", help="Two-phase rounds: compare losses, find who poisons, repair."),
     one_phase: bool = typer.Option(
         False, "--one-phase", help="With --detect: compare the losses that come with the updates, after training."
@@ -111,6 +114,8 @@ def serve(
         chosen = replace(chosen, rule=rule or chosen.rule, rule_options=rule_options(rule_option))
     loaded = load_pack(pack, trusted_key(pack_key))
     require_sound(loaded)
+    first = chosen_weights(start, loaded, loaded.manifest.plugin, seed)
+    chosen = chosen.fitted(trained=first is not None, server_rate=server_rate)
     address = listen_address(listen)
     api = None if address is None else ApiSettings(*address, certificate, key, metrics_open)
     if one_phase and not detect:
@@ -119,21 +124,26 @@ def serve(
     settings = RunSettings(
         fleet=fleet, broker=broker_of(broker, NAME, state), folder=state, rounds=rounds, task=task, preset=chosen,
         participation=participation, over_selection=over_selection, quorum=quorum, deadline=deadline, devices=devices,
-        gather=gather, seed=seed, start=chosen_weights(start, loaded, loaded.manifest.plugin, seed), mode=mode,
+        gather=gather, seed=seed, start=first, mode=mode,
         buffer=Buffer(buffer, stale_limit), approval=approval, database=database, blobs=blobs, compute=compute,
         detection=detection if detect else None,
         validation=validation, keep_models=keep_models, keep_hearing=keep_hearing,
     )  # fmt: skip
-    greet, tell = (lambda said: _greet(said, loaded, as_json)), (lambda done: _tell(done, as_json))
+    greet, tell = (lambda said: _greet(said, settings, loaded, as_json)), (lambda done: _tell(done, as_json))
     asyncio.run(run_service(settings, loaded, api, greet, tell))
     return 0
 
 
-def _greet(said: Started, pack: Pack, as_json: bool) -> None:
-    name, identity = pack.manifest.name, pack.identity
-    line = {"coordinator": said.key, "epoch": said.epoch, "page": said.page, "pack": identity, "pack_name": name}
+def _greet(said: Started, settings: RunSettings, pack: Pack, as_json: bool) -> None:
+    name, identity, rates = pack.manifest.name, pack.identity, settings.preset.rates()
+    start = "scratch" if settings.start is None else "pack"
+    line = {
+        "coordinator": said.key, "epoch": said.epoch, "page": said.page, "pack": identity, "pack_name": name,
+        "start": start, "rates": asdict(rates),
+    }  # fmt: skip
     page = "" if said.page is None else f"\npage and API at {said.page}; a token: auricle cloud tokens create NAME"
-    text = f"coordinator {said.key}, epoch {said.epoch}, pack {name} ({identity[:12]}){page}"
+    began = "seeded noise" if settings.start is None else "trained weights"
+    text = f"coordinator {said.key}, epoch {said.epoch}, pack {name} ({identity[:12]})\nfrom {began}: {rates}{page}"
     typer.echo(json.dumps(line) if as_json else text)
 
 

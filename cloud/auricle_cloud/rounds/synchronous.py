@@ -20,6 +20,7 @@ from auricle.messages import WORSE, Loss, Plan, Status, Update
 from auricle_cloud.aggregation import next_model
 from auricle_cloud.detection.judgement import Found, Judgement
 from auricle_cloud.rounds.closing import GAVE_UP, Closing, Entry
+from auricle_cloud.rounds.doubts import Doubts
 from auricle_cloud.rounds.round_states import FINISHED, TRANSITIONS, State
 from auricle_cloud.rounds.selection import choose
 from auricle_cloud.rounds.site import Pace, Site
@@ -34,6 +35,14 @@ Row = dict[str, Any]
 
 class RoundAbortedError(AuricleError):
     """The round ends here; the sentence says why."""
+
+
+class WorseModelError(RoundAbortedError):
+    """Most devices find the round's model worse than an earlier one; the next round begins with version `back`."""
+
+    def __init__(self, sentence: str, back: int) -> None:
+        super().__init__(sentence)
+        self.back = back
 
 
 class RoundFailedError(AuricleError):
@@ -51,6 +60,7 @@ class Synchronous:
         self._cohort: set[str] = set()
         self._answered: set[str] = set()
         self._failed: set[str] = set()
+        self._doubts = Doubts()
         self._message: Any = None
         """What whoever is waited for was sent: the question for a loss, or the invitation."""
 
@@ -95,10 +105,15 @@ class Synchronous:
         await asyncio.to_thread(enter)
 
     async def gave_up(self, status: Status) -> None:
-        """A device failed or declined."""
-        if status.round != self._number or status.device not in self._cohort or status.state == "training":
+        """A device failed or declined, or trains and doubts the round's model."""
+        if status.round != self._number or status.device not in self._cohort:
             return
         place = (self._task, status.round, status.device)
+        if status.state == "training":
+            if self._doubts.hear(status.device, status.reason):
+                await asyncio.to_thread(self.site.store.rounds.doubted, *place, status.reason)
+                self.site.changed.set()
+            return
         await asyncio.to_thread(self.site.store.rounds.gave_up, *place, status.state, status.reason)
         self._failed.add(status.device)
         self.site.changed.set()
@@ -117,6 +132,7 @@ class Synchronous:
             "collecting": self._collect, "closing": self._aggregate, "aggregated": self._closing.publish,
         }  # fmt: skip
         self._number, self._message, began = number, None, time.monotonic()
+        self._doubts = Doubts()
         row = await self._row()
         try:
             while row["state"] not in FINISHED:
@@ -126,7 +142,7 @@ class Synchronous:
                         await self._obey()
                     await steps[row["state"]](row)
                 except RoundAbortedError as error:
-                    await self._abort(row["state"], str(error))
+                    await self._abort(row["state"], error)
                 self._message = None
                 row = await self._row()
                 self.site.announcements.tell("state", round=number, state=row["state"])
@@ -149,6 +165,7 @@ class Synchronous:
         invited = await asyncio.to_thread(self.site.store.rounds.invited, self._task, row["round"])
         self._cohort = set(invited)
         self._failed = {name for name, entry in invited.items() if entry["state"] in GAVE_UP}
+        self._doubts.restore(invited)
         self._answered = set()
 
     async def _obey(self) -> None:
@@ -157,12 +174,40 @@ class Synchronous:
         if await asyncio.to_thread(self.site.store.rounds.wish_for, self._task, self._number) == "abort":
             raise RoundAbortedError("aborted by an operator")
 
-    async def _abort(self, state: State, reason: str) -> None:
-        number, rounds = self._number, self.site.store.rounds
+    async def _abort(self, state: State, error: RoundAbortedError) -> None:
+        number, rounds, models, reason = self._number, self.site.store.rounds, self.site.store.models, str(error)
         assert number is not None
-        report = await asyncio.to_thread(self._closing.report, number, {"reason": reason})
-        await asyncio.to_thread(lambda: rounds.move(self._task, number, state, "aborted", report=report))
+        back = error.back if isinstance(error, WorseModelError) else None
+        said = {"reason": reason, "doubts": self._doubts.reported(), "went_back": back}
+        report = await asyncio.to_thread(self._closing.report, number, said)
+
+        def commit() -> None:
+            with rounds.moving(self._task, number, state, "aborted", report=report) as tx:
+                if back is not None:
+                    models.go_back(tx, self._task, back, number, reason)
+
+        await asyncio.to_thread(commit)
         await self.site.messenger.call_off(number, sorted(self._cohort - self._answered), reason)
+        if back is not None:
+            self.site.warn(f"round {number}: {reason}")
+            await self._closing.send_outgoing()
+
+    async def _heed_doubts(self, row: Row) -> None:
+        """Give the round up where most of its devices find its model worse, if the round before made that model.
+
+        Raises
+        ------
+        WorseModelError
+            The next round begins with the model before it.
+        """
+        if not self._doubts.prevail(self._cohort):
+            return
+        version = row["base_version"]
+        back = await asyncio.to_thread(self.site.store.models.before, self._task, version)
+        if back is None:
+            self.site.warn(f"most devices find version {version} of the model worse than one that they had before")
+            return
+        raise WorseModelError(self._doubts.sentence(self._cohort, version, back), back)
 
     async def _choose(self, row: Row) -> None:
         """Wait until somebody can be invited, and choose the cohort."""
@@ -258,7 +303,7 @@ class Synchronous:
         Raises
         ------
         RoundAbortedError
-            There is no quorum at the deadline, or an operator aborts.
+            There is no quorum at the deadline, most devices find the model worse, or an operator aborts.
         """
         site, settings = self.site, self.site.settings
         began, reached = time.monotonic(), None
@@ -266,6 +311,7 @@ class Synchronous:
         wanted = (row["report"] or {}).get("wanted", len(self._cohort))
         pace, online = Pace(), self._cohort
         while True:
+            await self._heed_doubts(row)
             if pace.due:
                 await self._obey()
                 online = await pace.look(site.store.devices.online)

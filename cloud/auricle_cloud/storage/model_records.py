@@ -62,6 +62,24 @@ class Models:
             self._point(tx, task, row["version"])
             note(tx, kind, task=task, who=who, detail=f"version {version} {reason}".strip())
 
+    def before(self, task: str, version: int) -> int | None:
+        """The version that a round made the newest one from, if `version` is that; None where it is another or is gone.
+
+        A model that an operator chose is not the newest one, or was made by no round.
+        """
+        key = models.c.task == task
+        newest = sa.select(sa.func.max(models.c.version)).where(key).scalar_subquery()
+        made = key & (models.c.version == version) & (models.c.version == newest) & (models.c.origin == "round")
+        parent = sa.select(models.c.parent).where(made).scalar_subquery()
+        with self._db.reading() as tx:
+            found = tx.execute(sa.select(models.c.version).where(key & (models.c.version == parent))).scalar()
+        return None if found is None else int(found)
+
+    def go_back(self, tx: sa.Connection, task: str, version: int, number: int, detail: str) -> None:
+        """Make an earlier version current and have it published, in the transaction that ends a round for it."""
+        self._point(tx, task, version)
+        note(tx, "rolled back", task=task, number=number, who="devices", detail=f"version {version}: {detail}")
+
     @staticmethod
     def _point(tx: sa.Connection, task: str, version: int) -> None:
         tx.execute(sa.update(tasks).where(tasks.c.task == task).values(current=version))

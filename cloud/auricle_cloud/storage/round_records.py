@@ -193,6 +193,12 @@ class Rounds:
         with self._db.writing() as tx:
             tx.execute(sa.update(invitations).where(key).values(state=state, reason=reason[:200].replace("\0", "")))
 
+    def doubted(self, task: str, number: int, device: str, reason: str) -> None:
+        """Note that an invited device trains, and finds the round's model worse than an earlier one."""
+        key = _key(task, number, invitations) & (invitations.c.device == device) & (invitations.c.state == "invited")
+        with self._db.writing() as tx:
+            tx.execute(sa.update(invitations).where(key).values(reason=reason[:200].replace("\0", "")))
+
     def enter_loss(self, tx: sa.Connection, message: Loss, loss: float | None) -> bool:
         """Keep a device's inference loss of a model, None where it is unknown; False where it is not invited.
 

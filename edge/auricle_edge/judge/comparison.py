@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from auricle_edge.judge.heard import Heard
 from auricle_edge.learn_settings import LearnSettings
+
+Worse = Literal["false_accepts", "hits"]
 
 
 def sign_test(worse: int, better: int) -> float:
@@ -39,9 +42,40 @@ def hears_more(before: Heard, after: Heard, settings: LearnSettings) -> bool:
     return _significant(before.hits, after.hits, settings.chance)
 
 
-def improves(before: Heard, after: Heard) -> bool:
-    """Whether `after` has fewer false accepts, or as few and hears at least as many keywords."""
-    return (after.false_accepts, -int(after.hits.sum())) <= (before.false_accepts, -int(before.hits.sum()))
+def hears_fewer(before: Heard, after: Heard, settings: LearnSettings) -> bool:
+    """Whether `after` hears fewer of the held-out keywords: by more than the margin, and by more than chance."""
+    if int(before.hits.sum()) - int(after.hits.sum()) <= settings.less_accuracy * len(after.hits):
+        return False
+    return _significant(after.hits, before.hits, settings.chance)
+
+
+def outgrows(before: Heard, after: Heard, settings: LearnSettings) -> bool:
+    """Whether `before` is no standard for `after`: it hears less than half of the keywords, and clearly fewer."""
+    return not before.detects(0.5) and hears_more(before, after, settings)
+
+
+def worse_in(standard: Heard, heard: Heard, settings: LearnSettings) -> Worse | None:
+    """In what `heard` is significantly worse than a standard; None where in nothing, or where that one hears nothing.
+
+    A standard that hears less than `detector` of the held-out keywords is none.
+    """
+    if not standard.detects(settings.detector):
+        return None
+    if accepts_more(standard, heard, settings):
+        return "false_accepts"
+    return "hits" if hears_fewer(standard, heard, settings) else None
+
+
+def improves(before: Heard, after: Heard, settings: LearnSettings) -> bool:
+    """Whether `after` is better: no worse in either count, or significantly better in one and not worse in the other.
+
+    What is better in one count by chance and worse in the other by chance is not: many such steps could go far.
+    """
+    if after.false_accepts <= before.false_accepts and int(after.hits.sum()) >= int(before.hits.sum()):
+        return True
+    if accepts_more(before, after, settings) or hears_fewer(before, after, settings):
+        return False
+    return accepts_more(after, before, settings) or hears_more(before, after, settings)
 
 
 def _significant(before: NDArray[np.uint8], after: NDArray[np.uint8], chance: float) -> bool:

@@ -40,6 +40,11 @@ class Heard:
         return self.accepts.shape == other.accepts.shape and self.hits.shape == other.hits.shape
 
 
+def words_heard(heard: Heard) -> str:
+    """How many of the held-out keywords are heard."""
+    return f"{int(heard.hits.sum())} of {len(heard.hits)} words heard"
+
+
 def in_words(heard: Heard) -> str:
     """False accepts an hour, and how many they are in how much sound."""
     return f"{heard.per_hour:.0f}/h ({heard.false_accepts} in {heard.hours * 60:.1f} min)"

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 from msgspec import UNSET
 
-from auricle.messages import WORSE, Plan
+from auricle.messages import WORSE, WORSE_RECEIVED, Plan
 from auricle.tensors import Flat
 from auricle_edge.judge.best import Best, BestStore
 from auricle_edge.judge.clips import answers, worsened
-from auricle_edge.judge.comparison import accepts_more, hears_more, improves
-from auricle_edge.judge.heard import Heard, in_words
+from auricle_edge.judge.comparison import Worse, improves, outgrows, worse_in
+from auricle_edge.judge.heard import Heard, in_words, words_heard
 from auricle_edge.judge.sound import JudgedSound, Judging, Negatives, carried_negatives
 from auricle_edge.train import LocalState, RoundResult, Trainer
 
@@ -33,6 +33,8 @@ class Verdict:
     """The best state, where the round is refused and the state before it is significantly worse than the best."""
     best: Mapping[str, Best] | None = None
     """The best states by role after this round; None where nothing was played."""
+    received: str | None = None
+    """In what the received plug-in is significantly worse than the best one, for the coordinator; None: in nothing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +128,7 @@ class RoundJudge:
                 best[each.role] = Best(weights, sound.digest, sound.heard(each.model, weights))
             if each.role not in best:
                 best[each.role] = Best(each.before, sound.digest, sound.heard(each.model, each.before))
-        listen = self._received(sound, tried[0], best)
+        listen, received = self._received(sound, tried[0], best)
         judged = [(each, sound.heard(each.model, each.after)) for each in tried]
         for each, after in judged:
             reason = reason or self._refusal(sound, each, best[each.role].heard, after)
@@ -135,42 +137,59 @@ class RoundJudge:
                 continue
             if reason is None:
                 best[PERSONAL] = self._better(best[PERSONAL], Best(each.after, sound.digest, after))
-            elif self._is_worse(best[PERSONAL].heard, sound.heard(each.model, each.before)):
+            elif worse_in(best[PERSONAL].heard, sound.heard(each.model, each.before), self._settings) is not None:
                 back = LocalState(best[PERSONAL].weights)
-        return Verdict(reason, listen, back, best)
+        return Verdict(reason, listen, back, best, received)
 
-    def _received(self, sound: JudgedSound, plugin: _Tried, best: dict[str, Best]) -> Flat:
-        """The plug-in to listen with; the received one takes the best one's place where it is better."""
+    def _received(self, sound: JudgedSound, plugin: _Tried, best: dict[str, Best]) -> tuple[Flat, str | None]:
+        """The plug-in to listen with, and why that is not the received one; it takes the best one's place if better."""
         received = Best(plugin.before, sound.digest, sound.heard(plugin.model, plugin.before))
         best[PLUGIN] = self._better(best[PLUGIN], received)
-        return best[PLUGIN].weights if self._is_worse(best[PLUGIN].heard, received.heard) else plugin.before
+        kept = best[PLUGIN]
+        worse = worse_in(kept.heard, received.heard, self._settings)
+        if worse is None:
+            return plugin.before, None
+        return kept.weights, f"{WORSE_RECEIVED}{_compared(worse, received.heard, kept.heard, 'the best plug-in')}"
 
     def _refusal(self, sound: JudgedSound, tried: _Tried, best: Heard, after: Heard) -> str | None:
         """Why a model is not kept; None where it is.
 
-        Worse than the best state is allowed to what is on the way back: a plug-in with fewer false accepts than the
-        received one, which is worse itself. And to what hears clearly more keywords than the best state, as long as it
-        is not worse than the state before.
+        Worse than the best state is allowed to what is on the way back: a plug-in that is better than the received
+        one, which is worse itself, in what it is worse in. And to what hears clearly more keywords than a best state
+        that hears less than half of them, as long as it is not worse than the state before.
         """
-        if not self._is_worse(best, after):
+        settings = self._settings
+        worse = worse_in(best, after, settings)
+        if worse is None:
             return None
         before = sound.heard(tried.model, tried.before)
-        if tried.role == PLUGIN and self._is_worse(best, before) and after.false_accepts < before.false_accepts:
+        if tried.role == PLUGIN and self._recovers(best, before, after):
             return None
-        if hears_more(best, after, self._settings) and not self._is_worse(before, after):
+        if outgrows(best, after, settings) and worse_in(before, after, settings) is None:
             return None
-        return f"{WORSE}false_accepts: {in_words(after)}, {in_words(best)} in the best state ({tried.role})"
+        return f"{WORSE}{_compared(worse, after, best, f'the best state ({tried.role})')}"
+
+    def _recovers(self, best: Heard, received: Heard, after: Heard) -> bool:
+        """Whether a received model that is worse than the best one was made better in that, and worse in nothing."""
+        worse = worse_in(best, received, self._settings)
+        if worse is None or worse_in(received, after, self._settings) is not None:
+            return False
+        if worse == "false_accepts":
+            return after.false_accepts < received.false_accepts
+        return int(after.hits.sum()) > int(received.hits.sum())
 
     def _better(self, known: Best, other: Best) -> Best:
         """The better one of the best state and one that was not refused."""
-        least = self._settings.detector
-        if not known.heard.detects(least):
+        settings = self._settings
+        if not known.heard.detects(settings.detector):
             return other
-        replaces = improves(known.heard, other.heard) and other.heard.detects(least)
-        if self._is_worse(known.heard, other.heard):
-            replaces = hears_more(known.heard, other.heard, self._settings)
-        return other if replaces else known
+        if not other.heard.detects(settings.detector):
+            return known
+        better = improves(known.heard, other.heard, settings) or outgrows(known.heard, other.heard, settings)
+        return other if better else known
 
-    def _is_worse(self, standard: Heard, heard: Heard) -> bool:
-        """Whether it has significantly more false accepts than a standard that hears anything at all."""
-        return standard.detects(self._settings.detector) and accepts_more(standard, heard, self._settings)
+
+def _compared(worse: Worse, heard: Heard, best: Heard, where: str) -> str:
+    if worse == "hits":
+        return f"hits: {words_heard(heard)}, {words_heard(best)} in {where}"
+    return f"false_accepts: {in_words(heard)}, {in_words(best)} in {where}"

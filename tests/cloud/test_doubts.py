@@ -1,0 +1,39 @@
+"""What devices say of a round's model, and from how many on it is heeded."""
+
+from __future__ import annotations
+
+from auricle_cloud.rounds.doubts import Doubts
+
+SAID = "worse_received_hits: 3 of 40 words heard, 20 of 40 words heard in the best plug-in"
+
+
+def test_more_than_half_of_the_cohort_is_enough_and_half_is_not() -> None:
+    doubts = Doubts()
+    assert not doubts.prevail([])
+    doubts.hear("a", SAID)
+    doubts.hear("b", SAID)
+    doubts.hear("b", SAID)
+
+    assert doubts.prevail(["a", "b", "c"])
+    assert not doubts.prevail(["a", "b", "c", "d"])
+
+
+def test_only_what_a_judge_says_of_the_received_model_is_a_doubt() -> None:
+    doubts = Doubts()
+
+    assert not doubts.hear("a", "worse_accuracy: 0 of 40 held-out clips right, 40 before (plug-in)")
+    assert not doubts.hear("a", "")
+    assert doubts.hear("a", SAID)
+    assert doubts.reported() == {"a": SAID.removeprefix("worse_received_")}
+
+
+def test_after_a_restart_they_are_those_of_the_invitations() -> None:
+    doubts = Doubts()
+
+    doubts.restore({"a": {"reason": None}, "b": {"reason": SAID}, "c": {"reason": "It is muted."}})
+
+    assert list(doubts.said) == ["b"]
+    assert doubts.sentence(["a", "b", "c"], 7, 6) == (
+        "1 of 3 devices find version 7 of the model worse than one that they had before: the next round begins with "
+        "version 6; b says hits: 3 of 40 words heard, 20 of 40 words heard in the best plug-in"
+    )

@@ -1,0 +1,96 @@
+"""A fleet that starts from trained weights, with default settings: it takes small steps and loses nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from auricle.tensors import Flat, decode
+from auricle_cloud.presets import PRACTICAL
+from auricle_cloud.storage.blobs import Blobs
+from auricle_edge.judge.comparison import sign_test, worse_in
+from auricle_edge.judge.heard import Heard
+from auricle_edge.learn_settings import LearnSettings
+from auricle_edge.runtimes import StepRuntime
+from auricle_fleet.live import View
+from auricle_fleet.run import FleetRun, prepare_folder, preset_of
+from auricle_fleet.settings import FleetSettings
+
+
+def _run(out: Path, **changes: object) -> FleetRun:
+    values = {
+        "pack": "gsc12-res", "devices": 3, "unseen": 3, "takes": 2, "min_clips": 10, "rounds": 5, "start": "pack",
+        "broker": "amqtt", **changes,
+    }  # fmt: skip
+    settings = FleetSettings(**values)  # type: ignore[arg-type]
+    prepare_folder(settings, out, resume=False)
+    with View(as_json=True) as view:
+        run = FleetRun(settings, out, view)
+        run.summary = asyncio.run(run.run())  # type: ignore[attr-defined]
+    return run
+
+
+def _last_model(out: Path, size: int) -> Flat:
+    state = out / "state" / "coordinator"
+    with sqlite3.connect(state / "coordinator.db") as database:
+        (blob,) = database.execute("select blob from models, tasks where version = current").fetchone()
+    return decode(Blobs(state / "blobs").get(blob), size)
+
+
+def _right(run: FleetRun, weights: Flat) -> np.ndarray:
+    """(N,) which of the unseen speakers' clips the plug-in recognises."""
+    runtime = StepRuntime(run.data.pack)
+    logits = runtime.logits(run.data.pack.manifest.plugin, weights, run.features)
+    return np.asarray(logits.argmax(axis=1) == run.data.unseen.targets)
+
+
+def _heard(run: FleetRun, weights: Flat) -> Heard:
+    """False accepts of the plug-in, second by second of the negatives that decide nothing."""
+    negatives = run.judging._measured
+    accepts = negatives.accepts(StepRuntime(run.data.pack), run.data.pack.manifest.plugin, weights)
+    return Heard(accepts, np.zeros(0, np.uint8), negatives.streams.hours)
+
+
+def test_the_start_decides_the_preset_and_a_rate_that_was_named_wins() -> None:
+    scratch, pack = FleetSettings(), FleetSettings(start="pack")
+    named = FleetSettings(start="pack", server_rate=0.02)
+
+    assert preset_of(scratch, trained=False).server == PRACTICAL.server
+    assert preset_of(pack, trained=True).server.kind == "none"
+    assert preset_of(named, trained=True).server == PRACTICAL.server
+    assert preset_of(named, trained=True).plan == preset_of(scratch).plan
+
+
+@pytest.mark.slow
+def test_five_rounds_from_a_trained_pack_lower_no_hits_and_raise_no_false_accepts(tmp_path: Path) -> None:
+    """Clip by clip and second by second, by the test that devices judge their own rounds by."""
+    pytest.importorskip("espeakng_loader")
+    run = _run(tmp_path)
+    assert run.first is not None
+    last = _last_model(tmp_path, run.data.pack.plugin_table.size)
+
+    assert run.summary["rounds"] == 5  # type: ignore[attr-defined]
+    assert run.summary["rates"] == {  # type: ignore[attr-defined]
+        "plugin": 0.001, "own": 0.001, "server": "none", "server_rate": None,
+    }  # fmt: skip
+    assert not np.array_equal(run.first, last)
+    before, after = _right(run, run.first), _right(run, last)
+    assert sign_test(int((before & ~after).sum()), int((after & ~before).sum())) >= 0.05
+    assert worse_in(_heard(run, run.first), _heard(run, last), LearnSettings()) is None
+
+
+@pytest.mark.slow
+def test_the_steps_that_noise_needs_destroy_a_trained_pack(tmp_path: Path) -> None:
+    """Why the start decides: the same fleet, with the server's rate for a start from scratch."""
+    pytest.importorskip("espeakng_loader")
+    run = _run(tmp_path, server_rate=0.02, judge="off")
+    assert run.first is not None
+    last = _last_model(tmp_path, run.data.pack.plugin_table.size)
+
+    before, after = _right(run, run.first), _right(run, last)
+    assert sign_test(int((before & ~after).sum()), int((after & ~before).sum())) < 0.05
+    assert worse_in(_heard(run, run.first), _heard(run, last), LearnSettings()) == "false_accepts"
