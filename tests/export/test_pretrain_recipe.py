@@ -15,6 +15,7 @@ from auricle.cli import main
 from auricle.errors import SettingsError
 from auricle.pack import load_pack
 from auricle_export.build import LABELS, RESIDUAL
+from auricle_export.models import ARCHITECTURES, RESNETS
 from auricle_export.pretrain.recipe import SHIPPED, load_recipe
 
 RECIPE = """
@@ -36,7 +37,7 @@ resnet-lite = 2
 @pytest.mark.parametrize("name", SHIPPED)
 def test_the_shipped_recipes_are_valid_and_for_packs_that_are_built(name: str) -> None:
     recipe = load_recipe(name)
-    assert recipe.pack in LABELS and recipe.pack in RESIDUAL
+    assert recipe.pack in LABELS and set(recipe.epochs) <= set(RESNETS if recipe.pack in RESIDUAL else ARCHITECTURES)
     assert set(recipe.wake) <= set(LABELS[recipe.pack])
     assert recipe.attribution and recipe.leave_out == ("gsc",)
     assert recipe.sources(Path("data")).words[0] == Path("data/gsc-more")
