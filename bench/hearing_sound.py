@@ -59,22 +59,29 @@ def read_recordings(data: Path, keywords: Sequence[str]) -> Sources:
         A folder is missing or empty.
     """
     listened = (TARGET, *keywords)
+    never = never_heard(data, (data / "wakewords",), listened)
+    return replace(never, keywords=tuple(take for take in never.keywords if take.word == TARGET))
+
+
+def never_heard(data: Path, folders: tuple[Path, ...], keywords: Sequence[str]) -> Sources:
+    """Keywords of these folders and all that is no keyword, by people, readers and noises that train no shipped pack.
+
+    Raises
+    ------
+    DataError
+        A folder is missing or empty.
+    """
     judging = Folders(
-        keywords=(data / "wakewords",),
+        keywords=folders,
         words=(data / "gsc-more",),
         languages=(data / "arabic",),
         speech=(data / "stream-more" / "speech",),
         noise=(data / "gsc" / "_background_noise_",),
         left_out=(data / "gsc",),
     )
-    test = read_sources(judging, listened, ("test",))
-    whole = read_sources(Folders(words=(data / "gsc",), speech=(data / "stream" / "speech",)), listened, ())
-    return replace(
-        test,
-        keywords=tuple(take for take in test.keywords if take.word == TARGET),
-        words=test.words + whole.words,
-        speech=test.speech + whole.speech,
-    )
+    test = read_sources(judging, keywords, ("test",))
+    whole = read_sources(Folders(words=(data / "gsc",), speech=(data / "stream" / "speech",)), keywords, ())
+    return replace(test, words=test.words + whole.words, speech=test.speech + whole.speech)
 
 
 def forms_of(takes: Sequence[Take], voices: int, seed: int) -> dict[str, list[Take]]:

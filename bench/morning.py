@@ -3,7 +3,7 @@
 Everything that it says on standard output is held against what was said, word by word: wake words heard and missed,
 commands right, wrong and missed, and whatever it heard that nobody said. The sound is of people, readers and noises
 that no shipped pack was trained on: the test parts of `wakewords` and `gsc-more`, and of `stream-more`; other words
-also of `gsc`, reading of `stream`, another language of `arabic`.
+also of `gsc`, reading of `stream`, another language where the test part of `arabic` has anybody.
 
     python bench/morning.py --data DATA [--pack home] [--minutes 60] [--seed 0] [--json]
 """
@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -27,6 +27,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from bench.hearing_sound import never_heard
 from bench.morning_sound import a_morning
 
 from auricle.errors import AuricleError, DataError
@@ -37,7 +38,7 @@ from auricle.pack import load_pack
 from auricle.speech.audio import SAMPLE_RATE
 from auricle_edge.evaluate.device import device_events
 from auricle_edge.evaluate.report import DeviceEvents
-from auricle_edge.evaluate.sources import Folders, Sources, read_sources
+from auricle_edge.evaluate.sources import Sources
 
 BLOCK = 800
 """Samples that are written at a time: 50 ms."""
@@ -70,20 +71,11 @@ def sources_of(data: Path, keywords: Sequence[str], wake: Sequence[str]) -> Sour
     DataError
         A folder is missing, or holds no wake word or command.
     """
-    judging = Folders(
-        keywords=(data / "gsc-more", data / "wakewords"),
-        words=(data / "gsc-more",),
-        languages=(data / "arabic",),
-        speech=(data / "stream-more" / "speech",),
-        noise=(data / "gsc" / "_background_noise_",),
-        left_out=(data / "gsc",),
-    )
-    test = read_sources(judging, keywords, ("test",))
-    whole = read_sources(Folders(words=(data / "gsc",), speech=(data / "stream" / "speech",)), keywords, ())
-    spoken = {take.word for take in test.keywords}
+    sources = never_heard(data, (data / "gsc-more", data / "wakewords"), keywords)
+    spoken = {take.word for take in sources.keywords}
     if not spoken & set(wake) or not spoken - set(wake):
         raise DataError(f"There is nobody in {data} who says a wake word and a command of this pack.")
-    return replace(test, words=test.words + whole.words, speech=test.speech + whole.speech)
+    return sources
 
 
 def spent(scene: Scene, pack: str, folder: Path) -> tuple[list[tuple[float, str, str]], float, float]:
@@ -174,6 +166,8 @@ def main() -> int:
     given = parser.parse_args()
     try:
         pack = load_pack(given.pack)
+        if pack.listening is None or not pack.listening.wake:
+            raise DataError(f"The pack {pack.manifest.name} has no wake word: a morning is for packs that have one.")
         wake, window = pack.listening.wake, pack.listening.window
         keywords = [label for label, word in zip(pack.labels, keyword_mask(pack.labels), strict=True) if word]
         scene = a_morning(sources_of(given.data, keywords, wake), wake, given.minutes, given.seed)
