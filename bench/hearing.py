@@ -11,13 +11,11 @@ CPU time. What differs between the listeners is in docs/hearing.md.
 from __future__ import annotations
 
 import argparse
-import contextlib
-import fcntl
 import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench.hearing_sound import Heard, forms_of, plan_scenes, read_recordings, write_scenes
 from bench.hearing_table import Listens, Row, rows_of, text_of
 from bench.step_environments import MICRO_WAKE_WORD, OPEN_WAKE_WORD, NoEnvironment, environment
-from bench.step_process import ROOT, Failed, Worker, say, workers
+from bench.step_process import ROOT, Failed, Worker, alone, say, workers
 
 from auricle.errors import AuricleError, DataError
 from auricle.hearing.rule import Rule, keyword_mask
@@ -92,7 +90,7 @@ def run(given: argparse.Namespace) -> Result:
             rows += _judged(listener, worker.facts, scenes, scores)
         if not active:
             raise DataError(f"No listener ran: {'; '.join(f'{who}: {why}' for who, why in missing.items())}.")
-        with _alone(given.lock):
+        with alone(given.lock):
             load = tuple(round(value, 2) for value in os.getloadavg())
             cost = _timed(active, given.rounds)
     return Result(
@@ -167,17 +165,6 @@ def _weights(files: Sequence[str]) -> int:
         held = {t.buffer: t for t in model.tensors if model.buffers[t.buffer] is not None}
         total += sum(int(np.prod(tensor.shape, dtype=np.int64)) for tensor in held.values())
     return total
-
-
-@contextlib.contextmanager
-def _alone(lock: Path | None) -> Iterator[None]:
-    """While nobody else holds the lock."""
-    if lock is None:
-        yield
-        return
-    with lock.open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _timed(active: Mapping[str, Worker], rounds: int) -> dict[str, list[float]]:

@@ -133,7 +133,7 @@ def measure(folder: Path, pack: Pack, scenario: str, given: argparse.Namespace) 
             active[peer], series[peer] = worker, Series()
             found[peer] = {key: worker.facts[key] for key in ("with", "note") if key in worker.facts}
             found[peer]["bytes"] = {"imported": worker.facts["imported"]["rss"], "install": size}
-        _rounds(scenario, active, series, given)
+        take_turns(scenario, active, series, given)
     for peer, seen in series.items():
         found[peer] |= seen.facts()
         found[peer]["bytes"] |= {key: seen.memory[key] for key in ("peak", "pss")}
@@ -145,7 +145,9 @@ def measure(folder: Path, pack: Pack, scenario: str, given: argparse.Namespace) 
     return {"title": title, "flops": flops, "peers": found, "compared": COMPARED, "apart": apart}
 
 
-def _rounds(what: str, active: Mapping[str, Worker], series: Mapping[str, Series], given: argparse.Namespace) -> None:
+def take_turns(
+    what: str, active: Mapping[str, Worker], series: Mapping[str, Series], given: argparse.Namespace
+) -> None:
     """Let every process take its turn in every round, each round in another order; the first is to warm up."""
     order = list(active)
     for number in range(given.rounds + 1):
@@ -172,7 +174,7 @@ def measure_peak(folder: Path, given: argparse.Namespace) -> dict[str, float]:
                 spec.write_text(json.dumps({"mode": mode, "size": size, "graph": str(graph)}))
                 active[mode], series[mode] = Worker(python, "bench.step_peak", spec, given.core), Series()
                 running.append(active[mode])
-            _rounds(f"matrix products of {size}", active, series, given)
+            take_turns(f"matrix products of {size}", active, series, given)
         for mode, seen in series.items():
             best[f"{mode} {size}"] = 2 * size**3 / seen.facts()["cpu_seconds"]
     return best

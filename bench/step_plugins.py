@@ -11,22 +11,19 @@ upload is what a device sends: a signed update with the plug-in's weights, in as
 from __future__ import annotations
 
 import argparse
-import fcntl
 import json
 import os
-import random
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import msgspec
 from bench.comparison_table import ratio, table, times
-from bench.step import RATE, prepare
-from bench.step_process import Failed, Worker, say, workers
+from bench.step import RATE, prepare, take_turns
+from bench.step_process import Failed, Worker, alone, workers
 from bench.step_table import QUIET, Series
 
 from auricle.errors import AuricleError
@@ -105,7 +102,7 @@ def upload_bytes(pack: Pack, codec: str) -> int:
 
 def measure(packs: Sequence[Pack], kind: str, given: argparse.Namespace, folder: Path) -> list[Cost]:
     """The steps of all packs, in turns; the first round is to warm up."""
-    series = [Series() for _ in packs]
+    active: dict[str, Worker] = {}
     with workers() as running:
         for number, pack in enumerate(packs):
             inside = folder / f"{kind}.{number}"
@@ -113,15 +110,11 @@ def measure(packs: Sequence[Pack], kind: str, given: argparse.Namespace, folder:
             spec = inside / "spec.json"
             told = prepare(inside, pack, kind, given.optimiser, roles_of(pack, kind))
             spec.write_text(json.dumps({**told, "mode": "bare"}))
-            running.append(Worker(Path(sys.executable), "bench.step_ours", spec, given.core))
-        order = list(range(len(packs)))
-        for turn in range(given.rounds + 1):
-            say(f"{kind}: round {turn} of {given.rounds}")
-            random.Random(turn).shuffle(order)
-            for number in order:
-                block = running[number].block(given.steps, 3)
-                if turn:
-                    series[number].add(block)
+            active[inside.name] = Worker(Path(sys.executable), "bench.step_ours", spec, given.core)
+            running.append(active[inside.name])
+        found = {name: Series() for name in active}
+        take_turns(kind, active, found, given)
+    series = list(found.values())
     return [_cost(kind, pack, seen, series[0]) for pack, seen in zip(packs, series, strict=True)]
 
 
@@ -159,17 +152,6 @@ def report(result: Result) -> str:
 def _row(cost: Cost) -> list[str]:
     ratios = "1" if cost.times is None else times(cost.times)
     return [cost.models, f"{cost.wall:.2f}", f"{cost.p10:.2f}-{cost.p90:.2f}", f"{cost.cpu:.2f}", ratios]
-
-
-@contextmanager
-def alone(lock: Path | None) -> Iterator[None]:
-    """While nobody else holds the lock."""
-    if lock is None:
-        yield
-        return
-    with lock.open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def run(given: argparse.Namespace) -> Result:

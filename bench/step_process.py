@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import subprocess
@@ -96,3 +97,14 @@ def say(line: str) -> None:
     """Progress, on standard error: one line that the next one replaces, on a terminal."""
     end = "\r" if sys.stderr.isatty() else "\n"
     print(f"{line:<100}", end=end, file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def alone(lock: Path | None) -> Iterator[None]:
+    """While nobody else holds the lock."""
+    if lock is None:
+        yield
+        return
+    with lock.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

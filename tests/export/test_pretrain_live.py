@@ -21,7 +21,7 @@ from auricle_export.models import Crnn, CrnnShape, ResNet, ResNetShape, built_in
 from auricle_export.pretrain.acoustics import echoed, masked, tilts, warped
 from auricle_export.pretrain.clips import judge_clips
 from auricle_export.pretrain.corpus import Corpus, Heard
-from auricle_export.pretrain.listening import choose_listening, command_streams, hearing_of, seen_for
+from auricle_export.pretrain.listening import command_streams, hearing_of, listening_from, seen_for
 from auricle_export.pretrain.live import recogniser_of, train_live
 from auricle_export.pretrain.live_task import carried, with_starts
 from auricle_export.pretrain.made_noise import NoiseMaker
@@ -296,7 +296,7 @@ def test_thresholds_and_curve_of_a_model_that_knows_its_words() -> None:
     streams = make_streams(heard(), LABELS, FRONTEND, 0, passes=1, negatives=1, seconds=12)
     counts = streams.counts(_by_tone)
     assert hits_at(counts, 600) > 0.3 > hits_at(streams.counts(_silent), 600) == 0.0
-    listening = choose_listening(streams, None, _by_tone, (), open_rate=300)
+    listening = listening_from(streams, streams.posteriors(_by_tone), None, None, (), open_rate=300)
     assert set(listening.thresholds) == {"high", "low"} and not listening.wake
     hearing = hearing_of(counts, "tones")
     shares = [point.hits["noise"] for point in hearing.curve]
@@ -306,7 +306,9 @@ def test_thresholds_and_curve_of_a_model_that_knows_its_words() -> None:
 def test_a_wake_word_and_its_commands_get_thresholds_of_their_own() -> None:
     streams = make_streams(heard(), LABELS, FRONTEND, 0, passes=1, negatives=1, seconds=12)
     commands = command_streams(heard(), streams, ("high",), 0)
-    listening = choose_listening(streams, commands, _by_tone, ("high",), wake_rate=300)
+    listening = listening_from(
+        streams, streams.posteriors(_by_tone), commands, commands.posteriors(_by_tone), ("high",), wake_rate=300
+    )
     assert listening.wake == ("high",) and set(listening.thresholds) == {"high"}
     assert set(listening.commands) == {"low"} and 0.3 <= listening.commands["low"] <= 0.98
 
@@ -319,7 +321,7 @@ def test_a_pack_carries_so_many_seconds_of_each_kind() -> None:
 
 def test_trained_weights_come_with_thresholds(tmp_path: Path) -> None:
     done = train_live("resnet-lite", pack(), _corpus(), _streams(), replace(SETTINGS, epochs=1, steps=2), tmp_path)
-    listening = choose_listening(_streams(), None, _by_tone, (), open_rate=300)
+    listening = listening_from(_streams(), _streams().posteriors(_by_tone), None, None, (), open_rate=300)
     from auricle.manifest import Start
 
     start = Start(

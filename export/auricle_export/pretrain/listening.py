@@ -15,7 +15,7 @@ from auricle.hearing.waking import CommandCounts, Waking, command_counts, heard_
 from auricle.hearing.word_thresholds import thresholds_for
 from auricle.manifest import HeardAt, Hearing, Listening
 from auricle_export.pretrain.corpus import Heard
-from auricle_export.pretrain.streams import Recognise, Streams, streams_of
+from auricle_export.pretrain.streams import Streams, streams_of
 
 OPEN_RATE = 5.0
 """False accepts an hour of dense sound without keywords, of all words that are always listened for together."""
@@ -33,10 +33,11 @@ COMMAND_RATES = (120.0, 80.0, 50.0, 30.0, 20.0, 12.0, 8.0, 5.0, 3.0)
 three seconds thirty an hour are one in forty windows."""
 
 
-def choose_listening(
+def listening_from(
     streams: Streams,
+    posteriors: Sequence[NDArray[np.float32]],
     commands: Streams | None,
-    recognise: Recognise,
+    said: Sequence[NDArray[np.float32]] | None,
     wake: Sequence[str],
     *,
     open_rate: float = OPEN_RATE,
@@ -48,10 +49,10 @@ def choose_listening(
     ----------
     streams
         With keywords and hours without.
-    commands
-        Scenes of wake words and commands; None where there are no wake words.
-    recognise
-        The model.
+    posteriors
+        The model's (hops, L) of each of their scenes.
+    commands, said
+        Scenes of wake words and commands, and the same of them; None where there are no wake words.
     wake
         Wake words; none: every keyword always counts.
     open_rate, wake_rate
@@ -62,23 +63,6 @@ def choose_listening(
     DataError
         There is no sound without keywords.
     """
-    said = None if commands is None else commands.posteriors(recognise)
-    return listening_from(
-        streams, streams.posteriors(recognise), commands, said, wake, open_rate=open_rate, wake_rate=wake_rate
-    )
-
-
-def listening_from(
-    streams: Streams,
-    posteriors: Sequence[NDArray[np.float32]],
-    commands: Streams | None,
-    said: Sequence[NDArray[np.float32]] | None,
-    wake: Sequence[str],
-    *,
-    open_rate: float = OPEN_RATE,
-    wake_rate: float = WAKE_RATE,
-) -> Listening:
-    """The same from posteriors (hops, L) of each scene of `streams`, and of `commands` where there are wake words."""
     if not wake or commands is None or said is None:
         open_counts = streams.count(posteriors)
         chosen = thresholds_for(open_counts, seen_for(open_rate, open_counts.all_hours))

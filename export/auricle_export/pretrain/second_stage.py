@@ -81,7 +81,7 @@ class Sound:
     """The posteriors of these."""
 
     def listening(self, wake: Sequence[str], open_rate: float = OPEN_RATE, wake_rate: float = WAKE_RATE) -> Listening:
-        """Thresholds for what is heard here, as `choose_listening` chooses them."""
+        """Thresholds for what is heard here, as `listening_from` chooses them."""
         return listening_from(
             self.streams, self.posteriors, self.commands, self.said, wake, open_rate=open_rate, wake_rate=wake_rate
         )
@@ -139,7 +139,7 @@ def compare_stages(
     wake
         Wake words; none: every keyword always counts.
     open_rate, wake_rate
-        As of `choose_listening`.
+        As of `listening_from`.
     """
     alone = listening = first.listening(wake, open_rate, wake_rate)
     for _ in range(_ROUNDS):
