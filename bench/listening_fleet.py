@@ -63,9 +63,18 @@ def run_fleet(data: Path, pack: Pack, asked: Asked, seed: int, answers: float, t
         by_day, by_round = _by_day(judge, life, lives, heard), _by_round(judge, lives, heard)
     names = tuple(owner.name for owner in owners)
     return Fleet(
-        asked, seed, answers, names, dict(lives.answers), amounts(lived), amounts(judging), sides, by_day,
-        by_round, clock.cost(),
-    )  # fmt: skip
+        asked,
+        seed,
+        answers,
+        names,
+        dict(lives.answers),
+        amounts(lived),
+        amounts(judging),
+        sides,
+        by_day,
+        by_round,
+        clock.cost(),
+    )
 
 
 def _sides(judge: Judge, lives: Lives, heard: Heard) -> tuple[Side, ...]:

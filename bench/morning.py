@@ -97,7 +97,7 @@ def spent(scene: Scene, pack: str, folder: Path) -> tuple[list[tuple[float, str,
             code = service.wait(60)
         reader.join(10)
     if code:
-        raise DataError(f"auricle edge run ended with {code}: start it by itself to see why.")
+        raise DataError(f"auricle edge run ended with {code}: start it alone to see why.")
     after = os.times()
     events = [event for event in map(json.loads, lines) if event.get("type") in ("wake", "detection")]
     said = [(event["at"] - began, str(event["type"]), str(event["word"])) for event in events]
@@ -119,7 +119,7 @@ def _play(samples: np.ndarray, fifo: Path, service: subprocess.Popen[str]) -> tu
             late = max(late, -wait)
             time.sleep(max(0.0, wait))
             if service.poll() is not None:
-                raise DataError(f"auricle edge run ended with {service.returncode}: start it by itself to see why.")
+                raise DataError(f"auricle edge run ended with {service.returncode}: start it alone to see why.")
             try:
                 os.write(descriptor, piece.tobytes())
             except BlockingIOError:

@@ -15,7 +15,7 @@ from auricle_cloud.server_optimizer import OptimizerSettings
 
 @dataclass(frozen=True)
 class Rates:
-    """How large steps are in a run, for whoever reads its first lines."""
+    """How large steps are in a run, as its first lines say."""
 
     plugin: float
     """Of the plug-in on the devices."""

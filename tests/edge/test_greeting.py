@@ -60,10 +60,25 @@ def quiet(tmp_path: Path) -> str:
 
 def greeted(state: Path, source: str, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "auricle", "edge", "run", "--device", "kitchen-1", "--state", str(state),
-         "--source", source, *options],
-        capture_output=True, text=True, timeout=120, check=True,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "auricle",
+            "edge",
+            "run",
+            "--device",
+            "kitchen-1",
+            "--state",
+            str(state),
+            "--source",
+            source,
+            *options,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
 
 
 def test_a_device_that_was_told_no_pack_says_what_it_waits_for(tmp_path: Path, quiet: str) -> None:

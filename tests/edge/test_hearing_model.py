@@ -44,7 +44,7 @@ def nothing(pack: Pack) -> Clips:
 
 
 def told(pack: Pack, count: int = 24) -> Clips:
-    """Noise that is said to be the pack's keywords, one after the other: whoever is right about it knows them."""
+    """Noise that is said to be the pack's keywords, one after the other: a model that is right about it knows them."""
     task = pack.manifest.task
     energies = np.random.default_rng(0).gamma(0.5, size=(count, task.frames, task.frontend.mels)).astype(np.float32)
     return Clips(energies, np.arange(count) % (len(pack.labels) - 2))

@@ -23,9 +23,16 @@ from auricle_fleet.settings import FleetSettings
 
 def _run(out: Path, **changes: object) -> FleetRun:
     values = {
-        "pack": "gsc12-res", "devices": 3, "unseen": 3, "takes": 2, "min_clips": 10, "rounds": 5, "start": "pack",
-        "broker": "amqtt", **changes,
-    }  # fmt: skip
+        "pack": "gsc12-res",
+        "devices": 3,
+        "unseen": 3,
+        "takes": 2,
+        "min_clips": 10,
+        "rounds": 5,
+        "start": "pack",
+        "broker": "amqtt",
+        **changes,
+    }
     settings = FleetSettings(**values)  # type: ignore[arg-type]
     prepare_folder(settings, out, resume=False)
     with View(as_json=True) as view:
@@ -75,8 +82,11 @@ def test_five_rounds_from_a_trained_pack_lower_no_hits_and_raise_no_false_accept
 
     assert run.summary["rounds"] == 5  # type: ignore[attr-defined]
     assert run.summary["rates"] == {  # type: ignore[attr-defined]
-        "plugin": 0.001, "own": 0.001, "server": "none", "server_rate": None,
-    }  # fmt: skip
+        "plugin": 0.001,
+        "own": 0.001,
+        "server": "none",
+        "server_rate": None,
+    }
     assert not np.array_equal(run.first, last)
     before, after = _right(run, run.first), _right(run, last)
     assert sign_test(int((before & ~after).sum()), int((after & ~before).sum())) >= 0.05

@@ -47,9 +47,13 @@ def state(tmp_path: Path) -> Path:
 
 
 def fleet(
-    tmp_path: Path, start: Callable[..., Command], state: Path, source: str, options: tuple[str, ...],
+    tmp_path: Path,
+    start: Callable[..., Command],
+    state: Path,
+    source: str,
+    options: tuple[str, ...],
     story: Callable[[Command, Command], Awaitable[None]],
-) -> None:  # fmt: skip
+) -> None:
     """A broker, a coordinator with more options, and a listening device that names no pack."""
     (tmp_path / "edge.toml").write_text(CONFIG)
 
@@ -57,15 +61,41 @@ def fleet(
         users = {name: secrets.token_hex(8) for name in ("coordinator", DEVICE)}
         async with await start_broker(tmp_path, users, fleet=FLEET) as broker:
             coordinator = start(
-                "cloud", "serve", "--broker", broker.address("coordinator").url, "--fleet", FLEET, "--state",
-                str(tmp_path / "coordinator"), "--approval", "auto", "--listen", "none", "--json", *options,
-            )  # fmt: skip
+                "cloud",
+                "serve",
+                "--broker",
+                broker.address("coordinator").url,
+                "--fleet",
+                FLEET,
+                "--state",
+                str(tmp_path / "coordinator"),
+                "--approval",
+                "auto",
+                "--listen",
+                "none",
+                "--json",
+                *options,
+            )
             greeting = await asyncio.to_thread(coordinator.wait_line, lambda line: "coordinator" in line, DEADLINE)
             device = start(
-                "edge", "run", "--config", str(tmp_path / "edge.toml"), "--device", DEVICE, "--fleet", FLEET,
-                "--broker", broker.address(DEVICE).url, "--coordinator", greeting["coordinator"], "--state",
-                str(state), "--source", source, "--json",
-            )  # fmt: skip
+                "edge",
+                "run",
+                "--config",
+                str(tmp_path / "edge.toml"),
+                "--device",
+                DEVICE,
+                "--fleet",
+                FLEET,
+                "--broker",
+                broker.address(DEVICE).url,
+                "--coordinator",
+                greeting["coordinator"],
+                "--state",
+                str(state),
+                "--source",
+                source,
+                "--json",
+            )
             await asyncio.to_thread(device.wait_line, lambda line: "words" in line, DEADLINE)
             await story(coordinator, device)
 

@@ -23,8 +23,9 @@ class View:
     def __init__(self, as_json: bool) -> None:
         self._json = as_json
         columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TextColumn("left"))
-        self._bars = Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), disable=as_json,
-                              transient=True)  # fmt: skip
+        self._bars = Progress(
+            *columns, TimeRemainingColumn(), console=Console(stderr=True), disable=as_json, transient=True
+        )
         self._reading: dict[str, TaskID] = {}
         self._training: TaskID | None = None
         self._finished, self._weights = 0, 0
@@ -54,18 +55,27 @@ class View:
     def epoch(self, epoch: Epoch) -> None:
         """An epoch is done."""
         if self._json:
-            typer.echo(json.dumps({
-                "model": epoch.model, "epoch": epoch.number, "epochs": epoch.epochs, "loss": round(epoch.loss, 4),
-                "validation_accuracy": round(epoch.validation_accuracy, 4),
-                "validation_loss": round(epoch.validation_loss, 4), "best_epoch": epoch.best_epoch,
-                "seconds": round(epoch.seconds, 1),
-            }))  # fmt: skip
+            typer.echo(
+                json.dumps(
+                    {
+                        "model": epoch.model,
+                        "epoch": epoch.number,
+                        "epochs": epoch.epochs,
+                        "loss": round(epoch.loss, 4),
+                        "validation_accuracy": round(epoch.validation_accuracy, 4),
+                        "validation_loss": round(epoch.validation_loss, 4),
+                        "best_epoch": epoch.best_epoch,
+                        "seconds": round(epoch.seconds, 1),
+                    }
+                )
+            )
             return
         assert self._training is not None
         self._bars.update(
-            self._training, completed=self._finished + self._weights * epoch.number / epoch.epochs,
+            self._training,
+            completed=self._finished + self._weights * epoch.number / epoch.epochs,
             description=f"{epoch.model} {epoch.number}/{epoch.epochs}, validation {epoch.validation_accuracy:.1%}",
-        )  # fmt: skip
+        )
 
     def trained(self, model: str, result: Trained, speech: PretrainSpeech) -> None:
         """A model is done."""
