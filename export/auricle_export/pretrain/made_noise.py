@@ -23,7 +23,7 @@ _KNOTS = 6
 _SHAPE = 2.5
 """Of the gamma distribution of a band's energy: a mel band is the mean of a few bins of noise."""
 _GRAINS = 1 << 21
-"""Fluctuations that are drawn once, and used from anywhere on: drawing them each time takes longer than all the rest."""
+"""Fluctuations drawn once and used from anywhere on: drawing them each time takes longer than all the rest."""
 _PARTIALS = 12
 _LOBE = 0.25
 """Energy of a tone in the bins beside its own: a Hann window's main lobe."""
