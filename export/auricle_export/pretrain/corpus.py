@@ -169,14 +169,20 @@ def make_corpus(
         words, sources.other_voices, sources.other_takes, seed,
         progress=lambda done, total: progress("synthesising other speech", done, total),
     )  # fmt: skip
+    whole = hashlib.sha256()
+
+    def laid(sounds: Sequence[Sound], targets: Sequence[int] | None = None) -> Sounds:
+        _add_to(whole, sounds, targets)
+        return _laid(sounds, frontend, targets)
+
     bank = Bank(
-        keywords=_laid([t.sound for t in train.keywords], frontend, [place[t.word] for t in train.keywords]),
-        spoken=_laid([sound for _, sound in synthetic], frontend, [place[word] for word, _ in synthetic]),
-        others=_laid([take.sound for take in train.others], frontend),
-        alike=_laid([_padded(_float(take.audio)) for take in alike], frontend),
-        running=_laid(train.running, frontend),
-        noise=_laid(train.noise, frontend),
-        leading=_laid(_leading(train, synthetic, sources, seed, progress), frontend) if sources.wake else None,
+        keywords=laid([t.sound for t in train.keywords], [place[t.word] for t in train.keywords]),
+        spoken=laid([sound for _, sound in synthetic], [place[word] for word, _ in synthetic]),
+        others=laid([take.sound for take in train.others]),
+        alike=laid([_padded(_float(take.audio)) for take in alike]),
+        running=laid(train.running),
+        noise=laid(train.noise),
+        leading=laid(_leading(train, synthetic, sources, seed, progress)) if sources.wake else None,
     )
     takes = (*train.keywords, *train.others)
     return Corpus(
@@ -187,7 +193,7 @@ def make_corpus(
         clips=len(takes),
         speakers=len({take.speaker for take in takes}),
         seconds=bank.running.seconds,
-        digest=_digest(bank),
+        digest=whole.hexdigest(),
     )
 
 
@@ -231,10 +237,9 @@ def _float(audio: NDArray[np.int16]) -> Sound:
     return samples
 
 
-def _digest(bank: Bank) -> str:
-    whole = hashlib.sha256()
-    every = (bank.keywords, bank.spoken, bank.others, bank.alike, bank.running, bank.noise, bank.leading)
-    for sounds in filter(None, every):
-        for array in (sounds.energies, sounds.starts, sounds.targets):
-            whole.update(np.ascontiguousarray(array).data)
-    return whole.hexdigest()
+def _add_to(whole: hashlib._Hash, sounds: Sequence[Sound], targets: Sequence[int] | None) -> None:
+    """Samples, lengths and labels: energies would be others in their last bits with another number of threads."""
+    whole.update(np.array([len(sounds), *map(len, sounds)], np.int64).data)
+    whole.update(np.array([] if targets is None else targets, np.int64).data)
+    for sound in sounds:
+        whole.update(np.ascontiguousarray(sound).data)
