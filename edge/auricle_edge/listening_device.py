@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -186,8 +186,13 @@ class ListeningDevice:
 
     # -- life
 
-    async def run(self) -> None:
+    async def run(self, started: Callable[[], None] = lambda: None) -> None:
         """Listen until cancelled, or until a recording is over.
+
+        Parameters
+        ----------
+        started
+            Called once it listens and can be asked.
 
         Raises
         ------
@@ -210,6 +215,7 @@ class ListeningDevice:
                 if self.settings.report.hearing:
                     tasks.append(self._loop.create_task(self._report_hearing(self.agent)))
             self._notifier.ready(self._summary())
+            started()
             await asyncio.wait([self._over, *tasks], return_when=asyncio.FIRST_COMPLETED)
             for ended in (self._over, *tasks):
                 if ended.done():

@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import msgspec
 
@@ -72,8 +73,8 @@ def serve(encoded: bytes, as_json: bool) -> bool:
     }  # fmt: skip
     words = f"{settings.name} listens to {settings.capture.source} for {heard.sentence}"
     sentences = (words, others, device.choice.reason, model.reason, device.own_model_reason)
-    say(facts, as_json, "\n".join(filter(None, sentences)))
-    asyncio.run(until_signal(device.run()))
+    greet = partial(say, facts, as_json, "\n".join(filter(None, sentences)))
+    asyncio.run(until_signal(device.run(greet)))
     return device.starts_anew
 
 
