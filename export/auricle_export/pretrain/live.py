@@ -164,11 +164,11 @@ class _Live:
                 {"state": slots, "param_groups": self.optimizer.state_dict()["param_groups"]}
             )
             self.best = state.tensors["best/weights"].numpy()
-            mined = {name: tensor.numpy() for name, tensor in state.group("mined").items()}
-            if mined:
-                self._use(Mined.from_arrays(mined))
+            mined = state.group("mined")
         except (RuntimeError, KeyError, ValueError) as error:
             raise damaged(path) from error
+        if mined:
+            self._use(Mined(**{name: tensor.numpy() for name, tensor in mined.items()}))
         self.note = state.note
 
     def _use(self, mined: Mined) -> None:

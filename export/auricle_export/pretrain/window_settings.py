@@ -21,8 +21,6 @@ class WindowSettings:
     """Of the windows without a keyword: nobody speaks."""
     running: float = 0.27
     """Running speech."""
-    together: float = 0.4
-    """Share of the running speech that is single words, one straight after the other."""
     cut: float = 0.15
     """A keyword of which less than `visible` is in the window."""
     alike: float = 0.16
