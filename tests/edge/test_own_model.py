@@ -25,10 +25,19 @@ def with_start(pack: Pack, *models: str) -> Pack:
     return Pack(msgspec.structs.replace(pack.manifest, start=start), pack.files)
 
 
-@pytest.mark.parametrize("pack", ["digits", "gsc12", "gsc35"])
-def test_it_is_the_larger_model_of_a_pack_that_trains_it(pack: str) -> None:
-    assert own_model(load_pack(pack)) == "crnn-base"
-    assert passed_over(load_pack(pack)) is None
+@pytest.mark.parametrize("name", ["digits", "gsc12", "gsc35"])
+def test_it_is_the_larger_model_of_a_pack_that_trains_it(name: str) -> None:
+    pack = with_start(load_pack(name), "crnn-base")
+    assert own_model(pack) == "crnn-base"
+    assert passed_over(pack) is None
+
+
+@pytest.mark.parametrize("name", ["digits", "gsc35"])
+def test_the_packs_that_name_clips_train_their_plug_in_alone(name: str) -> None:
+    pack = load_pack(name)
+    assert set(pack.manifest.start) == {"crnn-lite"}
+    assert own_model(pack) == "crnn-lite"
+    assert own_model(pack, start="scratch") == "crnn-base"
 
 
 @pytest.mark.parametrize("asked", [None, "resnet-base"])

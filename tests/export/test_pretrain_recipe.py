@@ -16,6 +16,7 @@ from auricle.errors import SettingsError
 from auricle.pack import load_pack
 from auricle_export.build import LABELS, RESIDUAL
 from auricle_export.models import ARCHITECTURES, RESNETS
+from auricle_export.pretrain.clip_recipe import ClipRecipe
 from auricle_export.pretrain.recipe import SHIPPED, load_recipe
 
 RECIPE = """
@@ -38,8 +39,12 @@ resnet-lite = 2
 def test_the_shipped_recipes_are_valid_and_for_packs_that_are_built(name: str) -> None:
     recipe = load_recipe(name)
     assert recipe.pack in LABELS and set(recipe.epochs) <= set(RESNETS if recipe.pack in RESIDUAL else ARCHITECTURES)
+    assert recipe.attribution
+    if isinstance(recipe, ClipRecipe):
+        assert recipe.leave_out == () and recipe.folders(Path("data")) == ["data/gsc", "data/gsc-more"]
+        return
     assert set(recipe.wake) <= set(LABELS[recipe.pack])
-    assert recipe.attribution and recipe.leave_out == ("gsc",)
+    assert recipe.leave_out == ("gsc",)
     assert recipe.sources(Path("data")).words[0] == Path("data/gsc-more")
 
 
@@ -50,6 +55,8 @@ def test_the_shipped_recipes_are_valid_and_for_packs_that_are_built(name: str) -
         ("epochs", "is not valid"),
         (RECIPE.format(pack="x").replace("steps = 8", "steps = 0"), "is not valid"),
         (RECIPE.format(pack="x").replace("steps", "step"), "unknown field `step`"),
+        ('kind = "clip"', "Invalid value 'clip'"),
+        (f'kind = "clips"\n{RECIPE.format(pack="x")}', "unknown field `running`"),
     ],
 )
 def test_a_recipe_that_is_none_is_refused(text: str, wrong: str, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -42,14 +43,16 @@ def load_folders(
     min_word_clips: int = MIN_WORD_CLIPS,
     seed: int = 0,
     every_other: bool = False,
+    leave_out: Sequence[Path] = (),
     spill: Spill | None = None,
     progress: Progress | None = None,
 ) -> SpeechSet:
     """Read the clips of the chosen words of several folders, 32 kB a clip.
 
     What the folders hold counts as if it lay in one: a speaker of the same name is the same person, a word that only
-    one folder has is a word, and the background noise of all is used. A folder may hold nothing but words that are
-    not chosen, which stand for `_unknown_`, or nothing but noise.
+    one folder has is a word, and the background noise of all is used. A recording that a folder before holds already
+    counts once. A folder may hold nothing but words that are not chosen, which stand for `_unknown_`, or nothing but
+    noise.
 
     A file that cannot be read is left out and named in `skipped`. The clips of `_unknown_` come from the words not
     chosen, those of `_silence_` from the background noise, as many as a word has on average; a silent clip is given
@@ -69,6 +72,8 @@ def load_folders(
         Give `_unknown_` every clip of a word not chosen. Without, it gets as many as a word has on average, drawn by
         `seed`, which suits a fleet whose devices learn from few clips; `other_clips_left_out` says how many are not
         used.
+    leave_out
+        Folders whose speakers are left out of all the others.
     spill
         Where many clips go instead of into memory; None keeps all in memory.
     progress
@@ -83,7 +88,7 @@ def load_folders(
     StorageError
         There is no room for the clips where `spill` puts them.
     """
-    found, where = _scan(roots), _where(roots)
+    found, where = _scan(roots, leave_out), _where(roots)
     labels = select_words(words, found.counts(), where=where, min_clips=min_word_clips)
     rng = np.random.default_rng(seed)
     chosen = _choose_files(found, labels, rng, every_other)
@@ -120,8 +125,8 @@ class _Chosen:
     left_out: int
 
 
-def _scan(roots: Sequence[Path]) -> ClipFolder:
-    """List several folders as one, under the name of the first."""
+def _scan(roots: Sequence[Path], leave_out: Sequence[Path]) -> ClipFolder:
+    """List several folders as one, under the name of the first, without the speakers of others."""
     if not roots:
         raise SettingsError("No speech folder is named: name at least one.")
     resolved = [root.resolve() for root in roots]
@@ -129,7 +134,11 @@ def _scan(roots: Sequence[Path]) -> ClipFolder:
         if root in resolved[:place]:
             raise SettingsError(f"The speech folder {roots[place]} is named twice: name it once.")
     folders = [scan_folder(root, noise_is_enough=len(roots) > 1) for root in roots]
-    clips = tuple(clip for folder in folders for clip in folder.clips)
+    strangers = {clip.speaker for root in leave_out for clip in scan_folder(root).clips}
+    every = [clip for folder in folders for clip in folder.clips]
+    clips = tuple(clip for clip in every if clip.speaker not in strangers)
+    if every and not clips:
+        raise DataError(f"All speakers of {_where(roots)} are in {_where(leave_out)}, which is left out.")
     if not clips:
         raise DataError(f"{_where(roots)} hold noise and no word: name a folder that has one sub-folder a word.")
     return ClipFolder(
@@ -165,13 +174,18 @@ def _special_count(clip_labels: Sequence[str], labels: tuple[str, ...]) -> int:
 def _read_all(
     files: Sequence[ClipFile], rows: RowStore[np.int16], progress: Progress | None
 ) -> tuple[list[int], list[str]]:
-    """Put every file that can be read into the rows; give the places of these, and why the others cannot be read."""
+    """Put every file that can be read into the rows; give the places of these, and why the others cannot be read.
+
+    What a folder before holds already is left out.
+    """
     kept: list[int] = []
     skipped: list[str] = []
+    first: dict[bytes, Path] = {}
     for place, answer in enumerate(_read_in_order(files)):
+        root = files[place].path.parent.parent
         if isinstance(answer, str):
             skipped.append(answer)
-        else:
+        elif first.setdefault(hashlib.sha256(answer.data).digest(), root) == root:
             kept.append(place)
             rows.put(answer[None])
         if progress:

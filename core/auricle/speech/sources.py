@@ -48,6 +48,7 @@ def read_sources(
     *,
     every_other: bool = True,
     min_word_clips: int = MIN_WORD_CLIPS,
+    leave_out: Sequence[Path] = (),
     place: Place | None = None,
     progress: Steps = lambda *_: None,
 ) -> SpeechSet:
@@ -65,6 +66,8 @@ def read_sources(
         Give `_unknown_` every clip of a word not chosen, as in `load_folders`.
     min_word_clips
         The least number of clips that a chosen word needs in all folders together.
+    leave_out
+        Folders whose speakers are left out of all the others.
     place
         Where the download and the file of clips go.
     progress
@@ -81,8 +84,8 @@ def read_sources(
     """
     place = place or Place()
     if SYNTHETIC in data:
-        if len(data) > 1:
-            raise SettingsError(f"--data {SYNTHETIC} stands alone: leave out it or the other --data.")
+        if len(data) > 1 or leave_out:
+            raise SettingsError(f"--data {SYNTHETIC} stands alone: leave out it or the other folders.")
         return synthesise(spoken, _step(progress, "synthesising speakers"))
     roots = source_folders(data, place, progress)
     return load_folders(
@@ -91,6 +94,7 @@ def read_sources(
         min_word_clips=min_word_clips,
         seed=spoken.seed,
         every_other=every_other,
+        leave_out=leave_out,
         spill=Spill(place.folder()),
         progress=_step(progress, "reading clips"),
     )

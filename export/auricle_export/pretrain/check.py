@@ -11,7 +11,7 @@ Counts, names and the digest have to be the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,9 +107,7 @@ def check_pack(
     watch, recipe = watch or Watch(), task.recipe
     wanted = models_of(tuple(recipe.epochs), pack)
     refuse_labels(pack, recipe)
-    models = [model for model in wanted if model in pack.manifest.start]
-    if not models:
-        raise PackError(f"The pack {pack.manifest.name} has no trained weights of {', '.join(wanted)} to compare.")
+    models = trained_of(pack, wanted)
     seed = pack.manifest.start[models[0]].seed
 
     def step(what: str, done: int, total: int) -> None:
@@ -129,13 +127,9 @@ def check_pack(
         step("judging", 0, 1)
         starts = judge(corpus, pack, frontend, recipe, models, recognise, seed)
         step("judging", 1, 1)
-    rows = [
-        Row(what=f"{model}: weights", pack="none", found="in the recipe", same=False)
-        for model in wanted
-        if model not in models
-    ]
+    rows = missing_rows(wanted, models)
     for model in models:
-        rows += _starts(model, pack.manifest.start[model], starts[model])
+        rows += start_rows(model, pack.manifest.start[model], starts[model])
     rows += _listening(pack.listening, chosen.listening)
     rows.append(_negatives(pack.manifest, pack.negatives(), carried(chosen.streams)))
     return Checked(
@@ -144,11 +138,29 @@ def check_pack(
         same=all(row.same is not False for row in rows),
         rows=tuple(rows),
         kinds=tuple(sorted({kind for start in starts.values() for kind in _kinds(start)})),
-        notes=tuple(_notes(pack, starts)),
+        notes=tuple(notes_of(pack, starts)),
     )
 
 
-def _notes(pack: Pack, starts: dict[str, Start]) -> Iterator[str]:
+def trained_of(pack: Pack, wanted: Sequence[str]) -> list[str]:
+    """Those of these models that a pack has trained weights of; PackError where it has none."""
+    models = [model for model in wanted if model in pack.manifest.start]
+    if not models:
+        raise PackError(f"The pack {pack.manifest.name} has no trained weights of {', '.join(wanted)} to compare.")
+    return models
+
+
+def missing_rows(wanted: Sequence[str], models: Collection[str]) -> list[Row]:
+    """Models that the recipe trains and the pack has no weights of."""
+    return [
+        Row(what=f"{model}: weights", pack="none", found="in the recipe", same=False)
+        for model in wanted
+        if model not in models
+    ]
+
+
+def notes_of(pack: Pack, starts: Mapping[str, Start]) -> Iterator[str]:
+    """What a reader of the comparison should know of the digest of the speech."""
     said = {model: pack.manifest.start[model].speech for model in starts}
     if UNSET in said.values():
         yield NO_DIGEST
@@ -162,7 +174,8 @@ def _kinds(start: Start) -> Iterator[str]:
             yield from point.hits
 
 
-def _starts(model: str, said: Start, found: Start) -> Iterator[Row]:
+def start_rows(model: str, said: Start, found: Start) -> Iterator[Row]:
+    """What the pack says of one model's training, and what was found."""
     digest = "none" if said.speech is UNSET else said.speech[:12]
     same = None if said.speech is UNSET else said.speech == found.speech
     yield Row(what=f"{model}: digest of the speech", pack=digest, found=str(found.speech)[:12], same=same)
@@ -172,6 +185,8 @@ def _starts(model: str, said: Start, found: Start) -> Iterator[Row]:
     yield _attribution(f"{model}: attribution", _lines(said.attribution), _lines(found.attribution))
     yield _equal(f"{model}: clips judged", said.judged_clips, found.judged_clips)
     yield _shares(f"{model}: clips right", [said.accuracy], [found.accuracy], 1 / found.judged_clips)
+    if said.hearing is UNSET and found.hearing is UNSET:
+        return
     if said.hearing is UNSET or found.hearing is UNSET:
         yield Row(what=f"{model}: hits", pack="none", found="", same=None)
     else:

@@ -24,15 +24,20 @@ if TYPE_CHECKING:
 def pretrain(
     ctx: typer.Context,
     checked: str | None = typer.Argument(None, metavar="PACK", help="With --check: the pack [the recipe's]."),
-    data: str | None = typer.Option(
-        None, help="synthetic, a folder <word>/<speaker>_nohash_<n>.(wav|flac), or the folder that a recipe's are in."
+    data: list[str] | None = typer.Option(
+        None,
+        help="synthetic, folders <word>/<speaker>_nohash_<n>.(wav|flac), speech-commands, once for each; or the one "
+        "folder that a recipe's are in.",
+    ),
+    leave_out: list[Path] | None = typer.Option(
+        None, help="A folder of words whose speakers are left out of all parts; once for each."
     ),
     out: Path | None = typer.Option(None, help="The pack to write, a .tar.zst."),
     pack: str | None = typer.Option(
         None, help="The pack whose models to train: gsc12, gsc35, digits, a folder, .tar.zst [gsc12, or the recipe's]."
     ),
     recipe: str | None = typer.Option(
-        None, help="Train a pack that listens: gsc12-res, home, or a TOML file (docs/pretrain.md)."
+        None, help="Train as a recipe says: home, gsc12-res, gsc12, gsc35, digits, or a TOML file (docs/pretrain.md)."
     ),
     check: bool = typer.Option(
         False, "--check", help="Train nothing: compare a pack with what its recipe and recordings give now."
@@ -74,18 +79,22 @@ def pretrain(
             "--model": bool(model),
             "--speakers": speakers != 80,
             "--takes": takes != 8,
+            "--leave-out": bool(leave_out),
         }
         _refuse_decided(decided)
         if checked is not None and pack is not None:
             raise SettingsError(f'Two packs are named, "{checked}" and "{pack}": compare one at a time.')
-        added, named = tuple(words or ()), tuple(attribution or ())
-        options = RecipeOptions(recipe, data, checked or pack, out, state, added, named, seed, device, threads, as_json)
+        if len(data or ()) > 1:
+            raise SettingsError("A recipe names its folders: give --data once, the folder that they are in.")
+        added, named, place = tuple(words or ()), tuple(attribution or ()), data[0] if data else None
+        wanted = checked or pack
+        options = RecipeOptions(recipe, place, wanted, out, state, added, named, seed, device, threads, as_json)
         return check_by_recipe(options) if check else train_by_recipe(ctx, options)
     if check or attribution:
         raise SettingsError(
             f"{'--check' if check else '--attribution'} needs --recipe: say which, as in --recipe home."
         )
-    if data is None or out is None:
+    if not data or out is None:
         raise SettingsError("Say what to train on with --data, and which pack to write with --out.")
     if len(words or ()) > 1:
         raise SettingsError("Give --words once, parted by commas; several folders are for --recipe.")
@@ -94,7 +103,8 @@ def pretrain(
     folder = state if state is not None else out.with_name(f"{out.name}.state")
     names = None if models == "all" else tuple(name.strip() for name in models.split(","))
     settings = work.PretrainSettings(epochs, patience, batch, rate, seed, device, **given(threads=threads))
-    task = work.PretrainTask(data, folder, chosen, names, speakers, takes, settings)
+    left = tuple(map(str, leave_out or ()))
+    task = work.PretrainTask(tuple(data), folder, chosen, names, speakers, takes, left, settings)
     base, modules = load_pack(pack or "gsc12"), work.author_modules(model or ())
     refuse_unwritable(out, folder)
     with View(as_json) as view, stop_on_signal() as stopped:
@@ -135,6 +145,8 @@ def facts_of(done: Pretrained) -> dict[str, Any]:
                 "accuracy": round(result.accuracy, 4), "judged_clips": result.judged_clips,
                 "validation_accuracy": round(result.validation_accuracy, 4), "epochs": result.epochs,
                 "best_epoch": result.best_epoch, "seconds": round(result.seconds, 1),
+                "mean_of_words": round(result.word_mean, 4),
+                "words": {word: [score.right, score.of] for word, score in result.scores.items()},
             }
             for model, result in done.trained.items()
         },

@@ -16,15 +16,26 @@ from auricle_export.pretrain.speech import PretrainSpeech
 from auricle_export.pretrain.state import state_file
 
 
-def start_of(trained: Trained, model: str, speech: PretrainSpeech, seed: int) -> Start:
+def start_of(
+    trained: Trained, model: str, speech: PretrainSpeech, seed: int, attribution: tuple[str, ...] = ()
+) -> Start:
     """What a manifest says of a trained model."""
     return Start(
-        file=f"weights/{state_file(model)}", data=speech.what, clips=len(speech.train), speakers=speech.train.speakers,
-        accuracy=round(trained.accuracy, 4), judged_clips=trained.judged_clips, seed=seed,
-    )  # fmt: skip
+        file=f"weights/{state_file(model)}",
+        data=speech.what,
+        clips=len(speech.train),
+        speakers=speech.train.speakers,
+        accuracy=round(trained.accuracy, 4),
+        judged_clips=trained.judged_clips,
+        seed=seed,
+        attribution=attribution or UNSET,
+        speech=speech.digest,
+    )
 
 
-def with_trained(pack: Pack, trained: Mapping[str, Trained], speech: PretrainSpeech, seed: int) -> Pack:
+def with_trained(
+    pack: Pack, trained: Mapping[str, Trained], speech: PretrainSpeech, seed: int, attribution: tuple[str, ...] = ()
+) -> Pack:
     """The pack with these models' weights as float16 safetensors; others that it had to start from stay.
 
     A `.tflite` of one of these models holds the weights from before and is left out, and so is a signature: make both
@@ -40,7 +51,7 @@ def with_trained(pack: Pack, trained: Mapping[str, Trained], speech: PretrainSpe
     pack = _without_tflite(pack, trained)
     starts, files = dict(pack.manifest.start), dict(pack.files)
     for model, result in trained.items():
-        starts[model] = start_of(result, model, speech, seed)
+        starts[model] = start_of(result, model, speech, seed, attribution)
         files[starts[model].file] = start_file(pack.table(model), result.weights)
     if len({start.file for start in starts.values()}) != len(starts):
         raise PackError("Two models of this pack have names that make the same file name: rename one.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,9 +21,13 @@ from auricle_export.pretrain.command_line import command, given, interrupted, re
 from auricle_export.pretrain.view import View
 
 if TYPE_CHECKING:
+    from auricle.pack import Pack
     from auricle_export.pretrain.check import Checked
+    from auricle_export.pretrain.clip_recipe import ClipRecipe
+    from auricle_export.pretrain.live_task import LivePack
     from auricle_export.pretrain.recipe import Recipe
-    from auricle_export.pretrain.settings import LiveSettings
+    from auricle_export.pretrain.settings import LiveSettings, PretrainSettings
+    from auricle_export.pretrain.task import Pretrained
 
 WIDTH = 80
 """Columns of the table of a comparison."""
@@ -51,20 +56,17 @@ def train_by_recipe(ctx: typer.Context, options: RecipeOptions) -> int:
     """Train by a recipe and write the pack."""
     if options.out is None:
         raise SettingsError("Say which pack to write, as in --out my.tar.zst.")
-    work = import_for("pretrain", "pretrain.live_task")
     recipe = _recipe(options)
     out = options.out
     folder = options.state if options.state is not None else out.with_name(f"{out.name}.state")
-    settings = _settings(options)
     refuse_unwritable(out, folder)
     base = load_pack(options.pack or recipe.pack)
-    task = work.LiveTask(recipe, _folder(options), folder, settings)
     reminder = _reminder(options)
     if reminder and not options.as_json:
         typer.echo(reminder, err=True)
     with View(options.as_json) as view, stop_on_signal() as stopped:
         try:
-            done = work.pretrain_live(base, task, watch=view, stopped=stopped)
+            done = _train(base, recipe, options, folder, view, stopped)
         except AuricleError:
             if not stopped():
                 raise
@@ -79,19 +81,37 @@ def train_by_recipe(ctx: typer.Context, options: RecipeOptions) -> int:
     return 0
 
 
+def _train(
+    base: Pack,
+    recipe: Recipe | ClipRecipe,
+    options: RecipeOptions,
+    folder: Path,
+    view: View,
+    stopped: Callable[[], bool],
+) -> LivePack | Pretrained:
+    done: LivePack | Pretrained
+    if _for_clips(recipe):
+        work = import_for("pretrain", "pretrain.clip_task")
+        clips = work.ClipTask(recipe, _folder(options), folder, _clip_settings(options))
+        done = work.pretrain_clips(base, clips, watch=view, stopped=stopped)
+    else:
+        work = import_for("pretrain", "pretrain.live_task")
+        task = work.LiveTask(recipe, _folder(options), folder, _settings(options))
+        done = work.pretrain_live(base, task, watch=view, stopped=stopped)
+    return done
+
+
 def check_by_recipe(options: RecipeOptions) -> int:
     """Compare a pack with what its recipe gives now; the exit code says whether something differs."""
     for name, value in (("--out", options.out), ("--state", options.state), ("--seed", options.seed or None)):
         if value is not None:
             reason = "the pack says it" if name == "--seed" else "it writes nothing"
             raise SettingsError(f"--check takes no {name}, since {reason}: leave it out.")
-    work = import_for("pretrain", "pretrain.check")
     recipe = _recipe(options)
     pack = load_pack(options.pack or recipe.pack)
-    task = work.CheckTask(recipe, _folder(options), _settings(options))
     with View(options.as_json) as view, stop_on_signal() as stopped:
         try:
-            checked = work.check_pack(pack, task, watch=view, stopped=stopped)
+            checked = _check(pack, recipe, options, view, stopped)
         except AuricleError:
             if not stopped():
                 raise
@@ -102,6 +122,21 @@ def check_by_recipe(options: RecipeOptions) -> int:
     else:
         show(checked, Console(width=WIDTH))
     return 0 if checked.same else DIFFERENT
+
+
+def _check(
+    pack: Pack, recipe: Recipe | ClipRecipe, options: RecipeOptions, view: View, stopped: Callable[[], bool]
+) -> Checked:
+    checked: Checked
+    if _for_clips(recipe):
+        work = import_for("pretrain", "pretrain.check_clips")
+        clips = work.ClipCheck(recipe, _folder(options), _clip_settings(options))
+        checked = work.check_clips(pack, clips, watch=view, stopped=stopped)
+    else:
+        work = import_for("pretrain", "pretrain.check")
+        task = work.CheckTask(recipe, _folder(options), _settings(options))
+        checked = work.check_pack(pack, task, watch=view, stopped=stopped)
+    return checked
 
 
 def show(checked: Checked, console: Console) -> None:
@@ -118,14 +153,25 @@ def show(checked: Checked, console: Console) -> None:
     differing = sum(row.same is False for row in checked.rows)
     compared = sum(row.same is not None for row in checked.rows)
     verdict = f"{differing} of {compared} differ" if differing else f"all {compared} that were compared are the same"
-    kinds = f"Hits by kind of scene: {'/'.join(checked.kinds)}."
-    for line in (kinds, *checked.notes, checked.tolerance, f"{checked.pack} {checked.identity[:12]}: {verdict}."):
+    kinds = (f"Hits by kind of scene: {'/'.join(checked.kinds)}.",) if checked.kinds else ()
+    for line in (*kinds, *checked.notes, checked.tolerance, f"{checked.pack} {checked.identity[:12]}: {verdict}."):
         console.print(line, markup=False, highlight=False)
 
 
-def _recipe(options: RecipeOptions) -> Recipe:
-    recipe: Recipe = import_for("pretrain", "pretrain.recipe").load_recipe(options.recipe)
+def _recipe(options: RecipeOptions) -> Recipe | ClipRecipe:
+    recipe: Recipe | ClipRecipe = import_for("pretrain", "pretrain.recipe").load_recipe(options.recipe)
     return recipe.with_words(options.words, options.attribution)
+
+
+def _for_clips(recipe: Recipe | ClipRecipe) -> bool:
+    return isinstance(recipe, import_for("pretrain", "pretrain.clip_recipe").ClipRecipe)
+
+
+def _clip_settings(options: RecipeOptions) -> PretrainSettings:
+    settings: PretrainSettings = import_for("pretrain", "pretrain.settings").PretrainSettings(
+        seed=options.seed, device=options.device, **given(threads=options.threads)
+    )
+    return settings
 
 
 def _settings(options: RecipeOptions) -> LiveSettings:

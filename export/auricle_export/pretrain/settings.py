@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
 import torch
 
 from auricle.errors import AuricleError, SettingsError, nearest
 from auricle.tensors import Flat
+from auricle_export.pretrain.scores import Score, mean_of_words
 from auricle_export.pretrain.window_settings import WindowSettings
 
 _DEVICES = ("auto", "cpu", "cuda")
@@ -54,6 +56,8 @@ class PretrainSettings(_OnDevice):
     threads: int = 1
     """PyTorch's threads; augmentation has one of its own. On a busy machine each more waits for the others by spinning,
     which makes models this small several times slower."""
+    smoothing: float = 0.0
+    """Of the labels: what a clip's own label gives to all labels alike."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be trained with."""
@@ -67,6 +71,8 @@ class PretrainSettings(_OnDevice):
                 raise SettingsError(f"--{name} is {value}: it has to be at least 1.")
         if not 0 < self.rate <= 1 or self.seed < 0:
             raise SettingsError("--rate has to be above 0 and at most 1, --seed 0 or more.")
+        if not 0 <= self.smoothing < 1:
+            raise SettingsError(f"smoothing is {self.smoothing:g}: it has to be 0 or more and below 1.")
         _refuse_device(self.device)
 
 
@@ -139,3 +145,10 @@ class Trained:
     """The one whose weights these are."""
     validation_accuracy: float
     seconds: float
+    scores: Mapping[str, Score] = field(default_factory=dict)
+    """By word, of the test speakers' clips; empty where words are judged on streams."""
+
+    @property
+    def word_mean(self) -> float:
+        """Mean over the words of the share of their clips that are right."""
+        return mean_of_words(self.scores)

@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import DataError
+from auricle.hearing.splits import PARTS, part_of
 from auricle.pack import Task
 from auricle.speech.augment import noise_energies
 from auricle.speech.features import Energies, LogMel
-from auricle.speech.folder import load_folder
 from auricle.speech.speech_set import SpeechSet
-from auricle.speech.synthesis import SynthesisSettings, synthesise
 
 Progress = Callable[[str, int, int], None]
 """What is being done, how much of it is done, of how much."""
 
-SYNTHETIC = "synthetic"
 HELD_OUT = 0.15
 """Share of the speakers to stop by, and again to judge by; of each at least one."""
 _FEATURE_BATCH = 256
-_LONGEST_NAME = 100
+
+Split = tuple[list[str], list[str], list[str]]
+"""Speakers to train on, to stop by and to judge by."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +45,20 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
+class Mixed:
+    """Clips by espeak-ng, for words that few people of the training part say."""
+
+    energies: Energies
+    """(N, T, mels) mel energies."""
+    targets: NDArray[np.int64]
+    """(N,) places in the labels."""
+    share: float
+    """Of the clips that are trained on."""
+    balance: float
+    """How equally often the labels are heard: 1 equally, 0 about as often as they were recorded."""
+
+
+@dataclass(frozen=True, eq=False)
 class PretrainSpeech:
     """Everything a central training hears; no speaker is in two parts."""
 
@@ -57,6 +70,8 @@ class PretrainSpeech:
     """Decides when to stop."""
     test: Part
     """Gives the score; neither trained on nor stopped by."""
+    mixed: Mixed | None
+    """Synthetic speech that is trained on beside the training part; None where there is only one kind of speech."""
     noise: NDArray[np.float32] | None
     """(F, mels) mel energies of background noise."""
     skipped: tuple[str, ...]
@@ -65,45 +80,24 @@ class PretrainSpeech:
     """SHA-256 of the audio, its labels and its speakers: what a training must find again to go on."""
 
 
-def read_speech(
-    data: str, words: str, *, speakers: int, takes: int, seed: int, progress: Progress = lambda *_: None
-) -> SpeechSet:
-    """Read a Speech Commands folder, or synthesise speech.
-
-    Parameters
-    ----------
-    data
-        `synthetic`, or a folder `<word>/<speaker>_nohash_<n>.(wav|flac)`.
-    words
-        As `select_words` takes it.
-    speakers, takes
-        Of synthetic speech: voices, and how often each says a word.
-    seed
-        Decides synthetic speech, and what stands for `_unknown_` and `_silence_`.
+def split_by_name(names: Iterable[str]) -> Split:
+    """Divide speakers as `auricle.hearing.splits` does: by the SHA-256 of their names.
 
     Raises
     ------
-    DataError, SettingsError
-        No such folder, no usable audio, or words that are not there.
+    DataError
+        Nobody is in one of the parts.
     """
-    if data == SYNTHETIC:
-        settings = SynthesisSettings(words=words, speakers=speakers, takes=takes, seed=seed)
-        return synthesise(settings, lambda done, total: progress("synthesising speakers", done, total))
-    return load_folder(
-        Path(data), words, seed=seed, progress=lambda done, total: progress("reading clips", done, total)
-    )
+    train, validation, test = ([name for name in names if part_of(name) == part] for part in PARTS)
+    if not (train and validation and test):
+        raise DataError(
+            f"By the SHA-256 of their names {len(train)} speakers are to train on, {len(validation)} to choose by and "
+            f"{len(test)} to judge by: add speakers until each part has one."
+        )
+    return train, validation, test
 
 
-def describe_speech(data: str, labels: int) -> str:
-    """What a manifest says that a model was trained on: no path, only the folder's own name."""
-    if data == SYNTHETIC:
-        return f"synthetic speech (espeak-ng), {labels} words"
-    return f"recordings in the folder {Path(data).resolve().name[:_LONGEST_NAME]}, {labels} words"
-
-
-def split_speakers(
-    names: tuple[str, ...], seed: int, share: float = HELD_OUT
-) -> tuple[list[str], list[str], list[str]]:
+def split_speakers(names: tuple[str, ...], seed: int, share: float = HELD_OUT) -> Split:
     """Divide speakers into those to train on, to stop by and to judge by.
 
     Raises
@@ -123,62 +117,74 @@ def split_speakers(
 
 
 def prepare_speech(
-    speech: SpeechSet, task: Task, what: str, seed: int, progress: Progress = lambda *_: None
+    speech: SpeechSet,
+    task: Task,
+    what: str,
+    split: Split,
+    progress: Progress = lambda *_: None,
+    *,
+    spoken: SpeechSet | None = None,
+    share: float = 0.0,
+    balance: float = 1.0,
 ) -> PretrainSpeech:
-    """Split speech by speaker and compute its mel energies, 16 kB a clip.
+    """Compute the mel energies of every part, 16 kB a clip.
+
+    Parameters
+    ----------
+    speech
+        All clips.
+    what
+        What it is, as the manifest says it.
+    split
+        Its speakers by part.
+    spoken
+        Synthetic speech of the same labels, which is trained on beside it.
+    share, balance
+        Share of the clips trained on that come from it, and how equally often labels are heard: as in `Mixed`.
 
     Raises
     ------
     DataError
-        Fewer than three speakers, or a label that no speaker of the training part says.
+        A label that no speaker of the training part says, and no synthetic speech holds.
     """
     frontend = LogMel(task)
-    chosen = split_speakers(speech.speaker_names, seed)
-    done = 0
+    done, total = 0, len(speech) + (len(spoken) if spoken is not None else 0)
 
-    def part(names: list[str]) -> Part:
+    def energies_of(source: SpeechSet, clips: NDArray[np.intp]) -> Energies:
         nonlocal done
-        places = [speech.speaker_names.index(name) for name in names]
-        clips = np.flatnonzero(np.isin(speech.speakers, places))
         energies = np.empty((len(clips), task.frames, task.frontend.mels), np.float32)
         for start in range(0, len(clips), _FEATURE_BATCH):
             batch = clips[start : start + _FEATURE_BATCH]
-            energies[start : start + len(batch)] = frontend.energies(speech.audio[batch])
+            energies[start : start + len(batch)] = frontend.energies(source.audio[batch])
             done += len(batch)
-            progress("computing features", done, len(speech))
-        return Part(energies, speech.targets[clips], len(names))
+            progress("computing features", done, total)
+        return energies
 
-    train, validation, test = (part(names) for names in chosen)
-    missing = sorted(set(range(len(speech.labels))) - set(train.targets.tolist()))
+    def part(names: list[str]) -> Part:
+        places = [speech.speaker_names.index(name) for name in names]
+        clips = np.flatnonzero(np.isin(speech.speakers, places))
+        return Part(energies_of(speech, clips), speech.targets[clips], len(names))
+
+    train, validation, test = (part(names) for names in split)
+    mixed = None
+    if spoken is not None:
+        mixed = Mixed(energies_of(spoken, np.arange(len(spoken))), spoken.targets, share, balance)
+    heard = {*train.targets.tolist(), *(mixed.targets.tolist() if mixed is not None else ())}
+    missing = sorted(set(range(len(speech.labels))) - heard)
     if missing:
         raise DataError(
             f'No speaker of the training part says "{speech.labels[missing[0]]}": add recordings of it by more '
             "speakers, leave it out of --words, or take another --seed."
         )
     noise = noise_energies(frontend, list(speech.noise))
-    return PretrainSpeech(what, speech.labels, train, validation, test, noise, speech.skipped, _digest(speech))
+    digest = _digest(speech) if spoken is None else _digest(speech, spoken)
+    return PretrainSpeech(what, speech.labels, train, validation, test, mixed, noise, speech.skipped, digest)
 
 
-def balanced_size(targets: NDArray[np.int64]) -> int:
-    """Clips in an epoch: each label that there is, as often as a label has clips on average, rounded up."""
-    labels = len(np.unique(targets))
-    return -(-len(targets) // labels) * labels
-
-
-def balanced_order(targets: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Draw an epoch's clips (balanced_size,), each label equally often; no clip twice before all of its label once."""
-    labels = np.unique(targets)
-    each = -(-len(targets) // len(labels))
-    parts = []
-    for label in labels:
-        places = np.flatnonzero(targets == label)
-        laps = [rng.permutation(places) for _ in range(-(-each // len(places)))]
-        parts.append(np.concatenate(laps)[:each])
-    return rng.permutation(np.concatenate(parts))
-
-
-def _digest(speech: SpeechSet) -> str:
-    whole = hashlib.sha256(repr((speech.labels, speech.speaker_names)).encode())
-    for array in (speech.audio, speech.targets, speech.speakers, *speech.noise):
-        whole.update(np.ascontiguousarray(array).data)
+def _digest(*sources: SpeechSet) -> str:
+    whole = hashlib.sha256()
+    for speech in sources:
+        whole.update(repr((speech.labels, speech.speaker_names)).encode())
+        for array in (speech.audio, speech.targets, speech.speakers, *speech.noise):
+            whole.update(np.ascontiguousarray(array).data)
     return whole.hexdigest()

@@ -10,11 +10,14 @@ from pathlib import Path
 from auricle.errors import PackError, SettingsError, nearest
 from auricle.manifest import Start
 from auricle.pack import Pack
+from auricle.speech.sources import describe_sources, read_sources
+from auricle.speech.speech_set import SpeechSet
+from auricle.speech.synthesis import SynthesisSettings
 from auricle_export.pretrain.modules import Modules
 from auricle_export.pretrain.pack import with_trained, without_start
 from auricle_export.pretrain.second_stage import Staged
 from auricle_export.pretrain.settings import Epoch, PretrainSettings, Trained, TrainingInterrupted
-from auricle_export.pretrain.speech import PretrainSpeech, describe_speech, prepare_speech, read_speech
+from auricle_export.pretrain.speech import PretrainSpeech, Progress, prepare_speech, split_speakers
 from auricle_export.pretrain.state import state_file
 from auricle_export.pretrain.training import Stopped, train_model
 
@@ -23,8 +26,8 @@ from auricle_export.pretrain.training import Stopped, train_model
 class PretrainTask:
     """What to train on what."""
 
-    data: str
-    """`synthetic`, or a Speech Commands folder."""
+    data: tuple[str, ...]
+    """`synthetic` alone, or Speech Commands folders, `speech-commands` for the whole set among them."""
     folder: Path
     """Keeps an interrupted training."""
     words: str | None = None
@@ -35,6 +38,8 @@ class PretrainTask:
     """Voices of synthetic speech."""
     takes: int = 8
     """Of each word by each voice."""
+    leave_out: tuple[str, ...] = ()
+    """Folders whose speakers are heard in no part."""
     settings: PretrainSettings = field(default_factory=PretrainSettings)
 
 
@@ -120,33 +125,62 @@ def pretrain_pack(
     """
     watch = watch or Watch()
     chosen = models_of(task.models, pack)
+    step = heeded(watch, stopped)
+    seed = task.settings.seed
+    spoken = SynthesisSettings(task.words or ",".join(pack.labels), task.speakers, task.takes, seed=seed)
+    audio = read_sources(task.data, spoken, leave_out=tuple(map(Path, task.leave_out)), progress=step)
+    refuse_length(pack, audio)
+    target = pack if pack.labels == audio.labels else without_start(pack).with_labels(audio.labels)
+    what = describe_sources(task.data, len(audio.labels))
+    split = split_speakers(audio.speaker_names, seed)
+    speech = prepare_speech(audio, target.manifest.task, what, split, step)
+    del audio
+    settings = dict.fromkeys(chosen, task.settings)
+    trained = train_models(target, speech, settings, task.folder, modules=modules, watch=watch, stopped=stopped)
+    return Pretrained(with_trained(target, trained, speech, seed), trained, speech)
+
+
+def heeded(watch: Watch, stopped: Stopped) -> Progress:
+    """Tells a watch of the reading, and ends it with TrainingInterrupted once `stopped` says so."""
 
     def step(what: str, done: int, total: int) -> None:
         if stopped():
             raise TrainingInterrupted("The training was interrupted.")
         watch.step(what, done, total)
 
-    seed = task.settings.seed
-    words = task.words or ",".join(pack.labels)
-    audio = read_speech(task.data, words, speakers=task.speakers, takes=task.takes, seed=seed, progress=step)
+    return step
+
+
+def refuse_length(pack: Pack, audio: SpeechSet) -> None:
+    """Refuse a pack that takes clips of another length than speech is read in, with a SettingsError."""
     length = pack.manifest.task.clip_samples
     if audio.audio.shape[1] != length:
         raise SettingsError(
             f"The pack {pack.manifest.name} takes clips of {length} samples; here speech is read in clips of "
             f"{audio.audio.shape[1]}."
         )
-    target = pack if pack.labels == audio.labels else without_start(pack).with_labels(audio.labels)
-    what = describe_speech(task.data, len(audio.labels))
-    speech = prepare_speech(audio, target.manifest.task, what, seed, step)
-    del audio
+
+
+def train_models(
+    pack: Pack,
+    speech: PretrainSpeech,
+    settings: Mapping[str, PretrainSettings],
+    folder: Path,
+    *,
+    modules: Modules | None = None,
+    watch: Watch,
+    stopped: Stopped,
+) -> dict[str, Trained]:
+    """Train models one after the other, each as `settings` says by its name; errors are those of `train_model`."""
     trained = {}
-    for model in chosen:
-        watch.begin(model, target.table(model).size, sum(target.table(name).size for name in chosen))
+    total = sum(pack.table(model).size for model in settings)
+    for model, how in settings.items():
+        watch.begin(model, pack.table(model).size, total)
         trained[model] = train_model(
-            model, target, speech, task.settings, task.folder, modules=modules, report=watch.epoch, stopped=stopped
+            model, pack, speech, how, folder, modules=modules, report=watch.epoch, stopped=stopped
         )
         watch.trained(model, trained[model], speech)
-    return Pretrained(with_trained(target, trained, speech, seed), trained, speech)
+    return trained
 
 
 def remove_state(folder: Path, models: Sequence[str]) -> None:

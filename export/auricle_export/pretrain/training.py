@@ -19,18 +19,17 @@ from auricle.pack import Pack
 from auricle.speech.augment import Augmenter
 from auricle.speech.features import LogMel
 from auricle.tensors import Flat
+from auricle_export.pretrain.epoch_order import Places, balanced_order, balanced_size, mixed_order, mixed_size
 from auricle_export.pretrain.modules import Modules, module_for, tensors_of, write_flat
+from auricle_export.pretrain.scores import logits_of, scores_of
 from auricle_export.pretrain.settings import Epoch, PretrainSettings, Trained, TrainingInterrupted
-from auricle_export.pretrain.speech import Part, PretrainSpeech, balanced_order, balanced_size
+from auricle_export.pretrain.speech import Part, PretrainSpeech
 from auricle_export.pretrain.state import Facts, Note, State, damaged, load_state, save_state, state_file
 
 DECAY, CLIP = 0.01, 5.0
 """AdamW's weight decay, and the largest gradient norm."""
 WARMUP = 2.0
 """Epochs in which the learning rate rises to its height."""
-_JUDGE_BATCH = 256
-
-
 Report = Callable[[Epoch], None]
 Stopped = Callable[[], bool]
 
@@ -107,6 +106,10 @@ class _Training:
         self.optimiser = torch.optim.AdamW(list(self.tensors.values()), settings.rate, weight_decay=DECAY)
         self.frontend = LogMel(pack.manifest.task)
         self.augmenter = Augmenter(self.frontend, speech.noise)
+        self.energies, self.targets = speech.train.energies, speech.train.targets
+        if speech.mixed is not None:
+            self.energies = np.concatenate([self.energies, speech.mixed.energies])
+            self.targets = np.concatenate([self.targets, speech.mixed.targets])
         self.best = self._parameters()
         self.note = Note(facts=self._facts(pack))
 
@@ -117,7 +120,13 @@ class _Training:
             "model": self.model, "tensors": shapes, "speech": self.speech.digest, "epochs": s.epochs,
             "patience": s.patience, "batch": s.batch, "rate": s.rate, "seed": s.seed,
             "front-end": msgspec.json.encode(pack.manifest.task.frontend).decode(),
+            **({"smoothing": s.smoothing} if s.smoothing else {}),
+            **self._mixing(),
         }  # fmt: skip
+
+    def _mixing(self) -> Facts:
+        mixed = self.speech.mixed
+        return {} if mixed is None else {"synthetic": mixed.share, "balance": mixed.balance}
 
     def resume(self, folder: Path) -> None:
         """Take up the state in a folder, when there is one."""
@@ -164,14 +173,15 @@ class _Training:
             if isinstance(part, nn.modules.batchnorm._BatchNorm):
                 part.eval()  # a pack's graphs have it frozen
         total, seen = 0.0, 0
-        batches = -(-balanced_size(self.speech.train.targets) // self.settings.batch)
+        batches = -(-self._size // self.settings.batch)
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
             torch.manual_seed(self.settings.seed * 1_000_003 + number)  # dropout
             for place, (x, y) in enumerate(self._batches(number)):
                 if stopped():
                     raise TrainingInterrupted("The training was interrupted.")
                 self._set_rate(number - 1 + place / batches)
-                loss = nn.functional.cross_entropy(self.module(x.to(self.device)), y.to(self.device))
+                logits, smoothing = self.module(x.to(self.device)), self.settings.smoothing
+                loss = nn.functional.cross_entropy(logits, y.to(self.device), label_smoothing=smoothing)
                 self.optimiser.zero_grad()
                 torch.autograd.backward(loss)
                 nn.utils.clip_grad_norm_(self.tensors.values(), CLIP)
@@ -190,13 +200,12 @@ class _Training:
     def _batches(self, number: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Augmented batches (B, T, mels) with their targets (B,); the next one is made while one is trained on."""
         rng = np.random.default_rng([self.settings.seed, 6, number])
-        order, size = balanced_order(self.speech.train.targets, rng), self.settings.batch
-        train = self.speech.train
+        order, size = self._order(rng), self.settings.batch
 
         def draw(start: int) -> tuple[Tensor, Tensor]:
             chosen = order[start : start + size]
-            x = self.augmenter(train.energies[chosen], rng)
-            return torch.from_numpy(x), torch.from_numpy(train.targets[chosen])
+            x = self.augmenter(self.energies[chosen], rng)
+            return torch.from_numpy(x), torch.from_numpy(self.targets[chosen])
 
         with ThreadPoolExecutor(1, "augment") as worker:
             coming = worker.submit(draw, 0)
@@ -206,18 +215,25 @@ class _Training:
                     coming = worker.submit(draw, start)
                 yield ready
 
+    @property
+    def _size(self) -> int:
+        """Clips in an epoch."""
+        train, mixed = self.speech.train, self.speech.mixed
+        return balanced_size(train.targets) if mixed is None else mixed_size(train.targets)
+
+    def _order(self, rng: np.random.Generator) -> Places:
+        """An epoch's clips, places in `energies` and `targets`."""
+        train, mixed = self.speech.train, self.speech.mixed
+        if mixed is None:
+            return balanced_order(train.targets, rng)
+        return mixed_order(train.targets, mixed.targets, mixed.share, mixed.balance, rng)
+
     def judge(self, part: Part) -> tuple[float, float]:
         """Accuracy and mean cross-entropy on some speakers' clips, as they were recorded."""
-        self.module.eval()
-        right, loss = 0, 0.0
-        with torch.no_grad():
-            for start in range(0, len(part), _JUDGE_BATCH):
-                x = torch.from_numpy(self.frontend.finish(part.energies[start : start + _JUDGE_BATCH]))
-                y = torch.from_numpy(part.targets[start : start + _JUDGE_BATCH]).to(self.device)
-                logits = self.module(x.to(self.device))
-                right += int((logits.argmax(dim=1) == y).sum())
-                loss += float(nn.functional.cross_entropy(logits, y, reduction="sum"))
-        return right / len(part), loss / len(part)
+        logits = logits_of(self.module, self.frontend, part, self.device)
+        targets = torch.from_numpy(part.targets)
+        loss = float(nn.functional.cross_entropy(logits, targets, reduction="sum"))
+        return float((logits.argmax(dim=1) == targets).sum()) / len(part), loss / len(part)
 
     def result(self) -> Trained:
         """The best epoch's weights as float16, and what these score on the test speakers."""
@@ -227,10 +243,17 @@ class _Training:
         if not np.isfinite(weights).all():
             raise AuricleError(f"A weight of {self.model} does not fit a float16: lower --rate.")
         write_flat(self.tensors, self.table, weights)
-        accuracy, _ = self.judge(self.speech.test)
-        note = self.note
+        scores = scores_of(self.module, self.frontend, self.speech.test, self.speech.labels, self.device)
+        test, note = self.speech.test, self.note
         return Trained(
-            weights, accuracy, len(self.speech.test), note.epoch, note.best_epoch, note.best_accuracy, note.seconds
+            weights=weights,
+            accuracy=sum(score.right for score in scores.values()) / len(test),
+            judged_clips=len(test),
+            epochs=note.epoch,
+            best_epoch=note.best_epoch,
+            validation_accuracy=note.best_accuracy,
+            seconds=note.seconds,
+            scores=scores,
         )
 
     def _parameters(self) -> dict[str, Tensor]:

@@ -87,7 +87,8 @@ class View:
         self._bars.console.print(
             f"{model}: {result.accuracy:.1%} of {result.judged_clips:,} clips of {speech.test.speakers} unheard "
             f"speakers; trained {result.epochs} epochs in {result.seconds:.0f} s on {len(speech.train):,} clips of "
-            f"{speech.train.speakers} speakers, the best was {result.best_epoch}.",
+            f"{speech.train.speakers} speakers, the best was {result.best_epoch}; the mean over its "
+            f"{len(result.scores)} words is {result.word_mean:.1%}.",
             highlight=False,
             soft_wrap=True,
         )

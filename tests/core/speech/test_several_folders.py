@@ -59,6 +59,26 @@ def test_a_word_is_counted_over_all_folders(roots: list[Path]) -> None:
     assert load_folders(roots, "no,yes,go,_unknown_", min_word_clips=1).clips_per_label()["no"] == 3
 
 
+def test_a_recording_that_two_folders_hold_counts_once(roots: list[Path]) -> None:
+    """Bob's "no" of the first folder, value 2, lies in the second one, too, under the name of a speaker there."""
+    _clip(roots[1], "no", "cat_nohash_7", 2)
+    _clip(roots[0], "no", "ann_nohash_1", 1)
+
+    speech = load_folders(roots, "yes,no,go", min_word_clips=1)
+
+    assert speech.audio[:, 0].tolist() == [1, 1, 2, 3, 5, 6]
+    assert speech.clips_per_speaker().tolist() == [3, 2, 1]
+
+
+def test_speakers_of_a_folder_that_is_left_out_are_in_none_of_the_others(roots: list[Path]) -> None:
+    speech = load_folders(roots[:2], "yes,no,go", min_word_clips=1, leave_out=[roots[2]])
+
+    assert speech.speaker_names == ("ann", "cat")
+    assert speech.audio[:, 0].tolist() == [1, 3, 5]
+    with pytest.raises(DataError, match=r"All speakers of .*first are in .*first, which is left out"):
+        load_folders(roots[:1], "yes,no", leave_out=[roots[0]])
+
+
 def test_a_folder_of_noise_alone_is_enough_beside_others(roots: list[Path], tmp_path: Path) -> None:
     noise = tmp_path / "noise"
     _clip(noise, "_background_noise_", "wind", 100)
