@@ -229,8 +229,12 @@ def test_mining_finds_what_is_taken_for_a_keyword() -> None:
     loud = lay_out([tone(2_400), tone(300)], FRONTEND)
     mined = mine(replace(part, alike=loud, others=loud), FRONTEND, LABELS, recognise)
     assert mined.alike.tolist() == [1.0, 0.0]
-    assert len(mined.running) == len(mined.running_sound) == len(mined.running_frame)
-    assert set(mined.arrays()) == set(Mined.__dataclass_fields__)
+    assert len(mined.running.scores) == len(mined.running.sounds) == len(mined.running.frames)
+    assert mined.together.scores.size == 0
+    again = Mined.from_arrays(mined.arrays())
+    assert {name: values.tolist() for name, values in again.arrays().items()} == {
+        name: values.tolist() for name, values in mined.arrays().items()
+    }
 
 
 def _corpus() -> Corpus:

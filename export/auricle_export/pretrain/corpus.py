@@ -20,6 +20,7 @@ from auricle.speech.other_speech import synthesise_others
 from auricle.speech.synthesis import choose_voices, utterance
 from auricle.speech.words import SPECIAL_LABELS
 from auricle_export.import_speech import RUNNING_FOLDER
+from auricle_export.pretrain.run_together import run_together
 from auricle_export.pretrain.sounds import Sounds, lay_out
 from auricle_export.pretrain.windows import Bank
 
@@ -175,11 +176,16 @@ def make_corpus(
         _add_to(whole, sounds, targets)
         return _laid(sounds, frontend, targets)
 
+    keywords = laid([t.sound for t in train.keywords], [place[t.word] for t in train.keywords])
+    said = laid([sound for _, sound in synthetic], [place[word] for word, _ in synthetic])
+    others = laid([take.sound for take in train.others])
+    sounding_alike = laid([_padded(_float(take.audio)) for take in alike])
     bank = Bank(
-        keywords=laid([t.sound for t in train.keywords], [place[t.word] for t in train.keywords]),
-        spoken=laid([sound for _, sound in synthetic], [place[word] for word, _ in synthetic]),
-        others=laid([take.sound for take in train.others]),
-        alike=laid([_padded(_float(take.audio)) for take in alike]),
+        keywords=keywords,
+        spoken=said,
+        others=others,
+        alike=sounding_alike,
+        together=run_together((others, sounding_alike), np.random.default_rng([seed, 13])),
         running=laid(train.running),
         noise=laid(train.noise),
         leading=laid(_leading(train, synthetic, sources, seed, progress)) if sources.wake else None,

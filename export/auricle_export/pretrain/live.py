@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -127,8 +128,9 @@ class _Live:
             [{"params": matrices, "weight_decay": DECAY}, {"params": vectors, "weight_decay": 0.0}], settings.rate
         )
         labels = list(pack.labels)
+        self.bank = corpus.bank if settings.windows.together else replace(corpus.bank, together=None)
         self.composer = Composer(
-            corpus.bank, streams.frontend, labels.index(UNKNOWN), labels.index(SILENCE), settings.windows
+            self.bank, streams.frontend, labels.index(UNKNOWN), labels.index(SILENCE), settings.windows
         )
         self.mined: Mined | None = None
         self.best = self._flat(self.mean)
@@ -164,11 +166,11 @@ class _Live:
                 {"state": slots, "param_groups": self.optimizer.state_dict()["param_groups"]}
             )
             self.best = state.tensors["best/weights"].numpy()
-            mined = state.group("mined")
+            mined = {name: tensor.numpy() for name, tensor in state.group("mined").items()}
+            if mined:
+                self._use(Mined.from_arrays(mined))
         except (RuntimeError, KeyError, ValueError) as error:
             raise damaged(path) from error
-        if mined:
-            self._use(Mined(**{name: tensor.numpy() for name, tensor in mined.items()}))
         self.note = state.note
 
     def _use(self, mined: Mined) -> None:
@@ -179,7 +181,7 @@ class _Live:
         """Train one epoch, judge it when its turn comes, and keep its state."""
         began, number = time.monotonic(), self.note.epoch + 1
         if number > 1 and (number - 1) % self.settings.mined == 0:
-            self._use(mine(self.corpus.bank, self.streams.frontend, self.streams.labels, self.recognise))
+            self._use(mine(self.bank, self.streams.frontend, self.streams.labels, self.recognise))
         loss = self._train(number, stopped)
         changes: dict[str, float | int] = {}
         hits = self.note.hits

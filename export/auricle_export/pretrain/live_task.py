@@ -21,6 +21,7 @@ from auricle_export.pretrain.corpus import Corpus, make_corpus
 from auricle_export.pretrain.live import recogniser_of, train_live
 from auricle_export.pretrain.modules import Modules
 from auricle_export.pretrain.outcome import choose, heeding, judge
+from auricle_export.pretrain.pack import without_start
 from auricle_export.pretrain.recipe import Recipe
 from auricle_export.pretrain.settings import LiveSettings, Trained, TrainingInterrupted
 from auricle_export.pretrain.streams import Streams, make_streams
@@ -65,6 +66,8 @@ def pretrain_live(
 ) -> LivePack:
     """Train models of a pack by a recipe and put weights, thresholds, curves and negatives into it.
 
+    Weights that the pack had before leave it.
+
     Raises
     ------
     TrainingInterrupted
@@ -75,6 +78,7 @@ def pretrain_live(
     watch, recipe, seed = watch or Watch(), task.recipe, task.settings.seed
     models = models_of(tuple(recipe.epochs), pack)
     refuse_labels(pack, recipe)
+    pack = without_start(pack)
 
     def step(what: str, done: int, total: int) -> None:
         if stopped():

@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
 FLOOR = 0.02
 """Posterior that every window has at least when it is drawn: what was never mistaken is still met."""
+_LONG = ("running", "together", "noise")
+
+
+@dataclass(frozen=True, eq=False)
+class MinedWindows:
+    """Windows of long sounds."""
+
+    scores: NDArray[np.float32]
+    """(W,) the largest posterior of a keyword in each."""
+    sounds: NDArray[np.int64]
+    """(W,) which sound it is of."""
+    frames: NDArray[np.int64]
+    """(W,) where in that sound it begins."""
+
+
+_PARTS = tuple(part.name for part in fields(MinedWindows))
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,18 +36,36 @@ class Mined:
     """(N,) by other word."""
     alike: NDArray[np.float32]
     """(N,) by synthetic word that sounds like a keyword."""
-    running: NDArray[np.float32]
-    """(W,) by window of running speech, of which `running_sound` and `running_frame` say where it begins."""
-    running_sound: NDArray[np.int64]
-    running_frame: NDArray[np.int64]
-    noise: NDArray[np.float32]
-    """(V,) the same of noise."""
-    noise_sound: NDArray[np.int64]
-    noise_frame: NDArray[np.int64]
+    running: MinedWindows
+    together: MinedWindows
+    """Of other words, one straight after the other; no place where there are no such rows."""
+    noise: MinedWindows
 
     def arrays(self) -> dict[str, NDArray[np.float32] | NDArray[np.int64]]:
-        """All of it by name."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        """All of it by name, as `from_arrays` reads it."""
+        long = {name: getattr(self, name) for name in _LONG}
+        return {"others": self.others, "alike": self.alike} | {
+            f"{name}_{part}": getattr(places, part) for name, places in long.items() for part in _PARTS
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[np.float32]]) -> Mined:
+        """Put it together again.
+
+        Raises
+        ------
+        KeyError
+            One is missing.
+        """
+        long = {
+            name: MinedWindows(
+                arrays[f"{name}_scores"],
+                arrays[f"{name}_sounds"].astype(np.int64),
+                arrays[f"{name}_frames"].astype(np.int64),
+            )
+            for name in _LONG
+        }
+        return cls(others=arrays["others"], alike=arrays["alike"], **long)
 
 
 def drawn(scores: NDArray[np.float32], count: int, rng: np.random.Generator) -> NDArray[np.int64]:

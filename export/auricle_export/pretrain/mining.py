@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from auricle.hearing.rule import keyword_mask
 from auricle.speech.features import LogMel
-from auricle_export.pretrain.mined import Mined
+from auricle_export.pretrain.mined import Mined, MinedWindows
 from auricle_export.pretrain.sounds import Sounds
 from auricle_export.pretrain.windows import Bank
 
@@ -40,11 +40,17 @@ def mine(bank: Bank, frontend: LogMel, labels: Sequence[str], recognise: Recogni
         late = sounds.ends - frontend.task.frames + 5
         return np.maximum(worst(sounds, late, every), worst(sounds, sounds.begins - 20, every))
 
-    def of_streams(sounds: Sounds) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]:
+    def of_streams(sounds: Sounds) -> MinedWindows:
         counts = np.maximum(1, (sounds.lengths - frontend.task.frames) // HOP + 1)
         chosen = np.repeat(np.arange(len(sounds)), counts)
         frames = (np.arange(len(chosen)) - np.repeat(np.cumsum(counts) - counts, counts)) * HOP
-        return worst(sounds, frames, chosen), chosen, frames
+        return MinedWindows(worst(sounds, frames, chosen), chosen, frames)
 
-    running, noise = of_streams(bank.running), of_streams(bank.noise)
-    return Mined(of_words(bank.others), of_words(bank.alike), *running, *noise)
+    none = MinedWindows(np.zeros(0, np.float32), np.zeros(0, np.int64), np.zeros(0, np.int64))
+    return Mined(
+        others=of_words(bank.others),
+        alike=of_words(bank.alike),
+        running=of_streams(bank.running),
+        together=none if bank.together is None else of_streams(bank.together),
+        noise=of_streams(bank.noise),
+    )

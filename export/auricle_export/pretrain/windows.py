@@ -51,6 +51,8 @@ class Bank:
     """What sounds like a keyword, and other languages, by espeak."""
     running: Sounds
     noise: Sounds
+    together: Sounds | None = None
+    """Single words that are no keyword, one straight after the other."""
     leading: Sounds | None = None
     """What a wake word or a command comes straight after: greetings by espeak, and wake words."""
 
@@ -134,12 +136,16 @@ class Composer:
             ):
                 chosen = np.array([rng.choice(known[int(label)]) for label in labels[mine]], np.int64)
                 yield kind, sounds, which[mine], chosen
-        for kind, sounds in (
-            (Kind.RUNNING, self.bank.running),
-            (Kind.ALIKE, self.bank.alike),
-            (Kind.OTHER, self.bank.others),
+        running = np.flatnonzero(kinds == Kind.RUNNING)
+        single = np.zeros(len(running), np.bool_)
+        if self.bank.together is not None:
+            single = rng.random(len(running)) < self.settings.together
+        for kind, sounds, which in (
+            (Kind.RUNNING, self.bank.running, running[~single]),
+            (Kind.RUNNING, self.bank.together or self.bank.running, running[single]),
+            (Kind.ALIKE, self.bank.alike, np.flatnonzero(kinds == Kind.ALIKE)),
+            (Kind.OTHER, self.bank.others, np.flatnonzero(kinds == Kind.OTHER)),
         ):
-            which = np.flatnonzero(kinds == kind)
             yield kind, sounds, which, rng.integers(len(sounds), size=len(which))
 
     def _put(
@@ -159,9 +165,10 @@ class Composer:
             chosen[mistaken] = drawn(scores, int(mistaken.sum()), rng)
         start = (rng.random(count) * np.maximum(sounds.lengths[chosen] - self._frames, 1)).astype(np.int64)
         if self._mined is not None and kind == Kind.RUNNING:
-            hard = drawn(self._mined.running, int(mistaken.sum()), rng)
-            chosen[mistaken] = self._mined.running_sound[hard]
-            start[mistaken] = self._mined.running_frame[hard] + rng.integers(-5, 6, len(hard))
+            found = self._mined.together if sounds is self.bank.together else self._mined.running
+            hard = drawn(found.scores, int(mistaken.sum()), rng)
+            chosen[mistaken] = found.sounds[hard]
+            start[mistaken] = found.frames[hard] + rng.integers(-5, 6, len(hard))
         speed = 1 + rng.uniform(-s.tempo, s.tempo, count)
         length = (sounds.ends[chosen] - sounds.begins[chosen]) / speed
         at = self._place(kind, length, rng)
@@ -301,8 +308,9 @@ class Composer:
         start = rng.integers(0, sounds.lengths[chosen])
         if self._mined is not None and sounds is self.bank.noise:
             hard = rng.random(count) < self.settings.mined
-            places = drawn(self._mined.noise, int(hard.sum()), rng)
-            chosen[hard], start[hard] = self._mined.noise_sound[places], self._mined.noise_frame[places]
+            found = self._mined.noise
+            places = drawn(found.scores, int(hard.sum()), rng)
+            chosen[hard], start[hard] = found.sounds[places], found.frames[places]
         speed = np.exp(rng.uniform(-0.4, 0.4, count))
         speed *= np.where(rng.random(count) < self.settings.backwards, -1, 1)
         source = start[:, None] + np.rint(np.arange(len(self._times))[None] * speed[:, None]).astype(np.int64)
