@@ -53,6 +53,8 @@ class Mutant:
     before: str
     """The lines it changes, without what is only layout."""
     after: str
+    inside: bool
+    """Of a function: what runs when a module is imported stays as it is."""
     source: bytes
     """The whole file after the change."""
 
@@ -63,7 +65,9 @@ def mutants_of(file: str, source: bytes) -> list[Mutant]:
     for line in source.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
     found: dict[bytes, Mutant] = {}
-    for start, end, text in sorted(_Finder(source, starts).changes(ast.parse(source))):
+    tree = ast.parse(source)
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    for start, end, text in sorted(_Finder(source, starts).changes(tree)):
         changed = source[:start] + text + source[end:]
         first = source.rfind(b"\n", 0, start) + 1
         last = source.find(b"\n", end)
@@ -73,7 +77,8 @@ def mutants_of(file: str, source: bytes) -> list[Mutant]:
         except SyntaxError:
             continue
         line = source.count(b"\n", 0, start) + 1
-        found.setdefault(changed, Mutant(file, line, _squeezed(before), _squeezed(after), changed))
+        inside = any(f.lineno <= line <= (f.end_lineno or 0) for f in functions)
+        found.setdefault(changed, Mutant(file, line, _squeezed(before), _squeezed(after), inside, changed))
     return [mutant for changed, mutant in found.items() if changed != source]
 
 

@@ -26,7 +26,9 @@ def run(build: Callable[[GraphBuilder], object], feeds: Mapping[str, Any]) -> di
         b.output(name, made[name], [f"{name}.{axis}" for axis in range(_rank(name))])
     model = b.build(list(given), outputs)
     session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    return dict(zip(outputs, session.run(outputs, given), strict=True))
+    found = dict(zip(outputs, session.run(outputs, given), strict=True))
+    assert not isinstance(made, dict) or all(value.ndim == _rank(name) for name, value in found.items())
+    return found
 
 
 def _rank(name: str) -> int:
