@@ -70,7 +70,7 @@ def mutants_of(file: str, source: bytes) -> list[Mutant]:
     for start, end, text in sorted(_Finder(source, starts).changes(tree)):
         changed = source[:start] + text + source[end:]
         first = source.rfind(b"\n", 0, start) + 1
-        last = source.find(b"\n", end)
+        last = source.find(b"\n", end) if b"\n" in source[end:] else len(source)
         before, after = source[first:last], source[first:start] + text + source[end:last]
         try:
             compile(changed, file, "exec")
@@ -181,7 +181,9 @@ class _Finder:
         match node:
             case ast.Expr() | ast.Raise():
                 yield self._whole(node, "pass")
-            case ast.Return(value=ast.expr() as value) if getattr(value, "value", 0) not in (None, False):
+            case ast.Return(value=ast.Constant(value=None | False)):
+                pass
+            case ast.Return(value=ast.expr()):
                 yield self._whole(node, "return None")
             case ast.AugAssign() if type(node.op) in COMPUTED:
                 old, new = COMPUTED[type(node.op)]
