@@ -124,23 +124,23 @@ def test_where_the_teacher_is_sure_of_nothing_there_is_no_loss() -> None:
 
 
 def test_features_are_pulled_to_the_mean_of_their_own_label() -> None:
-    """Features of width 2; the means of labels 0 and 1 are known, that of label 2 is not.
+    """Features of width 4; the means of labels 0 and 1 are known, that of label 2 is not.
 
-    The first sample is 1 and 2 from its label's mean: 3/5 (1 + 4) / 2. The second is at it, the third has none.
+    The first sample is 1 and 2 from its label's mean: 3/5 (1 + 4) / 4. The second is at it, the third has none.
     """
 
     def build(b: GraphBuilder) -> dict[str, str]:
-        made = losses.class_means(b, "f", 2, "y", "share", "means", "valid")
+        made = losses.class_means(b, "f", 4, "y", "share", "means", "valid")
         return {"value": made.value, "gradient": made.gradient}
 
     feeds = {
-        "f": [[2, 1], [5, 5], [9, 9]],
+        "f": [[2, 1, 0, 7], [5, 5, 5, 5], [9, 9, 9, 9]],
         "y": [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
         "share": [[0.6], [0.3], [0.1]],
-        "means": [[1, 3], [5, 5], [0, 0]],
+        "means": [[1, 3, 0, 7], [5, 5, 5, 5], [0, 0, 0, 0]],
         "valid": [1, 1, 0],
     }
     found = run(build, feeds)
 
-    assert found["value"] == pytest.approx(1.5, abs=1e-6)
-    assert found["gradient"] == pytest.approx(np.array([[0.6, -1.2], [0, 0], [0, 0]]), abs=1e-6)
+    assert found["value"] == pytest.approx(0.75, abs=1e-6)
+    assert found["gradient"] == pytest.approx(np.array([[0.3, -0.6, 0, 0], [0] * 4, [0] * 4]), abs=1e-6)
