@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from auricle.errors import SettingsError
+from auricle_cloud.cohort import Cohort, Layer
+from auricle_cloud.rules import get_rule
 from auricle_cloud.rules.average import ascending, fraction_of, sample_share, ten_digits
 from auricle_cloud.rules.fedvsa import limit_losses, softmax_share
 from auricle_cloud.rules.options import check_choice, check_count, check_number
@@ -125,3 +127,20 @@ def test_a_choice_is_one_of_its_words() -> None:
 
     with pytest.raises(SettingsError, match=r'^limit is "norn"; did you mean "norm"'):
         check_choice("limit", "norn", ("clamp", "norm"))
+
+
+# -- how many attackers Krum withstands
+
+
+@pytest.mark.parametrize(("count", "attackers", "few"), [(5, 1, False), (4, 1, True), (7, 2, False), (6, 2, True)])
+def test_krum_warns_below_twice_its_attackers_and_three(count: int, attackers: int, few: bool) -> None:
+    cohort = Cohort.build(
+        ids=[f"{k}" for k in range(count)], weights=np.arange(count, dtype=np.float64)[:, None] ** 2,
+        samples=np.ones(count), start=np.zeros(1), layers=(Layer("x", (slice(0, 1),)),),
+    )  # fmt: skip
+
+    for name in ("krum", "multi-krum"):
+        result = get_rule(name, attackers=attackers)(cohort)
+        least = 2 * attackers + 3
+        sentence = f"{count} clients are too few to withstand {attackers} attackers; it takes {least}."
+        assert result.warnings == ((sentence,) if few else ())
