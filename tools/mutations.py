@@ -38,7 +38,7 @@ GRAPH = {"Add": "Sub", "Sub": "Add", "Mul": "Div", "Div": "Mul", "Min": "Max", "
 GRAPH |= {"Exp": "Abs", "Neg": "Abs", "Pow": "Mul", "Softmax": "LogSoftmax", "LogSoftmax": "Softmax", "Sum": "Mean"}
 GRAPH |= {"ArgMax": "ArgMin", "GreaterOrEqual": "Greater", "ReduceSum": "ReduceMean", "ReduceMax": "ReduceMin"}
 """ONNX operators that take what another one takes."""
-SYMMETRIC = {"Add", "Mul", "Max", "Min", "Sum", "min", "max", "minimum", "maximum", "array_equal"}
+SYMMETRIC = {"Add", "Mul", "Max", "Min", "Sum", "min", "max", "minimum", "maximum", "equal"}
 """Operators and functions for which the order of what they take does not matter."""
 UNSEEN = {"strict", "stacklevel"}
 """Keywords that only matter to a caller who is wrong already."""

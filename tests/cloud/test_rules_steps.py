@@ -14,6 +14,7 @@ from auricle_cloud.cohort import Cohort, Layer
 from auricle_cloud.rules import get_rule
 from auricle_cloud.rules.average import ascending, fraction_of, sample_share, ten_digits
 from auricle_cloud.rules.fedvsa import limit_losses, softmax_share
+from auricle_cloud.rules.lpa import check_pruning
 from auricle_cloud.rules.options import check_choice, check_count, check_number
 
 
@@ -22,6 +23,7 @@ def test_ranks_are_by_value_and_where_ten_digits_are_equal_by_place() -> None:
     assert ascending(np.array([1 + 1e-12, 1.0])).tolist() == [0, 1]
     assert ascending(np.array([5.0, 1 + 1e-12, 1.0])).tolist() == [1, 2, 0]
     assert ascending(np.array([1 + 1e-8, 1.0])).tolist() == [1, 0]
+    assert ascending(np.array([1e6 + 1e-6, 1e6])).tolist() == [0, 1]
     assert ascending(np.array([3.0, 1.0, 2.0])).tolist() == [1, 2, 0]
 
 
@@ -127,6 +129,16 @@ def test_a_choice_is_one_of_its_words() -> None:
 
     with pytest.raises(SettingsError, match=r'^limit is "norn"; did you mean "norm"'):
         check_choice("limit", "norn", ("clamp", "norm"))
+
+
+@pytest.mark.parametrize(("rest", "allowed"), [(1.5e-9, False), (2.5e-9, True)])
+def test_lpa_leaves_a_client_in_every_layer(rest: float, allowed: bool) -> None:
+    """Each floor may take 1e-9 too much: what is left has to be more than both."""
+    if allowed:
+        check_pruning(prune_low=0.5, prune_high=0.5 - rest)
+        return
+    with pytest.raises(SettingsError, match="sum to 1 or more"):
+        check_pruning(prune_low=0.5, prune_high=0.5 - rest)
 
 
 # -- how many attackers Krum withstands
