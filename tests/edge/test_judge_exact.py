@@ -183,6 +183,14 @@ def test_logits_of_any_size_are_posteriors() -> None:
         assert answers(logits.astype(np.float64), np.array([0, 1]), ("a", "b"), accept).accepted.tolist() == found
 
 
+def test_a_posterior_that_just_reaches_the_threshold_is_accepted() -> None:
+    """Two equal logits are a half each, exactly; of equal ones the first is the answer."""
+    found = answers(np.zeros((2, 2), np.float32), np.array([0, 1]), ("a", "b"), 0.5)
+
+    assert found.accepted.tolist() == [True, True]
+    assert found.right.tolist() == [True, False]
+
+
 def test_a_detector_accepts_and_is_right() -> None:
     """Of four keywords two: the third is right but too quiet, the fourth is taken for another word."""
     keyword = np.zeros(4, np.bool_)
