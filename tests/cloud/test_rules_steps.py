@@ -11,11 +11,22 @@ import pytest
 
 from auricle.errors import SettingsError
 from auricle_cloud.cohort import Cohort, Layer
-from auricle_cloud.rules import get_rule
+from auricle_cloud.rules import RULES, get_rule
 from auricle_cloud.rules.average import ascending, fraction_of, sample_share, ten_digits
 from auricle_cloud.rules.fedvsa import limit_losses, softmax_share
 from auricle_cloud.rules.lpa import check_pruning
 from auricle_cloud.rules.options import check_choice, check_count, check_number
+
+
+def _line(count: int) -> Cohort:
+    """Clients at 0, 1, 4, 9 and so on."""
+    return Cohort.build(
+        ids=[f"{k}" for k in range(count)],
+        weights=np.arange(count, dtype=np.float64)[:, None] ** 2,
+        samples=np.ones(count),
+        start=np.zeros(1),
+        layers=(Layer("x", (slice(0, 1),)),),
+    )
 
 
 def test_ranks_are_by_value_and_where_ten_digits_are_equal_by_place() -> None:
@@ -146,13 +157,26 @@ def test_lpa_leaves_a_client_in_every_layer(rest: float, allowed: bool) -> None:
 
 @pytest.mark.parametrize(("count", "attackers", "few"), [(5, 1, False), (4, 1, True), (7, 2, False), (6, 2, True)])
 def test_krum_warns_below_twice_its_attackers_and_three(count: int, attackers: int, few: bool) -> None:
-    cohort = Cohort.build(
-        ids=[f"{k}" for k in range(count)], weights=np.arange(count, dtype=np.float64)[:, None] ** 2,
-        samples=np.ones(count), start=np.zeros(1), layers=(Layer("x", (slice(0, 1),)),),
-    )  # fmt: skip
+    cohort = _line(count)
 
     for name in ("krum", "multi-krum"):
         result = get_rule(name, attackers=attackers)(cohort)
         least = 2 * attackers + 3
         sentence = f"{count} clients are too few to withstand {attackers} attackers; it takes {least}."
         assert result.warnings == ((sentence,) if few else ())
+
+
+# -- a rule that is called without `get_rule`
+
+
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [
+        ("fedavg", {"weighting": "none"}), ("lpa", {"prune_low": -0.1}), ("fedvsa", {"clip": 0.0}),
+        ("lpa+fedvsa", {"prune_high": 1.0}), ("trimmed-mean", {"beta": 0.5}), ("krum", {"attackers": -1}),
+        ("multi-krum", {"attackers": -1}), ("geometric-median", {"nu": 0.0}), ("norm-clip", {"bound": 0.0}),
+    ],
+)  # fmt: skip
+def test_a_rule_refuses_its_options_itself(name: str, option: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError, match=next(iter(option))):
+        RULES[name].function(_line(5), **option)
