@@ -180,3 +180,22 @@ def test_krum_warns_below_twice_its_attackers_and_three(count: int, attackers: i
 def test_a_rule_refuses_its_options_itself(name: str, option: dict[str, Any]) -> None:
     with pytest.raises(SettingsError, match=next(iter(option))):
         RULES[name].function(_line(5), **option)
+
+
+def test_the_options_of_each_rule_are_those_of_the_documentation() -> None:
+    limited = {"clip": 5.0, "limit": "clamp"}
+    pruning = {"prune_low": 0.1, "prune_high": 0.1}
+    krum = {"attackers": None, "weighting": "uniform", **limited}
+
+    assert {name: rule.defaults for name, rule in RULES.items()} == {
+        "fedavg": {"weighting": "samples"},
+        "lpa": pruning,
+        "fedvsa": limited,
+        "lpa+fedvsa": {**pruning, **limited},
+        "median": {},
+        "trimmed-mean": {"beta": 0.1, "cut": None},
+        "krum": krum,
+        "multi-krum": krum,
+        "geometric-median": {"nu": 1e-6, "ftol": 1e-6, "iterations": 100, "weighting": "samples", **limited},
+        "norm-clip": {"bound": None},
+    }
