@@ -5,10 +5,11 @@ TEST_ENV := .venv-test
 TEST_STAMP := $(TEST_ENV)/.ready
 FLEET_STAMP := $(FLEET_ENV)/.ready
 ARGS ?=
+FILES ?=
 FAST := not slow and not arm64 and not boards and not firstboot
 SLOW := slow and not arm64 and not boards and not firstboot
 
-.PHONY: help fleet test slow arm64 boards first-boot bench bench-step clean
+.PHONY: help fleet test slow arm64 boards first-boot mutants bench bench-step clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -46,6 +47,9 @@ boards: $(TEST_STAMP) ## Bundles of two boards, or ARGS=--all, in Debian and Ubu
 
 first-boot: $(TEST_STAMP) ## Cards booted in an emulated machine (needs root; see docs/first-boot.md)
 	$(TEST_ENV)/bin/pytest -m firstboot tests/firstboot $(ARGS)
+
+mutants: $(TEST_STAMP) ## Changes of FILES="..." that no test sees; see docs/testing.md
+	$(TEST_ENV)/bin/python tools/mutants.py $(FILES) $(ARGS)
 
 bench: $(TEST_STAMP) ## Measure the overhead of a round
 	$(TEST_ENV)/bin/python bench/round_overhead.py $(ARGS)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from tests.cloud.arrivals import PACK, TASK, begin, open_round, update
+from tests.cloud.arrivals import PACK, TASK, begin, end_round, open_round, update
 
 from auricle.errors import StorageError
 from auricle_cloud.storage.blobs import Blobs
@@ -238,3 +238,20 @@ def test_who_stops_waiting_does_not_disturb_the_others(full: Store, tmp_path: Pa
 
     assert asyncio.run(scene()) == ["accepted", "accepted"]
     assert full.updates.counted_devices(TASK, 1) == set(DEVICES[:3])
+
+
+@pytest.mark.parametrize(("limits", "counts"), [((), False), ((0,), False), ((1,), True)], ids=["none", "0", "1"])
+def test_without_a_limit_no_update_may_be_stale(
+    store: Store, tmp_path: Path, limits: tuple[int, ...], counts: bool
+) -> None:
+    """One model was made since the one that the update started from."""
+    begin(store)
+    open_round(store, ["dev-a"], mode="async")
+    end_round(store, 1, "1" * 64)
+    open_round(store, ["dev-c"], 2, mode="async", base="1" * 64, version=1)
+    blobs = Blobs(tmp_path / "blobs")
+
+    verdict = asyncio.run(Ledger(store, blobs, *limits).count(update(body=digest(b"x" * 8)), b"x" * 8))
+
+    assert (verdict.code, verdict.staleness, verdict.counts) == ("stale", 1, counts)
+    assert list(blobs.names()) == ([digest(b"x" * 8)] if counts else [])

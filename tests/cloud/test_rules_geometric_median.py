@@ -43,3 +43,16 @@ def test_the_steps_are_those_of_the_paper(clients: int, spread: str) -> None:
     point, distances = plain(weights, samples / samples.sum(), 1e-6)
     np.testing.assert_allclose(result.weights, point, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(result.score, distances, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("iterations", "settled"), [(100, True), (1, False)])
+def test_steps_end_when_the_point_is_still_and_it_is_said_when_they_ran_out(iterations: int, settled: bool) -> None:
+    corners = np.array([[0, 0], [4, 0], [1, 3]], np.float64)
+    cohort = Cohort.build(
+        ids=["a", "b", "c"], weights=corners, samples=np.ones(3), start=np.zeros(2),
+        layers=[Layer("all", (slice(0, 2),))],
+    )  # fmt: skip
+
+    result = geometric_median(cohort, iterations=iterations)
+
+    assert result.warnings == (() if settled else ("the geometric median was still moving after 1 steps.",))

@@ -142,3 +142,13 @@ def test_two_packages_with_one_name_are_told_apart_by_the_operator(install: Inst
 
     with pytest.raises(SettingsError, match='"first" comes from acme-rules and other-rules; uninstall one'):
         get_rule("first")
+
+
+def test_a_check_of_another_package_that_fails_is_one_sentence(install: Install) -> None:
+    install("acme-rules", "odd = acme_rules:odd", GOOD + '\nodd = Rule("odd", first, lambda *, place: 1 / 0)\n')
+
+    with pytest.raises(SettingsError) as error:
+        get_rule("odd")
+    assert str(error.value) == (
+        'the rule "odd" of acme-rules failed (division by zero); choose another rule or update the package.'
+    )

@@ -293,6 +293,35 @@ def test_where_all_labels_are_equally_frequent_the_prior_changes_nothing() -> No
     assert np.array_equal(adjusted.plugin, plain.plugin)
 
 
+@pytest.mark.parametrize("mode", ["mutual", "supervised"])
+def test_the_prior_is_taken_off_again_after_training(mode: str) -> None:
+    """Of a step too small to matter nothing is left, though the labels are 3, 1 and 0 clips."""
+    few = clips(9).chosen(np.array([0, 3, 6, 1]))
+    trainer = _trainer(DeviceData(few, few, None))
+
+    result = trainer.run(_plan(mode=mode, prior=2.0, rate=1e-9, plugin_ce=1.0), 1, PLUGIN, trainer.first_state())
+
+    assert result.plugin == pytest.approx(PLUGIN, abs=1e-6)
+
+
+def test_training_sees_the_prior_and_what_it_gives_back_is_only_what_was_learnt() -> None:
+    """All weights 0: with the prior the answer is 7/11, 3/11 and 1/11, the clips are 3/4, 1/4 and 0 of the labels.
+
+    A step of rate 1 moves the biases by the difference; without a prior the answer was a third each.
+    """
+    few = clips(9).chosen(np.array([0, 3, 6, 1]))
+    trainer = _trainer(DeviceData(few, few, None))
+    zeros = np.zeros_like(PLUGIN)
+
+    with_prior, without = (
+        trainer.run(_plan(mode="supervised", prior=p, rate=1.0), 1, zeros, trainer.first_state()).plugin
+        for p in (1.0, 0.0)
+    )
+
+    assert with_prior[-3:] == pytest.approx([3 / 4 - 7 / 11, 1 / 4 - 3 / 11, -1 / 11], abs=1e-6)
+    assert without[-3:] == pytest.approx([3 / 4 - 1 / 3, 1 / 4 - 1 / 3, -1 / 3], abs=1e-6)
+
+
 # -- the optimiser's state
 
 
