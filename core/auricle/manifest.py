@@ -186,7 +186,7 @@ class Hearing(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
 
 class Negatives(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Sound without keywords that a pack carries, as features: what a round's models are judged on.
+    """Sound without keywords that a pack carries, as features: what rounds train on and are judged by, half and half.
 
     The file holds int8 numbers q, frame by frame, (sum of `frames`, mels); a mel energy is
     exp(offset + step * q) - floor, not below 0. It cannot be turned back into speech that anybody understands.

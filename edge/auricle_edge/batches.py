@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from auricle_edge.carried import Carried
 from auricle_edge.speech_data import Clips
 
 Array = NDArray[Any]
@@ -44,12 +45,34 @@ def pseudo_labelled(clips: Clips, logits: NDArray[np.float32], confidence: float
 
 
 def batches(
-    clips: Clips, labels: int, size: int, rng: np.random.Generator, features: Features
+    clips: Clips,
+    labels: int,
+    size: int,
+    rng: np.random.Generator,
+    features: Features,
+    carried: Carried | None = None,
 ) -> Iterator[dict[str, Array]]:
     """One epoch of shuffled batches; the last, partial one is padded with samples of weight 0.
 
     The step graphs divide a batch's weights by their sum: a batch's loss is the weighted mean of its samples'.
+
+    Parameters
+    ----------
+    carried
+        Sound of which windows take the last places of each batch, other windows in each; together they weigh its
+        `share` of the batch. Without, all places are the clips'.
     """
+    windows = 0 if carried is None else carried.places(size)
+    if carried is not None and windows:
+        for batch in batches(clips, labels, size - windows, rng, features):
+            drawn = carried.draw(windows, rng)
+            weight = float(batch["weight"].sum()) * carried.share / (1 - carried.share)
+            yield {
+                "x": np.concatenate([batch["x"], features(drawn.energies)]),
+                "target": np.concatenate([batch["target"], np.eye(labels, dtype=np.float32)[drawn.targets]]),
+                "weight": np.concatenate([batch["weight"], np.full(windows, weight / windows, np.float32)]),
+            }
+        return
     order = rng.permutation(len(clips))
     for start in range(0, len(order), size):
         chosen = order[start : start + size]
@@ -63,17 +86,18 @@ def batches(
 
 def mixed_batches(
     clips: Clips, pseudo: Pseudo, weight: float, labels: int, size: int, rng: np.random.Generator,
-    features: Features, strong: Features,
+    features: Features, strong: Features, carried: Carried | None = None,
 ) -> Iterator[dict[str, Array]]:  # fmt: skip
     """One epoch over the labelled clips; the second half of each batch are sure clips, strongly augmented.
 
     With s the share of sure clips, a batch's weights are 1 for the labelled part and `weight` * s for the other one, so
     the graph's weighted mean is (f_s + weight * f_u) / (1 + weight * s): FixMatch's loss in its direction, with f_u a
-    mean over all clips without labels of which the unsure ones add nothing.
+    mean over all clips without labels of which the unsure ones add nothing. Windows of `carried` are in the labelled
+    half.
     """
     half = size // 2
     others = _forever(pseudo.sure, rng)
-    for labelled in batches(clips, labels, size - half, rng, features):
+    for labelled in batches(clips, labels, size - half, rng, features, carried):
         chosen = np.array([next(others) for _ in range(half)])
         target = np.eye(labels, dtype=np.float32)[pseudo.clips.targets[chosen]]
         yield {
@@ -87,12 +111,12 @@ def mixed_batches(
 
 def fixmatch_batches(
     clips: Clips, pseudo: Pseudo, labels: int, size: int, rng: np.random.Generator, features: Features, weak: Features,
-    strong: Features,
+    strong: Features, carried: Carried | None = None,
 ) -> Iterator[dict[str, Array]]:  # fmt: skip
     """One epoch over the labelled clips for a `fixmatch` graph, each batch with as many clips without labels."""
     others = _forever(np.arange(len(pseudo.clips)), rng)
     count = min(size, len(pseudo.clips))
-    for labelled in batches(clips, labels, size, rng, features):
+    for labelled in batches(clips, labels, size, rng, features, carried):
         chosen = np.array([next(others) for _ in range(count)])
         padded = np.concatenate([chosen, np.zeros(size - count, chosen.dtype)])
         energies = pseudo.clips.energies[padded]

@@ -19,6 +19,9 @@ class LearnSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """Posterior from which the fleet's model is believed about a clip without a label (FixMatch's tau)."""
     unlabelled: Annotated[float, Meta(ge=0, le=100)] = 1.0
     """Weight of the loss on clips without labels (FixMatch's lambda); 0: they are not used."""
+    carried: Annotated[float, Meta(ge=0, le=0.9)] = 0.5
+    """Share of a batch's weight that windows of the pack's negatives have, less where the device has own negatives; 0:
+    rounds train on the device's clips alone."""
     judge: bool = True
     """Whether a round that made the device worse is neither sent nor kept."""
     accept: Part = 0.5
@@ -31,8 +34,8 @@ class LearnSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     more_an_hour: Annotated[float, Meta(ge=0, le=1000)] = 1.0
     """Most by which false accepts an hour on streams of negatives may grow, as far as it is no chance."""
     judged_minutes: Annotated[float, Meta(gt=0, le=1000)] = 15.0
-    """Most minutes of the pack's negatives that a round is judged on, of each stretch its first part; a pack carries
-    at most 13 minutes."""
+    """Most minutes of the pack's negatives that a round is judged on, of the half of each stretch that nobody trains on
+    its first part; a pack carries at most 13 minutes."""
     judged_share: Part = 1.0
     """Share of a device's rounds that are judged on streams, drawn round by round; held-out clips judge every round."""
     hears_more: Part = 0.1

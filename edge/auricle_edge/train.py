@@ -15,8 +15,10 @@ from auricle.errors import AuricleError
 from auricle.messages import Plan
 from auricle.speech.augment import Augmenter
 from auricle.speech.features import LogMel
+from auricle.speech.words import SPECIAL_LABELS
 from auricle.tensors import Flat
 from auricle_edge.batches import Features, Pseudo, batches, fixmatch_batches, mixed_batches, pseudo_labelled
+from auricle_edge.carried import Carried, carried_to_train
 from auricle_edge.learn_settings import LearnSettings
 from auricle_edge.runtimes import Job, Runtime, Training, accuracy, cross_entropy
 from auricle_edge.runtimes.interface import EVALUATION_BATCH
@@ -223,12 +225,18 @@ class Trainer:
             return self._augmenter(energies, rng)
 
         features: Features = strong if plan.augment else weak
+        carried = self._carried()
         if pseudo is None:
-            return lambda: batches(clips, labels, size, rng, features)
+            return lambda: batches(clips, labels, size, rng, features, carried)
         if kind == "fixmatch":
-            return lambda: fixmatch_batches(clips, pseudo, labels, size, rng, features, weak, strong)
+            return lambda: fixmatch_batches(clips, pseudo, labels, size, rng, features, weak, strong, carried)
         weight = self.settings.unlabelled
-        return lambda: mixed_batches(clips, pseudo, weight, labels, size, rng, features, strong)
+        return lambda: mixed_batches(clips, pseudo, weight, labels, size, rng, features, strong, carried)
+
+    def _carried(self) -> Carried | None:
+        """The pack's negatives to train on beside the device's own."""
+        negative = np.array([name in SPECIAL_LABELS for name in self.pack.labels])
+        return carried_to_train(self.pack, self.settings.carried, int(negative[self.data.train.targets].sum()))
 
     def _optimise(
         self, training: Training, plan: Plan, epoch: Callable[[], Iterator[dict[str, Array]]],

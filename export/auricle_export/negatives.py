@@ -1,4 +1,4 @@
-"""A pack's negatives: sound without keywords, made from recordings, to judge rounds by."""
+"""A pack's negatives: sound without keywords, made from recordings, for rounds to train on and to be judged by."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ import numpy as np
 from auricle.messages import Plan
 from auricle.speech.features import LogMel
 from auricle.tensors import Flat
+from auricle_edge.learn_settings import LearnSettings
 from auricle_edge.runtimes import Runtime, accuracy
 from auricle_edge.speech_data import Clips, DeviceData
 from auricle_edge.train import Trainer
@@ -21,6 +22,7 @@ RATE, DECAY, WARMUP = 3e-3, 0.01, 3
 def train_centrally(
     data: FleetData, runtime: Runtime, epochs: int, seed: int,
     progress: Callable[[int, int], None] = lambda *_: None, start: Flat | None = None,
+    learn: LearnSettings | None = None,
 ) -> float | None:  # fmt: skip
     """Accuracy on unseen speakers after central training: AdamW at 3e-3, half a cosine down over the epochs.
 
@@ -38,12 +40,15 @@ def train_centrally(
         Called after every epoch with epochs done and in all.
     start
         Weights (P,) to start from; without, drawn from the seed.
+    learn
+        The devices' settings; without, the defaults.
     """
     parts = [device.train for _, device in data.devices]
     clips = Clips(np.concatenate([p.energies for p in parts]), np.concatenate([p.targets for p in parts]))
     plugin = data.pack.manifest.plugin
     noise = data.devices[0][1].noise
-    trainer = Trainer(runtime, plugin, DeviceData(clips, clips.chosen(np.zeros(0, np.int64)), noise), seed)
+    everything = DeviceData(clips, clips.chosen(np.zeros(0, np.int64)), noise)
+    trainer = Trainer(runtime, plugin, everything, seed, settings=learn)
     state = trainer.first_state()
     weights = state.weights if start is None else start
     for epoch in range(epochs):

@@ -59,6 +59,10 @@ def run(
         "scratch: all models start from seeded noise, as in every published figure; pack: from the pack's trained "
         "weights.",
     ),
+    carried: float = _option(
+        "carried",
+        "Share of what devices train on that is sound without keywords, of the pack's negatives; less with own ones.",
+    ),
     judge: str = _option(
         "judge", "Whether a device gives up a round that made it worse: on, off, or auto: on with --start pack."
     ),
@@ -86,9 +90,9 @@ def run(
         settings = FleetSettings(
             data=data, words=words, pack=pack, devices=devices, min_clips=min_clips, unseen=unseen, takes=takes,
             rounds=rounds, participation=participation, quorum=quorum, deadline=deadline, rule=rule, mode=mode,
-            local=local, preset=preset, server_rate=server_rate, start=start, codec=codec, judge=judge,
-            judge_minutes=judge_minutes, judge_share=judge_share, central=central, central_epochs=central_epochs,
-            seed=seed, port=port, broker=broker,
+            local=local, preset=preset, server_rate=server_rate, start=start, codec=codec, carried=carried,
+            judge=judge, judge_minutes=judge_minutes, judge_share=judge_share, central=central,
+            central_epochs=central_epochs, seed=seed, port=port, broker=broker,
         )  # fmt: skip
     prepare_folder(settings, folder, resume=resume)
     with View(as_json=as_json) as view:

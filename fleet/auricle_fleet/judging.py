@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from msgspec import UNSET
 
 from auricle.messages import WORSE
 from auricle.speech.features import Energies
@@ -21,7 +22,7 @@ from auricle_fleet.data import FleetData
 from auricle_fleet.settings import FleetSettings
 
 MEASURED_MINUTES = 3.0
-"""Most minutes of negatives on which each round's plug-in is measured."""
+"""Most minutes of the unseen speakers' clips on which each round's plug-in is measured."""
 
 
 def of_no_keyword(clips: Clips, labels: Sequence[str]) -> list[Energies]:
@@ -37,9 +38,10 @@ def _half(data: FleetData, group: int) -> Clips:
 class FleetJudging:
     """What the devices of a run are judged by.
 
-    Where the pack carries negatives, devices are judged and plug-ins measured on these. Otherwise both are done on
-    clips of other words and of silence by unseen speakers, joined to a stream: devices are judged by those of one half
-    of these speakers, plug-ins are measured by the other half's, which decide nothing. Nobody is trained on any.
+    Where the pack carries negatives, devices are judged and plug-ins measured on the half of these that nobody trains
+    on, each model once however many devices ask. Otherwise both are done on clips of other words and of silence by
+    unseen speakers, joined to a stream: devices are judged by those of one half of these speakers, plug-ins are
+    measured by the other half's, which decide nothing. Nobody is trained on any.
 
     Parameters
     ----------
@@ -49,12 +51,14 @@ class FleetJudging:
 
     def __init__(self, settings: FleetSettings, data: FleetData) -> None:
         pack, detect = data.pack, detect_settings(DetectTable(), data.pack)
-        carried = pack.negatives()
-        own, others = (carried or of_no_keyword(_half(data, group), pack.labels) for group in (0, 1))
-        self._judges = settings.judges
-        self._measured = carried_negatives(pack, detect, MEASURED_MINUTES, others)
-        self.judging = Judging(detect, carried_negatives(pack, detect, settings.judge_minutes, own))
-        self.learn = LearnSettings(clips=1, judge=self._judges, judged_share=settings.judge_share)
+        own, others = (of_no_keyword(_half(data, group), pack.labels) for group in (0, 1))
+        carries = pack.manifest.negatives is not UNSET
+        judged = carried_negatives(pack, detect, settings.judge_minutes, None if carries else own)
+        self._measured = judged if carries else carried_negatives(pack, detect, MEASURED_MINUTES, others)
+        self.judging = Judging(detect, judged)
+        self.learn = LearnSettings(
+            clips=1, carried=settings.carried, judge=settings.judges, judged_share=settings.judge_share
+        )
 
     @property
     def seconds(self) -> float:

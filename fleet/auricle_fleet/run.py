@@ -185,7 +185,7 @@ class FleetRun:
         epochs, seed = self.settings.central_epochs, self.settings.seed
         return await self._in_thread(
             train_centrally, data, self.runtime, epochs, seed,
-            lambda done, total: self._step("training centrally", done, total), self.first,
+            lambda done, total: self._step("training centrally", done, total), self.first, self.judging.learn,
         )  # fmt: skip
 
     async def _federate(self, data: FleetData) -> None:

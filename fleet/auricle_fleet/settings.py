@@ -25,6 +25,7 @@ LARGEST_SEED = 1 << 40
 
 JUDGE = ("auto", "on", "off")
 MOST_MINUTES = 60.0
+MOST_CARRIED = 0.9
 
 LOCALS = ("crnn-base", "crnn-wide", "crnn-deep", "crnn-stacked", "crnn-lite")
 
@@ -49,8 +50,9 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     preset: str = "practical"
     server_rate: float | None = None
     start: str = "scratch"
+    carried: float = 0.5
     judge: str = "auto"
-    judge_minutes: float = 1.0
+    judge_minutes: float = 15.0
     judge_share: float = 0.1
     central: bool = False
     central_epochs: int = 150
@@ -76,6 +78,8 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
             raise SettingsError(
                 f"--judge-minutes has to be above 0 and at most {MOST_MINUTES:.0f}, --judge-share from 0 to 1."
             )
+        if not 0 <= self.carried <= MOST_CARRIED:
+            raise SettingsError(f"--carried is a share of what a round trains on, 0 to {MOST_CARRIED:g}.")
         for option, value in (("rounds", self.rounds), ("takes", self.takes), ("central-epochs", self.central_epochs)):
             if value < 1:
                 raise SettingsError(f"--{option} is {value}: it has to be at least 1.")

@@ -51,15 +51,19 @@ def test_devices_are_judged_by_one_half_of_the_unseen_and_plug_ins_measured_by_t
     assert judging.false_accepts_per_hour(StepRuntime(PACK), _always("_unknown_")) == 0
 
 
-def test_the_packs_negatives_come_first() -> None:
+def test_of_the_packs_negatives_one_half_of_each_stretch_judges_and_measures() -> None:
+    """Of 90 s 45 are left to judge by; a quarter of a minute takes 15 s of them."""
     rng = np.random.default_rng(0)
     stretches = [("noise", rng.gamma(1.0, size=(frames, 40)).astype(np.float32)) for frames in (6000, 3000)]
     pack = with_negatives(PACK, stretches)
 
-    judging = FleetJudging(FleetSettings(judge_minutes=1.0), _data(pack))
+    judging = FleetJudging(FleetSettings(), _data(pack))
 
-    assert judging.seconds == pytest.approx(60)
-    assert judging.false_accepts_per_hour(StepRuntime(pack), _always("no")) == pytest.approx(2 * 3600 / 90)
+    assert judging.seconds == pytest.approx(45)
+    assert FleetJudging(FleetSettings(judge_minutes=0.25), _data(pack)).seconds == pytest.approx(15)
+    assert judging.learn.carried == 0.5
+    assert FleetJudging(FleetSettings(carried=0.2), _data(pack)).learn.carried == 0.2
+    assert judging.false_accepts_per_hour(StepRuntime(pack), _always("no")) == pytest.approx(2 * 3600 / 45)
 
 
 def test_what_the_pack_says_of_listening_counts() -> None:

@@ -27,6 +27,8 @@ from auricle_fleet.settings import LOCALS, FleetSettings
         ({"judge_minutes": 0.0}, "--judge-minutes"),
         ({"judge_minutes": float("nan")}, "--judge-minutes"),
         ({"judge_share": 1.1}, "--judge-share"),
+        ({"carried": 1.0}, "--carried"),
+        ({"carried": float("nan")}, "--carried"),
         ({"codec": "float61"}, 'did you mean "float16"'),
         ({"rounds": 0}, "--rounds is 0"),
         ({"takes": 0}, "--takes is 0"),

@@ -13,6 +13,7 @@ import numpy as np
 from auricle.pack import Pack
 from auricle.speech.features import Energies, LogMel
 from auricle.tensors import Flat
+from auricle_edge.carried import LEAST_WINDOWS, judged_part
 from auricle_edge.detect.recognisers import recogniser
 from auricle_edge.detect.settings import DetectSettings
 from auricle_edge.judge.clips import NEGATIVES
@@ -23,8 +24,6 @@ from auricle_edge.speech_data import Clips
 
 REMEMBERED = 8
 """Models whose answers are kept, so that a state that is compared again is not played to again."""
-LEAST_WINDOWS = 3
-"""A stretch of negatives is not cut below so many clips."""
 
 
 class Negatives:
@@ -77,9 +76,15 @@ class Judging:
 def carried_negatives(
     pack: Pack, detect: DetectSettings, minutes: float, stretches: Sequence[Energies] | None = None
 ) -> Negatives:
-    """Take so many minutes of the pack's negatives, or of these stretches, of each its first part."""
+    """Take so many minutes of the negatives to judge by, of each its first part.
+
+    Parameters
+    ----------
+    stretches
+        The sound (frames, mels); without, of the pack's negatives the half that no round trains on.
+    """
     task = pack.manifest.task
-    found = pack.negatives() if stretches is None else stretches
+    found = judged_part(pack.negatives(), task.frames) if stretches is None else stretches
     frames = round(minutes * 60 * task.sample_rate / task.frontend.hop)
     part = first_part(found, frames, LEAST_WINDOWS * task.frames)
     return Negatives(Streams(LogMel(task), pack.labels, detect, part))

@@ -27,7 +27,7 @@ TABLES: dict[str, tuple[str, ...]] = {
         "near_per_hour", "near_weight",
     ),
     "learn": (
-        "clips", "confidence", "unlabelled", "judge", "accept", "more_false_accepts", "less_accuracy",
+        "clips", "confidence", "unlabelled", "carried", "judge", "accept", "more_false_accepts", "less_accuracy",
         "more_an_hour", "judged_minutes", "judged_share", "hears_more", "chance", "detector",
     ),
     "gate": (
