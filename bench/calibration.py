@@ -22,15 +22,15 @@ from rich.progress import track
 from rich.table import Table
 
 from auricle.errors import DataError
-from auricle.first_weights import chosen_weights
-from auricle.pack import load_pack
+from auricle.packs.first_weights import chosen_weights
+from auricle.packs.pack import load_pack
 from auricle.speech.audio import read_audio, scan_folder
 from auricle.speech.features import LogMel
-from auricle_edge.detect import DetectSettings, recogniser
-from auricle_edge.detect.calibration import calibrate
-from auricle_edge.detect.decision import Decider
-from auricle_edge.detect.recognisers import Posteriors
-from auricle_edge.detect.unsmoothed import unsmoothed
+from auricle_edge.listening.detect import DetectSettings, recogniser
+from auricle_edge.listening.detect.calibration import calibrate
+from auricle_edge.listening.detect.decision import Decider
+from auricle_edge.listening.detect.recognisers import Posteriors
+from auricle_edge.listening.detect.unsmoothed import unsmoothed
 from auricle_edge.runtimes import choose_runtime
 
 Sound = NDArray[np.int16]

@@ -22,17 +22,17 @@ import msgspec
 import numpy as np
 from bench.comparison_table import table
 
-from auricle.first_weights import chosen_weights
-from auricle.pack import Pack, load_pack
-from auricle.tensors import Flat
-from auricle_cloud.presets import get_preset
-from auricle_edge.detect import DetectTable, detect_settings
-from auricle_edge.judge.sound import carried_negatives
-from auricle_edge.learn_settings import LearnSettings
-from auricle_edge.own_model import own_model
+from auricle.packs.first_weights import chosen_weights
+from auricle.packs.pack import Pack, load_pack
+from auricle.wire.tensors import Flat
+from auricle_cloud.aggregation.presets import get_preset
+from auricle_edge.listening.detect import DetectTable, detect_settings
 from auricle_edge.runtimes import StepRuntime
-from auricle_edge.speech_data import Clips, DeviceData
-from auricle_edge.train import LocalState, Trainer
+from auricle_edge.training.judge.sound import carried_negatives
+from auricle_edge.training.learn_settings import LearnSettings
+from auricle_edge.training.own_model import own_model
+from auricle_edge.training.speech_data import Clips, DeviceData
+from auricle_edge.training.train import LocalState, Trainer
 
 
 class Cost(msgspec.Struct, frozen=True):

@@ -32,12 +32,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.system.simulated_device import SimulatedDevice
 
-from auricle.mqtt import BrokerAddress
-from auricle.pack import load_pack
-from auricle.tensors import CODECS
-from auricle_cloud.coordinator import Coordinator
-from auricle_cloud.presets import PAPER
-from auricle_cloud.run_settings import RoundDone, RunSettings
+from auricle.mqtt_link.link import BrokerAddress
+from auricle.packs.pack import load_pack
+from auricle.wire.tensors import CODECS
+from auricle_cloud.aggregation.presets import PAPER
+from auricle_cloud.rounds.coordinator import Coordinator
+from auricle_cloud.settings import RoundDone, RunSettings
 
 RESEND = 120.0
 """Seconds: an update that is sent twice would be measured twice."""
@@ -86,7 +86,7 @@ def cpu(pids: Iterable[int]) -> float:
 
 async def measure(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Run broker, coordinator and devices; everything that was measured."""
-    from auricle_fleet.broker import start_broker
+    from auricle_fleet.broker.broker import start_broker
 
     names = [f"dev-{i:05d}" for i in range(arguments.devices)]
     users = {name: secrets.token_hex(8) for name in ("coordinator", *names)}

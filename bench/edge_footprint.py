@@ -41,13 +41,13 @@ from numpy.typing import NDArray
 from tests.system.virtual_room import VirtualRoom
 
 from auricle.errors import AuricleError
-from auricle.identity import Identity
-from auricle.pack import load_pack
+from auricle.packs.pack import load_pack
 from auricle.speech.features import LogMel
 from auricle.speech.synthesis import SynthesisSettings, synthesise
+from auricle.wire.identity import Identity
 from auricle_edge.clips import ClipSettings, ClipStore, NewClip
 from auricle_edge.control import ControlClient
-from auricle_fleet.broker import start_broker
+from auricle_fleet.broker.broker import start_broker
 
 WORDS = "yes,no,stop,go"
 FLEET, DEVICE = "bench", "bench-1"

@@ -15,7 +15,7 @@ from bench.flower_fleets import DEVICES, READY, Closed, Fleet
 from bench.flower_processes import output, wait_for
 
 from auricle_cloud.storage.store import FILE
-from auricle_fleet.broker import Broker, start_broker
+from auricle_fleet.broker.broker import Broker, start_broker
 
 
 class Ours(Fleet):

@@ -30,10 +30,10 @@ from bench.hearing_table import Listens, Row, rows_of, text_of
 from bench.step_environments import MICRO_WAKE_WORD, OPEN_WAKE_WORD, NoEnvironment, environment
 from bench.step_process import ROOT, Failed, Worker, alone, say, workers
 
+from auricle.checks.tflite_reader import read_tflite
 from auricle.errors import AuricleError, DataError
 from auricle.hearing.rule import Rule, keyword_mask
-from auricle.pack import load_pack
-from auricle.tflite_reader import read_tflite
+from auricle.packs.pack import load_pack
 
 PEERS = {"microwakeword": MICRO_WAKE_WORD, "openwakeword": OPEN_WAKE_WORD}
 """The environments of the peers, and the package in each."""

@@ -10,13 +10,13 @@ from bench.step_worker import Step, serve
 from numpy.typing import NDArray
 
 from auricle.hearing.rule import keyword_mask
-from auricle.pack import load_pack
+from auricle.packs.pack import load_pack
 from auricle.speech.features import LogMel
-from auricle_edge.detect import Detector, DetectTable, detect_settings
 from auricle_edge.evaluate.listeners import listeners_of, rule_of, thresholds_of
 from auricle_edge.evaluate.windows import posteriors_of
+from auricle_edge.listening.detect import Detector, DetectTable, detect_settings
+from auricle_edge.listening.sound import RATE, Block
 from auricle_edge.runtimes import choose_runtime
-from auricle_edge.sound import RATE, Block
 
 _BLOCK = RATE // 10
 

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from auricle.pack import Pack, load_pack
-from auricle.start import start_weights
+from auricle.packs.pack import Pack, load_pack
+from auricle.packs.start import start_weights
 from auricle_edge.runtimes import StepRuntime
 from auricle_edge.runtimes.tflite import TfliteRuntime
 from auricle_export.tflite import with_tflite

@@ -33,9 +33,9 @@ from bench.listening_result import Asked, Fleet, Result
 from bench.listening_table import report
 
 from auricle.errors import AuricleError
-from auricle.pack import load_pack
-from auricle_cloud.presets import PRESETS
-from auricle_edge.own_model import own_model
+from auricle.packs.pack import load_pack
+from auricle_cloud.aggregation.presets import PRESETS
+from auricle_edge.training.own_model import own_model
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
@@ -51,7 +51,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--judge", choices=("streams", "clips"), default="streams", help="of rounds")
     parser.add_argument("--judge-minutes", type=float, default=15.0, help="of the pack's negatives that judge a round")
     parser.add_argument("--preset", choices=tuple(PRESETS), default="practical", help="of the coordinator")
-    parser.add_argument("--server-rate", type=float, help="learning rate of the preset's server optimiser")
+    parser.add_argument("--server-rate", type=float, help="learning rate of the preset's server optimizer")
     parser.add_argument("--local", metavar="MODEL", help="the devices' own model; without, the pack's larger one")
     parser.add_argument("--day-minutes", type=float, default=8.0, help="of other words on a day")
     parser.add_argument("--minutes", type=float, default=4.0, help="of each kind of sound that judges, an owner")

@@ -20,28 +20,28 @@ from bench.listening_sound import Days
 from numpy.typing import NDArray
 
 from auricle.errors import DataError
-from auricle.first_weights import chosen_weights, first_weights
 from auricle.hearing.scenes import Scene, Spoken
 from auricle.hearing.sounds import Take, as_speech, pcm
-from auricle.mqtt import BrokerAddress
-from auricle.pack import Pack
+from auricle.mqtt_link.link import BrokerAddress
+from auricle.packs.first_weights import chosen_weights, first_weights
+from auricle.packs.pack import Pack
 from auricle.speech.audio import SAMPLE_RATE
 from auricle.speech.features import LogMel
-from auricle.tensors import Flat
-from auricle_edge.agent import Agent, AgentSettings
+from auricle.wire.tensors import Flat
 from auricle_edge.clips import ClipStore
 from auricle_edge.clips.settings import ClipSettings
-from auricle_edge.detect import Detector, DetectTable, detect_settings
-from auricle_edge.hearing_model import HearingModel
-from auricle_edge.judge.sound import Judging
+from auricle_edge.fleet.agent import Agent, AgentSettings
 from auricle_edge.labels import Enrolment, Labeller, LabelSettings
 from auricle_edge.labels.candidates import reconsider
-from auricle_edge.learn_settings import LearnSettings
-from auricle_edge.own_model import own_model
+from auricle_edge.listening.detect import Detector, DetectTable, detect_settings
+from auricle_edge.listening.sound import Block, Detection
 from auricle_edge.runtimes import Runtime
-from auricle_edge.sound import Block, Detection
-from auricle_edge.speech_data import DataSource
-from auricle_edge.train import RoundResult, Trainer
+from auricle_edge.service.hearing_model import HearingModel
+from auricle_edge.training.judge.sound import Judging
+from auricle_edge.training.learn_settings import LearnSettings
+from auricle_edge.training.own_model import own_model
+from auricle_edge.training.speech_data import DataSource
+from auricle_edge.training.train import RoundResult, Trainer
 
 FLEET = "listening"
 ALWAYS = DetectTable(wake=())

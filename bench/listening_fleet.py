@@ -16,10 +16,10 @@ from bench.listening_sound import Days, amounts, judged_by, lived_with
 
 from auricle.errors import DataError
 from auricle.files import write_durably
-from auricle.first_weights import first_weights
-from auricle.pack import Pack
+from auricle.packs.first_weights import first_weights
+from auricle.packs.pack import Pack
 from auricle.speech.audio import scan_folder
-from auricle_edge.detect.decision import is_keyword
+from auricle_edge.listening.detect.decision import is_keyword
 
 PUBLISHED_HOURS = 1.0
 """Of sound without keywords on which every published plug-in is judged."""

@@ -18,18 +18,18 @@ from numpy.typing import NDArray
 from auricle.hearing.curve import Counts, curve_of, interpolated, points
 from auricle.hearing.rule import Posteriors, keyword_mask
 from auricle.hearing.scenes import Scene
-from auricle.pack import Pack
+from auricle.packs.pack import Pack
 from auricle.speech.audio import SAMPLE_RATE
 from auricle.speech.features import LogMel
-from auricle.tensors import Flat
-from auricle_edge.detect import detect_settings, recogniser
+from auricle.wire.tensors import Flat
 from auricle_edge.evaluate.listeners import rule_of, thresholds_of
 from auricle_edge.evaluate.plan import composed
 from auricle_edge.evaluate.report import setting_of
 from auricle_edge.evaluate.sources import Sources
 from auricle_edge.evaluate.windows import posteriors_of
-from auricle_edge.own_model import own_model
+from auricle_edge.listening.detect import detect_settings, recogniser
 from auricle_edge.runtimes import choose_runtime
+from auricle_edge.training.own_model import own_model
 
 RATES = (1.0, 5.0, 20.0)
 """False accepts an hour of all devices together at which hits are stated."""

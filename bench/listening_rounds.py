@@ -19,17 +19,17 @@ from bench.listening_owners import Owner
 from bench.listening_result import Cost
 from bench.listening_sound import Days
 
-from auricle.first_weights import first_weights
-from auricle.mqtt import BrokerAddress
-from auricle.pack import Pack
-from auricle.tensors import Flat
-from auricle_cloud.coordinator import NAME, Coordinator
-from auricle_cloud.presets import Preset, get_preset
-from auricle_cloud.run_settings import RoundDone, RunSettings
-from auricle_edge.detect import detect_settings
-from auricle_edge.judge.sound import Judging, carried_negatives
+from auricle.mqtt_link.link import BrokerAddress
+from auricle.packs.first_weights import first_weights
+from auricle.packs.pack import Pack
+from auricle.wire.tensors import Flat
+from auricle_cloud.aggregation.presets import Preset, get_preset
+from auricle_cloud.rounds.coordinator import NAME, Coordinator
+from auricle_cloud.settings import RoundDone, RunSettings
+from auricle_edge.listening.detect import detect_settings
 from auricle_edge.runtimes import choose_runtime
-from auricle_fleet.broker import start_broker
+from auricle_edge.training.judge.sound import Judging, carried_negatives
+from auricle_fleet.broker.broker import start_broker
 from auricle_fleet.judging import refusals
 
 DEADLINE, PATIENCE = 1e5, 20.0
@@ -54,7 +54,7 @@ class Life:
     preset: str = "practical"
     """Of the coordinator."""
     server_rate: float | None = None
-    """Learning rate of the preset's server optimiser; None: its own."""
+    """Learning rate of the preset's server optimizer; None: its own."""
     local: str | None = None
     """Name of the devices' own model; None: the pack's larger one."""
     seed: int = 0

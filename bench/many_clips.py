@@ -29,7 +29,7 @@ import numpy as np
 import soundfile
 from bench.comparison_table import table
 
-from auricle.pack import Task
+from auricle.packs.pack import Task
 from auricle.speech.energy_rows import energy_rows
 from auricle.speech.features import LogMel
 from auricle.speech.folder import load_folders

@@ -34,7 +34,7 @@ from auricle.errors import AuricleError, DataError
 from auricle.hearing.rule import keyword_mask
 from auricle.hearing.scenes import Scene
 from auricle.hearing.waking import Heard
-from auricle.pack import load_pack
+from auricle.packs.pack import load_pack
 from auricle.speech.audio import SAMPLE_RATE
 from auricle_edge.evaluate.device import device_events
 from auricle_edge.evaluate.report import DeviceEvents

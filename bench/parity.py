@@ -1,4 +1,4 @@
-"""How far every runtime is from PyTorch: every model, loss and optimiser, against float64, as a table.
+"""How far every runtime is from PyTorch: every model, loss and optimizer, against float64, as a table.
 
 Gradient: the largest ||g - g64|| / ||g64|| of any tensor, on one batch that is not full, from the same weights. Drift:
 the largest ||w - w64|| / ||w64|| of any tensor after so many steps on the same batches from the same weights, each
@@ -37,7 +37,7 @@ from bench.step_environments import NoEnvironment, environment
 from bench.step_process import ROOT, say
 
 from auricle.errors import AuricleError
-from auricle.pack import Pack, load_pack, pack_bytes
+from auricle.packs.pack import Pack, load_pack, pack_bytes
 from auricle_edge.runtimes import StepRuntime
 
 Row = dict[str, Any]
@@ -126,8 +126,8 @@ def rows(
             if key in known:
                 yield known[key]
                 continue
-            say(f"{model}: {case.loss}, {case.optimiser} ({number} of {len(every)})")
-            facts = {"key": key, "model": model, "loss": case.loss, "optimiser": case.optimiser, "steps": steps}
+            say(f"{model}: {case.loss}, {case.optimizer} ({number} of {len(every)})")
+            facts = {"key": key, "model": model, "loss": case.loss, "optimizer": case.optimizer, "steps": steps}
             row, due, weights = row_of(case, runtime, steps, authors)
             yield {**facts, **row, **ort.row(case, due, weights)}
 

@@ -1,4 +1,4 @@
-"""What is compared: every loss with every optimiser, the jobs that mean them, and the batches they train on.
+"""What is compared: every loss with every optimizer, the jobs that mean them, and the batches they train on.
 
 Needs no PyTorch, so that onnxruntime-training's environment can build the same jobs.
 """
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle.pack import Pack
+from auricle.packs.pack import Pack
 from auricle_edge.runtimes import Job, StepRuntime
 
 Array = NDArray[Any]
@@ -43,7 +43,7 @@ LOSSES: dict[str, Loss] = {
     "supervised, drift": Loss("supervised", {}, ("drift",)),
     "supervised, freeze": Loss("supervised", {}, ("freeze",)),
 }
-OPTIMISERS: dict[str, tuple[str, dict[str, float]]] = {
+OPTIMIZERS: dict[str, tuple[str, dict[str, float]]] = {
     "sgd": ("sgd", {"rate": 0.05, "momentum": 0.9, "decay": 1e-3, "clip": 0.5}),
     "adamw": ("adamw", {"rate": 1e-3, "decay": 1e-2, "clip": 0.5}),
     "adam, l2": ("adamw", {"rate": 1e-3, "l2": 1e-3, "clip": 0.5}),
@@ -55,25 +55,25 @@ LEARNT_BY_ORT = ("supervised", "mutual, T = 1", "mutual, T = 2", "alternating, T
 
 @dataclass(frozen=True)
 class Case:
-    """One model, loss and optimiser."""
+    """One model, loss and optimizer."""
 
     model: str
     loss: str
-    optimiser: str
+    optimizer: str
 
     @property
     def name(self) -> str:
         """Tells it from the others."""
-        return f"{self.model}; {self.loss}; {self.optimiser}"
+        return f"{self.model}; {self.loss}; {self.optimizer}"
 
 
 def cases(model: str) -> list[Case]:
     """All of a model."""
     return [
-        Case(model, loss, optimiser)
+        Case(model, loss, optimizer)
         for loss in LOSSES
-        for optimiser in OPTIMISERS
-        if optimiser != "sgd, plain" or loss in LEARNT_BY_ORT
+        for optimizer in OPTIMIZERS
+        if optimizer != "sgd, plain" or loss in LEARNT_BY_ORT
     ]
 
 
@@ -85,15 +85,15 @@ def roles(case: Case, pack: Pack) -> dict[str, str]:
 
 
 def job(case: Case, pack: Pack, *, bare: bool = False) -> Job:
-    """The job of a case; `bare`: one whose optimiser state after one step is the gradient (no momentum, no clipping).
+    """The job of a case; `bare`: one whose optimizer state after one step is the gradient (no momentum, no clipping).
 
     Weights are PyTorch's initialisation. With AdamW, beta1 = 0 makes its first vector the gradient, and a large epsilon
     keeps the step, which alternating learning sees, from hanging on the sign of gradients near 0.
     """
     loss, models = LOSSES[case.loss], roles(case, pack)
-    optimiser, hyper = OPTIMISERS[case.optimiser]
+    optimizer, hyper = OPTIMIZERS[case.optimizer]
     if bare:
-        hyper = {"rate": hyper["rate"], **({"beta1": 0.0, "epsilon": 1e-2} if optimiser == "adamw" else {})}
+        hyper = {"rate": hyper["rate"], **({"beta1": 0.0, "epsilon": 1e-2} if optimizer == "adamw" else {})}
     scalars = {f"{role}.{name}": value for role in models for name, value in hyper.items()}
     tables = {role: pack.table(model) for role, model in models.items()}
     vectors: dict[str, Any] = {}
@@ -113,7 +113,7 @@ def job(case: Case, pack: Pack, *, bare: bool = False) -> Job:
         inputs["means"] = rng.standard_normal((len(pack.labels), width)).astype(np.float32)
         inputs["valid"] = (np.arange(len(pack.labels)) % 3 > 0).astype(np.float32)
     return Job(
-        kind=loss.kind, models=models, optimiser=optimiser, terms=loss.terms, vectors=vectors, inputs=inputs,
+        kind=loss.kind, models=models, optimizer=optimizer, terms=loss.terms, vectors=vectors, inputs=inputs,
         weights={role: table.initial(seed) for seed, (role, table) in enumerate(tables.items(), 1)},
         scalars={**scalars, **loss.scalars},
     )  # fmt: skip

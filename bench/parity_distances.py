@@ -11,8 +11,8 @@ import torch
 from bench.parity_cases import Array, Batch
 from bench.parity_reference import SHIPPED, Authors, Reference
 
-from auricle.manifest import SLOTS
-from auricle.tensors import Flat, TensorTable
+from auricle.packs.manifest import SLOTS
+from auricle.wire.tensors import Flat, TensorTable
 from auricle_edge.runtimes import Job, StepRuntime
 
 Tensors = dict[str, dict[str, Array]]
@@ -70,9 +70,9 @@ def _trained(given: Job, runtime: StepRuntime, authors: Authors, made: Sequence[
 
 
 def gradients(given: Job, batch: Batch, runtime: StepRuntime, authors: Authors = SHIPPED) -> Distances:
-    """Of the gradients of a job whose optimiser state after one step is the gradient (`parity_cases.job`, `bare`)."""
+    """Of the gradients of a job whose optimizer state after one step is the gradient (`parity_cases.job`, `bare`)."""
     training, exact, single, losses = _trained(given, runtime, authors, [batch], 1)
-    slots, slot = training.slots(), SLOTS[given.optimiser][0]
+    slots, slot = training.slots(), SLOTS[given.optimizer][0]
     ours = by_role(given, runtime, {role: slots[f"{role}.{slot}"] for role in given.models})
     due = exact.gradients
     return Distances(farthest(ours, due), farthest(single.gradients, due), due, losses)

@@ -9,10 +9,10 @@ from bench.parity_reference import SHIPPED, Author
 from bench.step_process import say
 from torch import nn
 
-from auricle.pack import Pack
-from auricle_export.author import Maker, load_module
-from auricle_export.build import LABELS, assemble, trace_model
-from auricle_export.models import PLUGIN
+from auricle.packs.pack import Pack
+from auricle_export.packs.author import Maker, load_module
+from auricle_export.packs.build import LABELS, assemble, trace_model
+from auricle_export.packs.models import PLUGIN
 
 
 def with_modules(sources: Sequence[str]) -> tuple[Pack, dict[str, Author]]:

@@ -16,21 +16,21 @@ import numpy as np
 from bench.parity_cases import LOSSES, Batch, batches, cases, job
 
 from auricle.errors import AuricleError
-from auricle.pack import Pack, load_pack
-from auricle.tensors import Flat
+from auricle.packs.pack import Pack, load_pack
+from auricle.wire.tensors import Flat
 from auricle_edge.runtimes import Job
 from auricle_edge.runtimes.ort_model import OrtArtifacts, OrtModel
 from auricle_edge.runtimes.ort_training import OrtTrainingRuntime
-from auricle_export.ort_artifacts import with_artifacts
+from auricle_export.packs.ort_artifacts import with_artifacts
 
 
 def gradients(pack: Pack, given: Job, batch: Batch) -> dict[str, Flat]:
     """By role: of the losses that a step of the job differentiates."""
     artifacts = OrtArtifacts(pack, 1)
-    hyper = {"clip": np.inf, **({"beta1": 0.0, "epsilon": 1e-2} if given.optimiser == "adamw" else {})}
+    hyper = {"clip": np.inf, **({"beta1": 0.0, "epsilon": 1e-2} if given.optimizer == "adamw" else {})}
     models = {}
     for role, name in given.models.items():
-        models[role] = OrtModel(artifacts, name, given.optimiser, hyper, given.weights[role], {}, 0)
+        models[role] = OrtModel(artifacts, name, given.optimizer, hyper, given.weights[role], {}, 0)
         models[role].set_rate(given.scalar(f"{role}.rate"))
 
     def inputs(teacher: Any, *scalars: float) -> tuple[Any, ...]:

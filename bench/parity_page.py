@@ -8,14 +8,14 @@ from typing import Any
 from bench.comparison_table import table
 
 HEADER = (
-    "model", "loss", "optimiser", "step: gradient", "step: drift", "ort-training: gradient", "ort-training: drift",
+    "model", "loss", "optimizer", "step: gradient", "step: drift", "ort-training: gradient", "ort-training: drift",
     "PyTorch float32: gradient", "PyTorch float32: drift", "weights moved by",
 )  # fmt: skip
 NUMBERS = ("gradient", "drift", "ort_gradient", "ort_drift", "gradient_float32", "drift_float32", "moved")
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
-    return [row["model"], row["loss"], row["optimiser"], *(_number(row.get(name)) for name in NUMBERS)]
+    return [row["model"], row["loss"], row["optimizer"], *(_number(row.get(name)) for name in NUMBERS)]
 
 
 def _number(value: float | None) -> str:
@@ -29,12 +29,12 @@ def worst(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def reasons(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Why onnxruntime-training has no figures, each with the losses and optimisers that it is said of."""
+    """Why onnxruntime-training has no figures, each with the losses and optimizers that it is said of."""
     found: dict[str, set[str]] = {}
     for row in rows:
         if "ort" in row:
-            found.setdefault(row["ort"], set()).add(f"{row['loss']} with {row['optimiser']}")
-    every = {f"{row['loss']} with {row['optimiser']}" for row in rows}
+            found.setdefault(row["ort"], set()).add(f"{row['loss']} with {row['optimizer']}")
+    every = {f"{row['loss']} with {row['optimizer']}" for row in rows}
     return [
         f"{f'all {len(rows)} rows' if where == every else '; '.join(sorted(where))}: {reason}"
         for reason, where in found.items()
@@ -67,7 +67,7 @@ def page(rows: Sequence[dict[str, Any]], command: str) -> str:
         "of 38,400 ReLU and max-pool switches on its other side in step 74, and 7e-6 became 1e-4 in five steps. AdamW,",
         "which divides small gradients by themselves, can do so with the sign of a gradient near 0. Clipping in the",
         "reference is PyTorch's, which adds 1e-6 to the norm; the graphs do not.", "",
-        "Optimisers: `sgd` with momentum 0.9, decay and clipping; `adamw` with decay and clipping; `adam, l2` is Adam",
+        "Optimizers: `sgd` with momentum 0.9, decay and clipping; `adamw` with decay and clipping; `adam, l2` is Adam",
         "with its decay in the gradient; `sgd, plain` has clipping only, all that onnxruntime-training's SGD knows.",
         "Losses: `drift` is the term of FedProx and FedDyn, `freeze` holds three in ten weights still; a mutual row",
         "trains the model and the plug-in, and counts the tensors of both.", "",

@@ -14,10 +14,10 @@ from bench.parity_cases import Array, Batch, clip_of
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from auricle.pack import Pack
-from auricle.tensors import Flat, TensorTable
+from auricle.packs.pack import Pack
+from auricle.wire.tensors import Flat, TensorTable
 from auricle_edge.runtimes import Job
-from auricle_export.models import ARCHITECTURES, Crnn
+from auricle_export.packs.models import ARCHITECTURES, Crnn
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def _labels(batch: Batch) -> Tensor:
 
 
 class Reference:
-    """A job's models and optimisers in PyTorch.
+    """A job's models and optimizers in PyTorch.
 
     Parameters
     ----------
@@ -115,17 +115,17 @@ class Reference:
         }
         self.gradients: dict[str, dict[str, Array]] = {}
         """Of the last step, by role and tensor, in float64; with drift terms, before clipping."""
-        self._optimisers = {role: self._optimiser(role, model) for role, model in self.models.items()}
+        self._optimizers = {role: self._optimizer(role, model) for role, model in self.models.items()}
         if "teacher" in job.vectors:
             name = job.models["model"]
             self._teacher = Model(authors[name], pack.table(name), job.vectors["teacher"], dtype)
 
-    def _optimiser(self, role: str, model: Model) -> torch.optim.Optimizer:
+    def _optimizer(self, role: str, model: Model) -> torch.optim.Optimizer:
         given, parameters = (
             {name: self.job.scalar(f"{role}.{name}") for name in ("rate", "decay")},
             model.tensors.values(),
         )
-        if self.job.optimiser == "sgd":
+        if self.job.optimizer == "sgd":
             momentum = self.job.scalar(f"{role}.momentum")
             return torch.optim.SGD(parameters, given["rate"], momentum, weight_decay=given["decay"])
         betas = (self.job.scalar(f"{role}.beta1"), self.job.scalar(f"{role}.beta2"))
@@ -182,7 +182,7 @@ class Reference:
         return {"loss.local": own.item(), "loss.plugin": shared.item()}
 
     def _update(self, role: str, loss: Tensor) -> None:
-        """Gradient, its terms, clipping, and the optimiser's step."""
+        """Gradient, its terms, clipping, and the optimizer's step."""
         model, job = self.models[role], self.job
         parameters = list(model.tensors.values())
         grads = list(torch.autograd.grad(loss, parameters))
@@ -199,7 +199,7 @@ class Reference:
             parameter.grad = grad
         if np.isfinite(clip_of(job, role)):
             torch.nn.utils.clip_grad_norm_(parameters, clip_of(job, role))
-        self._optimisers[role].step()
+        self._optimizers[role].step()
         if keep is not None:
             for parameter, old, k in zip(parameters, before, keep, strict=True):
                 parameter.data = torch.where(k > 0, parameter.data, old)

@@ -24,10 +24,10 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from auricle_cloud import presets
-from auricle_cloud.run_settings import RoundDone
+from auricle_cloud.aggregation import presets
+from auricle_cloud.settings import RoundDone
 from auricle_edge.runtimes import Job, Runtime
-from auricle_edge.training_job import graph_optimiser
+from auricle_edge.training.training_job import graph_optimizer
 from auricle_fleet.live import View
 from auricle_fleet.run import FleetRun, prepare_folder
 from auricle_fleet.settings import FleetSettings
@@ -35,14 +35,14 @@ from auricle_fleet.settings import FleetSettings
 LOCAL, PLUGIN = "crnn-base", "crnn-lite"
 
 
-def bare_step(runtime: Runtime, optimiser: str, repeats: int) -> float:
+def bare_step(runtime: Runtime, optimizer: str, repeats: int) -> float:
     """Median wall-clock seconds of one bare mutual step while every core runs one, on random input."""
     pack = runtime.pack
     models = {"local": LOCAL, "plugin": PLUGIN}
     rates = {f"{role}.rate": 0.01 for role in models}
     weights = {role: pack.table(model).initial(0) for role, model in models.items()}
     job = Job(
-        kind="mutual", models=models, optimiser=optimiser, weights=weights,
+        kind="mutual", models=models, optimizer=optimizer, weights=weights,
         scalars={**rates, "alpha": 0.5, "plugin_ce": 1.0},
     )  # fmt: skip
     rng, size, task = np.random.default_rng(0), runtime.begin(job).batch, pack.manifest.task
@@ -74,8 +74,8 @@ class Measured(FleetRun):
     async def _watch(self, done: RoundDone) -> None:
         await super()._watch(done)
         steps = sum(row["steps"] for row in done.report["updates"])
-        optimiser = graph_optimiser(presets.get_preset(self.settings.preset).plan)
-        seconds = await asyncio.to_thread(bare_step, self.runtime, optimiser, 40)
+        optimizer = graph_optimizer(presets.get_preset(self.settings.preset).plan)
+        seconds = await asyncio.to_thread(bare_step, self.runtime, optimizer, 40)
         self.measured = (*self.measured, (done.seconds, steps, seconds))
 
 

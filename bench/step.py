@@ -7,7 +7,7 @@ blocks of steps. Ours is the step graph of a pack on stock onnxruntime: `bare` i
 work. The share of the peak is the matrix products of a step (`bench/step_cost.py`) by its CPU time
 by the peak measured, which is also taken in CPU time; on a quiet machine that is wall-clock time.
 
-    python bench/step.py [--optimiser adamw] [--rounds 15] [--steps 40] [--pack FILE] [--json]
+    python bench/step.py [--optimizer adamw] [--rounds 15] [--steps 40] [--pack FILE] [--json]
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from bench.step_process import Failed, Worker, say, workers
 from bench.step_table import Series, report
 
 from auricle.errors import AuricleError
-from auricle.manifest import LOSSES, SCALARS, carried
-from auricle.pack import Pack, load_pack, pack_bytes
+from auricle.packs.manifest import LOSSES, SCALARS, carried
+from auricle.packs.pack import Pack, load_pack, pack_bytes
 from auricle_edge.runtimes.interface import NEUTRAL, named_parts
 
 BATCHES, COMPARED = 8, 5
@@ -54,19 +54,19 @@ PEERS: dict[str, tuple[str, str, tuple[str, ...], dict[str, Any]]] = {
 """Environment, program, packages that are counted as its installation, and what the program is told."""
 
 
-def hyper_parameters(optimiser: str, roles: Mapping[str, str]) -> dict[str, float]:
+def hyper_parameters(optimizer: str, roles: Mapping[str, str]) -> dict[str, float]:
     """By name; no momentum, decay or clipping: what onnxruntime-training's SGD can do too."""
-    named = {f"{role}.{name}": NEUTRAL.get(name, 0.0) for role in roles for name in SCALARS[optimiser]}
-    named.update({f"{role}.rate": RATE[optimiser] for role in roles})
+    named = {f"{role}.{name}": NEUTRAL.get(name, 0.0) for role in roles for name in SCALARS[optimizer]}
+    named.update({f"{role}.rate": RATE[optimizer] for role in roles})
     return {**named, **({"alpha": 0.5, "plugin_ce": 1.0, "temperature": 1.0} if len(roles) == 2 else {})}
 
 
-def prepare(folder: Path, pack: Pack, kind: str, optimiser: str, roles: Mapping[str, str]) -> dict[str, Any]:
+def prepare(folder: Path, pack: Pack, kind: str, optimizer: str, roles: Mapping[str, str]) -> dict[str, Any]:
     """Write what the processes of a kind of step read, models by role; returns what they are told."""
-    graph = pack.graph(kind, next(iter(roles.values())), optimiser)
+    graph = pack.graph(kind, next(iter(roles.values())), optimizer)
     assert graph.batch is not None
     rng, labels, task = np.random.default_rng(0), len(pack.labels), pack.manifest.task
-    scalars = hyper_parameters(optimiser, roles)
+    scalars = hyper_parameters(optimizer, roles)
     arrays: dict[str, Any] = {
         "x": rng.standard_normal((BATCHES, graph.batch, task.frames, task.frontend.mels), np.float32),
         "target": np.eye(labels, dtype=np.float32)[rng.integers(0, labels, (BATCHES, graph.batch))],
@@ -83,7 +83,7 @@ def prepare(folder: Path, pack: Pack, kind: str, optimiser: str, roles: Mapping[
     np.savez(folder / f"{kind}.npz", **arrays)
     (folder / f"{kind}.onnx").write_bytes(pack.files[graph.file])
     return {
-        "kind": kind, "models": roles, "optimiser": optimiser, "scalars": scalars, "labels": labels,
+        "kind": kind, "models": roles, "optimizer": optimizer, "scalars": scalars, "labels": labels,
         "tensors": {r: [(s.name, s.shape) for s in pack.table(m).specs] for r, m in roles.items()},
         "graph": str(folder / f"{kind}.onnx"), "outputs": graph.outputs, "losses": len(LOSSES[kind]),
         "data": str(folder / f"{kind}.npz"), "pack": str(folder / "pack.tar.zst"),
@@ -115,7 +115,7 @@ def _make_artifacts(python: Path, spec: Path) -> None:
 def measure(folder: Path, pack: Pack, scenario: str, given: argparse.Namespace) -> dict[str, Any]:
     """One table: every peer's steps in a scenario, interleaved."""
     title, kind, roles = SCENARIOS[scenario]
-    spec = prepare(folder, pack, kind, given.optimiser, roles)
+    spec = prepare(folder, pack, kind, given.optimizer, roles)
     found: dict[str, dict[str, Any]] = {}
     series: dict[str, Series] = {}
     with workers() as running:
@@ -194,7 +194,7 @@ def _matmul(size: int) -> bytes:
 def arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--optimiser", choices=tuple(RATE), default="sgd")
+    parser.add_argument("--optimizer", choices=tuple(RATE), default="sgd")
     parser.add_argument("--scenario", choices=tuple(SCENARIOS), action="append", help="one of them only")
     parser.add_argument("--peer", choices=tuple(PEERS), action="append", help=f"besides {BARE}, only these")
     parser.add_argument("--rounds", type=int, default=15)
@@ -224,7 +224,7 @@ def run(given: argparse.Namespace) -> dict[str, Any]:
                 facts["share_of_peak"] = scenario["flops"] / facts["cpu_seconds"] / max(peak.values())
     return {
         "pack": pack.manifest.name, "identity": pack.identity, "labels": len(pack.labels), "batch": 16,
-        "optimiser": given.optimiser, "rounds": given.rounds, "steps": given.steps, "load": load,
+        "optimizer": given.optimizer, "rounds": given.rounds, "steps": given.steps, "load": load,
         "pins": [TORCH, ORT_TRAINING], "peak": peak, "scenarios": scenarios,
     }  # fmt: skip
 

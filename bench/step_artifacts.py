@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from auricle.errors import AuricleError
-from auricle.pack import load_pack
+from auricle.packs.pack import load_pack
 from auricle_edge.runtimes.ort_checkpoint import Checkpoint
 from auricle_edge.runtimes.ort_model import MODEL, tuned
-from auricle_export.ort_artifacts import artifacts_of
+from auricle_export.packs.ort_artifacts import artifacts_of
 
 
 def main() -> int:
@@ -32,9 +32,9 @@ def main() -> int:
         folder = Path(spec["artifacts"]) / role
         folder.mkdir(parents=True)
         checkpoint = Checkpoint(made["checkpoint"]).replace({MODEL: data[f"weights:{role}"]}, pack.table(model), 0)
-        optimiser = tuned(made[spec["optimiser"]], {"clip": math.inf, "decay": 0.0})
+        optimizer = tuned(made[spec["optimizer"]], {"clip": math.inf, "decay": 0.0})
         for name, content in (
-            ("training.onnx", made["training"]), ("evaluation.onnx", made["evaluation"]), ("optimiser.onnx", optimiser),
+            ("training.onnx", made["training"]), ("evaluation.onnx", made["evaluation"]), ("optimizer.onnx", optimizer),
             ("checkpoint", checkpoint),
         ):  # fmt: skip
             (folder / name).write_bytes(content)

@@ -8,7 +8,7 @@ Forward, for a batch B, by layer (one multiplication and one addition are two op
 
 Backward is twice that: a product for the gradient of a layer's weights and one for that of its input; the first layer
 needs no gradient of its input. So a step costs 3 F - F(first layer). Gates, activations, pooling, softmax, loss and
-optimiser are not counted, and every product is counted at full length, also the first step of a GRU, whose state is 0.
+optimizer are not counted, and every product is counted at full length, also the first step of a GRU, whose state is 0.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from auricle.tensors import TensorTable
+from auricle.wire.tensors import TensorTable
 
 BATCH, FRAMES = 16, 100
 

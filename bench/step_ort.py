@@ -16,7 +16,7 @@ from bench.step_worker import Facts, Step, memory, serve
 
 
 def peer(spec: Facts) -> tuple[Step, Facts]:
-    """Modules and optimisers of `onnxruntime.training.api`, without the parts of it that need PyTorch."""
+    """Modules and optimizers of `onnxruntime.training.api`, without the parts of it that need PyTorch."""
     for name in ("optim", "amp"):
         sys.modules.setdefault(f"onnxruntime.training.{name}", ModuleType(name))
     import numpy as np
@@ -29,8 +29,8 @@ def peer(spec: Facts) -> tuple[Step, Facts]:
     options.log_severity_level = 3
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     models = {role: _load(api, options, Path(spec["artifacts"]) / role) for role in spec["models"]}
-    for role, (_, optimiser) in models.items():
-        optimiser.set_learning_rate(spec["scalars"][f"{role}.rate"])
+    for role, (_, optimizer) in models.items():
+        optimizer.set_learning_rate(spec["scalars"][f"{role}.rate"])
     data = np.load(spec["data"])
     turn = cycle(zip(data["x"], data["target"], strict=True))
     weight = data["feed:weight"]
@@ -41,16 +41,16 @@ def peer(spec: Facts) -> tuple[Step, Facts]:
 
 def _load(api: Any, options: Any, folder: Path) -> tuple[Any, Any]:
     state = api.CheckpointState.load_checkpoint(str(folder / "checkpoint"))
-    files = [str(folder / f"{name}.onnx") for name in ("training", "evaluation", "optimiser")]
+    files = [str(folder / f"{name}.onnx") for name in ("training", "evaluation", "optimizer")]
     module = api.Module(files[0], state, files[1], session_options=options)
     return module, api.Optimizer(files[2], module)
 
 
 def _train(model: tuple[Any, Any], *inputs: Any) -> tuple[float, Any]:
-    module, optimiser = model
+    module, optimizer = model
     module.train()
     loss, logits = module(*inputs)
-    optimiser.step()
+    optimizer.step()
     module.lazy_reset_grad()
     return float(loss), logits
 

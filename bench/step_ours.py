@@ -12,7 +12,7 @@ from bench.step_worker import Facts, Step, memory, serve
 
 
 def bare(spec: Facts) -> tuple[Step, Facts]:
-    """A loop around `session.run` that carries weights and optimiser state from step to step."""
+    """A loop around `session.run` that carries weights and optimizer state from step to step."""
     import numpy as np
     import onnxruntime as ort
 
@@ -47,13 +47,13 @@ def runtime(spec: Facts) -> tuple[Step, Facts]:
     """The training session that a board's agent uses, on the pack itself."""
     import numpy as np
 
-    from auricle.pack import load_pack
+    from auricle.packs.pack import load_pack
     from auricle_edge.runtimes import Job, StepRuntime
 
     facts = {"imported": memory(), "with": "auricle_edge.runtimes.StepRuntime"}
     data, models = np.load(spec["data"]), spec["models"]
     job = Job(
-        kind=spec["kind"], models=models, optimiser=spec["optimiser"], scalars=spec["scalars"],
+        kind=spec["kind"], models=models, optimizer=spec["optimizer"], scalars=spec["scalars"],
         weights={role: data[f"weights:{role}"] for role in models},
     )  # fmt: skip
     training = StepRuntime(load_pack(spec["pack"])).begin(job)

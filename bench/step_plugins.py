@@ -5,7 +5,7 @@ onnxruntime, one thread, in a process pinned to one core; the processes take tur
 the plug-in alone, `mutual` the plug-in with the device's own model, as a round of the practical preset has it. The
 upload is what a device sends: a signed update with the plug-in's weights, in as many frames as it takes.
 
-    python bench/step_plugins.py [--pack gsc12 --pack gsc12-res] [--optimiser sgd] [--rounds 15] [--steps 40] [--json]
+    python bench/step_plugins.py [--pack gsc12 --pack gsc12-res] [--optimizer sgd] [--rounds 15] [--steps 40] [--json]
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from bench.step_process import Failed, Worker, alone, workers
 from bench.step_table import QUIET, Series
 
 from auricle.errors import AuricleError
-from auricle.frames import seal
-from auricle.identity import Identity
-from auricle.messages import Update
-from auricle.pack import Pack, load_pack
-from auricle.tensors import digest, encode
-from auricle.topics import Topics
-from auricle_edge.outbox import Pending
-from auricle_edge.own_model import own_model
+from auricle.packs.pack import Pack, load_pack
+from auricle.wire.frames import seal
+from auricle.wire.identity import Identity
+from auricle.wire.messages import Update
+from auricle.wire.tensors import digest, encode
+from auricle.wire.topics import Topics
+from auricle_edge.fleet.outbox import Pending
+from auricle_edge.training.own_model import own_model
 
 KINDS = ("supervised", "mutual")
 CODECS = ("float32", "float16")
@@ -62,7 +62,7 @@ class Cost(msgspec.Struct, frozen=True):
 class Result(msgspec.Struct, frozen=True):
     """Everything that was measured."""
 
-    optimiser: str
+    optimizer: str
     rounds: int
     steps: int
     load: tuple[float, ...]
@@ -108,7 +108,7 @@ def measure(packs: Sequence[Pack], kind: str, given: argparse.Namespace, folder:
             inside = folder / f"{kind}.{number}"
             inside.mkdir()
             spec = inside / "spec.json"
-            told = prepare(inside, pack, kind, given.optimiser, roles_of(pack, kind))
+            told = prepare(inside, pack, kind, given.optimizer, roles_of(pack, kind))
             spec.write_text(json.dumps({**told, "mode": "bare"}))
             active[inside.name] = Worker(Path(sys.executable), "bench.step_ours", spec, given.core)
             running.append(active[inside.name])
@@ -137,7 +137,7 @@ def _cost(kind: str, pack: Pack, seen: Series, first: Series) -> Cost:
 def report(result: Result) -> str:
     """A table for each kind of step, and the uploads; at most 80 columns."""
     lines = [
-        f"batch 16, {result.optimiser}, one thread, {result.rounds} rounds of {result.steps} steps in turns; "
+        f"batch 16, {result.optimizer}, one thread, {result.rounds} rounds of {result.steps} steps in turns; "
         f"load {result.load[0]:.2f}"
     ]
     if min(cost.busy for cost in result.costs) < QUIET:
@@ -166,14 +166,14 @@ def run(given: argparse.Namespace) -> Result:
         }
         for pack in packs
     }
-    return Result(given.optimiser, given.rounds, given.steps, load, tuple(costs), uploads)
+    return Result(given.optimizer, given.rounds, given.steps, load, tuple(costs), uploads)
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pack", action="append", help="name, folder or .tar.zst; several times")
-    parser.add_argument("--optimiser", choices=tuple(RATE), default="sgd")
+    parser.add_argument("--optimizer", choices=tuple(RATE), default="sgd")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--steps", type=int, default=40, help="of a block")
     parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="to which all are pinned")

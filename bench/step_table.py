@@ -66,7 +66,7 @@ def report(result: Mapping[str, Any]) -> str:
     """All tables of a run, and what is needed to read them."""
     peak = ", ".join(f"{name} {value / 1e9:.1f}" for name, value in result["peak"].items())
     lines = [
-        f"batch {result['batch']}, {result['labels']} labels, {result['optimiser']}, one thread, pinned to one core, "
+        f"batch {result['batch']}, {result['labels']} labels, {result['optimizer']}, one thread, pinned to one core, "
         f"{result['rounds']} interleaved rounds of {result['steps']} steps; load {result['load']}",
         f"float32 peak of one core, GFLOP/s: {peak}; memory and installation in MB",
     ]

@@ -15,7 +15,7 @@ from typing import Any
 from bench.step_worker import Facts, Step, block, memory, serve
 
 HOW: dict[str, dict[str, bool]] = {"foreach": {"foreach": True}, "fused": {"fused": True}, "plain": {"foreach": False}}
-"""PyTorch's implementations of an optimiser; the fastest one here is measured."""
+"""PyTorch's implementations of an optimizer; the fastest one here is measured."""
 TRIAL = 30
 
 
@@ -35,12 +35,12 @@ def peer(spec: Facts) -> tuple[Step, Facts]:
     if spec["compile"]:
         return _compiled(torch, modules, batches, spec, facts)
     how = _fastest(torch, modules, batches, spec)
-    return _step(torch, modules, batches, spec, how), {**facts, "note": f"{spec['optimiser']} {how}"}
+    return _step(torch, modules, batches, spec, how), {**facts, "note": f"{spec['optimizer']} {how}"}
 
 
 def _module(torch: Any, model: str, spec: Facts, data: Any, role: str) -> Any:
     """This project's module of an architecture, with weights from the pack's table."""
-    from auricle_export.models import ARCHITECTURES, Crnn
+    from auricle_export.packs.models import ARCHITECTURES, Crnn
 
     module = Crnn(ARCHITECTURES[model], spec["labels"])
     flat, start, tensors = data[f"weights:{role}"], 0, {}
@@ -80,25 +80,25 @@ def _step(torch: Any, modules: dict[str, Any], batches: list[Any], spec: Facts, 
         "sgd": lambda p, rate: torch.optim.SGD(p, rate, **HOW[how]),
         "adamw": lambda p, rate: torch.optim.AdamW(p, rate, weight_decay=0.0, **HOW[how]),
     }
-    make, scalars = makers[spec["optimiser"]], spec["scalars"]
-    optimisers = [make(module.parameters(), scalars[f"{role}.rate"]) for role, module in modules.items()]
+    make, scalars = makers[spec["optimizer"]], spec["scalars"]
+    optimizers = [make(module.parameters(), scalars[f"{role}.rate"]) for role, module in modules.items()]
     turn = cycle(batches)
 
     def step() -> float:
         x, y = next(turn)
-        for optimiser in optimisers:
-            optimiser.zero_grad(set_to_none=True)
+        for optimizer in optimizers:
+            optimizer.zero_grad(set_to_none=True)
         loss: Any = losses(x, y)
         loss.backward()
-        for optimiser in optimisers:
-            optimiser.step()
+        for optimizer in optimizers:
+            optimizer.step()
         return float(loss.item())
 
     return step
 
 
 def _fastest(torch: Any, modules: dict[str, Any], batches: list[Any], spec: Facts) -> str:
-    """The implementation of the optimiser whose steps, tried on copies, take the least median time."""
+    """The implementation of the optimizer whose steps, tried on copies, take the least median time."""
     times = {}
     for how in HOW:
         step = _step(torch, {r: copy.deepcopy(m) for r, m in modules.items()}, batches, spec, how)
@@ -121,7 +121,7 @@ def _compiled(torch: Any, modules: dict[str, Any], batches: list[Any], spec: Fac
     unrolled = times[True] < times[False]
     dynamo.reset()
     dynamo.config.allow_rnn = unrolled
-    note = f"{spec['optimiser']} {how}, GRU {'compiled' if unrolled else 'left to PyTorch'}"
+    note = f"{spec['optimizer']} {how}, GRU {'compiled' if unrolled else 'left to PyTorch'}"
     return _step(torch, modules, batches, spec, how, torch.compile), {**facts, "note": note}
 
 

@@ -33,16 +33,16 @@ from tests.export.models.bc_resnet import BcResNet
 from tests.export.models.ds_cnn import DsCnn
 from tests.export.models.keyword_transformer import KeywordTransformer
 
-from auricle.manifest import Task
-from auricle.pack import Pack
+from auricle.packs.manifest import Task
+from auricle.packs.pack import Pack
 from auricle.speech.features import LogMel
 from auricle.speech.folder import load_folder
 from auricle.speech.split import split_by_speaker
 from auricle_edge.runtimes.interface import joined_parts, named_parts
-from auricle_export.author import tensor_specs
-from auricle_export.build import Model, Recipe, assemble
 from auricle_export.compiler.trace import find_parts
-from auricle_export.stepgraph import trace
+from auricle_export.packs.author import tensor_specs
+from auricle_export.packs.build import Model, Recipe, assemble
+from auricle_export.packs.stepgraph import trace
 
 NETS: dict[str, tuple[Callable[[int], nn.Module], float]] = {
     "ds-cnn": (DsCnn, 3e-3), "bc-resnet": (BcResNet, 3e-3), "transformer": (KeywordTransformer, 1e-3),
@@ -101,7 +101,7 @@ def batches(speech: Speech, epochs: int, seed: int) -> Iterator[tuple[float, np.
 
 def train_pytorch(module: nn.Module, speech: Speech, rate: float, epochs: int, seed: int) -> tuple[float, float]:
     """Accuracy on unseen speakers, and seconds a step."""
-    optimiser = torch.optim.AdamW(module.parameters(), lr=rate, weight_decay=DECAY)
+    optimizer = torch.optim.AdamW(module.parameters(), lr=rate, weight_decay=DECAY)
     module.train()
     for part in module.modules():
         if isinstance(part, nn.modules.batchnorm._BatchNorm):
@@ -110,10 +110,10 @@ def train_pytorch(module: nn.Module, speech: Speech, rate: float, epochs: int, s
     times = []
     for factor, x, y in batches(speech, epochs, seed):
         began = time.perf_counter()
-        optimiser.param_groups[0]["lr"] = rate * factor
-        optimiser.zero_grad()
+        optimizer.param_groups[0]["lr"] = rate * factor
+        optimizer.zero_grad()
         F.cross_entropy(module(torch.from_numpy(x)), torch.from_numpy(y)).backward()
-        optimiser.step()
+        optimizer.step()
         times.append(time.perf_counter() - began)
     module.eval()
     with torch.no_grad():

@@ -10,20 +10,20 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from auricle.errors import SettingsError
-from auricle.pack import Pack
-from auricle.tensors import TensorTable
-from auricle.until_signal import until_signal
+from auricle.packs.pack import Pack
+from auricle.process.until_signal import until_signal
+from auricle.wire.tensors import TensorTable
 from auricle_cloud.api.api_server import listening
 from auricle_cloud.api.api_settings import ApiSettings
 from auricle_cloud.api.app import make_app
 from auricle_cloud.api.health import BlobsTake, Check, database_answers, folder_takes, metadata_lives
-from auricle_cloud.coordinator import Coordinator
 from auricle_cloud.evaluation.evaluator import Evaluator, choose_evaluator
 from auricle_cloud.evaluation.validation_set import load_validation
 from auricle_cloud.identity.enrolment import open_enrolment
 from auricle_cloud.operations.operations import Operations
-from auricle_cloud.releases.folder import FOLDER
-from auricle_cloud.run_settings import RoundDone, RunSettings
+from auricle_cloud.rounds.coordinator import Coordinator
+from auricle_cloud.settings import RoundDone, RunSettings
+from auricle_cloud.storage.release_folder import FOLDER
 
 log = logging.getLogger("auricle.cloud")
 

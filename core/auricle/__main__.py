@@ -1,5 +1,5 @@
 """`python -m auricle`."""
 
-from auricle.cli import entry
+from auricle.process.cli import entry
 
 entry()

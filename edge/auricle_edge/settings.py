@@ -7,29 +7,48 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from auricle.errors import SettingsError
-from auricle.identity_files import FOLDER, IdentityFiles
-from auricle.messages import Count, DeviceId, FleetName
-from auricle.pack import DEFAULT_PACK
+from auricle.mqtt_link.identity_files import FOLDER, IdentityFiles
+from auricle.packs.pack import DEFAULT_PACK
+from auricle.process.until_signal import broker_of
 from auricle.settings import from_mapping, read_toml
-from auricle.until_signal import broker_of
-from auricle_edge.agent import AgentSettings
-from auricle_edge.capture.settings import CaptureSettings
+from auricle.wire.messages import Count, DeviceId, FleetName
+from auricle_edge.board.gate import GateSettings
 from auricle_edge.clips.settings import ClipSettings
 from auricle_edge.control.server import ControlSettings
-from auricle_edge.detect.settings import DetectTable
-from auricle_edge.events.buttons import ButtonSettings
-from auricle_edge.events.settings import EventSettings
-from auricle_edge.gate import GateSettings
+from auricle_edge.fleet.agent import AgentSettings
+from auricle_edge.fleet.remote_settings import RemoteSettings
+from auricle_edge.fleet.report.settings import ReportSettings
 from auricle_edge.labels.settings import LabelSettings
-from auricle_edge.learn_settings import LearnSettings
-from auricle_edge.remote_settings import RemoteSettings
-from auricle_edge.report.settings import ReportSettings
-from auricle_edge.updates.update_settings import UpdateSettings
+from auricle_edge.listening.capture.settings import CaptureSettings
+from auricle_edge.listening.detect.settings import DetectTable
+from auricle_edge.listening.events.buttons import ButtonSettings
+from auricle_edge.listening.events.settings import EventSettings
+from auricle_edge.training.learn_settings import LearnSettings
 
 CONFIG = Path("/etc/auricle/edge.toml")
 """Settings file of an installed device."""
+PATIENCE = 5.0
+"""How many times the healthy time a new version has to get healthy."""
+
+KeyText = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
+
+
+class UpdateSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Table `[updates]`."""
+
+    url: str | None = None
+    """Where `metadata/` and `targets/` lie; None: `v1/updates` of the server that gave out the certificate."""
+    root: str | None = None
+    """File of the first signed root; None: `tuf/root.json` of the installed bundle. Without one: no updates."""
+    bundle_key: KeyText | None = None
+    """Public key in hex that must have signed a bundle, besides those of the signed metadata."""
+    check_every: Annotated[float, Meta(ge=60)] | None = None
+    """Seconds between two looks for a newer bundle without being asked; None: only when the coordinator asks."""
+    health_seconds: Annotated[float, Meta(ge=1, le=3600)] = 60.0
+    """For so long all has to be well until what is on trial stays; five times as long, and it goes."""
 
 
 class EdgeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from auricle.messages import Plan
 from auricle.speech.features import LogMel
-from auricle.tensors import Flat
-from auricle_edge.learn_settings import LearnSettings
+from auricle.wire.messages import Plan
+from auricle.wire.tensors import Flat
 from auricle_edge.runtimes import Runtime, accuracy
-from auricle_edge.speech_data import Clips, DeviceData
-from auricle_edge.train import Trainer
+from auricle_edge.training.learn_settings import LearnSettings
+from auricle_edge.training.speech_data import Clips, DeviceData
+from auricle_edge.training.train import Trainer
 from auricle_fleet.data import FleetData
 
 RATE, DECAY, WARMUP = 3e-3, 0.01, 3
@@ -53,7 +53,7 @@ def train_centrally(
     weights = state.weights if start is None else start
     for epoch in range(epochs):
         rate = RATE * min(1.0, (epoch + 1) / WARMUP) * 0.5 * (1 + math.cos(math.pi * epoch / epochs))
-        plan = Plan(mode="supervised", optimiser="adamw", rate=rate, decay=DECAY, keep_state=True, augment=True)
+        plan = Plan(mode="supervised", optimizer="adamw", rate=rate, decay=DECAY, keep_state=True, augment=True)
         result = trainer.run(plan, epoch, weights, state)
         weights, state = result.plugin, result.local
         progress(epoch + 1, epochs)

@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from auricle.until_signal import until_signal
+from auricle.process.until_signal import until_signal
 from auricle_fleet.live import View, percent
 from auricle_fleet.run import FleetRun, prepare_folder
 from auricle_fleet.settings import FleetSettings
@@ -52,7 +52,7 @@ def run(
     ),
     preset: str = _option("preset", "practical, paper (FedMLAC's own settings), or fedavg (the tuned baseline)."),
     server_rate: float | None = _option(
-        "server_rate", "Learning rate of the server's optimiser [the preset's; with --start pack a gentle step]."
+        "server_rate", "Learning rate of the server's optimizer [the preset's; with --start pack a gentle step]."
     ),
     start: str = _option(
         "start",

@@ -9,16 +9,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle.first_weights import chosen_weights
-from auricle.pack import Pack, load_pack
+from auricle.packs.first_weights import chosen_weights
+from auricle.packs.pack import Pack, load_pack
 from auricle.speech import download
 from auricle.speech.augment import noise_energies
 from auricle.speech.features import LogMel
 from auricle.speech.folder import load_folder
 from auricle.speech.split import split_by_speaker
 from auricle.speech.synthesis import SynthesisSettings, synthesise
-from auricle.tensors import Flat
-from auricle_edge.speech_data import Clips, DeviceData, device_data
+from auricle.wire.tensors import Flat
+from auricle_edge.training.speech_data import Clips, DeviceData, device_data
 from auricle_fleet.settings import FleetSettings
 
 Progress = Callable[[str, int, int], None]

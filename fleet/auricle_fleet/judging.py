@@ -7,17 +7,17 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from msgspec import UNSET
 
-from auricle.messages import WORSE
 from auricle.speech.features import Energies
-from auricle.tensors import Flat
-from auricle_edge.detect import DetectTable, detect_settings
-from auricle_edge.judge.clips import NEGATIVES
-from auricle_edge.judge.heard import Heard
-from auricle_edge.judge.sound import Judging, Negatives, carried_negatives
-from auricle_edge.judge.streams import joined
-from auricle_edge.learn_settings import LearnSettings
+from auricle.wire.messages import WORSE
+from auricle.wire.tensors import Flat
+from auricle_edge.listening.detect import DetectTable, detect_settings
 from auricle_edge.runtimes import Runtime
-from auricle_edge.speech_data import Clips
+from auricle_edge.training.judge.clips import NEGATIVES
+from auricle_edge.training.judge.heard import Heard
+from auricle_edge.training.judge.sound import Judging, Negatives, carried_negatives
+from auricle_edge.training.judge.streams import joined
+from auricle_edge.training.learn_settings import LearnSettings
+from auricle_edge.training.speech_data import Clips
 from auricle_fleet.data import FleetData
 from auricle_fleet.settings import FleetSettings
 

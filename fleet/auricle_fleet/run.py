@@ -21,17 +21,17 @@ from safetensors.numpy import save
 from auricle import __version__
 from auricle.errors import AuricleError, StorageError
 from auricle.files import describe, write_durably
-from auricle.mqtt import BrokerAddress
-from auricle.pack import pack_bytes
+from auricle.mqtt_link.link import BrokerAddress
+from auricle.packs.pack import pack_bytes
 from auricle.speech.features import LogMel
-from auricle.tensors import Flat
-from auricle_cloud.coordinator import NAME, Coordinator
-from auricle_cloud.presets import Preset, get_preset
-from auricle_cloud.run_settings import RoundDone, RunSettings
-from auricle_edge.agent import Agent, AgentSettings
+from auricle.wire.tensors import Flat
+from auricle_cloud.aggregation.presets import Preset, get_preset
+from auricle_cloud.rounds.coordinator import NAME, Coordinator
+from auricle_cloud.settings import RoundDone, RunSettings
+from auricle_edge.fleet.agent import Agent, AgentSettings
 from auricle_edge.runtimes import StepRuntime, accuracy
-from auricle_edge.train import Trainer
-from auricle_fleet.broker import Kind, connect_broker, start_broker
+from auricle_edge.training.train import Trainer
+from auricle_fleet.broker.broker import Kind, connect_broker, start_broker
 from auricle_fleet.central import train_centrally
 from auricle_fleet.data import FleetData, load_data, started
 from auricle_fleet.judging import FleetJudging, refusals

@@ -8,12 +8,12 @@ import msgspec
 
 from auricle.errors import SettingsError, StorageError, nearest
 from auricle.files import write_durably
-from auricle.first_weights import check_start
-from auricle.pack import Pack
-from auricle.tensors import CODECS
-from auricle_cloud.presets import get_preset
-from auricle_cloud.rules import rule_names
-from auricle_edge.own_model import own_model
+from auricle.packs.first_weights import check_start
+from auricle.packs.pack import Pack
+from auricle.wire.tensors import CODECS
+from auricle_cloud.aggregation.presets import get_preset
+from auricle_cloud.aggregation.rules import rule_names
+from auricle_edge.training.own_model import own_model
 
 BROKERS = ("mosquitto", "amqtt")
 """Brokers that a run can start itself."""

@@ -1,6 +1,6 @@
 """Train a few mutual steps of a shipped pack from seeded inputs and print what came out, as JSON.
 
-`python steps.py ARCHITECTURE OPTIMISER STEPS ARRAYS`: the same on every machine; ARRAYS gets what is too much for JSON.
+`python steps.py ARCHITECTURE OPTIMIZER STEPS ARRAYS`: the same on every machine; ARRAYS gets what is too much for JSON.
 Only stock onnxruntime and the core: the numbers are the graphs' own.
 """
 
@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 
-from auricle.manifest import PARTS, ROLES, carried
-from auricle.pack import Graph, Pack, load_pack
+from auricle.packs.manifest import PARTS, ROLES, carried
+from auricle.packs.pack import Graph, Pack, load_pack
 from auricle.speech.features import LogMel
 
 HYPER = {
@@ -29,10 +29,10 @@ LOSS = {"alpha": 0.5, "plugin_ce": 0.5, "temperature": 2.0}
 JUDGED = 8
 
 
-def main(architecture: str, optimiser: str, steps: int, arrays: str) -> dict[str, Any]:
+def main(architecture: str, optimizer: str, steps: int, arrays: str) -> dict[str, Any]:
     """Run the steps; what came out."""
     pack = load_pack("gsc12")
-    graph = pack.graph("mutual", architecture, optimiser)
+    graph = pack.graph("mutual", architecture, optimizer)
     assert graph.batch is not None
     rng = np.random.Generator(np.random.PCG64(7))
     frontend = LogMel(pack.manifest.task)

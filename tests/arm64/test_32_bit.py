@@ -24,7 +24,7 @@ class Absent:
         if name.split(".")[0] in {"onnxruntime", "soundfile", "safetensors"}:
             raise ModuleNotFoundError(name, name=name)
 sys.meta_path.insert(0, Absent())
-from auricle.cli import main
+from auricle.process.cli import main
 sys.exit(main(sys.argv[1:]))
 """
 SAYS = "use a 64-bit system, on a Raspberry Pi the 64-bit image, with a 64-bit Python."

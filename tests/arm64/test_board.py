@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import auricle
-from auricle.pack import load_pack
+from auricle.packs.pack import load_pack
 from tests.arm64.board import ENVIRONMENT, Board
 from tests.arm64.conftest import Shared
 from tests.arm64.wheels import read_lock
@@ -55,12 +55,12 @@ def test_the_command_runs_on_the_board(board: Board) -> None:
     assert "--coordinator" in board.debian.run(f"{ENVIRONMENT}/bin/auricle", "edge", "run", "--help")
 
 
-@pytest.mark.parametrize("optimiser", ["sgd", "adamw"])
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
 def test_a_mutual_step_and_inference_give_the_numbers_of_the_host(
-    optimiser: str, board: Board, shared: Shared, capsys: pytest.CaptureFixture[str]
+    optimizer: str, board: Board, shared: Shared, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copy(HERE / "steps.py", shared.path)
-    arguments = ("crnn-base", optimiser, str(STEPS))
+    arguments = ("crnn-base", optimizer, str(STEPS))
     host = json.loads(
         subprocess.run(
             [sys.executable, str(HERE / "steps.py"), *arguments, str(shared.path / "host.npz")],
@@ -73,7 +73,7 @@ def test_a_mutual_step_and_inference_give_the_numbers_of_the_host(
     difference = _differences(shared.path / "host.npz", shared.path / "board.npz")
     losses = np.abs(np.array(host["losses"]) - np.array(there["losses"])).max(axis=1)
     with capsys.disabled():
-        _print(optimiser, host, there, losses, difference)
+        _print(optimizer, host, there, losses, difference)
     assert there["machine"] == "aarch64" and host["machine"] == platform.machine()
     assert host["pack"] == there["pack"] == load_pack("gsc12").identity
     assert losses[0] <= SAME
@@ -92,13 +92,13 @@ def _differences(one: Path, other: Path) -> dict[str, float]:
 
 
 def _print(
-    optimiser: str,
+    optimizer: str,
     host: dict[str, Any],
     there: dict[str, Any],
     losses: np.ndarray[Any, Any],
     difference: dict[str, float],
 ) -> None:
-    print(f"\ncrnn-base + crnn-lite, mutual, {optimiser}: {host['machine']} and {there['machine']} (qemu-user)")
+    print(f"\ncrnn-base + crnn-lite, mutual, {optimizer}: {host['machine']} and {there['machine']} (qemu-user)")
     for name, side in (("host", host), ("board", there)):
         print(f"  {name}: onnxruntime {side['onnxruntime']}, {side['milliseconds']:.1f} ms a step, "
               f"peak RSS {side['peak_megabytes']:.0f} MB")  # fmt: skip

@@ -17,9 +17,9 @@ from dataclasses import asdict
 import pytest
 from bench.edge_footprint import GUEST, Memory, keep_clips, memory, speech
 
-from auricle.identity import Identity
-from auricle_fleet.broker import start_broker
-from auricle_fleet.broker_mosquitto import find_mosquitto
+from auricle.wire.identity import Identity
+from auricle_fleet.broker.broker import start_broker
+from auricle_fleet.broker.mosquitto import find_mosquitto
 from tests.arm64.board import Board
 from tests.arm64.conftest import Shared
 from tests.arm64.test_round import BoardCommand, ended

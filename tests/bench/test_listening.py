@@ -29,11 +29,11 @@ from bench.listening_table import report
 from auricle.errors import DataError
 from auricle.hearing.rule import keyword_mask
 from auricle.hearing.scenes import Scene, Spoken, Stretch
-from auricle.pack import load_pack
+from auricle.packs.pack import load_pack
 from auricle.speech.audio import SAMPLE_RATE
-from auricle_edge.detect import DetectSettings
-from auricle_edge.detect.decision import Decider
 from auricle_edge.evaluate.sources import Sources
+from auricle_edge.listening.detect import DetectSettings
+from auricle_edge.listening.detect.decision import Decider
 
 ASKED = Asked(
     pack="gsc12-res 0123456789ab",

@@ -21,7 +21,7 @@ from bench.listening_table import report
 from auricle.errors import DataError
 from auricle.hearing.scenes import Scene, Spoken
 from auricle.hearing.splits import noise_part, part_of
-from auricle.pack import load_pack
+from auricle.packs.pack import load_pack
 from auricle.speech.audio import SAMPLE_RATE, ClipFile
 from auricle.speech.synthesis import SynthesisSettings, synthesise
 from auricle_edge.runtimes import choose_runtime

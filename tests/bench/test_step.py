@@ -13,7 +13,7 @@ import pytest
 from bench.step import BARE, PEERS, SCENARIOS, _matmul, prepare
 from bench.step_process import ROOT, Failed, Worker, workers
 
-from auricle.pack import load_pack, pack_bytes
+from auricle.packs.pack import load_pack, pack_bytes
 
 PACK = load_pack("gsc35")
 PYTHON = Path(sys.executable)
@@ -30,12 +30,12 @@ def _worker(folder: Path, peer: str, spec: dict[str, Any]) -> Worker:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", SCENARIOS)
-@pytest.mark.parametrize("optimiser", ["sgd", pytest.param("adamw", marks=pytest.mark.slow)])
-def test_ours_and_pytorch_do_the_same_work(tmp_path: Path, scenario: str, optimiser: str) -> None:
+@pytest.mark.parametrize("optimizer", ["sgd", pytest.param("adamw", marks=pytest.mark.slow)])
+def test_ours_and_pytorch_do_the_same_work(tmp_path: Path, scenario: str, optimizer: str) -> None:
     pytest.importorskip("torch")
     (tmp_path / "pack.tar.zst").write_bytes(pack_bytes(PACK))
     _, kind, roles = SCENARIOS[scenario]
-    spec = prepare(tmp_path, PACK, kind, optimiser, roles)
+    spec = prepare(tmp_path, PACK, kind, optimizer, roles)
     losses: dict[str, list[float]] = {}
 
     for peer in (BARE, "ours, runtime", "PyTorch eager"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from bench.step_cost import Cost, convolution, crnn_cost, gru
 
-from auricle.pack import load_pack
+from auricle.packs.pack import load_pack
 
 PACK = load_pack("gsc35")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from bench.step_plugins import KINDS, Cost, Result, arguments, report, roles_of, run, upload_bytes
 
-from auricle.pack import load_pack
+from auricle.packs.pack import load_pack
 
 
 def test_an_upload_is_the_weights_and_a_signed_header_for_each_frame() -> None:

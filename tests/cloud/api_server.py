@@ -15,12 +15,12 @@ from urllib.parse import urlsplit
 from prometheus_client import CollectorRegistry, Counter
 from tests.cloud.filled_store import Filled
 
-from auricle_cloud.announcements import Announcements
 from auricle_cloud.api.api_server import listening
 from auricle_cloud.api.api_settings import ApiSettings, Rates
 from auricle_cloud.api.app import make_app
 from auricle_cloud.api.health import Check, database_answers, folder_takes
 from auricle_cloud.identity.enrolment import open_enrolment
+from auricle_cloud.observing.announcements import Announcements
 
 GENEROUS = Rates(address=(1e6, 1e6), token=(1e6, 1e6), failures=(1e6, 1e6))
 

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import sqlalchemy as sa
 
-from auricle.messages import Register, Update
-from auricle_cloud.rounds.round_states import State
+from auricle.wire.messages import Register, Update
+from auricle_cloud.states.round import State
 from auricle_cloud.storage.schema import rounds
 from auricle_cloud.storage.store import Store
 

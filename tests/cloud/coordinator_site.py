@@ -11,26 +11,26 @@ from typing import Any
 
 import numpy as np
 
-from auricle.frames import seal
-from auricle.identity import Identity
-from auricle.messages import Plan, Register
-from auricle.mqtt import LinkSettings, MqttLink
-from auricle.mqtt import Message as Arrived
-from auricle.tensors import encode
-from auricle.topics import Topics
-from auricle_cloud.aggregation import cohort_of, next_model
-from auricle_cloud.coordinator import NAME, Coordinator
+from auricle.mqtt_link.link import Delivery, LinkSettings, MqttLink
+from auricle.wire.frames import seal
+from auricle.wire.identity import Identity
+from auricle.wire.messages import Plan, Register
+from auricle.wire.tensors import encode
+from auricle.wire.topics import Topics
+from auricle_cloud.aggregation.next_model import next_model
+from auricle_cloud.aggregation.presets import Preset
+from auricle_cloud.aggregation.rules import get_rule
+from auricle_cloud.aggregation.server_optimizer import OptimizerSettings
 from auricle_cloud.evaluation.evaluator import Evaluator
-from auricle_cloud.presets import Preset
-from auricle_cloud.rules import get_rule
-from auricle_cloud.run_settings import RoundDone, RunSettings
-from auricle_cloud.server_optimizer import OptimizerSettings
+from auricle_cloud.rounds.coordinator import NAME, Coordinator
+from auricle_cloud.rounds.read_cohort import cohort_of
+from auricle_cloud.settings import RoundDone, RunSettings
 from auricle_cloud.storage.store import Store
-from auricle_edge.agent import Agent, AgentSettings
+from auricle_edge.fleet.agent import Agent, AgentSettings
 from auricle_edge.runtimes import StepRuntime
-from auricle_edge.speech_data import Clips, DeviceData
-from auricle_edge.train import Trainer
-from auricle_fleet.broker import Broker, start_broker
+from auricle_edge.training.speech_data import Clips, DeviceData
+from auricle_edge.training.train import Trainer
+from auricle_fleet.broker.broker import Broker, start_broker
 
 FLEET, TASK = "f", "keywords"
 TOPICS = Topics(FLEET)
@@ -99,7 +99,7 @@ class Site:
             architecture="crnn-lite", codecs=("float32",), samples=1,
         )  # fmt: skip
 
-        async def say(_: Arrived) -> None:
+        async def say(_: Delivery) -> None:
             await link.publish(topic, seal(key, topic, register))
 
         settings = LinkSettings(self.broker.address(name), name)

@@ -12,18 +12,19 @@ import numpy as np
 from tests.cloud.arrivals import open_round
 
 from auricle.errors import BrokerError
-from auricle.frames import CHUNK, DOMAIN, MAGIC, Sealed, seal
-from auricle.identity import Identity
-from auricle.messages import DeviceState, Get, HearingReport, Loss, Message, Register, Release, Status, Update
-from auricle.mqtt import Message as Arrived
-from auricle.tensors import Flat, digest
-from auricle.topics import Topics
+from auricle.mqtt_link.link import Delivery
+from auricle.wire.frames import CHUNK, DOMAIN, MAGIC, Sealed, seal
+from auricle.wire.identity import Identity
+from auricle.wire.messages import DeviceState, Get, HearingReport, Loss, Message, Register, Release, Status, Update
+from auricle.wire.tensors import Flat, digest
+from auricle.wire.topics import Topics
+from auricle_cloud.link.inbox import Inbox
+from auricle_cloud.link.ledger import Ledger
+from auricle_cloud.settings import Limits
+from auricle_cloud.states.verdict import Verdict
 from auricle_cloud.storage.blobs import Blobs
 from auricle_cloud.storage.device_records import Standing
 from auricle_cloud.storage.store import Store
-from auricle_cloud.storage.update_records import Verdict
-from auricle_cloud.uplink.inbox import Inbox, Limits
-from auricle_cloud.uplink.ledger import Ledger
 
 FLEET, TASK = "f", "keywords"
 TOPICS = Topics(FLEET)
@@ -32,8 +33,8 @@ ANA, BOB = Identity(b"a" * 32), Identity(b"b" * 32)
 SIZE = 6
 
 
-def arrived(topic: str, payload: bytes) -> Arrived:
-    return Arrived(topic, payload, qos=1, retain=False, duplicate=False, mid=1, generation=1)
+def arrived(topic: str, payload: bytes) -> Delivery:
+    return Delivery(topic, payload, qos=1, retain=False, duplicate=False, mid=1, generation=1)
 
 
 UNLIMITED = Limits(frames=1e9, burst=1e9)
@@ -51,22 +52,22 @@ class Answers:
     def _say(self, message: Message, what: str) -> None:
         self.said.append((type(message).__name__, message.device, what))
 
-    async def registered(self, message: Register) -> None:
+    async def on_register(self, message: Register) -> None:
         self._say(message, "registered")
 
-    async def present(self, message: DeviceState) -> None:
+    async def on_presence(self, message: DeviceState) -> None:
         self._say(message, "presence")
 
-    async def asked(self, message: Get) -> None:
+    async def on_get(self, message: Get) -> None:
         self._say(message, "get")
 
-    async def told(self, message: Status) -> None:
+    async def on_status(self, message: Status) -> None:
         self._say(message, message.state)
 
-    async def measured(self, message: Loss) -> None:
+    async def on_loss(self, message: Loss) -> None:
         self._say(message, "loss")
 
-    async def judged(self, update: Update, verdict: Verdict) -> None:
+    async def on_update(self, update: Update, verdict: Verdict) -> None:
         self._say(update, verdict.code)
 
     async def released(self, message: Release, changed: list[tuple[str, str]]) -> None:
@@ -75,7 +76,7 @@ class Answers:
     async def reported(self, message: HearingReport) -> None:
         self._say(message, "hearing")
 
-    async def stranger(self, device: str) -> None:
+    async def on_unregistered(self, device: str) -> None:
         self.strangers.append(device)
 
     def base(self, sha256: str) -> Flat | None:
@@ -88,10 +89,10 @@ class Answers:
 class Silent(Answers):
     """A receiver whose link was stopped."""
 
-    async def judged(self, update: Update, verdict: Verdict) -> None:
+    async def on_update(self, update: Update, verdict: Verdict) -> None:
         raise BrokerError("the link was stopped")
 
-    async def stranger(self, device: str) -> None:
+    async def on_unregistered(self, device: str) -> None:
         raise BrokerError("the link was stopped")
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from auricle.messages import Register, Update
-from auricle.pack import Pack, load_pack
-from auricle.tensors import encode
+from auricle.packs.pack import Pack, load_pack
+from auricle.wire.messages import Register, Update
+from auricle.wire.tensors import encode
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.storage.blobs import Blobs
 from auricle_cloud.storage.store import FILE, Store
@@ -92,7 +92,7 @@ def fill(folder: Path, place: Path | str | None = None) -> Filled:
     _open(store, 1, first, 0)
     arrived = [update("dev-a", first, bodies[0]), update("dev-b", first, bodies[1], samples=30, loss=0.5)]
     assert [verdict.code for verdict in store.updates.count(arrived)] == ["accepted", "accepted"]
-    store.rounds.gave_up(TASK, 1, "dev-c", "failed", "the disk is full")
+    store.rounds.mark_failed(TASK, 1, "dev-c", "failed", "the disk is full")
     store.rounds.move(TASK, 1, "collecting", "closing")
     report = {**REPORT, "updates": store.updates.counted(TASK, 1)}
     with store.rounds.moving(TASK, 1, "closing", "aggregated", report=report) as tx:

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.cloud.arrivals import register
 
-from auricle.messages import HearingReport
+from auricle.wire.messages import HearingReport
 from auricle_cloud.storage.store import Store
 
 PACK = "c" * 64

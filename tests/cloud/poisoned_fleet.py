@@ -9,19 +9,19 @@ from pathlib import Path
 import numpy as np
 from tests.cloud.model_replacement import flipped, replacement
 
-from auricle.first_weights import first_weights
-from auricle.messages import Plan
-from auricle.pack import Pack, load_pack
+from auricle.packs.first_weights import first_weights
+from auricle.packs.pack import Pack, load_pack
 from auricle.speech.features import LogMel
 from auricle.speech.folder import load_folder
 from auricle.speech.split import split_by_speaker
-from auricle_cloud.cohort import Cohort, FloatArray, layers_of
+from auricle.wire.messages import Plan
+from auricle_cloud.aggregation.cohort import Cohort, FloatArray, layers_of
+from auricle_cloud.aggregation.rules.fedvsa import fedvsa, limit_losses, softmax_share
 from auricle_cloud.detection.alarm import Alarm, alarm, next_reference
 from auricle_cloud.evaluation.validation_set import ValidationSet
-from auricle_cloud.rules.fedvsa import fedvsa, limit_losses, softmax_share
 from auricle_edge.runtimes import StepRuntime
-from auricle_edge.speech_data import Clips, DeviceData
-from auricle_edge.train import LocalState, Trainer
+from auricle_edge.training.speech_data import Clips, DeviceData
+from auricle_edge.training.train import LocalState, Trainer
 
 CLIENTS, ATTACKER = 20, "client-07"
 PACK: Pack = load_pack("digits")
@@ -69,7 +69,7 @@ class PoisonedFleet:
             known = np.array([losses[client] for client in ids])
             share = softmax_share(limit_losses(known, clip=5.0, limit="clamp"), np.ones(len(ids), np.bool_))
             wanted = self._update(
-                self.attack, Plan(mode="supervised", optimiser="adamw", rate=1e-2, epochs=EPOCHS_OF_THE_ATTACK)
+                self.attack, Plan(mode="supervised", optimizer="adamw", rate=1e-2, epochs=EPOCHS_OF_THE_ATTACK)
             )
             others = np.arange(len(ids)) != bad
             uploads[bad] = replacement(self.weights, wanted, float(share[bad]), uploads[others], share[others])
@@ -111,7 +111,7 @@ def synthetic(per_client: int = 30, validation: int = 100) -> tuple[PoisonedFlee
         shifted = np.stack([np.roll(patterns[t], rng.integers(-4, 5), axis=0) for t in targets])
         return Clips((rng.gamma(2.0, 1.0) * (noise + 2 * shifted)).astype(np.float32), targets.astype(np.int64))
 
-    plan = Plan(mode="supervised", optimiser="adamw", rate=1e-2, epochs=1)
+    plan = Plan(mode="supervised", optimizer="adamw", rate=1e-2, epochs=1)
     fleet = make_fleet([draw(per_client) for _ in range(CLIENTS)], None, plan)
     judged = draw(validation)
     return fleet, ValidationSet(LogMel(PACK.manifest.task).finish(judged.energies), judged.targets)

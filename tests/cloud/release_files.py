@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from auricle.identity import Identity
+from auricle.wire.identity import Identity
 
 CONTENT = {"install": b"#!/bin/sh\n", "pack.tar.zst": b"a pack", "wheels/auricle.whl": b"a wheel"}
 

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from auricle.messages import DeviceState, Register, Release
+from auricle.wire.messages import DeviceState, Register, Release
 from auricle_cloud.storage.database import Database
 from auricle_cloud.storage.rollout_records import Rollouts
 from auricle_cloud.storage.store import Store

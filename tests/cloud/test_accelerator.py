@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from auricle.errors import SettingsError
-from auricle_cloud.compute.accelerator import CHOICES, GpuMatrix, accelerators, choose, gpu_in_sight
-from auricle_cloud.compute.matrix import NumpyMatrix
+from auricle_cloud.aggregation.compute.accelerator import CHOICES, GpuMatrix, accelerators, choose, gpu_in_sight
+from auricle_cloud.aggregation.compute.matrix import NumpyMatrix
 
 WITHOUT_TORCH = """
 import importlib.abc, sys
@@ -64,8 +64,8 @@ def test_asking_for_the_processor_gives_numpy() -> None:
 
 def test_without_pytorch_numpy_computes_and_says_why() -> None:
     code = WITHOUT_TORCH + (
-        "from auricle_cloud.compute.accelerator import accelerators, choose\n"
-        "import auricle_cloud.rules\n"
+        "from auricle_cloud.aggregation.compute.accelerator import accelerators, choose\n"
+        "import auricle_cloud.aggregation.rules\n"
         "print([(each.kind, each.why) for each in accelerators()], choose().opener.__name__)"
     )
 
@@ -74,7 +74,7 @@ def test_without_pytorch_numpy_computes_and_says_why() -> None:
 
 def test_asking_for_a_gpu_without_pytorch_is_one_sentence() -> None:
     code = WITHOUT_TORCH + (
-        "from auricle_cloud.compute.accelerator import choose\n"
+        "from auricle_cloud.aggregation.compute.accelerator import choose\n"
         "from auricle.errors import SettingsError\n"
         "for choice in ('cuda', 'mps'):\n"
         "    try:\n        choose(choice)\n"
@@ -88,7 +88,8 @@ def test_asking_for_a_gpu_without_pytorch_is_one_sentence() -> None:
 
 
 def test_importing_the_cloud_part_imports_no_pytorch() -> None:
-    modules = "auricle_cloud.rules, auricle_cloud.compute.accelerator, auricle_cloud.aggregation"
+    part = "auricle_cloud.aggregation"
+    modules = f"{part}.rules, {part}.compute.accelerator, {part}.next_model"
     code = f"import sys, {modules}; print('torch' in sys.modules)"
 
     assert run(code) == "False"

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from auricle.errors import StorageError
-from auricle.tensors import Flat, TensorSpec, TensorTable, encode
-from auricle_cloud.aggregation import DIVERGED, NextModel, cohort_of
-from auricle_cloud.aggregation import next_model as follow
-from auricle_cloud.rules import Rule, get_rule
-from auricle_cloud.server_optimizer import OptimizerSettings, OptimizerState
+from auricle.wire.tensors import Flat, TensorSpec, TensorTable, encode
+from auricle_cloud.aggregation.next_model import DIVERGED, NextModel
+from auricle_cloud.aggregation.next_model import next_model as follow
+from auricle_cloud.aggregation.rules import Rule, get_rule
+from auricle_cloud.aggregation.server_optimizer import OptimizerSettings, OptimizerState
+from auricle_cloud.rounds.read_cohort import cohort_of
 from auricle_cloud.storage.blobs import Blobs
 
 TABLE = TensorTable(
@@ -79,7 +80,7 @@ def test_half_precision_updates_are_read_as_such(blobs: Blobs) -> None:
     assert made.weights.tolist() == [1.5] * 6
 
 
-def test_the_servers_optimiser_follows_the_average_and_remembers(blobs: Blobs) -> None:
+def test_the_servers_optimizer_follows_the_average_and_remembers(blobs: Blobs) -> None:
     counted = [row(blobs, "dev-a", flat(4, 4, 4, 4, 4, 4))]
 
     first = next_model(START, counted, blobs, get_rule("fedavg"), MOMENTUM)

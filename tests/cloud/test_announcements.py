@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from auricle_cloud.announcements import WAITING, Announcements, Event
+from auricle_cloud.observing.announcements import WAITING, Announcements, Event
 
 
 async def take(stream: AsyncIterator[Event], count: int) -> list[Event]:

@@ -83,8 +83,8 @@ def test_the_remote_client_does_what_the_local_operations_do(server: Server) -> 
     assert there.why_round(1) == here.why_round(1)
     assert there.list_devices(standing="approved", online=True) == here.list_devices(standing="approved", online=True)
     assert there.list_devices(search="B", label="") == here.list_devices(search="B", label="")
-    assert there.show_round(1, fate="failed") == here.show_round(1, fate="failed")
-    assert there.why_round(1, fate="pruned") == here.why_round(1, fate="pruned")
+    assert there.show_round(1, outcome="failed") == here.show_round(1, outcome="failed")
+    assert there.why_round(1, outcome="pruned") == here.why_round(1, outcome="pruned")
     assert there.show_device("dev-b") == here.show_device("dev-b")
     assert there.device_logs("dev-b", 5) == here.device_logs("dev-b", 5)
     assert there.list_models() == here.list_models()
@@ -96,7 +96,7 @@ def test_changes_made_through_the_api_are_in_the_database_with_their_author(serv
     there = remote(server, "operator")
 
     assert there.start_rounds(2).rounds == [4, 5]
-    assert there.abort_round(2, reason="power cut").wish == "abort"
+    assert there.abort_round(2, reason="power cut").request == "abort"
     assert there.approve_devices(["dev-e"]).devices == ["dev-e"]
     assert there.label_device("dev-e", "Küche").label == "Küche"
     assert there.set_schedule("nightly", "02:30", idle=2).at == "02:30"
@@ -137,7 +137,7 @@ def test_a_token_is_never_sent_in_the_clear_over_a_network() -> None:
         ("POST", "/v1/overview", {}, 405, "GET"),
         ("GET", "/v1/rounds/1000", None, 404, "no round 1000 of keywords. The newest is round"),
         ("GET", "/v1/rounds/one", None, 422, "number: expected a whole number"),
-        ("GET", "/v1/rounds/1?fate=lte", None, 422, 'did you mean "late"?'),
+        ("GET", "/v1/rounds/1?outcome=lte", None, 422, 'did you mean "late"?'),
         ("GET", "/v1/rounds/99999999999", None, 422, "number"),
         ("GET", "/v1/rounds?limit=0", None, 422, "limit"),
         ("GET", "/v1/rounds?limit=1&limit=2", None, 422, "given twice"),

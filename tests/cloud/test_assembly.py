@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from tests.cloud.arrivals import update
 
 from auricle.errors import WireError
-from auricle_cloud.uplink import assembly
-from auricle_cloud.uplink.assembly import Assemblies
+from auricle_cloud.link import assembly
+from auricle_cloud.link.assembly import Assemblies
 
 LENGTH = 60
 

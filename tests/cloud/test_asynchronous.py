@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from tests.cloud.coordinator_site import DEVICES, FEDAVG, TASK, TOPICS, Site, keep_updates, run
 
-from auricle.frames import open_frame
-from auricle.identity import Identity
-from auricle.messages import Abort, Invite
-from auricle.mqtt import Message as Arrived
-from auricle.pack import load_pack
-from auricle.tensors import decode, encode
-from auricle_cloud.run_settings import Buffer
+from auricle.mqtt_link.link import Delivery
+from auricle.packs.pack import load_pack
+from auricle.wire.frames import open_frame
+from auricle.wire.identity import Identity
+from auricle.wire.messages import Abort, Invite
+from auricle.wire.tensors import decode, encode
+from auricle_cloud.settings import Buffer
 from auricle_edge.runtimes import StepRuntime
 
 
@@ -90,7 +90,7 @@ def test_devices_at_work_hear_that_a_round_was_aborted(runtime: StepRuntime, tmp
         told: list[Abort] = []
         invited, stopped = asyncio.Event(), asyncio.Event()
 
-        async def hear(arrived: Arrived) -> None:
+        async def hear(arrived: Delivery) -> None:
             message, _ = open_frame(arrived.payload, arrived.topic, lambda _: coordinator.identity.public)
             if isinstance(message, Invite):
                 invited.set()
@@ -104,7 +104,7 @@ def test_devices_at_work_hear_that_a_round_was_aborted(runtime: StepRuntime, tmp
         async with site.scripted("dev-d", Identity.create()) as link:
             await link.subscribe(TOPICS.down("dev-d", "+"), hear)
             await asyncio.wait_for(invited.wait(), 30)
-            store.rounds.wish(TASK, 1, "abort", who="test")
+            store.rounds.request(TASK, 1, "abort", who="test")
             await asyncio.wait_for(stopped.wait(), 30)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

@@ -16,7 +16,7 @@ import zstandard
 from tests.cloud.filled_store import TASK, Filled, fill, register
 
 from auricle.errors import StorageError
-from auricle.identity import Identity
+from auricle.wire.identity import Identity
 from auricle_cloud.storage.backup import KEY, MANIFEST, write_backup
 from auricle_cloud.storage.blobs import Blobs
 from auricle_cloud.storage.database import Database

@@ -22,11 +22,11 @@ from tests.cloud.test_releases import Device
 from tuf.api.exceptions import RepositoryError
 
 from auricle.errors import StorageError
-from auricle.identity import Identity
-from auricle.pack import load_pack
+from auricle.packs.pack import load_pack
+from auricle.wire.identity import Identity
 from auricle_cloud.identity.authority import Authority
-from auricle_cloud.releases.candidate import Candidate, read_candidate
-from auricle_cloud.releases.repository import LEAP, Repository
+from auricle_cloud.ota.candidate import Candidate, read_candidate
+from auricle_cloud.ota.repository import LEAP, Repository
 from auricle_cloud.storage import backup as backup_module
 from auricle_cloud.storage import restore as restore_module
 from auricle_cloud.storage.backup import write_backup

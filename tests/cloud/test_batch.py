@@ -10,10 +10,10 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from auricle.errors import StorageError
+from auricle_cloud.link.batch import Batch, Batcher
 from auricle_cloud.storage.database import Database, SupersededError
 from auricle_cloud.storage.journal import note
 from auricle_cloud.storage.schema import events
-from auricle_cloud.uplink.batch import Batch, Gathering
 
 WAIT = 20.0
 
@@ -81,7 +81,7 @@ def test_those_that_fail_with_the_whole_batch_are_not_tried_one_by_one() -> None
         raise StorageError("The disk is full.")
 
     async def scene() -> list[object]:
-        gathering = Gathering[int, int](work)
+        gathering = Batcher[int, int](work)
         return await asyncio.gather(*(gathering.add(item) for item in range(9)), return_exceptions=True)
 
     assert [str(said) for said in asyncio.run(scene())] == ["The disk is full."] * 9
@@ -96,7 +96,7 @@ def test_when_many_come_they_are_waited_for() -> None:
         return items
 
     async def scene() -> None:
-        gathering = Gathering[str, str](work, 2.0)
+        gathering = Batcher[str, str](work, 2.0)
         assert await gathering.add("alone") == "alone"
         first = [asyncio.ensure_future(gathering.add(item)) for item in "ab"]
         await asyncio.gather(*first)

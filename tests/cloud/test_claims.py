@@ -20,9 +20,9 @@ from tests.cloud.api_server import GENEROUS, serving
 from tests.cloud.arrivals import register
 from tests.cloud.filled_store import Filled
 
-from auricle.claims import Claim, Renewal
 from auricle.errors import SettingsError, StorageError
-from auricle.pack import load_pack
+from auricle.packs.pack import load_pack
+from auricle.wire.claims import Claim, Renewal
 from auricle_cloud.api.api_settings import ApiSettings, Rates
 from auricle_cloud.identity.authority import Authority
 from auricle_cloud.identity.certificates import Key, new_key

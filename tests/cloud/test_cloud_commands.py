@@ -20,8 +20,8 @@ import pytest
 from tests.cloud.api_server import Server, serving
 from tests.cloud.filled_store import TASK, Filled, fill
 
-from auricle.cli import main
-from auricle.tensors import decode
+from auricle.process.cli import main
+from auricle.wire.tensors import decode
 from auricle_cloud.storage.store import FILE, Store
 
 ROOT = Path(__file__).parents[2]
@@ -96,8 +96,8 @@ def test_an_operator_acts_without_a_coordinator(filled: Filled) -> None:
     given = here(filled)
 
     assert told(auricle("rounds", "start", "--count", 2, "--json", **given)) == {"rounds": [4, 5]}
-    assert told(auricle("rounds", "abort", 2, "--yes", "--reason", "test", "--json", **given))["wish"] == "abort"
-    assert told(auricle("rounds", "resume", 2, "--json", **given))["wish"] is None
+    assert told(auricle("rounds", "abort", 2, "--yes", "--reason", "test", "--json", **given))["request"] == "abort"
+    assert told(auricle("rounds", "resume", 2, "--json", **given))["request"] is None
     assert told(auricle("devices", "approve", "--all", "--json", **given))["devices"] == ["dev-e"]
     assert told(auricle("devices", "label", "dev-e", "Hall", "--json", **given))["label"] == "Hall"
     assert told(auricle("models", "rollback", "--yes", "--json", **given))["version"] == 0
@@ -135,7 +135,7 @@ def test_on_a_terminal_it_does_what_is_answered(filled: Filled, answer: str, cod
         os.write(ours, f"{answer}\n".encode())
         assert done.wait(60) == code
     os.close(ours)
-    assert filled.store.rounds.get(TASK, 2)["wish"] == state
+    assert filled.store.rounds.get(TASK, 2)["request"] == state
 
 
 def test_wait_ends_with_the_round_and_tells_how(filled: Filled) -> None:

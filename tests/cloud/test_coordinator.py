@@ -23,17 +23,16 @@ from tests.cloud.coordinator_site import (
 )
 
 from auricle.errors import AuricleError, SettingsError
-from auricle.frames import open_frame, seal
-from auricle.identity import Identity
-from auricle.messages import CoordinatorState, Model, Status
-from auricle.mqtt import LinkSettings, MqttLink
-from auricle.mqtt import Message as Arrived
-from auricle.pack import Pack, load_pack
-from auricle.tensors import digest, encode
-from auricle_cloud.coordinator import NAME, Coordinator
-from auricle_cloud.presets import Preset
-from auricle_cloud.run_settings import RunSettings
-from auricle_cloud.server_optimizer import OptimizerState
+from auricle.mqtt_link.link import Delivery, LinkSettings, MqttLink
+from auricle.packs.pack import Pack, load_pack
+from auricle.wire.frames import open_frame, seal
+from auricle.wire.identity import Identity
+from auricle.wire.messages import CoordinatorState, Model, Status
+from auricle.wire.tensors import digest, encode
+from auricle_cloud.aggregation.presets import Preset
+from auricle_cloud.aggregation.server_optimizer import OptimizerState
+from auricle_cloud.rounds.coordinator import NAME, Coordinator
+from auricle_cloud.settings import RunSettings
 from auricle_cloud.storage import schema
 from auricle_edge.runtimes import StepRuntime
 
@@ -50,7 +49,7 @@ def test_rounds_count_everybody_and_the_same_updates_give_the_same_bytes(runtime
         keep_updates(coordinator)
         site.start_agents(coordinator)
 
-        async def note(arrived: Arrived) -> None:
+        async def note(arrived: Delivery) -> None:
             message, _ = open_frame(arrived.payload, arrived.topic, lambda _: coordinator.identity.public)
             manifests.append(message)
 
@@ -143,7 +142,7 @@ async def fails_in_round_one(device: str, key: Identity, link: MqttLink) -> None
     """Answer every invitation by saying that round 1 failed."""
     topic = TOPICS.up(device, "st")
 
-    async def fail(_: Arrived) -> None:
+    async def fail(_: Delivery) -> None:
         status = Status(fleet=FLEET, device=device, boot="b", task=TASK, round=1, state="failed", reason="x")
         await link.publish(topic, seal(key, topic, status))
 
@@ -280,7 +279,7 @@ def test_presence_says_goodbye_and_names_the_epoch(runtime: StepRuntime, tmp_pat
         said: list[CoordinatorState] = []
         left = asyncio.Event()
 
-        async def note(arrived: Arrived) -> None:
+        async def note(arrived: Delivery) -> None:
             message, _ = open_frame(arrived.payload, arrived.topic, lambda _: coordinator.identity.public)
             said.append(message)
             if not message.online:
@@ -301,7 +300,7 @@ def test_when_updates_came_is_remembered_of_registered_devices_only(runtime: Ste
         coordinator = site.coordinator(1, devices=1)
         coordinator.inbox.keys[DEVICES[0]] = b"k" * 32
         for name in (*DEVICES, "dev-unknown"):
-            await coordinator._take(Arrived(TOPICS.up(name, "upd"), b"noise", 1, False, False, 1, 1))
+            await coordinator._take(Delivery(TOPICS.up(name, "upd"), b"noise", 1, False, False, 1, 1))
 
         assert list(coordinator._came) == [DEVICES[0]]
         coordinator.store.close()
@@ -323,7 +322,7 @@ def test_when_updates_came_is_remembered_of_registered_devices_only(runtime: Ste
     ],
 )
 def test_settings_that_no_round_could_be_run_with(tmp_path: Path, changes: dict[str, Any], says: str) -> None:
-    from auricle.mqtt import BrokerAddress
+    from auricle.mqtt_link.link import BrokerAddress
 
     with pytest.raises((AuricleError, SettingsError), match=says):
         RunSettings(**{"fleet": FLEET, "broker": BrokerAddress("h"), "folder": tmp_path, **changes})

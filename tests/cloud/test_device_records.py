@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from tests.cloud.arrivals import register
 
 from auricle.errors import StorageError
-from auricle.messages import DeviceState
+from auricle.wire.messages import DeviceState
 from auricle_cloud.storage.device_records import STANDINGS
 from auricle_cloud.storage.store import Store
 
@@ -32,7 +32,7 @@ def test_a_name_belongs_to_the_key_that_came_first(store: Store) -> None:
     assert (first, again, thief) == (True, True, False)
     assert (row["public_key"], row["boot"], row["samples"], row["agent"]) == (b"k" * 32, "boot-2", 9, "2")
     assert row["first_seen"] <= row["last_seen"]
-    assert (row["standing"], row["selected"], row["verdicts"], row["label"]) == ("pending", 0, 0, "")
+    assert (row["standing"], row["selected"], row["harmful_count"], row["label"]) == ("pending", 0, 0, "")
     assert [(e["kind"], e["device"], e["detail"]) for e in store.journal.events()] == [
         ("registered", "dev-a", "pending")
     ]

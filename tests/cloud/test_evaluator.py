@@ -12,9 +12,9 @@ import pytest
 
 pytest.importorskip("onnxruntime", reason="the reference")
 
+from auricle.checks.onnx_reader import Node
 from auricle.errors import AuricleError, DataError, SettingsError
-from auricle.onnx_reader import Node
-from auricle.pack import SHIPPED, Pack, load_pack
+from auricle.packs.pack import SHIPPED, Pack, load_pack
 from auricle_cloud.evaluation.evaluator import Evaluator, OnnxEvaluator, choose_evaluator
 from auricle_cloud.evaluation.evaluator_torch import TorchEvaluator
 from auricle_cloud.evaluation.model_scores import tally
@@ -206,7 +206,7 @@ class Absent:
 sys.meta_path.insert(0, Absent())
 import numpy as np
 from auricle.errors import AuricleError
-from auricle.pack import load_pack
+from auricle.packs.pack import load_pack
 from auricle_cloud.evaluation import evaluator
 evaluator.find_spec = lambda name: None if name in {absent!r} else object()
 from auricle_cloud.evaluation.validation_set import ValidationSet

@@ -10,10 +10,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from auricle_cloud.cohort import Cohort, layers_of
-from auricle_cloud.operations.explanation import explain, involved, those
+from auricle_cloud.aggregation.cohort import Cohort, layers_of
+from auricle_cloud.aggregation.rules import get_rule
+from auricle_cloud.operations.explanation import explain, filter_by_outcome, involved
 from auricle_cloud.operations.round_answers import DeviceWhy
-from auricle_cloud.rules import get_rule
 
 LAYER: dict[str, Any] = {
     "layer": "gru", "kept": ["dev-b", "dev-c"], "pruned_low": ["dev-a"], "pruned_high": ["dev-d"],
@@ -45,7 +45,7 @@ def one(device: str, report: dict[str, Any] = REPORT, now: dict[str, str] | None
 
 
 @pytest.mark.parametrize(
-    ("device", "fate", "says"),
+    ("device", "outcome", "says"),
     [
         ("dev-b", "counted", "counted in round 12 with 100 training samples and an inference loss of 1.25"),
         ("dev-b", "counted", "gru: kept with weight 0.2500 (deviation 0.2, the 3rd farthest of 4)"),
@@ -63,10 +63,10 @@ def one(device: str, report: dict[str, Any] = REPORT, now: dict[str, str] | None
         ("dev-p", "not_invited", "When the round began it is offline."),
     ],
 )
-def test_a_device_is_told_its_own_reason(device: str, fate: str, says: str) -> None:
+def test_a_device_is_told_its_own_reason(device: str, outcome: str, says: str) -> None:
     found = one(device)
 
-    assert found.fate == fate
+    assert found.outcome == outcome
     assert says in " ".join(found.sentences)
     assert all(sentence.endswith(".") for sentence in found.sentences)
 
@@ -101,7 +101,7 @@ def test_the_round_is_summed_up() -> None:
 def test_an_update_that_counted_in_a_later_round_is_not_called_missing() -> None:
     found = one("dev-h", {**REPORT, "elsewhere": {"dev-h": 14}})
 
-    assert (found.fate, found.sentences) == (
+    assert (found.outcome, found.sentences) == (
         "elsewhere", ["dev-h was invited to round 12, and its update counted in round 14."],
     )  # fmt: skip
 
@@ -109,7 +109,7 @@ def test_an_update_that_counted_in_a_later_round_is_not_called_missing() -> None
 def test_an_update_that_is_not_finite_was_dropped_and_judges_no_layer() -> None:
     found = one("dev-b", {**REPORT, "dropped": ["dev-b"]})
 
-    assert (found.fate, found.layers) == ("dropped", [])
+    assert (found.outcome, found.layers) == ("dropped", [])
 
 
 @pytest.mark.parametrize("gone", [*REPORT, None])
@@ -168,14 +168,14 @@ def test_the_score_of_the_rule_itself_reaches_the_explanation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("faring", "devices"),
+    ("outcome", "devices"),
     [
         ("counted", ["dev-b", "dev-c", "dev-d"]), ("dropped", ["dev-a"]), ("pruned", ["dev-d"]), ("failed", ["dev-e"]),
         ("declined", ["dev-f"]), ("refused", ["dev-g"]), ("silent", ["dev-h"]), ("late", ["dev-x", "dev-y"]),
         ("not_invited", ["dev-p"]), ("harmful", ["dev-d"]), ("elsewhere", []),
     ],
 )  # fmt: skip
-def test_devices_are_found_by_how_they_fared(faring: Any, devices: list[str]) -> None:
+def test_devices_are_found_by_how_they_fared(outcome: Any, devices: list[str]) -> None:
     report = {**REPORT, "dropped": ["dev-a"]}
 
-    assert those(report, involved(report, passed_over=True), faring) == devices
+    assert filter_by_outcome(report, involved(report, passed_over=True), outcome) == devices

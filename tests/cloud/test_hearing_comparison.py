@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from auricle_cloud.hearing.comparison import Heard, compare, rate_of, tail
+from auricle_cloud.states.hearing_comparison import Heard, compare, rate_of, tail
 
 
 @pytest.mark.parametrize(

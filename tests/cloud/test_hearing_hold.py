@@ -8,10 +8,10 @@ import pytest
 from tests.cloud.hearing_reports import DAY, HOUR, approve, days_of, enter, report
 from tests.cloud.rolling import NEW, Rolling
 
-from auricle_cloud.hearing.comparison import Heard
 from auricle_cloud.operations.operating import ConflictError
 from auricle_cloud.operations.operations import Operations
-from auricle_cloud.releases.hearing_hold import Evidence, hold_of
+from auricle_cloud.states.hearing_comparison import Heard
+from auricle_cloud.states.hearing_hold import Evidence, hold_of
 from auricle_cloud.storage.blobs import Blobs
 from auricle_cloud.storage.store import Store
 

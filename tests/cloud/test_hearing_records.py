@@ -15,10 +15,10 @@ from tests.cloud.desk import ANA, TOPICS, Desk
 from tests.cloud.hearing_reports import DAY, HOUR, NOW, PACK, approve, days_of, enter, report
 
 from auricle.errors import SettingsError
-from auricle.frames import seal
+from auricle.wire.frames import seal
 from auricle_cloud.api.remote import checked
-from auricle_cloud.hearing.figures import LABELS, HearingFigures
-from auricle_cloud.hearing.watch import HearingWatch
+from auricle_cloud.observing.hearing_figures import LABELS, HearingFigures
+from auricle_cloud.observing.hearing_watch import HearingWatch
 from auricle_cloud.operations.operating import NotFoundError
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.storage.blobs import Blobs

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from auricle.broker_rights import Roles
-from auricle.cli import main
 from auricle.errors import SettingsError
-from auricle.loopback import OVERRIDDEN, OVERRIDE
-from auricle.until_signal import broker_of
+from auricle.mqtt_link.broker_rights import Roles
+from auricle.mqtt_link.loopback import OVERRIDDEN, OVERRIDE
+from auricle.process.cli import main
+from auricle.process.until_signal import broker_of
 from auricle_cloud.identity.authority import Authority
 from auricle_cloud.identity.broker_files import Listener, emqx_acl
 from auricle_cloud.identity.broker_folder import read_duration, reload_mosquitto

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from auricle.broker_rights import Roles
+from auricle.mqtt_link.broker_rights import Roles
 from auricle_cloud.identity.broker_files import EMQX_USERS, LARGEST_PACKET, Listener, emqx_acl, emqx_configuration
 from auricle_cloud.identity.passwords import Passwords
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from tests.cloud.test_identity_commands import run
 
-from auricle.broker_passwords import read_login, verified
 from auricle.errors import StorageError
+from auricle.wire.broker_passwords import read_login, verified
 from auricle_cloud.identity.authority import PASSPHRASE, Authority
 from auricle_cloud.identity.passwords import Passwords
 

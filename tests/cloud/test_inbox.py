@@ -29,13 +29,13 @@ from tests.cloud.desk import (
     update,
 )
 
-from auricle.frames import CHUNK, seal
-from auricle.identity import Identity
-from auricle.messages import Ack, DeviceState, Get, Status
-from auricle.tensors import digest
-from auricle_cloud.rounds.selection import unfit
-from auricle_cloud.uplink import assembly
-from auricle_cloud.uplink.assembly import Assemblies
+from auricle.wire.frames import CHUNK, seal
+from auricle.wire.identity import Identity
+from auricle.wire.messages import Ack, DeviceState, Get, Status
+from auricle.wire.tensors import digest
+from auricle_cloud.link import assembly
+from auricle_cloud.link.assembly import Assemblies
+from auricle_cloud.states.selection import unfit
 
 # -- who speaks
 

@@ -26,10 +26,10 @@ from tests.cloud.desk import (
     update,
 )
 
-from auricle.frames import MAGIC, seal
-from auricle.identity import Identity
-from auricle.messages import Status, Update
-from auricle.tensors import digest, encode
+from auricle.wire.frames import MAGIC, seal
+from auricle.wire.identity import Identity
+from auricle.wire.messages import Status, Update
+from auricle.wire.tensors import digest, encode
 
 
 def test_storage_and_link_that_fail_are_logged_and_never_raised(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:

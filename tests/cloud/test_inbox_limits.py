@@ -26,10 +26,10 @@ from tests.cloud.desk import (
 )
 
 from auricle.errors import StorageError
-from auricle.identity import Identity
-from auricle.messages import DeviceState, Get
-from auricle_cloud.rate_limit import RateLimit
-from auricle_cloud.uplink.inbox import Limits
+from auricle.wire.identity import Identity
+from auricle.wire.messages import DeviceState, Get
+from auricle_cloud.link.rate_limit import RateLimit
+from auricle_cloud.settings import Limits
 
 # -- limits, losses and standing
 

@@ -14,10 +14,10 @@ import sqlalchemy as sa
 from tests.cloud.arrivals import PACK, TASK, begin, end_round, open_round, update
 
 from auricle.errors import StorageError
+from auricle_cloud.link import batch as batch_module
+from auricle_cloud.link.ledger import Ledger
 from auricle_cloud.storage.blobs import Blobs
 from auricle_cloud.storage.store import Store
-from auricle_cloud.uplink import batch as batch_module
-from auricle_cloud.uplink.ledger import Ledger
 
 WAIT = 20.0
 DEVICES = [f"dev-{i:03}" for i in range(40)]

@@ -6,7 +6,7 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.cloud.rolling import NEW, OTHER, Rolling
 
-from auricle_cloud.metrics import DEVICE_STATES, ROLLOUTS, Metrics
+from auricle_cloud.observing.metrics import DEVICE_STATES, ROLLOUTS, Metrics
 from auricle_cloud.storage.store import Store
 
 

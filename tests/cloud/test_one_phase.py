@@ -9,12 +9,12 @@ import pytest
 import sqlalchemy as sa
 from tests.cloud.coordinator_site import FEDAVG, TASK, Site, keep_updates, run
 
-from auricle.cli import main
-from auricle.pack import load_pack
-from auricle_cloud.aggregation import cohort_of
+from auricle.packs.pack import load_pack
+from auricle.process.cli import main
 from auricle_cloud.evaluation.evaluator import OnnxEvaluator
 from auricle_cloud.evaluation.validation_set import ValidationSet
-from auricle_cloud.run_settings import Detection
+from auricle_cloud.rounds.read_cohort import cohort_of
+from auricle_cloud.settings import Detection
 from auricle_cloud.storage.schema import rounds
 from auricle_cloud.storage.store import Store
 from auricle_edge.runtimes import StepRuntime

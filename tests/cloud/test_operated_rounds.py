@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from tests.cloud.coordinator_site import DEVICES, FEDAVG, FLEET, TASK, TOPICS, Site, run
 
-from auricle.frames import seal
-from auricle.identity import Identity
-from auricle.messages import Status
-from auricle.mqtt import Message as Arrived
-from auricle.pack import load_pack
-from auricle.tensors import digest, encode
+from auricle.mqtt_link.link import Delivery
+from auricle.packs.pack import load_pack
+from auricle.wire.frames import seal
+from auricle.wire.identity import Identity
+from auricle.wire.messages import Status
+from auricle.wire.tensors import digest, encode
 from auricle_cloud.evaluation.evaluator import OnnxEvaluator
 from auricle_cloud.evaluation.validation_set import ValidationSet
 from auricle_cloud.operations.operations import Operations
-from auricle_cloud.run_settings import Detection
+from auricle_cloud.settings import Detection
 from auricle_cloud.storage.database import SupersededError
 from auricle_edge.runtimes import StepRuntime
 
@@ -79,7 +79,7 @@ def test_an_operator_aborts_a_round_and_starts_another(runtime: StepRuntime, tmp
                 await coordinator.site.wait_change(0.1)
             while not store.updates.counted_devices(TASK, 1):
                 await coordinator.site.wait_change(0.1)
-            store.rounds.wish(TASK, 1, "abort", who="test")
+            store.rounds.request(TASK, 1, "abort", who="test")
             await site.rounds(1)
             store.devices.set_standing(["dev-d"], "quarantined", who="test", reason="silent")
             store.rounds.plan(TASK, 1, who="test")
@@ -177,7 +177,7 @@ def test_a_round_in_which_all_devices_fail_does_not_end_the_service(runtime: Ste
         async with site.scripted("dev-d", key) as link:
             topic = TOPICS.up("dev-d", "st")
 
-            async def fail(_: Arrived) -> None:
+            async def fail(_: Delivery) -> None:
                 said = Status(fleet=FLEET, device="dev-d", boot="b", task=TASK, round=1, state="failed", reason="full")
                 await link.publish(topic, seal(key, topic, said))
 

@@ -1,4 +1,4 @@
-"""What operators can do, on both databases: looking, page by page, and wishes with their author."""
+"""What operators can do, on both databases: looking, page by page, and requests with their author."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from safetensors.numpy import load
 from tests.cloud.filled_store import TASK, Filled, fill
 
 from auricle.errors import SettingsError, StorageError
-from auricle.tensors import decode
+from auricle.wire.tensors import decode
 from auricle_cloud.api.remote import checked
 from auricle_cloud.operations.operating import ConflictError, NotFoundError
 from auricle_cloud.operations.operations import Operations
@@ -109,29 +109,29 @@ def test_devices_are_found_by_name_and_label_and_paged(filled: Filled, do: Opera
 
 
 @pytest.mark.parametrize(
-    ("number", "fate", "devices"),
+    ("number", "outcome", "devices"),
     [
         (1, "counted", ["dev-a", "dev-b"]), (1, "failed", ["dev-c"]), (1, "silent", ["dev-d"]), (1, "late", []),
         (1, "pruned", ["dev-b"]), (2, "silent", ["dev-a", "dev-b", "dev-c", "dev-d"]), (2, "counted", []),
     ],
 )  # fmt: skip
 def test_a_cohort_is_shown_by_how_its_devices_fared(
-    do: Operations, number: int, fate: Any, devices: list[str]
+    do: Operations, number: int, outcome: Any, devices: list[str]
 ) -> None:  # fmt: skip
-    assert [member.device for member in do.show_round(number, fate=fate).cohort] == devices
+    assert [member.device for member in do.show_round(number, outcome=outcome).cohort] == devices
     if number == 1:
-        said = do.why_round(1, fate=fate)
+        said = do.why_round(1, outcome=outcome)
         assert [why.device for why in said.devices] == devices
-        assert said.sentences[-1] == f"{fate.capitalize()}: {len(devices)} device{'' if len(devices) == 1 else 's'}."
+        assert said.sentences[-1] == f"{outcome.capitalize()}: {len(devices)} device{'' if len(devices) == 1 else 's'}."
 
 
 def test_a_cohort_of_one_fate_is_paged(do: Operations) -> None:
-    first = do.show_round(2, limit=3, fate="silent")
+    first = do.show_round(2, limit=3, outcome="silent")
 
     assert first.next == "dev-c"
-    assert [member.device for member in do.show_round(2, after="dev-c", fate="silent").cohort] == ["dev-d"]
-    assert do.why_round(1, limit=1, fate="counted").next == "dev-a"
-    assert [why.device for why in do.why_round(1, after="dev-a", fate="counted").devices] == ["dev-b"]
+    assert [member.device for member in do.show_round(2, after="dev-c", outcome="silent").cohort] == ["dev-d"]
+    assert do.why_round(1, limit=1, outcome="counted").next == "dev-a"
+    assert [why.device for why in do.why_round(1, after="dev-a", outcome="counted").devices] == ["dev-b"]
 
 
 def test_standings_move_as_their_names_say_and_a_revoked_device_stays_so(do: Operations) -> None:
@@ -155,8 +155,8 @@ def test_rounds_are_planned_aborted_and_taken_back(filled: Filled) -> None:
     do = Operations(filled.store, filled.blobs, TASK, lambda: woken.append("up"), "alice")
 
     assert do.start_rounds(2, "async").rounds == [4, 5]
-    assert do.abort_round(2, "power cut").wish == "abort"
-    assert do.resume_round(2).wish is None
+    assert do.abort_round(2, "power cut").request == "abort"
+    assert do.resume_round(2).request is None
     with pytest.raises(ConflictError, match="already published"):
         do.abort_round(1)
     with pytest.raises(NotFoundError):
@@ -206,7 +206,7 @@ def test_tokens_and_schedules_come_and_go(do: Operations) -> None:
         ("list_rounds", {"limit": 0}, "limit: expected a whole number >= 1."),
         ("list_rounds", {"limit": 1001}, "limit: expected a whole number <= 1000."),
         ("show_round", {"number": -1}, "number: expected a whole number >= 0."),
-        ("show_round", {"number": 1, "fate": "sillent"}, 'fate: there is no "sillent"; did you mean "silent"?'),
+        ("show_round", {"number": 1, "outcome": "sillent"}, 'outcome: there is no "sillent"; did you mean "silent"?'),
         ("start_rounds", {"count": 10_001}, "count: expected a whole number <= 10000."),
         ("start_rounds", {"mode": "asnc"}, 'mode: there is no "asnc"; did you mean "async"?'),
         ("label_device", {"device": "dev-a"}, "label is missing."),

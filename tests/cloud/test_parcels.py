@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from auricle.errors import StorageError
-from auricle.tensors import digest
+from auricle.wire.tensors import digest
 from auricle_cloud.storage import parcels as parcels_module
 from auricle_cloud.storage.blobs import Blobs
-from auricle_cloud.storage.parcels import FEWEST, SMALL
+from auricle_cloud.storage.pack_files import FEWEST, SMALL
 
 BODIES = [bytes([i]) * (100 + i) for i in range(FEWEST + 2)]
 NAMES = [digest(body) for body in BODIES]

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from auricle.errors import SettingsError
-from auricle.messages import Plan
-from auricle_cloud.presets import FEDAVG, PAPER, PRACTICAL, PRESETS, Preset, get_preset
-from auricle_cloud.rules import get_rule
-from auricle_cloud.server_optimizer import OptimizerSettings
+from auricle.wire.messages import Plan
+from auricle_cloud.aggregation.presets import FEDAVG, PAPER, PRACTICAL, PRESETS, Preset, get_preset
+from auricle_cloud.aggregation.rules import get_rule
+from auricle_cloud.aggregation.server_optimizer import OptimizerSettings
 
 PLAN = Plan(rate=0.2, local_rate=0.4)
 ADAM = OptimizerSettings(kind="adam", lr=0.8)
@@ -21,7 +21,7 @@ def test_the_paper_preset_is_fedmlac_and_nothing_else() -> None:
     plan = PAPER.plan_for(7, 5000, seed=3)
 
     assert plan == Plan(
-        mode="mutual", epochs=1, optimiser="sgd", rate=0.01, local_rate=0.01, momentum=0.0, decay=0.0, clip=0.0,
+        mode="mutual", epochs=1, optimizer="sgd", rate=0.01, local_rate=0.01, momentum=0.0, decay=0.0, clip=0.0,
         alpha=0.5, plugin_ce=0.0, prior=0.0, keep_state=False, augment=False, codec="float32", seed=3,
     )  # fmt: skip
     assert PAPER.rule == "lpa"
@@ -64,7 +64,7 @@ def test_the_schedule_reaches_whom_it_is_for() -> None:
     ]  # fmt: skip
 
 
-def test_a_server_without_an_optimiser_has_no_rate_to_schedule() -> None:
+def test_a_server_without_an_optimizer_has_no_rate_to_schedule() -> None:
     preset = Preset(PLAN, "fedavg", warmup=4, scheduled=("server",))
 
     assert preset.server_for(1, 9) is preset.server
@@ -129,7 +129,7 @@ def test_a_rate_that_somebody_named_wins_and_all_else_is_as_from_scratch(trained
     assert named.plan == PRACTICAL.plan
     assert named.server_for(3, 80).rate == pytest.approx(0.001 * PRACTICAL.factor(3, 80))
     assert named.rates().server_rate == 0.001
-    with pytest.raises(SettingsError, match="no server optimiser"):
+    with pytest.raises(SettingsError, match="no server optimizer"):
         PAPER.fitted(trained=trained, server_rate=0.001)
     with pytest.raises(SettingsError, match="greater than 0"):
         PRACTICAL.fitted(trained=trained, server_rate=0.0)

@@ -9,25 +9,25 @@ import numpy as np
 import pytest
 from tests.cloud.coordinator_site import DEVICES, FLEET, TASK, Site, run, trainer
 
-from auricle.messages import Plan
-from auricle.pack import load_pack
+from auricle.packs.pack import load_pack
 from auricle.speech.features import LogMel
+from auricle.wire.messages import Plan
+from auricle_cloud.aggregation.presets import Preset
+from auricle_cloud.aggregation.server_optimizer import OptimizerSettings
 from auricle_cloud.operations.explanation import explain
-from auricle_cloud.presets import Preset
 from auricle_cloud.rounds.synchronous import RoundFailedError
-from auricle_cloud.server_optimizer import OptimizerSettings
-from auricle_edge.agent import Agent, AgentSettings
-from auricle_edge.detect import DetectSettings
-from auricle_edge.judge.best import Best, BestStore
-from auricle_edge.judge.heard import Heard
-from auricle_edge.judge.round_judge import PERSONAL, PLUGIN
-from auricle_edge.judge.sound import Judging, Negatives
-from auricle_edge.judge.streams import Streams
-from auricle_edge.learn_settings import LearnSettings
-from auricle_edge.local_store import LocalStore
+from auricle_edge.fleet.agent import Agent, AgentSettings
+from auricle_edge.listening.detect import DetectSettings
 from auricle_edge.runtimes import StepRuntime
-from auricle_edge.speech_data import DeviceData
-from auricle_edge.train import LocalState, Trainer
+from auricle_edge.training.judge.best import Best, BestStore
+from auricle_edge.training.judge.heard import Heard
+from auricle_edge.training.judge.round_judge import PERSONAL, PLUGIN
+from auricle_edge.training.judge.sound import Judging, Negatives
+from auricle_edge.training.judge.streams import Streams
+from auricle_edge.training.learn_settings import LearnSettings
+from auricle_edge.training.local_store import LocalStore
+from auricle_edge.training.speech_data import DeviceData
+from auricle_edge.training.train import LocalState, Trainer
 
 DETECT = DetectSettings(threshold=0.6, vad="off")
 CAREFUL = Preset(Plan(rate=1e-4, local_rate=1e-4), "fedavg")

@@ -22,18 +22,18 @@ from tuf.api.exceptions import DownloadError, ExpiredMetadataError, RepositoryEr
 from tuf.ngclient import Updater
 
 from auricle.errors import AuricleError, DataError, PackError, SettingsError, StorageError
-from auricle.identity import Identity
-from auricle.pack import SHIPPED, load_pack
-from auricle.versions import version_key
+from auricle.packs.pack import SHIPPED, load_pack
+from auricle.packs.versions import version_key
+from auricle.wire.identity import Identity
 from auricle_cloud.api.api_settings import ApiSettings, Rates
 from auricle_cloud.api.health import metadata_lives
 from auricle_cloud.api.problems import problems
 from auricle_cloud.api.release_routes import ReleaseRoutes, Transfers
-from auricle_cloud.releases import repository as repository_module
-from auricle_cloud.releases.candidate import read_candidate
-from auricle_cloud.releases.expiry import LIVES
-from auricle_cloud.releases.renewal import Renewal
-from auricle_cloud.releases.repository import Repository
+from auricle_cloud.ota import repository as repository_module
+from auricle_cloud.ota.candidate import read_candidate
+from auricle_cloud.ota.expiry import LIVES
+from auricle_cloud.ota.renewal import Renewal
+from auricle_cloud.ota.repository import Repository
 from auricle_cloud.storage.blobs import Blobs
 from auricle_cloud.storage.store import FILE, Store
 

@@ -10,14 +10,14 @@ import pytest
 from tests.cloud.model_replacement import flipped, replacement
 
 from auricle.errors import SettingsError
-from auricle_cloud.cohort import Aggregate, Cohort, CohortError, Layer
+from auricle_cloud.aggregation.cohort import Aggregate, Cohort, CohortError, Layer
+from auricle_cloud.aggregation.rules import get_rule
+from auricle_cloud.aggregation.rules.fedavg import fedavg
+from auricle_cloud.aggregation.rules.fedvsa import fedvsa, limit_losses, softmax_share
+from auricle_cloud.aggregation.rules.lpa_fedvsa import lpa_fedvsa
+from auricle_cloud.aggregation.server_optimizer import KINDS, OptimizerSettings, OptimizerState, first_state, step
 from auricle_cloud.detection.coalitions import subset
 from auricle_cloud.detection.repair import hotfix, reaggregate
-from auricle_cloud.rules import get_rule
-from auricle_cloud.rules.fedavg import fedavg
-from auricle_cloud.rules.fedvsa import fedvsa, limit_losses, softmax_share
-from auricle_cloud.rules.lpa_fedvsa import lpa_fedvsa
-from auricle_cloud.server_optimizer import KINDS, OptimizerSettings, OptimizerState, first_state, step
 
 NONE = OptimizerSettings()
 RULES: list[Callable[[Cohort], Aggregate]] = [fedavg, fedvsa, lpa_fedvsa]
@@ -81,7 +81,7 @@ def test_a_full_hotfix_leaves_the_others_updates_with_the_weights_they_had(rule:
 def test_without_the_bad_clients_the_round_is_as_if_they_had_never_been_there(
     rule: Callable[[Cohort], Aggregate], kind: str
 ) -> None:
-    """Model and optimiser go on from where both stood before the round, whatever the server's optimiser is."""
+    """Model and optimizer go on from where both stood before the round, whatever the server's optimizer is."""
     cohort, server = _cohort(12), OptimizerSettings(kind=kind, lr=0.1)
     rng = np.random.default_rng(0)
     before = OptimizerState(m=rng.random(6), v=rng.random(6), step=3)
@@ -97,7 +97,7 @@ def test_without_the_bad_clients_the_round_is_as_if_they_had_never_been_there(
         assert np.array_equal(repair.optimizer.m, state.m) and np.array_equal(repair.optimizer.v, state.v)
 
 
-def test_the_first_round_begins_with_a_fresh_optimiser() -> None:
+def test_the_first_round_begins_with_a_fresh_optimizer() -> None:
     cohort, server = _cohort(), OptimizerSettings(kind="adam")
     honest = fedavg(subset(cohort, np.array([False, True, True, True, True])))
 

@@ -16,13 +16,14 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from tests.cloud.arrivals import open_round
 from tests.cloud.desk import ANA, BASE, TASK, Desk, body_of, register, update
 
-from auricle.claims import Certified, Claim, Renewal
-from auricle.cli import main
 from auricle.errors import SettingsError
-from auricle.identity import Identity
-from auricle_cloud.identity.authority import FOLDER, Authority
+from auricle.process.cli import main
+from auricle.wire.claims import Certified, Claim, Renewal
+from auricle.wire.identity import Identity
+from auricle_cloud.identity.authority import Authority
 from auricle_cloud.identity.certificates import Key, new_key
 from auricle_cloud.identity.enrolment import ClaimError, Enrolment, RequestError
+from auricle_cloud.storage.state_folders import AUTHORITY
 from auricle_cloud.storage.store import FILE, Store
 
 NAME = "dev-a"
@@ -162,7 +163,7 @@ def test_a_revoked_device_is_never_replaced(enrolment: Enrolment, store: Store) 
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
     """A coordinator's folder with two devices that have claimed, pi-001 and pi-003."""
-    made = Authority.create(tmp_path / FOLDER, "Test")
+    made = Authority.create(tmp_path / AUTHORITY, "Test")
     store = Store(tmp_path / FILE)
     enrolment = Enrolment(made, store.database)
     for name in ("pi-001", "pi-003"):

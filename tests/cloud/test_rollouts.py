@@ -23,9 +23,9 @@ from tests.cloud.rolling import (
 )
 
 from auricle.errors import StorageError
-from auricle.frames import seal
-from auricle_cloud.releases.rollout_plan import place as order_of
-from auricle_cloud.releases.rollout_states import TRANSITIONS, RolloutState, label
+from auricle.wire.frames import seal
+from auricle_cloud.states.rollout import TRANSITIONS, RolloutState, label
+from auricle_cloud.states.rollout_plan import place as order_of
 from auricle_cloud.storage.rollout_records import Rollouts
 from auricle_cloud.storage.store import Store
 

@@ -14,8 +14,8 @@ from tests.cloud.release_files import make_bundle
 from tests.cloud.rolling import NEW, OTHER, Rolling
 from tests.cloud.test_cloud_commands import auricle, here, there, told
 
-from auricle.identity import Identity
-from auricle.pack import load_pack
+from auricle.packs.pack import load_pack
+from auricle.wire.identity import Identity
 from auricle_cloud.storage.blobs import Blobs
 from auricle_cloud.storage.store import FILE, Store
 

@@ -13,17 +13,16 @@ from tests.cloud.coordinator_site import FLEET, TOPICS, Site, run
 from tests.cloud.release_files import make_bundle
 from tuf.ngclient import Updater
 
-from auricle.frames import open_frame, seal
-from auricle.identity import Identity
-from auricle.messages import Register, Release, Target
-from auricle.mqtt import LinkSettings, MqttLink
-from auricle.mqtt import Message as Arrived
-from auricle.pack import load_pack
+from auricle.mqtt_link.link import Delivery, LinkSettings, MqttLink
+from auricle.packs.pack import load_pack
+from auricle.wire.frames import open_frame, seal
+from auricle.wire.identity import Identity
+from auricle.wire.messages import Register, Release, Target
 from auricle_cloud.api.api_server import listening
 from auricle_cloud.api.api_settings import ApiSettings
-from auricle_cloud.coordinator import Coordinator
-from auricle_cloud.releases.candidate import read_candidate
-from auricle_cloud.releases.repository import Repository
+from auricle_cloud.ota.candidate import read_candidate
+from auricle_cloud.ota.repository import Repository
+from auricle_cloud.rounds.coordinator import Coordinator
 from auricle_cloud.service import application
 from auricle_edge.runtimes import StepRuntime
 
@@ -48,7 +47,7 @@ class Board:
     def _head(self) -> dict[str, Any]:
         return {"fleet": FLEET, "device": self.name, "boot": "b"}
 
-    async def _greet(self, _: Arrived) -> None:
+    async def _greet(self, _: Delivery) -> None:
         await self._say("reg", Register(
             **self._head(), public_key=self.key.public, agent="1", pack=self.pack, architecture="crnn-lite",
             codecs=("float32",), samples=1,
@@ -59,7 +58,7 @@ class Board:
         values = {"board": "pi5", "os": "trixie", "bundle": self.bundle, "version": "1", "pack": self.pack}
         await self._say("rel", Release(**{**self._head(), **values, "confirmed": True, **changes}))
 
-    async def _command(self, arrived: Arrived) -> None:
+    async def _command(self, arrived: Delivery) -> None:
         message, _ = open_frame(arrived.payload, arrived.topic, lambda _: self.coordinator)
         if isinstance(message, Target):
             self.targets.append(message)

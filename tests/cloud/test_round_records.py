@@ -14,8 +14,8 @@ from tests.cloud.arrivals import BASE, TASK, begin, bring_to, end_round, open_ro
 from tests.cloud.postgres import Server
 
 from auricle.errors import StorageError
-from auricle.messages import Loss
-from auricle_cloud.rounds.round_states import FINISHED, STATES, TRANSITIONS, State, label
+from auricle.wire.messages import Loss
+from auricle_cloud.states.round import FINISHED, STATES, TRANSITIONS, State, label
 from auricle_cloud.storage.journal import put_out
 from auricle_cloud.storage.store import Store
 
@@ -128,7 +128,7 @@ def test_what_is_not_there_is_said(store: Store) -> None:
         (lambda: store.rounds.get(TASK, 2), "There is no round 2 of t"),
         (lambda: store.rounds.report(TASK, 1), "Round 1 of t has no report"),
         (lambda: store.rounds.report(TASK, 2), "There is no round 2 of t"),
-        (lambda: store.rounds.wish(TASK, 2, "abort", who="ana"), "There is no round 2 of t"),
+        (lambda: store.rounds.request(TASK, 2, "abort", who="ana"), "There is no round 2 of t"),
     ]
     for attempt, says in attempts:
         with pytest.raises(StorageError, match=says):
@@ -277,21 +277,21 @@ def test_numbers_that_are_none_do_not_keep_a_report_from_being_written(store: St
     assert report == {"loss": None, "deviation": [None, 1.5]}
 
 
-# -- wishes
+# -- requests
 
 
 def test_what_an_operator_asks_is_kept_until_the_round_is_finished(store: Store) -> None:
     store.rounds.plan(TASK, 1)
 
-    row = store.rounds.wish(TASK, 1, "abort", who="ana", reason="wrong pack")
-    asked = store.rounds.get(TASK, 1)["wish"]
-    store.rounds.wish(TASK, 1, None, who="bob")
-    taken_back = store.rounds.get(TASK, 1)["wish"]
+    row = store.rounds.request(TASK, 1, "abort", who="ana", reason="wrong pack")
+    asked = store.rounds.get(TASK, 1)["request"]
+    store.rounds.request(TASK, 1, None, who="bob")
+    taken_back = store.rounds.get(TASK, 1)["request"]
     store.rounds.move(TASK, 1, "planned", "aborted")
 
     assert (row["state"], asked, taken_back) == ("planned", "abort", None)
     with pytest.raises(StorageError, match="Round 1 of t is already aborted"):
-        store.rounds.wish(TASK, 1, "abort", who="ana")
+        store.rounds.request(TASK, 1, "abort", who="ana")
     events = [(e["kind"], e["who"], e["round"], e["detail"]) for e in store.journal.events()][:2]
     assert events == [("resumed", "bob", 1, ""), ("abort", "ana", 1, "wrong pack")]
 
@@ -325,9 +325,9 @@ def test_who_gave_up_is_kept_with_the_reason(store: Store) -> None:
     begin(store)
     open_round(store, ["dev-a", "dev-b"])
 
-    store.rounds.gave_up(TASK, 1, "dev-a", "failed", "no clips")
-    store.rounds.gave_up(TASK, 1, "dev-b", "declined", "x\0" * 150)
-    store.rounds.gave_up(TASK, 1, "dev-z", "failed", "nobody asked")
+    store.rounds.mark_failed(TASK, 1, "dev-a", "failed", "no clips")
+    store.rounds.mark_failed(TASK, 1, "dev-b", "declined", "x\0" * 150)
+    store.rounds.mark_failed(TASK, 1, "dev-z", "failed", "nobody asked")
 
     invited = store.rounds.invited(TASK, 1)
     assert [(name, row["state"], row["reason"]) for name, row in invited.items()] == [

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from auricle_cloud.cohort import NO_UPDATE, Cohort, CohortError, Layer, layers_of
-from auricle_cloud.rules import RULES
+from auricle_cloud.aggregation.cohort import NO_UPDATE, Cohort, CohortError, Layer, layers_of
+from auricle_cloud.aggregation.rules import RULES
 
 ONE_LAYER = (Layer("all", (slice(0, 2),)),)
 

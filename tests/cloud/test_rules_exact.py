@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from auricle.errors import SettingsError
-from auricle_cloud.cohort import Cohort, Layer
-from auricle_cloud.rules import RULES, get_rule
+from auricle_cloud.aggregation.cohort import Cohort, Layer
+from auricle_cloud.aggregation.rules import RULES, get_rule
 
 NAN, INF = math.nan, math.inf
 FRONT_AND_HEAD = (Layer("front", (slice(0, 1), slice(2, 3))), Layer("head", (slice(1, 2),)))

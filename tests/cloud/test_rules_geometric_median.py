@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from auricle_cloud.cohort import Cohort, Layer
-from auricle_cloud.rules.geometric_median import FEW, geometric_median
+from auricle_cloud.aggregation.cohort import Cohort, Layer
+from auricle_cloud.aggregation.rules.geometric_median import FEW, geometric_median
 
 STEPS = 5
 

@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from auricle_cloud.cohort import Cohort, Layer
-from auricle_cloud.compute.distances import squared_distances
-from auricle_cloud.compute.matrix import SMALL, NumpyMatrix
-from auricle_cloud.compute.pieces import pieces_of
-from auricle_cloud.compute.products import PRODUCT, depth_of, strips, weighted
-from auricle_cloud.rules import RULES
-from auricle_cloud.rules.average import ascending, ten_digits
+from auricle_cloud.aggregation.cohort import Cohort, Layer
+from auricle_cloud.aggregation.compute.distances import squared_distances
+from auricle_cloud.aggregation.compute.matrix import SMALL, NumpyMatrix
+from auricle_cloud.aggregation.compute.pieces import pieces_of
+from auricle_cloud.aggregation.compute.products import PRODUCT, depth_of, strips, weighted
+from auricle_cloud.aggregation.rules import RULES
+from auricle_cloud.aggregation.rules.average import ascending, ten_digits
 
 BITS = """
 import sys
 import numpy as np
-from auricle_cloud.cohort import Cohort, Layer
-from auricle_cloud.compute.matrix import NumpyMatrix
-from auricle_cloud.rules import RULES
+from auricle_cloud.aggregation.cohort import Cohort, Layer
+from auricle_cloud.aggregation.compute.matrix import NumpyMatrix
+from auricle_cloud.aggregation.rules import RULES
 from hashlib import sha256
 for clients, size in ((301, 3011), (50, 20011)):
     rng = np.random.default_rng(7)
@@ -170,7 +170,7 @@ class Counting(NumpyMatrix):
 @pytest.mark.parametrize("memory", [1 << 30, 1 << 16], ids=["resident", "piece by piece"])
 def test_every_rule_gives_the_same_in_pytorch(name: str, memory: int) -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed")
-    from auricle_cloud.compute.matrix_torch import TorchMatrix
+    from auricle_cloud.aggregation.compute.matrix_torch import TorchMatrix
 
     same_as_numpy(name, lambda weights: TorchMatrix(weights, device="cpu", memory=memory))
 
@@ -180,7 +180,7 @@ def test_every_rule_gives_the_same_on_a_gpu(name: str) -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     if not torch.cuda.is_available():
         pytest.skip("there is no GPU that PyTorch can use")
-    from auricle_cloud.compute.accelerator import choose
+    from auricle_cloud.aggregation.compute.accelerator import choose
 
     same_as_numpy(name, choose("cuda", memory=1 << 24).opener)
     same_as_numpy(name, choose("cuda").opener)

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from auricle.errors import SettingsError
-from auricle_cloud.cohort import Cohort, Layer
-from auricle_cloud.rules import RULES, get_rule, rule_names
-from auricle_cloud.rules.plugins import RuleError
+from auricle_cloud.aggregation.cohort import Cohort, Layer
+from auricle_cloud.aggregation.rules import RULES, get_rule, rule_names
+from auricle_cloud.aggregation.rules.plugins import RuleError
 
 GOOD = """
 import numpy as np
 from auricle.errors import SettingsError
-from auricle_cloud.cohort import Aggregate
-from auricle_cloud.rules import Rule
+from auricle_cloud.aggregation.cohort import Aggregate
+from auricle_cloud.aggregation.rules import Rule
 
 def first(cohort, *, place=0):
     kept = np.zeros((len(cohort.ids), len(cohort.layers)), bool)
@@ -114,7 +114,7 @@ def test_our_rules_cannot_be_replaced(install: Install) -> None:
         ("acme_rules:rule", "raise RuntimeError('out of\\norder')", "cannot be loaded .out of."),
         ("acme_rules:rule", "this is no Python", "cannot be loaded"),
         ("acme_rules:none", GOOD, "cannot be loaded"),
-        ("acme_rules:no_rule", GOOD, "is no auricle_cloud.rules.Rule but a function"),
+        ("acme_rules:no_rule", GOOD, "is no auricle_cloud.aggregation.rules.Rule but a function"),
     ],
 )
 def test_a_broken_package_is_one_sentence(install: Install, target: str, code: str, sentence: str) -> None:

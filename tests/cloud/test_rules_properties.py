@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from auricle_cloud.cohort import Cohort, Layer
-from auricle_cloud.rules import RULES, get_rule
+from auricle_cloud.aggregation.cohort import Cohort, Layer
+from auricle_cloud.aggregation.rules import RULES, get_rule
 
 LAYERS = (Layer("front", (slice(0, 2), slice(3, 4))), Layer("head", (slice(2, 3), slice(4, 6))))
 START = np.arange(6, dtype=np.float32)

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auricle.errors import SettingsError
-from auricle_cloud.cohort import Cohort, Layer
-from auricle_cloud.rules import get_rule
+from auricle_cloud.aggregation.cohort import Cohort, Layer
+from auricle_cloud.aggregation.rules import get_rule
 
 NAN, INF = math.nan, math.inf
 FEW = settings(max_examples=60)

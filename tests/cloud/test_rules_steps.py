@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from auricle.errors import SettingsError
-from auricle_cloud.cohort import Cohort, Layer
-from auricle_cloud.rules import RULES, get_rule
-from auricle_cloud.rules.average import ascending, fraction_of, sample_share, ten_digits
-from auricle_cloud.rules.fedvsa import limit_losses, softmax_share
-from auricle_cloud.rules.lpa import check_pruning
-from auricle_cloud.rules.options import check_choice, check_count, check_number
+from auricle_cloud.aggregation.cohort import Cohort, Layer
+from auricle_cloud.aggregation.options import check_choice, check_count, check_number
+from auricle_cloud.aggregation.rules import RULES, get_rule
+from auricle_cloud.aggregation.rules.average import ascending, fraction_of, sample_share, ten_digits
+from auricle_cloud.aggregation.rules.fedvsa import limit_losses, softmax_share
+from auricle_cloud.aggregation.rules.lpa import check_pruning
 
 
 def _line(count: int) -> Cohort:

@@ -17,8 +17,8 @@ from tests.system.checker import DeviceLog
 from tests.system.child import until
 
 from auricle.errors import StorageError
-from auricle.pack import load_pack
-from auricle.tensors import digest, encode
+from auricle.packs.pack import load_pack
+from auricle.wire.tensors import digest, encode
 from auricle_cloud.storage.backup import write_backup
 from auricle_cloud.storage.blobs import RemoteBlobs, open_blobs
 from auricle_cloud.storage.restore import restore_backup

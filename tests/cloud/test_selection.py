@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from auricle_cloud.rounds.selection import choose, unfit
+from auricle_cloud.states.selection import choose, unfit
 
 FIT = {
     "device": "dev-a", "standing": "approved", "reason": "", "pack": "p" * 64, "online": True, "gate": "train",

@@ -12,11 +12,11 @@ import pytest
 from tests.cloud.hearing_reports import approve
 
 from auricle.errors import SettingsError
-from auricle.messages import DeviceState
+from auricle.wire.messages import DeviceState
 from auricle_cloud.api.remote import checked
 from auricle_cloud.commands.answers import _sensitivity
-from auricle_cloud.hearing.tuner import Tuner
-from auricle_cloud.messenger import Messenger
+from auricle_cloud.link.messenger import Messenger
+from auricle_cloud.link.tuner import Tuner
 from auricle_cloud.operations.operating import ConflictError, NotFoundError
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.storage.blobs import Blobs

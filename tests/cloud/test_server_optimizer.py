@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from auricle.errors import DataError, SettingsError
-from auricle_cloud.server_optimizer import KINDS, TORCH_ADAM, OptimizerSettings, OptimizerState, first_state, step
+from auricle_cloud.aggregation.server_optimizer import (
+    KINDS,
+    TORCH_ADAM,
+    OptimizerSettings,
+    OptimizerState,
+    first_state,
+    step,
+)
 
 
 def follow(settings: OptimizerSettings, *averages: float, begin: float = 0.0) -> tuple[OptimizerState, float]:

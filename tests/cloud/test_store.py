@@ -10,7 +10,7 @@ import pytest
 from tests.cloud.arrivals import BASE, PACK, TASK, begin, end_round, open_round, update
 
 from auricle.errors import StorageError
-from auricle_cloud.rounds.round_states import FINISHED
+from auricle_cloud.states.round import FINISHED
 from auricle_cloud.storage.store import Store
 
 

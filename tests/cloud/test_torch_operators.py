@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch", reason="what is tested")
 onnx = pytest.importorskip("onnx", reason="nodes are made with it")
 ort = pytest.importorskip("onnxruntime", reason="the reference")
 
-from auricle.onnx_reader import read_model
+from auricle.checks.onnx_reader import read_model
 from auricle_cloud.evaluation.torch_operators import Call, UnknownOperatorError
 from auricle_cloud.evaluation.torch_recurrent import KNOWN
 

@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 from tests.cloud.coordinator_site import DEVICES, FEDAVG, FLEET, TASK, TOPICS, Site, run
 
-from auricle.frames import seal
-from auricle.identity import Identity
-from auricle.messages import Update
-from auricle.mqtt import Message as Arrived
-from auricle.mqtt import MqttLink
-from auricle.pack import load_pack
-from auricle.tensors import digest, encode
+from auricle.mqtt_link.link import Delivery, MqttLink
+from auricle.packs.pack import load_pack
+from auricle.wire.frames import seal
+from auricle.wire.identity import Identity
+from auricle.wire.messages import Update
+from auricle.wire.tensors import digest, encode
 from auricle_cloud.operations.operations import Operations
 from auricle_edge.runtimes import StepRuntime
 
@@ -31,7 +30,7 @@ async def send(
     """Send an update and wait for the answer."""
     answered = asyncio.Event()
 
-    async def hear(_: Arrived) -> None:
+    async def hear(_: Delivery) -> None:
         answered.set()
 
     await link.subscribe(TOPICS.down(device, "ack"), hear)
@@ -61,7 +60,9 @@ def test_late_and_refused_updates_are_known_to_the_round(runtime: StepRuntime, t
             await send(second, "dev-d", keys["dev-d"], start, weights)
             await send(second, "dev-d", keys["dev-d"], start, weights + np.float32(1e4), number=77)
             do = Operations(coordinator.store, coordinator.blobs, TASK)
-            shown = {fate: [m.device for m in do.show_round(1, fate=fate).cohort] for fate in ("late", "refused")}
+            shown = {
+                outcome: [m.device for m in do.show_round(1, outcome=outcome).cohort] for outcome in ("late", "refused")
+            }
             why = {found.device: found.sentences[0] for found in do.why_round(1).devices}
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)

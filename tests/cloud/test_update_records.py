@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from tests.cloud.arrivals import BODY, TASK, begin, bring_to, end_round, open_round, register, update
 
 from auricle.errors import StorageError
-from auricle.messages import Update
-from auricle_cloud.rounds.round_states import STATES, TAKING
+from auricle.wire.messages import Update
+from auricle_cloud.states.round import STATES, TAKING
+from auricle_cloud.states.verdict import Verdict, staleness_weight
 from auricle_cloud.storage.store import Store
-from auricle_cloud.storage.update_records import Verdict, staleness_weight
 
 WAIT = 20.0
 

@@ -11,7 +11,7 @@ import pytest
 soundfile = pytest.importorskip("soundfile", reason="recordings are read with it")
 
 from auricle.errors import DataError
-from auricle.pack import load_pack
+from auricle.packs.pack import load_pack
 from auricle.speech.audio import read_clip
 from auricle.speech.features import LogMel
 from auricle_cloud.evaluation.validation_set import ValidationSet, load_validation

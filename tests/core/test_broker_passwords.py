@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from auricle.broker_passwords import read_login, write_login
 from auricle.errors import SettingsError
-from auricle.mqtt import BrokerAddress
+from auricle.mqtt_link.link import BrokerAddress
+from auricle.wire.broker_passwords import read_login, write_login
 
 PASSWORD = "Ab-_" * 10 + "xyz"
 

@@ -13,7 +13,7 @@ import pytest
 import typer
 
 from auricle import __version__
-from auricle.cli import PARTS, main
+from auricle.process.cli import PARTS, main
 
 FORBID = """
 import sys
@@ -22,7 +22,7 @@ class Absent:
         if name.split(".")[0] in {absent!r}:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, Absent())
-from auricle.cli import main
+from auricle.process.cli import main
 sys.exit(main({arguments!r}))
 """
 
@@ -135,7 +135,7 @@ def test_an_interrupted_command_says_so(
         signal.raise_signal(signal.SIGINT)
 
     app.callback()(lambda: None)
-    monkeypatch.setattr("auricle.cli._load", lambda part: app)
+    monkeypatch.setattr("auricle.process.cli._load", lambda part: app)
 
     assert main(["cloud", "wait", *(["--json"] if as_json else [])]) == 130
 

@@ -6,7 +6,7 @@ from inspect import signature
 
 from typer.models import OptionInfo
 
-from auricle.pack import DEFAULT_PACK, SHIPPED, load_pack
+from auricle.packs.pack import DEFAULT_PACK, SHIPPED, load_pack
 from auricle_cloud.commands.maintenance_commands import preflight
 from auricle_cloud.commands.serve_commands import serve
 from auricle_edge.commands.evaluate_commands import evaluate

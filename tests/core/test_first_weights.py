@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from auricle.errors import PackError, SettingsError
-from auricle.first_weights import check_start, chosen_weights, first_weights
-from auricle.manifest import FORMAT, FileEntry, Manifest, Start, Task
-from auricle.pack import Pack
-from auricle.start import start_file
-from auricle.tensors import TensorSpec
+from auricle.packs.first_weights import check_start, chosen_weights, first_weights
+from auricle.packs.manifest import FORMAT, FileEntry, Manifest, Start, Task
+from auricle.packs.pack import Pack
+from auricle.packs.start import start_file
+from auricle.wire.tensors import TensorSpec
 
 WORDS = ("yes", "no", "up")
 

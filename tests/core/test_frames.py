@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auricle.errors import WireError
-from auricle.frames import CHUNK, LARGEST_FRAME, LARGEST_HEADER, MAGIC, Sealed, _signed_bytes, open_frame, seal
-from auricle.identity import Identity
-from auricle.messages import Get, Message, Register, Update
+from auricle.wire.frames import CHUNK, LARGEST_FRAME, LARGEST_HEADER, MAGIC, Sealed, _signed_bytes, open_frame, seal
+from auricle.wire.identity import Identity
+from auricle.wire.messages import Get, Message, Register, Update
 
 IDENTITY = Identity(bytes(range(32)))
 STRANGER = Identity(bytes(range(1, 33)))

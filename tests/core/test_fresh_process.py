@@ -9,19 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from auricle import fresh_process
+from auricle.process import fresh_process
 
 BEFORE = """
 import os, sys
-from auricle import fresh_process
+from auricle.process import fresh_process
 fresh_process.ours = True
 print(os.getpid(), flush=True)
 fresh_process.become("goes_on", b'{"secret": 1}', "--json")
 """
 AFTER = """
 import json, os, sys
-from auricle.fresh_process import given
-print(json.dumps([os.getpid(), json.loads(given(sys.argv[1])), sys.argv[2:], "auricle.fresh_process" in sys.modules]))
+from auricle.process.fresh_process import given
+loaded = "auricle.process.fresh_process" in sys.modules
+print(json.dumps([os.getpid(), json.loads(given(sys.argv[1])), sys.argv[2:], loaded]))
 """
 
 

@@ -16,13 +16,13 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.core import tiny_pack
 from tests.core.tiny_pack import EVALUATE, STEP, model, value
 
+from auricle.checks.graph_check import LARGEST_TOTAL, CheckedModel, check_foreign_graph, check_graph
+from auricle.checks.layout_shapes import RULES
+from auricle.checks.onnx_reader import read_model
+from auricle.checks.onnx_wire import MOST_FIELDS
 from auricle.errors import PackError
-from auricle.graph_check import LARGEST_TOTAL, CheckedModel, check_foreign_graph, check_graph
-from auricle.layout_shapes import RULES
-from auricle.manifest import Graph, step_inputs, step_outputs
-from auricle.onnx_reader import read_model
-from auricle.onnx_wire import MOST_FIELDS
-from auricle.pack import SHIPPED, load_pack
+from auricle.packs.manifest import Graph, step_inputs, step_outputs
+from auricle.packs.pack import SHIPPED, load_pack
 
 ort = pytest.importorskip("onnxruntime", reason="shapes are compared with those of onnxruntime")
 
@@ -538,7 +538,7 @@ def test_a_graph_of_another_runtime_may_use_its_operators_and_must_be_wired() ->
 def test_the_unlabelled_batch_is_the_same_everywhere() -> None:
     """A FixMatch graph chooses the size of its unlabelled batch, once."""
     entry = Graph(
-        kind="fixmatch", model="lite", optimiser="sgd", batch=4, file="graphs/f.onnx", inputs=(), outputs=(),
+        kind="fixmatch", model="lite", optimizer="sgd", batch=4, file="graphs/f.onnx", inputs=(), outputs=(),
         noise={"mask": (4, 2)},
     )  # fmt: skip
     shapes = {name: list(shape) for name, shape in [*tiny_pack.MODEL, *tiny_pack.MOMENTUM]}
@@ -552,7 +552,7 @@ def test_the_unlabelled_batch_is_the_same_everywhere() -> None:
         nodes += [helper.make_node("Identity", [n.removeprefix("new/")], [n]) for n in step_outputs(entry)[4:]]
         data = model(nodes, inputs, [(n, None) for n in step_outputs(entry)]).SerializeToString()
         graph = Graph(
-            kind="fixmatch", model="lite", optimiser="sgd", batch=4, file=entry.file, noise=entry.noise,
+            kind="fixmatch", model="lite", optimizer="sgd", batch=4, file=entry.file, noise=entry.noise,
             inputs=tuple(step_inputs(entry)), outputs=tuple(step_outputs(entry)),
         )  # fmt: skip
         pack = tiny_pack.pack({entry.file: data}, graphs=(*tiny_pack.graphs(), graph))

@@ -23,13 +23,13 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.core import tiny_pack
 from tests.core.tiny_pack import EVALUATE, STEP, TABLE, WEIGHTS
 
+from auricle.checks.graph_check import check_graph
 from auricle.errors import PackError
-from auricle.graph_check import check_graph
-from auricle.identity import Identity
-from auricle.manifest import FileEntry, Graph, Manifest, encode_manifest, step_inputs
-from auricle.pack import Pack, load_pack, pack_bytes
-from auricle.pack_signature import encode_signature, sign_manifest
-from auricle.start import start_weights
+from auricle.packs.manifest import FileEntry, Graph, Manifest, encode_manifest, step_inputs
+from auricle.packs.pack import Pack, load_pack, pack_bytes
+from auricle.packs.signature import encode_signature, sign_manifest
+from auricle.packs.start import start_weights
+from auricle.wire.identity import Identity
 
 MOST_BYTES = 16 << 20
 """What refusing any of these packs may take at its peak; they claim gigabytes."""

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auricle.errors import StorageError
-from auricle.identity import Identity, verified
+from auricle.wire.identity import Identity, verified
 
 SEED = bytes.fromhex("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60")
 """RFC 8032, section 7.1, test 1."""

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 from msgspec import inspect
 
-from auricle import messages
-from auricle.frames import LARGEST_HEADER
-from auricle.messages import Get, Invite, Message, Plan, Register, Update
-from auricle.topics import Topics
+from auricle.wire import messages
+from auricle.wire.frames import LARGEST_HEADER
+from auricle.wire.messages import Get, Invite, Message, Plan, Register, Update
+from auricle.wire.topics import Topics
 
 EVERY_MESSAGE = tuple(t for union in (messages.Uplink, messages.Downlink, messages.Retained) for t in get_args(union))
 LARGEST_TEXT = 200
@@ -39,8 +39,8 @@ LEAVES = [leaf for m in EVERY_MESSAGE for leaf in _fields(inspect.type_info(m), 
 
 
 def test_the_walk_sees_every_message_the_reader_accepts() -> None:
-    assert set(EVERY_MESSAGE) == set(get_args(messages.Any))
-    assert isinstance(messages.Any, types.UnionType)
+    assert set(EVERY_MESSAGE) == set(get_args(messages.WireMessage))
+    assert isinstance(messages.WireMessage, types.UnionType)
     concrete = {
         m for m in vars(messages).values() if isinstance(m, type) and issubclass(m, Message) and m is not Message
     }
@@ -110,7 +110,7 @@ def test_a_field_out_of_its_bounds_is_refused(changes: dict[str, Any]) -> None:
     [
         {"rate": 0}, {"rate": -1.0}, {"rate": math.nan}, {"rate": math.inf}, {"momentum": 1.0}, {"alpha": 1.1},
         {"alpha": math.nan}, {"clip": math.nan}, {"clip": -1.0}, {"decay": math.inf}, {"epochs": 0}, {"epochs": 1001},
-        {"optimiser": "lion"}, {"mode": "central"}, {"plugin_ce": -0.5}, {"codec": "x" * 65}, {"colour": "red"},
+        {"optimizer": "lion"}, {"mode": "central"}, {"plugin_ce": -0.5}, {"codec": "x" * 65}, {"colour": "red"},
         {"order": "reversed"}, {"temperature": 0}, {"temperature": math.nan}, {"temperature": 101}, {"mu": -0.1},
         {"mu": math.inf}, {"mu": 101},
     ],
@@ -155,7 +155,7 @@ def test_the_default_plan_is_fedmlacs() -> None:
     """ALGORITHMS 3.1: E = 1, plain SGD at 0.01 for both, alpha 0.5, no cross-entropy on the plug-in, simultaneous."""
     plan = Plan()
 
-    assert (plan.mode, plan.epochs, plan.optimiser, plan.rate, plan.local_rate) == ("mutual", 1, "sgd", 0.01, 0.01)
+    assert (plan.mode, plan.epochs, plan.optimizer, plan.rate, plan.local_rate) == ("mutual", 1, "sgd", 0.01, 0.01)
     assert (plan.alpha, plan.plugin_ce, plan.momentum, plan.decay, plan.clip) == (0.5, 0.0, 0.0, 0.0, 0.0)
     assert (plan.order, plan.temperature, plan.mu) == ("simultaneous", 1.0, 0.0)
     assert (plan.augment, plan.keep_state, plan.codec) == (False, False, "float32")

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from auricle.errors import BrokerError
-from auricle.mqtt import LinkSettings, Message, MqttLink, Will
-from auricle_fleet import broker_mosquitto
-from auricle_fleet.broker import Broker, Kind, start_broker
-from auricle_fleet.broker_mosquitto import find_mosquitto
+from auricle.mqtt_link.link import Delivery, LinkSettings, MqttLink, Will
+from auricle_fleet.broker.broker import Broker, Kind, start_broker
+from auricle_fleet.broker.broker import mosquitto as broker_mosquitto
+from auricle_fleet.broker.mosquitto import find_mosquitto
 
 T = "auricle/1/f"
 UP = f"{T}/d/dev-a/up/upd"
@@ -75,12 +75,12 @@ class Inbound:
     """A handler that remembers, and can be told to fail or to wait."""
 
     def __init__(self) -> None:
-        self.messages: list[Message] = []
+        self.messages: list[Delivery] = []
         self.gate = asyncio.Event()
         self.gate.set()
         self.failures = 0
 
-    async def __call__(self, message: Message) -> None:
+    async def __call__(self, message: Delivery) -> None:
         self.messages.append(message)
         if self.failures:
             self.failures -= 1
@@ -258,7 +258,7 @@ def test_a_late_handler_does_not_acknowledge_the_next_delivery(tmp_path: Path, m
         calls: list[bytes] = []
         again = Inbound()
 
-        async def handle(message: Message) -> None:
+        async def handle(message: Delivery) -> None:
             calls.append(message.payload)
             await gates[len(calls) - 1].wait()
 
@@ -299,7 +299,7 @@ def test_a_handler_that_cancels_itself_is_asked_again(tmp_path: Path, mosquitto:
     async def case(broker: Broker) -> None:
         calls: list[bytes] = []
 
-        async def handle(message: Message) -> None:
+        async def handle(message: Delivery) -> None:
             calls.append(message.payload)
             if len(calls) == 1:
                 raise asyncio.CancelledError
@@ -360,7 +360,7 @@ def test_a_handler_may_publish_on_its_own_full_link(tmp_path: Path, kind: Kind) 
         acks = Inbound()
         async with link(broker, "coordinator", high_water=16) as coordinator, link(broker, "dev-a") as device:
 
-            async def answer(message: Message) -> None:
+            async def answer(message: Delivery) -> None:
                 await coordinator.publish(f"{T}/d/dev-a/dn/ack", message.payload)
 
             await coordinator.subscribe(f"{T}/d/+/up/#", answer)
@@ -386,7 +386,7 @@ def test_what_a_flood_leaves_out_is_delivered_again(
         acks = Inbound()
         async with link(broker, "coordinator", high_water=1) as coordinator, link(broker, "dev-a") as device:
 
-            async def answer(message: Message) -> None:
+            async def answer(message: Delivery) -> None:
                 await coordinator.publish(f"{T}/d/dev-a/dn/ack", message.payload)
 
             await coordinator.subscribe(f"{T}/d/+/up/#", answer)

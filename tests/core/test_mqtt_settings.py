@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auricle.errors import SettingsError
-from auricle.mqtt import BrokerAddress, LinkSettings, Message
-from auricle.mqtt_deadline import within
-from auricle.mqtt_dial import Backoff
-from auricle.mqtt_inbound import Inbox
-from auricle.mqtt_outbound import packet_size
-from auricle.mqtt_settings import Counters
-from auricle.mqtt_subscriptions import matches
+from auricle.mqtt_link.deadline import within
+from auricle.mqtt_link.dial import Backoff
+from auricle.mqtt_link.inbound import Inbox
+from auricle.mqtt_link.link import BrokerAddress, Delivery, LinkSettings
+from auricle.mqtt_link.outbound import packet_size
+from auricle.mqtt_link.settings import Counters
+from auricle.mqtt_link.subscriptions import matches
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=20)
 
@@ -100,7 +100,7 @@ def test_backoff_doubles_to_its_cap_and_starts_over_after_a_stable_connection(mo
 
 def test_inbox_leaves_out_what_follows_the_first_message_it_left_out() -> None:
     async def case() -> None:
-        async def handle(message: Message) -> None:
+        async def handle(message: Delivery) -> None:
             handled.append(message.mid)
 
         handled: list[int] = []
@@ -108,12 +108,12 @@ def test_inbox_leaves_out_what_follows_the_first_message_it_left_out() -> None:
         inbox = Inbox(1, handle, lambda message: None, lambda: None, counters)
         worker = asyncio.create_task(inbox.run())
         for mid in range(10):  # high water 1, hard limit 8
-            inbox.put(Message("t", b"", 1, False, False, mid, generation=1))
+            inbox.put(Delivery("t", b"", 1, False, False, mid, generation=1))
         while inbox.full:
             await asyncio.sleep(0)
-        inbox.put(Message("t", b"", 1, False, False, 10, generation=1))
+        inbox.put(Delivery("t", b"", 1, False, False, 10, generation=1))
         assert inbox.wants_redelivery(1)
-        inbox.put(Message("t", b"", 1, False, False, 11, generation=2))
+        inbox.put(Delivery("t", b"", 1, False, False, 11, generation=2))
         while inbox.full:
             await asyncio.sleep(0)
         await inbox.close(5)

@@ -17,9 +17,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from auricle.errors import BrokerError
-from auricle.mqtt import BrokerAddress, LinkSettings, Message, MqttLink
-from auricle_fleet.broker_mosquitto import find_mosquitto
-from auricle_fleet.broker_process import BrokerProcess
+from auricle.mqtt_link.link import BrokerAddress, Delivery, LinkSettings, MqttLink
+from auricle_fleet.broker.mosquitto import find_mosquitto
+from auricle_fleet.broker.process import BrokerProcess
 
 pytestmark = pytest.mark.skipif(find_mosquitto() is None, reason="mosquitto is not installed")
 
@@ -71,7 +71,7 @@ def test_round_trip_and_backpressure_over_tls(tmp_path: Path) -> None:
         got: list[bytes] = []
         done = asyncio.Event()
 
-        async def take(message: Message) -> None:
+        async def take(message: Delivery) -> None:
             got.append(message.payload)
             if len(got) == len(sent):
                 done.set()
@@ -134,7 +134,7 @@ def test_packets_that_come_in_one_tls_record_are_all_read(tmp_path: Path) -> Non
         address = BrokerAddress.parse(f"mqtts://127.0.0.1:{port}?protocol=3.1.1", ca=certificate)
         three = asyncio.Event()
 
-        async def take(message: Message) -> None:
+        async def take(message: Delivery) -> None:
             if link.counters.messages_received == 3:
                 three.set()
 

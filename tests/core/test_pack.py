@@ -15,10 +15,11 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auricle import pack as pack_module
 from auricle.errors import PackError
-from auricle.manifest import OrtTraining, Start, Tflite, step_inputs, step_outputs
-from auricle.pack import (
+from auricle.packs import pack as pack_module
+from auricle.packs.archive import untar
+from auricle.packs.manifest import OrtTraining, Start, Tflite, step_inputs, step_outputs
+from auricle.packs.pack import (
     FORMAT,
     LARGEST_PACK,
     SHIPPED,
@@ -31,8 +32,7 @@ from auricle.pack import (
     load_pack,
     pack_bytes,
 )
-from auricle.pack_archive import untar
-from auricle.tensors import TensorSpec
+from auricle.wire.tensors import TensorSpec
 
 COMPRESSED_WITH = (1, 5, 7)
 """Other versions of zstd give other bytes for the same pack, which its manifest's hash names."""
@@ -42,7 +42,7 @@ EVALUATE_ENTRY, STEP_ENTRY = (
     msgspec.structs.replace(entry, inputs=tuple(step_inputs(entry)), outputs=tuple(step_outputs(entry)))
     for entry in (
         Graph(kind="evaluate", model="lite", file="graphs/e.onnx", inputs=(), outputs=()),
-        Graph(kind="supervised", model="lite", optimiser="sgd", batch=16, file="graphs/s.onnx", inputs=(), outputs=()),
+        Graph(kind="supervised", model="lite", optimizer="sgd", batch=16, file="graphs/s.onnx", inputs=(), outputs=()),
     )
 )
 
@@ -90,7 +90,7 @@ def _write(tmp_path: Path, data: bytes) -> Path:
 def test_a_shipped_pack_loads_and_packs_to_its_own_bytes(name: str) -> None:
     pack = load_pack(name)
 
-    shipped = Path(pack_module.__file__).parent / "packs" / f"{name}.tar.zst"
+    shipped = Path(pack_module.__file__).parent / f"{name}.tar.zst"
     assert pack.manifest.name == name
     assert pack.identity == hashlib.sha256(encode_manifest(pack.manifest)).hexdigest()
     packed = pack_bytes(pack)
@@ -157,7 +157,7 @@ def test_what_a_pack_does_not_have_is_said_with_a_hint() -> None:
 
     with pytest.raises(PackError, match='has no model "crnn-bas": did you mean "crnn-base"'):
         pack.table("crnn-bas")
-    with pytest.raises(PackError, match="no mutual graph for crnn-base with no optimiser"):
+    with pytest.raises(PackError, match="no mutual graph for crnn-base with no optimizer"):
         pack.graph("mutual", "crnn-base")
     with pytest.raises(PackError, match=r'no pack "gcs12": give a directory.*did you mean "gsc12"'):
         load_pack("gcs12")
@@ -169,7 +169,7 @@ TRAINED = Start(
     file="weights/lite.safetensors", data="speech", clips=1, speakers=1, accuracy=0.5, judged_clips=1
 )  # fmt: skip
 ARTIFACTS = OrtTraining(
-    training="graphs/e.onnx", evaluation="ort/e.onnx", optimisers={}, checkpoint="ort/checkpoint", batch=16
+    training="graphs/e.onnx", evaluation="ort/e.onnx", optimizers={}, checkpoint="ort/checkpoint", batch=16
 )
 
 
@@ -206,8 +206,8 @@ def _changed(value: Any, **changes: Any) -> Any:
         ({"graphs": (_changed(EVALUATE_ENTRY, outputs=("y",)),)}, "lacks an input or output"),
         ({"graphs": (_changed(EVALUATE_ENTRY, inputs=EVALUATE_ENTRY.inputs * 2),)}, "lacks an input or output"),
         ({"graphs": (_changed(STEP_ENTRY, batch=None),)}, "lacks an input or output"),
-        ({"graphs": (_changed(STEP_ENTRY, optimiser=None),)}, "lacks an input or output"),
-        ({"graphs": (_changed(STEP_ENTRY, optimiser="adamw"),)}, "lacks an input or output"),
+        ({"graphs": (_changed(STEP_ENTRY, optimizer=None),)}, "lacks an input or output"),
+        ({"graphs": (_changed(STEP_ENTRY, optimizer="adamw"),)}, "lacks an input or output"),
         ({"graphs": (_changed(STEP_ENTRY, inputs=STEP_ENTRY.inputs[:-1]),)}, "lacks an input or output"),
         ({"graphs": (_changed(STEP_ENTRY, outputs=STEP_ENTRY.outputs[:-1]),)}, "lacks an input or output"),
         ({"graphs": (_changed(STEP_ENTRY, terms=("drift",)),)}, "lacks an input or output"),
@@ -391,7 +391,7 @@ def test_no_manifest_crashes_the_reader(data: bytes) -> None:
 
 def test_state_and_noise_of_a_graph_keep_their_places_over_the_manifest() -> None:
     graph = Graph(
-        kind="supervised", model="lite", optimiser="sgd", batch=16, file="graphs/s.onnx", inputs=(), outputs=(),
+        kind="supervised", model="lite", optimizer="sgd", batch=16, file="graphs/s.onnx", inputs=(), outputs=(),
         noise={"model.noise.b": (2,), "model.noise.a": (3,)}, state={"model.bavd.b": (2,), "model.bavd.a": (3,)},
     )  # fmt: skip
 

@@ -10,10 +10,10 @@ import pytest
 from onnx import helper
 from tests.core import tiny_pack
 
+from auricle.checks.pack_checks import Check, checks_of, require_sound
 from auricle.errors import PackError
-from auricle.manifest import Buffer, OrtTraining, Tflite
-from auricle.pack import Pack
-from auricle.pack_checks import Check, checks_of, require_sound
+from auricle.packs.manifest import Buffer, OrtTraining, Tflite
+from auricle.packs.pack import Pack
 
 OFFSETS = {"mix.weight": 16, "head.weight": 48, "head.bias": 80}
 TFLITE = Tflite(
@@ -21,7 +21,7 @@ TFLITE = Tflite(
     buffers=tuple(Buffer(tensor=tensor, offset=offset) for tensor, offset in OFFSETS.items()),
 )  # fmt: skip
 TRAINING = OrtTraining(
-    training="ort/training.onnx", evaluation="ort/eval.onnx", optimisers={"sgd": "ort/sgd.onnx"},
+    training="ort/training.onnx", evaluation="ort/eval.onnx", optimizers={"sgd": "ort/sgd.onnx"},
     checkpoint="ort/checkpoint", batch=16,
 )  # fmt: skip
 

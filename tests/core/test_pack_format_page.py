@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from auricle.graph_check import HIGHEST_IR, HIGHEST_OPSET, LARGEST_TOTAL, LOWEST_IR, LOWEST_OPSET
-from auricle.manifest import FORMAT, LARGEST_PACK, LOSSES, SCALARS, SLOTS, TAKEN, TERMS, Manifest
-from auricle.onnx_reader import HIGHEST_RANK, LARGEST_TENSOR, MOST_NODES
-from auricle.onnx_wire import LONGEST_TEXT, MOST_FIELDS
-from auricle.pack_archive import LARGEST_MANIFEST
-from auricle.pack_signature import DOMAIN, LARGEST_SIGNATURE
+from auricle.checks.graph_check import HIGHEST_IR, HIGHEST_OPSET, LARGEST_TOTAL, LOWEST_IR, LOWEST_OPSET
+from auricle.checks.onnx_reader import HIGHEST_RANK, LARGEST_TENSOR, MOST_NODES
+from auricle.checks.onnx_wire import LONGEST_TEXT, MOST_FIELDS
+from auricle.packs.archive import LARGEST_MANIFEST
+from auricle.packs.manifest import FORMAT, LARGEST_PACK, LOSSES, SCALARS, SLOTS, TAKEN, TERMS, Manifest
+from auricle.packs.signature import DOMAIN, LARGEST_SIGNATURE
 
 PAGE = (Path(__file__).parents[2] / "docs" / "pack-format.md").read_text()
 
@@ -45,10 +45,10 @@ def test_the_page_names_what_a_graph_takes_and_gives(kind: str) -> None:
         assert f"`{name.split('/')[0]}" in row
 
 
-def test_the_page_names_optimisers_and_terms() -> None:
-    for optimiser, scalars in SCALARS.items():
+def test_the_page_names_optimizers_and_terms() -> None:
+    for optimizer, scalars in SCALARS.items():
         assert " ".join(scalars) in PAGE
-        assert all(f"`ROLE.{slot}`" in PAGE for slot in SLOTS[optimiser])
+        assert all(f"`ROLE.{slot}`" in PAGE for slot in SLOTS[optimizer])
     for term, (numbers, vectors) in TERMS.items():
         assert f"`{term}`" in PAGE
         assert all(f"`ROLE.{name}`" in PAGE for name in (*numbers, *vectors))

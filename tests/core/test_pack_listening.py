@@ -10,9 +10,9 @@ import pytest
 from tests.core.tiny_pack import MELS, files, pack
 
 from auricle.errors import PackError
-from auricle.manifest import FORMAT, LISTENING_FORMAT, HeardAt, Hearing, Listening, Negatives
-from auricle.pack import Pack, load_pack, pack_bytes
-from auricle.pack_listening import LARGEST_NEGATIVES, NEGATIVES_FILE, write_negatives
+from auricle.packs.listening import LARGEST_NEGATIVES, NEGATIVES_FILE, write_negatives
+from auricle.packs.manifest import FORMAT, LISTENING_FORMAT, HeardAt, Hearing, Listening, Negatives
+from auricle.packs.pack import Pack, load_pack, pack_bytes
 
 FLOOR = 1e-6
 

@@ -13,11 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.core import tiny_pack
 
-from auricle.cli import main
 from auricle.errors import PackError
-from auricle.identity import Identity
-from auricle.pack import SHIPPED, Pack, load_pack, pack_bytes
-from auricle.pack_signature import (
+from auricle.packs.pack import SHIPPED, Pack, load_pack, pack_bytes
+from auricle.packs.signature import (
     DOMAIN,
     PackSignature,
     decode_signature,
@@ -26,6 +24,8 @@ from auricle.pack_signature import (
     sign_manifest,
     trusted_key,
 )
+from auricle.process.cli import main
+from auricle.wire.identity import Identity
 
 ALICE, BOB = (Identity(bytes([i]) * 32) for i in (1, 2))
 

@@ -10,8 +10,8 @@ from safetensors.numpy import load, save
 from tests.core import tiny_pack
 
 from auricle.errors import PackError
-from auricle.start import read_start, start_file, start_weights
-from auricle.tensors import TensorTable
+from auricle.packs.start import read_start, start_file, start_weights
+from auricle.wire.tensors import TensorTable
 
 TABLE = TensorTable(tiny_pack.TABLE)
 WEIGHTS = TABLE.initial(5)

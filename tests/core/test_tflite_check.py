@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.export.tflite_toy import needs_schema, operator_pack
 
+from auricle.checks.pack_checks import checks_of
+from auricle.checks.tflite_check import LARGEST_TENSORS, OPERATORS, check_tflite
+from auricle.checks.tflite_reader import read_tflite
 from auricle.errors import PackError
-from auricle.manifest import Buffer, FileEntry, Tflite
-from auricle.pack import Pack
-from auricle.pack_checks import checks_of
-from auricle.tflite_check import LARGEST_TENSORS, OPERATORS, check_tflite
-from auricle.tflite_reader import read_tflite
+from auricle.packs.manifest import Buffer, FileEntry, Tflite
+from auricle.packs.pack import Pack
 
 needs_schema()
 

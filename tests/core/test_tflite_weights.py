@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from auricle.checks.tflite_weights import LEVELS, check_buffers, is_quantised, quantise, with_weights
 from auricle.errors import PackError
-from auricle.manifest import FORMAT, Buffer, FileEntry, Manifest, Task, Tflite
-from auricle.pack import Pack
-from auricle.tensors import TensorSpec
-from auricle.tflite_weights import LEVELS, check_buffers, is_quantised, quantise, with_weights
+from auricle.packs.manifest import FORMAT, Buffer, FileEntry, Manifest, Task, Tflite
+from auricle.packs.pack import Pack
+from auricle.wire.tensors import TensorSpec
 
 TABLE = (
     TensorSpec("mix.weight", (2, 8), "mix", 0.5),

@@ -11,10 +11,10 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from auricle.manifest import PARTS, FileEntry, Frontend, Graph, Manifest, Start, Task, step_inputs, step_outputs
-from auricle.pack import FORMAT, Pack
-from auricle.start import start_file
-from auricle.tensors import TensorSpec, TensorTable
+from auricle.packs.manifest import PARTS, FileEntry, Frontend, Graph, Manifest, Start, Task, step_inputs, step_outputs
+from auricle.packs.pack import FORMAT, Pack
+from auricle.packs.start import start_file
+from auricle.wire.tensors import TensorSpec, TensorTable
 
 FRAMES, MELS, BATCH = 5, 3, 4
 TABLE = (
@@ -100,7 +100,7 @@ def graphs() -> tuple[Graph, Graph]:
     """The manifest's entries of the two graphs."""
     entries = (
         Graph(kind="evaluate", model="lite", file=EVALUATE, inputs=(), outputs=()),
-        Graph(kind="supervised", model="lite", optimiser="sgd", batch=BATCH, file=STEP, inputs=(), outputs=()),
+        Graph(kind="supervised", model="lite", optimizer="sgd", batch=BATCH, file=STEP, inputs=(), outputs=()),
     )
     first, second = (
         msgspec.structs.replace(entry, inputs=tuple(step_inputs(entry)), outputs=tuple(step_outputs(entry)))

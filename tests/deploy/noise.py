@@ -9,9 +9,9 @@ import asyncio
 import sys
 from pathlib import Path
 
-from auricle.identity_files import IdentityFiles
-from auricle.mqtt import BrokerAddress, LinkSettings, MqttLink
-from auricle.topics import Topics
+from auricle.mqtt_link.identity_files import IdentityFiles
+from auricle.mqtt_link.link import BrokerAddress, LinkSettings, MqttLink
+from auricle.wire.topics import Topics
 
 
 async def speak(identity: Path, fleet: str, device: str) -> None:

@@ -17,7 +17,7 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from auricle.errors import DataError
-from auricle_cloud.metrics import Metrics
+from auricle_cloud.observing.metrics import Metrics
 from tests.arm64.wheels import Target, extra_requirements, read_lock, unmet
 from tests.deploy import lock
 from tests.deploy.composition import DEPLOY, Composition, Image

@@ -76,7 +76,7 @@ def buildah(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Buildah]:
 
 
 @pytest.mark.parametrize(
-    ("name", "module"), [("coordinator", "auricle_cloud.service"), ("agent", "auricle_edge.listening_device")],
+    ("name", "module"), [("coordinator", "auricle_cloud.service"), ("agent", "auricle_edge.service.listening_device")],
     ids=["coordinator", "agent"],
 )  # fmt: skip
 def test_the_dockerfile_makes_an_image_that_runs_as_its_user(buildah: Buildah, name: str, module: str) -> None:

@@ -11,19 +11,18 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from auricle.frames import CHUNK, open_frame, seal
-from auricle.identity import Identity
-from auricle.messages import Ack, Invite, Message, Nothing, Plan, Register, Update
-from auricle.mqtt import BrokerAddress, LinkSettings, MqttLink
-from auricle.mqtt import Message as Arrived
-from auricle.pack import Pack
-from auricle.tensors import digest, encode
-from auricle.topics import Topics
-from auricle_edge.agent import Agent, AgentSettings
+from auricle.mqtt_link.link import BrokerAddress, Delivery, LinkSettings, MqttLink
+from auricle.packs.pack import Pack
+from auricle.wire.frames import CHUNK, open_frame, seal
+from auricle.wire.identity import Identity
+from auricle.wire.messages import Ack, Invite, Message, Nothing, Plan, Register, Update
+from auricle.wire.tensors import digest, encode
+from auricle.wire.topics import Topics
+from auricle_edge.fleet.agent import Agent, AgentSettings
 from auricle_edge.runtimes import StepRuntime
-from auricle_edge.speech_data import Clips, DeviceData
-from auricle_edge.train import Trainer
-from auricle_fleet.broker import start_broker
+from auricle_edge.training.speech_data import Clips, DeviceData
+from auricle_edge.training.train import Trainer
+from auricle_fleet.broker.broker import start_broker
 
 FLEET, DEVICE, TASK = "f", "dev-a", "keywords"
 TOPICS = Topics(FLEET)
@@ -64,7 +63,7 @@ class Coordinator:
         await self.link.subscribe(f"{TOPICS.prefix}/d/+/up/+", self._hear)
         await self.link.subscribe(f"{TOPICS.prefix}/d/+/state", self._hear)
 
-    async def _hear(self, arrived: Arrived) -> None:
+    async def _hear(self, arrived: Delivery) -> None:
         message, body = open_frame(arrived.payload, arrived.topic, self._key_of)
         async with self._news:
             self.heard.append((message, body))

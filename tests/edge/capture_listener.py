@@ -10,10 +10,10 @@ from types import TracebackType
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle_edge.capture.capture import Capture
-from auricle_edge.capture.settings import CaptureSettings
-from auricle_edge.capture.state import CaptureState
-from auricle_edge.sound import RATE, Block
+from auricle_edge.listening.capture.capture import Capture
+from auricle_edge.listening.capture.settings import CaptureSettings
+from auricle_edge.listening.capture.state import CaptureState
+from auricle_edge.listening.sound import RATE, Block
 
 DEADLINE = 20.0
 

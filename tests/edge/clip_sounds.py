@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle.pack import Task
+from auricle.packs.pack import Task
 from auricle.speech.features import LogMel
 from auricle_edge.clips import ClipSettings, ClipStore, NewClip, Source
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from auricle.hearing.sounds import Take
-from auricle.manifest import Listening
-from auricle.pack import Pack, load_pack
+from auricle.packs.manifest import Listening
+from auricle.packs.pack import Pack, load_pack
 from auricle.speech.synthesis import SynthesisSettings, synthesise
 from auricle_edge.evaluate.sources import Sources
 

@@ -6,16 +6,16 @@ import numpy as np
 from tests.edge.toy import PACK as THREE
 from tests.edge.toy import clips
 
-from auricle.messages import Plan
-from auricle.pack import Pack
+from auricle.packs.pack import Pack
 from auricle.speech.features import Energies, LogMel
-from auricle.tensors import Flat
-from auricle_edge.detect import DetectSettings
-from auricle_edge.judge.sound import Negatives
-from auricle_edge.judge.streams import Streams
+from auricle.wire.messages import Plan
+from auricle.wire.tensors import Flat
+from auricle_edge.listening.detect import DetectSettings
 from auricle_edge.runtimes import StepRuntime
-from auricle_edge.speech_data import Clips, DeviceData
-from auricle_edge.train import Trainer
+from auricle_edge.training.judge.sound import Negatives
+from auricle_edge.training.judge.streams import Streams
+from auricle_edge.training.speech_data import Clips, DeviceData
+from auricle_edge.training.train import Trainer
 
 PACK: Pack = THREE.with_labels(("low", "middle", "_unknown_"))
 RUNTIME = StepRuntime(PACK)
@@ -27,7 +27,7 @@ PAUSE = 100
 def taught() -> Flat:
     """A plug-in that knows the toy task: bands of `high` are `_unknown_`."""
     pupil = Trainer(RUNTIME, "crnn-lite", DeviceData(clips(48, 3), clips(6, 4), None), 0)
-    plan = Plan(mode="supervised", optimiser="adamw", rate=5e-3, epochs=12)
+    plan = Plan(mode="supervised", optimizer="adamw", rate=5e-3, epochs=12)
     return pupil.run(plan, 1, PACK.plugin_table.initial(0), pupil.first_state()).plugin
 
 

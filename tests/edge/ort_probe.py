@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from auricle.errors import AuricleError
-from auricle.messages import Plan
-from auricle.pack import Pack, load_pack
+from auricle.packs.pack import Pack, load_pack
+from auricle.wire.messages import Plan
 from auricle_edge.runtimes import Job, StepRuntime, choose_runtime
 from auricle_edge.runtimes.interface import Runtime
 from auricle_edge.runtimes.ort_model import OrtArtifacts, OrtModel
-from auricle_edge.train import LocalState, Trainer
+from auricle_edge.training.train import LocalState, Trainer
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 
@@ -30,11 +30,11 @@ def job_of(pack: Pack, facts: dict[str, Any]) -> Job:
     models = facts["models"]
     weights = {role: pack.table(model).initial(seed) for seed, (role, model) in enumerate(models.items())}
     scalars = facts["scalars"]
-    return Job(kind=facts["kind"], models=models, optimiser=facts["optimiser"], weights=weights, scalars=scalars)
+    return Job(kind=facts["kind"], models=models, optimizer=facts["optimizer"], weights=weights, scalars=scalars)
 
 
 def trained(runtime: Runtime, job: Job, steps: int, batches: Arrays) -> Arrays:
-    """Losses of every step, and weights and optimiser state after the last."""
+    """Losses of every step, and weights and optimizer state after the last."""
     training = runtime.begin(job)
     names = ("x", "target", "weight")
     losses = [training.step({name: batches[name][i] for name in names}) for i in range(steps)]
@@ -68,12 +68,12 @@ def refusals(runtime: Runtime) -> list[str]:
     pack = runtime.pack
     jobs: list[dict[str, Any]] = [
         {"kind": "distill"}, {"terms": ("drift",)}, {"scalars": {"model.rate": 0.1, "model.momentum": 0.9}},
-        {"optimiser": "adamw", "scalars": {"model.rate": 0.1, "model.l2": 0.1}},
+        {"optimizer": "adamw", "scalars": {"model.rate": 0.1, "model.l2": 0.1}},
     ]  # fmt: skip
     said = []
     for changes in jobs:
         values = {
-            "kind": "supervised", "models": {"model": "crnn-lite"}, "optimiser": "sgd",
+            "kind": "supervised", "models": {"model": "crnn-lite"}, "optimizer": "sgd",
             "weights": {"model": pack.plugin_table.initial(0)}, "scalars": {"model.rate": 0.1}, **changes,
         }  # fmt: skip
         try:
@@ -106,7 +106,7 @@ def main(folder: Path) -> None:
         results |= {f"{name}:{key}": value for key, value in made.items()}
     for model in ("crnn-lite", "crnn-base"):
         results[f"gradient:{model}"] = gradient(pack, model, batches)
-    plan = Plan(optimiser="mixed", rate=0.05, local_rate=1e-3, clip=5.0, decay=0.01, plugin_ce=1.0, keep_state=True)
+    plan = Plan(optimizer="mixed", rate=0.05, local_rate=1e-3, clip=5.0, decay=0.01, plugin_ce=1.0, keep_state=True)
     for name, other in (("ort-training", runtime), ("step", StepRuntime(pack))):
         results |= {f"rounds/{name}:{key}": value for key, value in rounds(other, plan).items()}
     x = batches["x"][0]

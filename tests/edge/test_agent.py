@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from tests.edge.agent_site import DEVICE, FLEET, KEY, OTHER, TASK, TOPICS, Site, run, until
 
-from auricle.frames import seal
-from auricle.messages import Abort, CoordinatorState, DeviceState, Invite, Plan, Register, Status, Update
-from auricle.pack import load_pack
-from auricle.tensors import decode, digest, encode
+from auricle.packs.pack import load_pack
+from auricle.wire.frames import seal
+from auricle.wire.messages import Abort, CoordinatorState, DeviceState, Invite, Plan, Register, Status, Update
+from auricle.wire.tensors import decode, digest, encode
 from auricle_edge.runtimes import StepRuntime
 
 

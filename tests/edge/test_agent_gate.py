@@ -12,23 +12,23 @@ import pytest
 from tests.edge.agent_site import DEVICE, FLEET, TASK, Site, run, trainer, until
 from tests.edge.toy import PACK, device
 
-from auricle.messages import DeviceState, Loss, Measure, Plan, Register, Status, Update
-from auricle.pack import load_pack
+from auricle.packs.pack import load_pack
 from auricle.speech.features import LogMel
-from auricle.tensors import Flat, digest, encode
-from auricle_edge.agent import Agent
-from auricle_edge.detect import DetectSettings
-from auricle_edge.gate import Decision
-from auricle_edge.judge.best import Best, BestStore
-from auricle_edge.judge.heard import Heard
-from auricle_edge.judge.round_judge import PERSONAL, PLUGIN
-from auricle_edge.judge.sound import Judging, Negatives
-from auricle_edge.judge.streams import Streams
-from auricle_edge.learn_settings import LearnSettings
-from auricle_edge.local_store import LocalStore
+from auricle.wire.messages import DeviceState, Loss, Measure, Plan, Register, Status, Update
+from auricle.wire.tensors import Flat, digest, encode
+from auricle_edge.board.gate import Decision
+from auricle_edge.fleet.agent import Agent
+from auricle_edge.listening.detect import DetectSettings
 from auricle_edge.runtimes import StepRuntime
-from auricle_edge.speech_data import Clips, DataSource, DeviceData
-from auricle_edge.train import LocalState, RoundResult, Trainer
+from auricle_edge.training.judge.best import Best, BestStore
+from auricle_edge.training.judge.heard import Heard
+from auricle_edge.training.judge.round_judge import PERSONAL, PLUGIN
+from auricle_edge.training.judge.sound import Judging, Negatives
+from auricle_edge.training.judge.streams import Streams
+from auricle_edge.training.learn_settings import LearnSettings
+from auricle_edge.training.local_store import LocalStore
+from auricle_edge.training.speech_data import Clips, DataSource, DeviceData
+from auricle_edge.training.train import LocalState, RoundResult, Trainer
 
 OPEN = Decision("train", "Nothing speaks against training.")
 HOT = Decision("wait", "It is hot.", "heat")
@@ -274,7 +274,7 @@ def test_a_measurement_is_of_the_clips_as_they_are_now(runtime: StepRuntime, tmp
 def taught(toy: StepRuntime) -> Flat:
     """A plug-in that knows the toy task."""
     pupil = Trainer(toy, "crnn-lite", device(48, seed=3), 0)
-    plan = Plan(mode="supervised", optimiser="adamw", rate=5e-3, epochs=12)
+    plan = Plan(mode="supervised", optimizer="adamw", rate=5e-3, epochs=12)
     return pupil.run(plan, 1, PACK.plugin_table.initial(0), pupil.first_state()).plugin
 
 
@@ -297,7 +297,7 @@ def test_a_round_that_made_the_device_worse_is_neither_sent_nor_kept(
             await until(lambda: agent.state == "idle")
             kept, local = path.read_bytes(), agent._local
             own.renew(DeviceData(wrong, good.held_out, None))
-            hasty = Plan(optimiser="adamw", rate=1e-2, local_rate=1e-2, epochs=10, plugin_ce=1.0)
+            hasty = Plan(optimizer="adamw", rate=1e-2, local_rate=1e-2, epochs=10, plugin_ce=1.0)
             await c.say("inv", c.invite(model, 2, plan=hasty))
             status = await c.wait(Status)
             await until(lambda: agent.state == "idle")

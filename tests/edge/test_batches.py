@@ -9,8 +9,8 @@ import pytest
 from tests.edge.toy import clips
 
 from auricle.errors import DataError
-from auricle_edge.batches import Pseudo, batches, fixmatch_batches, mixed_batches, pseudo_labelled
-from auricle_edge.speech_data import Clips
+from auricle_edge.training.batches import Pseudo, batches, fixmatch_batches, mixed_batches, pseudo_labelled
+from auricle_edge.training.speech_data import Clips
 
 
 def _same(energies: np.ndarray) -> np.ndarray:

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from auricle.cli import main
-from auricle.pack import load_pack
+from auricle.packs.pack import load_pack
+from auricle.process.cli import main
 from auricle.speech.features import LogMel
 from auricle_edge.clips import ClipSettings, ClipStore, NewClip
-from auricle_edge.detect import Detector, DetectSettings
-from auricle_edge.detect.unsmoothed import unsmoothed
-from auricle_edge.sound import RATE, Block
+from auricle_edge.listening.detect import Detector, DetectSettings
+from auricle_edge.listening.detect.unsmoothed import unsmoothed
+from auricle_edge.listening.sound import RATE, Block
 
 if sys.version_info >= (3, 11):
     import tomllib

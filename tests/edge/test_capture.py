@@ -12,10 +12,10 @@ import soundfile
 from tests.edge.capture_listener import Listener
 
 from auricle.errors import SettingsError
-from auricle_edge.capture.capture import Capture
-from auricle_edge.capture.mute_switch import FileSwitch, mute_switch
-from auricle_edge.capture.settings import CaptureSettings
-from auricle_edge.sound import RATE
+from auricle_edge.listening.capture.capture import Capture
+from auricle_edge.listening.capture.mute_switch import FileSwitch, mute_switch
+from auricle_edge.listening.capture.settings import CaptureSettings
+from auricle_edge.listening.sound import RATE
 
 RNG = np.random.default_rng(5)
 NOISE = RNG.integers(-3000, 3000, 4 * RATE).astype(np.int16)

@@ -8,18 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from auricle.checkup import Finding
-from auricle.first_weights import chosen_weights
-from auricle.pack import load_pack
+from auricle.packs.first_weights import chosen_weights
+from auricle.packs.pack import load_pack
+from auricle.process.checkup import Finding
 from auricle.speech.features import LogMel
 from auricle.speech.synthesis import SynthesisSettings, synthesise
-from auricle_edge.capture.conversion import Conversion
-from auricle_edge.capture.frames import Sound
-from auricle_edge.capture.high_pass import CHUNK, HighPass
-from auricle_edge.capture.levels import LevelMeter, Levels
-from auricle_edge.capture.settings import CaptureSettings
-from auricle_edge.capture.state import CaptureState
-from auricle_edge.detect import recogniser
+from auricle_edge.listening.capture.conversion import Conversion
+from auricle_edge.listening.capture.frames import Sound
+from auricle_edge.listening.capture.high_pass import CHUNK, HighPass
+from auricle_edge.listening.capture.levels import LevelMeter, Levels
+from auricle_edge.listening.capture.settings import CaptureSettings
+from auricle_edge.listening.capture.state import CaptureState
+from auricle_edge.listening.detect import recogniser
 from auricle_edge.runtimes import choose_runtime
 from auricle_edge.service.microphone_check import examine_levels, examine_state
 

@@ -8,14 +8,14 @@ import pytest
 
 from auricle.errors import AuricleError, DataError, SettingsError
 from auricle.settings import from_mapping
-from auricle_edge.capture import wire
-from auricle_edge.capture.alsa_cards import cards, find_card
-from auricle_edge.capture.capture import Capture
-from auricle_edge.capture.listing import described, of_portaudio
-from auricle_edge.capture.microphone import by_name
-from auricle_edge.capture.piece import counts, rates
-from auricle_edge.capture.settings import CaptureSettings
-from auricle_edge.capture.source_spec import parse_source
+from auricle_edge.listening.capture import wire
+from auricle_edge.listening.capture.alsa_cards import cards, find_card
+from auricle_edge.listening.capture.capture import Capture
+from auricle_edge.listening.capture.listing import described, of_portaudio
+from auricle_edge.listening.capture.microphone import by_name
+from auricle_edge.listening.capture.piece import counts, rates
+from auricle_edge.listening.capture.settings import CaptureSettings
+from auricle_edge.listening.capture.source_spec import parse_source
 
 
 @pytest.mark.parametrize(

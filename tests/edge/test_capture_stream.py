@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from auricle.errors import WireError
-from auricle_edge.capture import wire
-from auricle_edge.capture.conversion import Conversion, Meter
-from auricle_edge.capture.frames import Failed, FrameReader, Opened, Sound
-from auricle_edge.capture.heartbeat import Heartbeat
-from auricle_edge.capture.timeline import Timeline
+from auricle_edge.listening.capture import wire
+from auricle_edge.listening.capture.conversion import Conversion, Meter
+from auricle_edge.listening.capture.frames import Failed, FrameReader, Opened, Sound
+from auricle_edge.listening.capture.heartbeat import Heartbeat
+from auricle_edge.listening.capture.timeline import Timeline
 
 RNG = np.random.default_rng(3)
 

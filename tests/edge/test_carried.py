@@ -7,17 +7,17 @@ import pytest
 from tests.edge.judge_toy import PACK, stretches
 from tests.edge.toy import clips
 
-from auricle.messages import Plan
-from auricle.pack import Pack, load_pack
-from auricle_edge.batches import Pseudo, batches, fixmatch_batches, mixed_batches
-from auricle_edge.carried import Carried, carried_to_train, judged_part, trained_frames
-from auricle_edge.detect import DetectSettings
-from auricle_edge.judge.sound import carried_negatives
-from auricle_edge.learn_settings import LearnSettings
+from auricle.packs.pack import Pack, load_pack
+from auricle.wire.messages import Plan
+from auricle_edge.listening.detect import DetectSettings
 from auricle_edge.runtimes import StepRuntime
-from auricle_edge.speech_data import DeviceData
-from auricle_edge.train import RoundResult, Trainer
-from auricle_export.negatives import with_negatives
+from auricle_edge.training.batches import Pseudo, batches, fixmatch_batches, mixed_batches
+from auricle_edge.training.carried import Carried, carried_to_train, judged_part, trained_frames
+from auricle_edge.training.judge.sound import carried_negatives
+from auricle_edge.training.learn_settings import LearnSettings
+from auricle_edge.training.speech_data import DeviceData
+from auricle_edge.training.train import RoundResult, Trainer
+from auricle_export.packs.negatives import with_negatives
 
 TWELVE = load_pack("gsc12")
 UNKNOWN, SILENCE = TWELVE.labels.index("_unknown_"), TWELVE.labels.index("_silence_")
@@ -155,7 +155,7 @@ def test_clips_without_a_label_leave_the_windows_their_share_of_the_labelled_par
 
 def _round(pack: Pack, share: float, data: DeviceData) -> RoundResult:
     trainer = Trainer(StepRuntime(pack), "crnn-lite", data, 0, settings=LearnSettings(clips=1, carried=share))
-    plan = Plan(augment=True, optimiser="adamw", rate=1e-3)
+    plan = Plan(augment=True, optimizer="adamw", rate=1e-3)
     return trainer.run(plan, 1, pack.plugin_table.initial(0), trainer.first_state())
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from auricle.checkup import Finding, clock, disk, finding
 from auricle.errors import DataError
-from auricle.mqtt import BrokerAddress
-from auricle.pack import load_pack
-from auricle_edge.gate import Readings, Throttling
+from auricle.mqtt_link.link import BrokerAddress
+from auricle.packs.pack import load_pack
+from auricle.process.checkup import Finding, clock, disk, finding
+from auricle_edge.board.gate import Readings, Throttling
 from auricle_edge.service import checkup
 from auricle_edge.service.checkup import Heard, examine_board, examine_microphone, verdict_of
 

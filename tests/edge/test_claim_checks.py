@@ -16,15 +16,15 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from auricle.broker_passwords import read_login
-from auricle.claims import LONGEST_TOKEN_FILE
 from auricle.errors import StorageError
-from auricle.identity import DEVICE_KEY, Identity
-from auricle.identity_files import IdentityFiles
+from auricle.mqtt_link.identity_files import IdentityFiles
+from auricle.wire.broker_passwords import read_login
+from auricle.wire.claims import LONGEST_TOKEN_FILE
+from auricle.wire.identity import DEVICE_KEY, Identity
 from auricle_cloud.identity.authority import Authority
 from auricle_cloud.identity.certificates import new_key
-from auricle_edge.identity_claim.claim import claim, erase, renew
-from auricle_edge.identity_claim.claim_server import ClaimError
+from auricle_edge.fleet.identity_claim.claim import claim, erase, renew
+from auricle_edge.fleet.identity_claim.claim_server import ClaimError
 
 DEVICE, TOKEN, PASSWORD = "kitchen-1", "t" * 43, "p" * 43
 UNTIL, RENEW_AFTER, NOW = 2_000_000_000.0, 1_900_000_000.0, 1_800_000_000.0

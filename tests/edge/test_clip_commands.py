@@ -13,7 +13,7 @@ import typer
 from tests.edge.clip_sounds import new, tone
 
 from auricle.errors import AuricleError, DataError, SettingsError
-from auricle.pack import load_pack
+from auricle.packs.pack import load_pack
 from auricle.speech.audio import read_audio, scan_folder
 from auricle.speech.features import LogMel
 from auricle_edge.clips import ClipSettings, ClipStore

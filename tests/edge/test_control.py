@@ -14,7 +14,7 @@ import pytest
 
 from auricle.errors import AuricleError, SettingsError
 from auricle_edge.control import SOCKET, ControlClient, ControlServer, ControlSettings
-from auricle_edge.feedback import Feedback
+from auricle_edge.listening.feedback import Feedback
 
 
 class Device:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from auricle.errors import DataError
-from auricle_edge.detect import DetectSettings
-from auricle_edge.detect.calibration import GRID, calibrate
-from auricle_edge.detect.rates import hours_to_show, most
+from auricle_edge.listening.detect import DetectSettings
+from auricle_edge.listening.detect.calibration import GRID, calibrate
+from auricle_edge.listening.detect.rates import hours_to_show, most
 
 LABELS = ("yes", "no", "_unknown_")
 SETTINGS = DetectSettings(hop=0.1, smoothing=1, patience=1)

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from tests.edge.test_detector import FRONTEND, SOUND, _blocks, _by_pitch, _run
 
-from auricle.manifest import Listening
-from auricle.pack import Pack, load_pack
-from auricle.start import start_weights
-from auricle_edge.detect import Cascade, Detector, DetectSettings
-from auricle_edge.detect.choice import Candidate, cascade, choose_model, most_hits
-from auricle_edge.detect.decision import Decider
-from auricle_edge.hearing_model import HearingModel
+from auricle.packs.manifest import Listening
+from auricle.packs.pack import Pack, load_pack
+from auricle.packs.start import start_weights
+from auricle_edge.listening.detect import Cascade, Detector, DetectSettings
+from auricle_edge.listening.detect.choice import Candidate, cascade, choose_model, most_hits
+from auricle_edge.listening.detect.decision import Decider
 from auricle_edge.runtimes import choose_runtime
-from auricle_edge.speech_data import Clips
+from auricle_edge.service.hearing_model import HearingModel
+from auricle_edge.training.speech_data import Clips
 
 LABELS = ("yes", "no", "_silence_")
 KEYWORDS = np.array([True, True, False])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from auricle_edge.detect.choice import Candidate, Merit, both, choose_model, merit
+from auricle_edge.listening.detect.choice import Candidate, Merit, both, choose_model, merit
 
 LABELS = ("yes", "no", "_unknown_")
 

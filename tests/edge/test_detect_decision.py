@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from auricle.errors import SettingsError
-from auricle_edge.detect import DetectSettings
-from auricle_edge.detect.decision import Decider
+from auricle_edge.listening.detect import DetectSettings
+from auricle_edge.listening.detect.decision import Decider
 
 LABELS = ("yes", "no", "_unknown_", "_silence_")
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from tests.edge.clip_sounds import FRONTEND, LABELS
 
-from auricle_edge.detect import Detector, DetectSettings
-from auricle_edge.detect.near import NearMiss, NearWatch
-from auricle_edge.sound import RATE, Block
+from auricle_edge.listening.detect import Detector, DetectSettings
+from auricle_edge.listening.detect.near import NearMiss, NearWatch
+from auricle_edge.listening.sound import RATE, Block
 
 HOP = RATE // 10
 

@@ -10,11 +10,11 @@ import pytest
 from tests.core import tiny_pack
 
 from auricle.errors import SettingsError
-from auricle.manifest import Listening
-from auricle.pack import load_pack
+from auricle.packs.manifest import Listening
+from auricle.packs.pack import load_pack
 from auricle.settings import from_mapping
-from auricle_edge.detect import DetectSettings, DetectTable, detect_settings
-from auricle_edge.detect.rules import make_rules
+from auricle_edge.listening.detect import DetectSettings, DetectTable, detect_settings
+from auricle_edge.listening.detect.rules import make_rules
 
 LABELS = ("yes", "no", "up", "_unknown_")
 

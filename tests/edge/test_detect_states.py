@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.edge.test_detector import FRONTEND, _blocks, _by_pitch, _sound
 
-from auricle_edge.detect import Detector, DetectSettings
-from auricle_edge.detect.decision import Decider
-from auricle_edge.detect.states import Awake, waken
-from auricle_edge.sound import RATE, Block, Detection, Event, Timeout
+from auricle_edge.listening.detect import Detector, DetectSettings
+from auricle_edge.listening.detect.decision import Decider
+from auricle_edge.listening.detect.states import Awake, waken
+from auricle_edge.listening.sound import RATE, Block, Detection, Event, Timeout
 
 LABELS = ("wake", "stop", "go", "_unknown_")
 WAKE = Detection("00112233aabb", "wake", 0.9, "plugin", 0, 16_000, 16_000, 0.0, 0.1, "wake")

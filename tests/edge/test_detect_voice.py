@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from auricle.errors import SettingsError
-from auricle_edge.detect import DetectSettings
-from auricle_edge.detect.voice import EnergyVad, Gate, NoVad, SileroVad, make_gate
+from auricle_edge.listening.detect import DetectSettings
+from auricle_edge.listening.detect.voice import EnergyVad, Gate, NoVad, SileroVad, make_gate
 
 HOP = np.zeros(1600, np.int16)
 

@@ -12,12 +12,12 @@ from tests.edge.test_detector import FRONTEND
 
 from auricle.hearing.rule import Rule
 from auricle.hearing.waking import SHORTEST, Waking, guard_hops, heard_awake
-from auricle_edge.detect import DetectSettings
-from auricle_edge.detect.decision import Decider
-from auricle_edge.detect.states import Awake, waken
 from auricle_edge.evaluate.device import heard_by_detector
 from auricle_edge.evaluate.listeners import waking_of
-from auricle_edge.sound import RATE, Detection
+from auricle_edge.listening.detect import DetectSettings
+from auricle_edge.listening.detect.decision import Decider
+from auricle_edge.listening.detect.states import Awake, waken
+from auricle_edge.listening.sound import RATE, Detection
 
 LABELS = ("go", "wake", "_unknown_", "stop", "again")
 WAKE = ("again", "wake")

@@ -15,13 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auricle.errors import DataError, PackError, SettingsError
-from auricle.pack import load_pack
+from auricle.packs.pack import load_pack
+from auricle.packs.start import start_weights
 from auricle.speech.audio import read_clip, scan_folder
 from auricle.speech.features import LogMel
-from auricle.start import start_weights
-from auricle_edge.detect import Detector, DetectSettings, Recognise, ensemble, recogniser
+from auricle_edge.listening.detect import Detector, DetectSettings, Recognise, ensemble, recogniser
+from auricle_edge.listening.sound import RATE, Block, Detection
 from auricle_edge.runtimes import StepRuntime
-from auricle_edge.sound import RATE, Block, Detection
 
 PACK = load_pack("gsc12")
 TASK = PACK.manifest.task

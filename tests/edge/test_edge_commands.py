@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from tests.core import tiny_pack
 
-from auricle.cli import main
-from auricle.pack import pack_bytes
+from auricle.packs.pack import pack_bytes
+from auricle.process.cli import main
 from auricle_edge.commands.answer_commands import happened, meter, sentences
 
 STATUS: dict[str, Any] = {

@@ -11,11 +11,9 @@ from auricle.hearing.rule import Rule, detect
 from auricle.hearing.scenes import Scene, Spoken, Stretch
 from auricle.hearing.sounds import Take
 from auricle.hearing.waking import CommandCounts, Heard
-from auricle.pack import load_pack
+from auricle.packs.pack import load_pack
+from auricle.packs.start import start_weights
 from auricle.speech.features import LogMel
-from auricle.start import start_weights
-from auricle_edge.detect import Detector, DetectSettings, DetectTable, detect_settings, recogniser
-from auricle_edge.detect.unsmoothed import unsmoothed
 from auricle_edge.evaluate.clips import ClipAccuracy, Share, clip_accuracy
 from auricle_edge.evaluate.device import device_events
 from auricle_edge.evaluate.listeners import waking_of
@@ -23,8 +21,10 @@ from auricle_edge.evaluate.plan import Plan, composed, planned
 from auricle_edge.evaluate.report import Events, speakers_of
 from auricle_edge.evaluate.sources import Sources
 from auricle_edge.evaluate.windows import posteriors_of
+from auricle_edge.listening.detect import Detector, DetectSettings, DetectTable, detect_settings, recogniser
+from auricle_edge.listening.detect.unsmoothed import unsmoothed
+from auricle_edge.listening.sound import RATE, Block
 from auricle_edge.runtimes import choose_runtime
-from auricle_edge.sound import RATE, Block
 
 PACK = load_pack("gsc12")
 FRONTEND = LogMel(PACK.manifest.task)

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from tests.edge.evaluate_sounds import spoken_sources, waking_pack
 
-from auricle.cli import main
 from auricle.hearing.sounds import spoken_span
 from auricle.hearing.splits import noise_part, part_of
 from auricle.hearing.waking import CommandCounts
-from auricle_edge.sound import RATE
+from auricle.process.cli import main
+from auricle_edge.listening.sound import RATE
 
 
 @pytest.fixture(scope="module")

@@ -12,14 +12,14 @@ import pytest
 from tests.edge.agent_site import FLEET, KEY, OTHER, TASK, TOPICS, Site, run, until
 from tests.edge.test_control import Device
 
-from auricle.cli import main
-from auricle.frames import seal
-from auricle.identity import Identity
-from auricle.messages import Model
-from auricle.pack import load_pack
-from auricle_edge.capture.state import CaptureState
+from auricle.packs.pack import load_pack
+from auricle.process.cli import main
+from auricle.wire.frames import seal
+from auricle.wire.identity import Identity
+from auricle.wire.messages import Model
 from auricle_edge.control import ControlServer, ControlSettings
-from auricle_edge.fleet_pack import FleetPack, other_pack
+from auricle_edge.fleet.fleet_pack import FleetPack, other_pack
+from auricle_edge.listening.capture.state import CaptureState
 from auricle_edge.runtimes import StepRuntime
 
 HOME = load_pack("home")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from auricle.errors import SettingsError
 from auricle.settings import from_mapping
-from auricle_edge.gate import Closed, Decision, Gate, GateSettings, Readings, Throttling, decide, look
+from auricle_edge.board.gate import Closed, Decision, Gate, GateSettings, Readings, Throttling, decide, look
 
 NOON = datetime(2026, 5, 4, 12, 0)
 FINE = Readings(

@@ -11,7 +11,7 @@ import pytest
 
 from auricle.errors import SettingsError
 from auricle.settings import from_mapping
-from auricle_edge.gate import Closed, Decision, Gate, GateSettings, Readings, Throttling, decide, look, tightened
+from auricle_edge.board.gate import Closed, Decision, Gate, GateSettings, Readings, Throttling, decide, look, tightened
 
 NOON = datetime(2026, 5, 4, 12, 0)
 FINE = Readings(

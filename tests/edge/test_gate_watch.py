@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from auricle.errors import DataError
-from auricle_edge.gate import Decision
-from auricle_edge.gate_watch import OPEN, Declined, GateWatch, RoundControl
-from auricle_edge.priority import NICENESS, yield_to_detection
+from auricle_edge.board.gate import Decision
+from auricle_edge.fleet.gate_watch import OPEN, Declined, GateWatch, RoundControl
+from auricle_edge.training.priority import NICENESS, yield_to_detection
 
 HOT = Decision("wait", "It is hot.", "heat")
 MUTED = Decision("decline", "The microphone is muted.", "mute")

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import soundfile
 
-from auricle.pack import SHIPPED, load_pack
-from auricle_edge.detect import DetectTable, detect_settings
-from auricle_edge.greeting import OTHER_WORDS, awaited, listed, other_words, quoted
+from auricle.packs.pack import SHIPPED, load_pack
+from auricle_edge.listening.detect import DetectTable, detect_settings
+from auricle_edge.service.greeting import OTHER_WORDS, awaited, listed, other_words, quoted
 
 COMMANDS = ("yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go")
 

@@ -7,16 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from auricle.pack import Pack, load_pack
-from auricle.start import start_weights
-from auricle.tensors import Flat
-from auricle_edge.detect import DetectSettings
-from auricle_edge.detect.settings import SecondStage
-from auricle_edge.hearing_model import HearingModel
-from auricle_edge.local_store import LocalStore
+from auricle.packs.pack import Pack, load_pack
+from auricle.packs.start import start_weights
+from auricle.wire.tensors import Flat
+from auricle_edge.listening.detect import DetectSettings
+from auricle_edge.listening.detect.settings import SecondStage
 from auricle_edge.runtimes import Runtime, choose_runtime
-from auricle_edge.speech_data import Clips
-from auricle_edge.train import LocalState
+from auricle_edge.service.hearing_model import HearingModel
+from auricle_edge.training.local_store import LocalStore
+from auricle_edge.training.speech_data import Clips
+from auricle_edge.training.train import LocalState
 
 
 def test_both_models_listen_once_a_round_taught_the_own_one_and_after_a_restart(tmp_path: Path) -> None:

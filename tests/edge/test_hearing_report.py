@@ -10,15 +10,15 @@ import msgspec
 import pytest
 
 from auricle.errors import SettingsError, StorageError
-from auricle.messages import HearingReport
-from auricle_edge.capture.state import CaptureState
-from auricle_edge.detect.figures import DetectFigures, Tally
-from auricle_edge.report import HearingReporter, ReportSettings
-from auricle_edge.report.coarse import STEPS, decibels, full_scale, offset, rounded
-from auricle_edge.report.period import Period
-from auricle_edge.report.readings import Reading, reading_of
+from auricle.wire.messages import HearingReport
+from auricle_edge.fleet.report import HearingReporter, ReportSettings
+from auricle_edge.fleet.report.coarse import STEPS, decibels, full_scale, offset, rounded
+from auricle_edge.fleet.report.period import Period
+from auricle_edge.fleet.report.readings import Reading, reading_of
+from auricle_edge.listening.capture.state import CaptureState
+from auricle_edge.listening.detect.figures import DetectFigures, Tally
+from auricle_edge.listening.sound import RATE, Detection
 from auricle_edge.settings import read_settings
-from auricle_edge.sound import RATE, Detection
 
 WORDS = ("yes", "no", "stop")
 HOUR = 3600.0

@@ -21,14 +21,14 @@ from tests.cloud.api_server import GENEROUS, serving
 from tests.cloud.arrivals import register
 from tests.cloud.filled_store import Filled
 
-import auricle_edge.identity_claim.claim as steps
-from auricle.broker_passwords import read_login
-from auricle.cli import main
+import auricle_edge.fleet.identity_claim.claim as steps
 from auricle.errors import AuricleError, DataError, SettingsError
-from auricle.identity import DEVICE_KEY, Identity
-from auricle.identity_files import IdentityFiles
-from auricle.mqtt import BrokerAddress
-from auricle.pack import load_pack
+from auricle.mqtt_link.identity_files import IdentityFiles
+from auricle.mqtt_link.link import BrokerAddress
+from auricle.packs.pack import load_pack
+from auricle.process.cli import main
+from auricle.wire.broker_passwords import read_login
+from auricle.wire.identity import DEVICE_KEY, Identity
 from auricle_cloud.api.api_settings import ApiSettings
 from auricle_cloud.identity.authority import Authority, key_pem
 from auricle_cloud.identity.certificates import new_key
@@ -36,7 +36,7 @@ from auricle_cloud.identity.enrolment import Enrolment
 from auricle_cloud.storage.blobs import Blobs
 from auricle_cloud.storage.schema import certificates
 from auricle_cloud.storage.store import FILE, Store
-from auricle_edge.identity_claim.claim_server import ClaimError, ClaimServer, TryLaterError
+from auricle_edge.fleet.identity_claim.claim_server import ClaimError, ClaimServer, TryLaterError
 
 NUMBERS = itertools.count(1)
 

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
-from auricle.tensors import TensorSpec, TensorTable
-from auricle_edge.judge.best import Best, BestStore
-from auricle_edge.judge.heard import Heard
+from auricle.wire.tensors import TensorSpec, TensorTable
+from auricle_edge.training.judge.best import Best, BestStore
+from auricle_edge.training.judge.heard import Heard
 
 TABLE = TensorTable((TensorSpec("head.weight", (2, 3), "head", 0.5), TensorSpec("head.bias", (2,), "head", 0.5)))
 PACK, SOUND = "a" * 64, "b" * 64
@@ -110,7 +110,7 @@ KILLED = """
 import sys, numpy as np
 from pathlib import Path
 from tests.edge.test_judge_best import BEST, HEARD, SOUND, _store
-from auricle_edge.judge.best import Best
+from auricle_edge.training.judge.best import Best
 store, number = _store(Path(sys.argv[1])), 0
 print("ready", flush=True)
 while True:

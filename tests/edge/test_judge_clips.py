@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auricle_edge.judge.clips import Answers, answers, worsened
-from auricle_edge.learn_settings import LearnSettings
+from auricle_edge.training.judge.clips import Answers, answers, worsened
+from auricle_edge.training.learn_settings import LearnSettings
 
 LABELS = ("yes", "no", "_unknown_", "_silence_")
 DEFAULT = LearnSettings()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from auricle_edge.judge.clips import Answers, answers, worsened
-from auricle_edge.judge.comparison import (
+from auricle_edge.training.judge.clips import Answers, answers, worsened
+from auricle_edge.training.judge.comparison import (
     accepts_more,
     hears_fewer,
     hears_more,
@@ -15,8 +15,8 @@ from auricle_edge.judge.comparison import (
     sign_test,
     worse_in,
 )
-from auricle_edge.judge.heard import Heard, in_words, words_heard
-from auricle_edge.learn_settings import LearnSettings
+from auricle_edge.training.judge.heard import Heard, in_words, words_heard
+from auricle_edge.training.learn_settings import LearnSettings
 
 DEFAULT = LearnSettings()
 KEYWORDS = 20

@@ -10,11 +10,13 @@ import pytest
 from tests.edge.judge_toy import DETECT, PACK, RUNTIME, louder, negatives, taught
 from tests.edge.toy import clips
 
-from auricle.first_weights import first_weights
-from auricle.pack import load_pack
+from auricle.packs.first_weights import first_weights
+from auricle.packs.pack import load_pack
 from auricle.speech.features import LogMel, stream_energies
-from auricle_edge.detect import Detector, DetectSettings, recogniser
-from auricle_edge.judge.comparison import (
+from auricle_edge.listening.detect import Detector, DetectSettings, recogniser
+from auricle_edge.listening.sound import RATE, Block
+from auricle_edge.runtimes import StepRuntime
+from auricle_edge.training.judge.comparison import (
     accepts_more,
     hears_fewer,
     hears_more,
@@ -23,13 +25,11 @@ from auricle_edge.judge.comparison import (
     sign_test,
     worse_in,
 )
-from auricle_edge.judge.heard import Heard, in_words
-from auricle_edge.judge.sound import JudgedSound, carried_negatives
-from auricle_edge.judge.streams import Streams, detections, first_part, in_quiet, joined
-from auricle_edge.learn_settings import LearnSettings
-from auricle_edge.runtimes import StepRuntime
-from auricle_edge.sound import RATE, Block
-from auricle_edge.speech_data import Clips
+from auricle_edge.training.judge.heard import Heard, in_words
+from auricle_edge.training.judge.sound import JudgedSound, carried_negatives
+from auricle_edge.training.judge.streams import Streams, detections, first_part, in_quiet, joined
+from auricle_edge.training.learn_settings import LearnSettings
+from auricle_edge.training.speech_data import Clips
 
 DEFAULT = LearnSettings()
 NONE = Clips(np.zeros((0, 100, 40), np.float32), np.zeros(0, np.int64))

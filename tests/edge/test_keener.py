@@ -7,19 +7,19 @@ import pytest
 from tests.edge.judge_toy import DETECT, PACK, stretches, taught
 from tests.edge.toy import clips
 
-from auricle.messages import Plan
-from auricle.pack import Pack
+from auricle.packs.pack import Pack
 from auricle.speech.features import LogMel
-from auricle.tensors import Flat
-from auricle_edge.judge.sound import carried_negatives
-from auricle_edge.learn_settings import LearnSettings
+from auricle.wire.messages import Plan
+from auricle.wire.tensors import Flat
 from auricle_edge.runtimes import StepRuntime
-from auricle_edge.speech_data import Clips, DeviceData
-from auricle_edge.train import Trainer
-from auricle_export.negatives import with_negatives
+from auricle_edge.training.judge.sound import carried_negatives
+from auricle_edge.training.learn_settings import LearnSettings
+from auricle_edge.training.speech_data import Clips, DeviceData
+from auricle_edge.training.train import Trainer
+from auricle_export.packs.negatives import with_negatives
 
 DEVICES, ROUNDS = 3, 4
-PLAN = Plan(mode="supervised", optimiser="adamw", rate=1e-3, epochs=2, augment=True)
+PLAN = Plan(mode="supervised", optimizer="adamw", rate=1e-3, epochs=2, augment=True)
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from auricle.speech.audio import read_audio, scan_folder
 from auricle_edge.labels import Enrolment, LabelSettings
 from auricle_edge.labels.levels import FRAME, levels, loudest_word, room, stretches
 from auricle_edge.labels.takes import judged
-from auricle_edge.sound import Block
+from auricle_edge.listening.sound import Block
 
 SETTINGS = LabelSettings()
 RECORDED = Path(os.environ.get("AURICLE_SPEECH", Path(__file__).parents[3] / "shared" / "data"))

@@ -17,11 +17,11 @@ from auricle.speech.features import LogMel
 from auricle_edge.clips import ClipStore, NewClip
 from auricle_edge.clips.disk import Disk
 from auricle_edge.clips.quota import aged
-from auricle_edge.detect.near import NearMiss
 from auricle_edge.labels import Labeller, LabelSettings
 from auricle_edge.labels.candidates import opinion, reconsider
 from auricle_edge.labels.chances import Chances
-from auricle_edge.sound import Detection
+from auricle_edge.listening.detect.near import NearMiss
+from auricle_edge.listening.sound import Detection
 
 
 class Room:

@@ -11,12 +11,12 @@ from tests.edge.test_detect_states import STEPS, Script
 from tests.edge.test_detector import FRONTEND
 
 from auricle.errors import AuricleError
-from auricle_edge.capture.capture import Capture
-from auricle_edge.capture.settings import CaptureSettings
-from auricle_edge.detect import Detector
-from auricle_edge.listener import Listener
-from auricle_edge.sound import RATE, Detection, Event, Timeout
-from auricle_edge.taps import Taps
+from auricle_edge.listening.broadcast import AudioBroadcast
+from auricle_edge.listening.capture.capture import Capture
+from auricle_edge.listening.capture.settings import CaptureSettings
+from auricle_edge.listening.detect import Detector
+from auricle_edge.listening.listener import Listener
+from auricle_edge.listening.sound import RATE, Detection, Event, Timeout
 
 
 def test_a_window_that_is_open_when_the_recording_ends_is_closed_before_the_end_is_told(tmp_path: Path) -> None:
@@ -31,7 +31,7 @@ def test_a_window_that_is_open_when_the_recording_ends_is_closed_before_the_end_
         told.append(error)
         over.set()
 
-    listener = Listener(capture, detector, told.append, Taps(), ended)
+    listener = Listener(capture, detector, told.append, AudioBroadcast(), ended)
     capture.start()
     listener.start()
     assert over.wait(60)

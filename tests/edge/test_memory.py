@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from auricle_edge.memory import give_back, rest, unwritten
+from auricle_edge.board.memory import give_back, rest, unwritten
 
 MAPS = """\
 7f0000000000-7f0000002000 r--p 00000000 fe:00 12 /usr/lib/libone.so
@@ -39,7 +39,7 @@ def test_less_is_resident_and_everything_still_works() -> None:
     program = (
         "import re, ssl, numpy as np\n"
         "from pathlib import Path\n"
-        "from auricle_edge.memory import keep_start\n"
+        "from auricle_edge.board.memory import keep_start\n"
         "def resident():\n"
         "    return int(re.search(r'VmRSS:\\s+(\\d+)', Path('/proc/self/status').read_text())[1])\n"
         "before = np.linalg.inv(np.eye(50) * 2)\n"

@@ -13,7 +13,7 @@ from tests.edge.ort_probe import job_of, trained
 from tests.edge.toy import PACK
 
 from auricle.files import write_durably
-from auricle.pack import load_pack, pack_bytes
+from auricle.packs.pack import load_pack, pack_bytes
 from auricle_edge.runtimes import StepRuntime
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
@@ -27,17 +27,17 @@ ADAMW = {"epsilon": 1e-3, "decay": 0.1, "clip": 0.5}
 
 def _jobs() -> dict[str, dict[str, Any]]:
     jobs = {}
-    for optimiser, hyper in (("sgd", {"clip": 0.5}), ("adamw", ADAMW)):
+    for optimizer, hyper in (("sgd", {"clip": 0.5}), ("adamw", ADAMW)):
         for models in SUPERVISED:
-            jobs[f"supervised/{models['model']}/{optimiser}"] = {"kind": "supervised", "models": models}
+            jobs[f"supervised/{models['model']}/{optimizer}"] = {"kind": "supervised", "models": models}
         for kind in ("mutual", "alternating"):
-            jobs[f"{kind}/{optimiser}"] = {"kind": kind, "models": MUTUAL}
+            jobs[f"{kind}/{optimizer}"] = {"kind": kind, "models": MUTUAL}
         for name, job in jobs.items():
-            if name.endswith(optimiser):
-                rate = {"sgd": 0.1, "adamw": 1e-3}[optimiser]
+            if name.endswith(optimizer):
+                rate = {"sgd": 0.1, "adamw": 1e-3}[optimizer]
                 scalars = {f"{role}.{n}": v for role in job["models"] for n, v in {**hyper, "rate": rate}.items()}
                 shared = {"alpha": 0.4, "plugin_ce": 0.7, "temperature": 2.0} if len(job["models"]) == 2 else {}
-                job.update(optimiser=optimiser, scalars={**scalars, **shared})
+                job.update(optimizer=optimizer, scalars={**scalars, **shared})
     return {f"{name}/{n}": {**job, "steps": n} for name, job in jobs.items() for n in (1, STEPS)}
 
 
@@ -106,7 +106,7 @@ def test_it_trains_like_the_step_runtime(name: str, results: dict[str, np.ndarra
         elif kind == "weights":
             start = job.weights[what]
             assert _distance(theirs - start, value - start) < (2e-5 if facts["steps"] == 1 else 1e-4), key
-        elif facts["optimiser"] == "adamw":
+        elif facts["optimizer"] == "adamw":
             assert _distance(theirs, value) < 1e-5, key
 
 
@@ -114,7 +114,7 @@ def test_it_trains_like_the_step_runtime(name: str, results: dict[str, np.ndarra
 def test_its_gradients_are_pytorchs(model: str, results: dict[str, np.ndarray]) -> None:
     """Of cross-entropy and KL to a teacher, tensor by tensor, against float64: at most 1e-5."""
     torch = pytest.importorskip("torch")
-    from auricle_export.models import ARCHITECTURES, Crnn
+    from auricle_export.packs.models import ARCHITECTURES, Crnn
 
     table, batch = PACK.table(model), {name: torch.tensor(v[0]).double() for name, v in _batches().items()}
     module = Crnn(ARCHITECTURES[model], 3).double()

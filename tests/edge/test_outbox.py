@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auricle.errors import StorageError
-from auricle.frames import CHUNK
-from auricle.messages import Update
-from auricle.tensors import digest
-from auricle_edge.outbox import Outbox, Pending
+from auricle.wire.frames import CHUNK
+from auricle.wire.messages import Update
+from auricle.wire.tensors import digest
+from auricle_edge.fleet.outbox import Outbox, Pending
 
 
 def _pending(body: bytes, **changes: Any) -> Pending:

@@ -19,16 +19,16 @@ import msgspec
 import pytest
 
 from auricle.errors import AuricleError, SettingsError
-from auricle.mqtt import BrokerAddress, LinkSettings, Message, MqttLink
-from auricle_edge.events.home_mqtt import HomeMqtt
-from auricle_edge.events.hook import Hook
-from auricle_edge.events.outputs import Outputs
-from auricle_edge.events.settings import EventSettings
-from auricle_edge.events.stdout import Stdout
-from auricle_edge.feedback import Feedback
-from auricle_edge.sound import Detection, Event, Timeout
-from auricle_fleet.broker_mosquitto import find_mosquitto
-from auricle_fleet.broker_process import BrokerProcess
+from auricle.mqtt_link.link import BrokerAddress, Delivery, LinkSettings, MqttLink
+from auricle_edge.listening.events.home_mqtt import HomeMqtt
+from auricle_edge.listening.events.hook import Hook
+from auricle_edge.listening.events.outputs import Outputs
+from auricle_edge.listening.events.settings import EventSettings
+from auricle_edge.listening.events.stdout import Stdout
+from auricle_edge.listening.feedback import Feedback
+from auricle_edge.listening.sound import Detection, Event, Timeout
+from auricle_fleet.broker.mosquitto import find_mosquitto
+from auricle_fleet.broker.process import BrokerProcess
 
 T = TypeVar("T")
 
@@ -232,10 +232,10 @@ def test_the_home_broker_gets_detections_and_gives_feedback(tmp_path: Path) -> N
     answers: list[Feedback] = []
     told: list[dict[str, str]] = []
 
-    async def listen(message: Message) -> None:
+    async def listen(message: Delivery) -> None:
         heard.append(message.payload)
 
-    async def hear_answer(message: Message) -> None:
+    async def hear_answer(message: Delivery) -> None:
         told.append(json.loads(message.payload))
 
     def answer(feedback: Feedback) -> Future[Mapping[str, Any]]:

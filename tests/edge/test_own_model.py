@@ -12,10 +12,10 @@ import pytest
 from tests.core import tiny_pack
 
 from auricle.errors import PackError
-from auricle.pack import Pack, load_pack
-from auricle_edge.own_model import own_model, passed_over
-from auricle_edge.service.pack_shelf import running_pack
+from auricle.packs.pack import Pack, load_pack
+from auricle_edge.ota.pack_shelf import running_pack
 from auricle_edge.settings import EdgeSettings
+from auricle_edge.training.own_model import own_model, passed_over
 
 
 def with_start(pack: Pack, *models: str) -> Pack:

@@ -9,10 +9,10 @@ import pytest
 from tests.core import tiny_pack
 
 from auricle.errors import PackError, StorageError
-from auricle.identity import Identity
-from auricle.pack import Pack, load_pack, pack_bytes
-from auricle.pack_signature import sign_manifest
-from auricle_edge.service.pack_shelf import SWITCH, PackShelf, prove
+from auricle.packs.pack import Pack, load_pack, pack_bytes
+from auricle.packs.signature import sign_manifest
+from auricle.wire.identity import Identity
+from auricle_edge.ota.pack_shelf import SWITCH, PackShelf, prove
 
 CONFIGURED = tiny_pack.pack()
 

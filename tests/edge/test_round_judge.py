@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from tests.edge.judge_toy import DETECT, PACK, RUNTIME, device, keywords, louder, negatives, stretches, taught
 
-from auricle.messages import Plan
-from auricle.tensors import Flat
-from auricle_edge.judge.round_judge import RoundJudge, Verdict
-from auricle_edge.judge.sound import Judging
-from auricle_edge.learn_settings import LearnSettings
-from auricle_edge.speech_data import Clips, DeviceData
-from auricle_edge.train import LocalState, RoundResult, Trainer
+from auricle.wire.messages import Plan
+from auricle.wire.tensors import Flat
+from auricle_edge.training.judge.round_judge import RoundJudge, Verdict
+from auricle_edge.training.judge.sound import Judging
+from auricle_edge.training.learn_settings import LearnSettings
+from auricle_edge.training.speech_data import Clips, DeviceData
+from auricle_edge.training.train import LocalState, RoundResult, Trainer
 
 SURE = taught()
 MUTUAL, SUPERVISED = Plan(), Plan(mode="supervised")

@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 from tests.core import tiny_pack
 
-from auricle.cli import main
 from auricle.errors import AuricleError, SettingsError
-from auricle.manifest import Buffer, OrtTraining, Tflite
-from auricle.pack import Pack
+from auricle.packs.manifest import Buffer, OrtTraining, Tflite
+from auricle.packs.pack import Pack
+from auricle.process.cli import main
 from auricle_edge.runtimes import InferenceOnly, Job, StepRuntime, choose_runtime
 
 ROOT = Path(__file__).parents[2]
 ARTIFACTS = OrtTraining(
     training=tiny_pack.STEP, evaluation=tiny_pack.EVALUATE, checkpoint=tiny_pack.WEIGHTS, batch=4,
-    optimisers={"sgd": tiny_pack.STEP},
+    optimizers={"sgd": tiny_pack.STEP},
 )  # fmt: skip
 TRAINER = importlib.util.find_spec("onnxruntime.training") is not None
 
@@ -81,7 +81,7 @@ def test_tflite_is_not_taken_for_training() -> None:
 
 
 def test_a_runtime_that_only_recognises_refuses_to_train() -> None:
-    job = Job(kind="supervised", models={}, optimiser="sgd", weights={}, scalars={})
+    job = Job(kind="supervised", models={}, optimizer="sgd", weights={}, scalars={})
 
     with pytest.raises(AuricleError, match="recognises and does not train"):
         InferenceOnly().begin(job)

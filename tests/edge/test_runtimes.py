@@ -12,7 +12,7 @@ import pytest
 from tests.edge.toy import PACK
 
 from auricle.errors import PackError
-from auricle.pack import FileEntry, Pack, load_pack
+from auricle.packs.pack import FileEntry, Pack, load_pack
 from auricle_edge.runtimes import (
     EVALUATION_BATCH,
     StepRuntime,

@@ -11,14 +11,14 @@ import pytest
 from tests.edge.agent_site import DEVICE, FLEET, OTHER, Site, run, until
 
 from auricle.errors import StorageError
-from auricle.messages import DeviceState, Tune
-from auricle.pack import load_pack
-from auricle_edge.detect import DetectSettings
-from auricle_edge.detect.decision import Decider
-from auricle_edge.detect.sensitivity import shifted, tuned
+from auricle.packs.pack import load_pack
+from auricle.wire.messages import DeviceState, Tune
+from auricle_edge.listening.detect import DetectSettings
+from auricle_edge.listening.detect.decision import Decider
+from auricle_edge.listening.detect.sensitivity import shifted, tuned
+from auricle_edge.listening.tuning import FILE, Tuning
 from auricle_edge.runtimes import StepRuntime
 from auricle_edge.settings import read_settings
-from auricle_edge.tuning import FILE, Tuning
 
 LABELS = ("yes", "no", "_silence_")
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.edge.board_trees import COMMON, JETSON, LAPTOP, PI3, PI5, ROUTE, plant
 
-from auricle_edge.gate import GateSettings, Readings, Throttling
-from auricle_edge.sensors import Sensors, read
+from auricle_edge.board.gate import GateSettings, Readings, Throttling
+from auricle_edge.board.sensors import Sensors, read
 
 DEFAULT = GateSettings()
 

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from auricle_edge.capture.settings import CaptureSettings
-from auricle_edge.events.buttons import ButtonSettings
-from auricle_edge.gate import GateSettings, Readings
+from auricle_edge.board.gate import GateSettings, Readings
+from auricle_edge.listening.capture.settings import CaptureSettings
+from auricle_edge.listening.events.buttons import ButtonSettings
 from auricle_edge.service.checkup import sensors
 from auricle_edge.service.simulation import examine_expected, expected_lines, expected_microphone, expected_sensors
 

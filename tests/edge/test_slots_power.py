@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 from tests.edge.slots_bundle import Device, identity, make_bundle, quick_folder
 
-from auricle_edge.installation import slots
+from auricle_edge.ota import slots
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.edge.slots_bundle import Device, make_bundle, units
 
-from auricle_edge.installation import slots
+from auricle_edge.ota import slots
 
 MOST_EXPOSED = {
     "auricle-edge.service": 2.0, "auricle-claim.service": 1.5, "auricle-renew.service": 1.5,

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auricle.errors import DataError
-from auricle.pack import load_pack
+from auricle.packs.pack import load_pack
 from auricle.speech.features import LogMel
-from auricle_edge.speech_data import Clips, device_data, load_clips, split_held_out
+from auricle_edge.training.speech_data import Clips, device_data, load_clips, split_held_out
 
 PACK = load_pack("gsc12")
 

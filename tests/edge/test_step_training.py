@@ -10,8 +10,8 @@ from onnx import helper
 from tests.core import tiny_pack
 
 from auricle.errors import AuricleError, PackError
-from auricle.manifest import Graph, step_inputs, step_outputs
-from auricle.pack import Pack
+from auricle.packs.manifest import Graph, step_inputs, step_outputs
+from auricle.packs.pack import Pack
 from auricle_edge.runtimes import Job, StepRuntime
 
 SIZE = 15
@@ -26,7 +26,7 @@ BATCH = {
 
 def _job(**changes: object) -> Job:
     values = {
-        "kind": "supervised", "models": {"model": "lite"}, "optimiser": "sgd", "scalars": RATES,
+        "kind": "supervised", "models": {"model": "lite"}, "optimizer": "sgd", "scalars": RATES,
         "weights": {"model": np.arange(SIZE, dtype=np.float32)},
     }  # fmt: skip
     return Job(**{**values, **changes})  # type: ignore[arg-type]

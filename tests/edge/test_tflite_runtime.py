@@ -16,8 +16,8 @@ from tests.edge.tflite_environment import run_there, tflite_runtime_python
 from tests.export.tflite_toy import by_onnxruntime, features, needs_litert, operator_pack
 
 from auricle.errors import AuricleError, PackError
-from auricle.manifest import FileEntry
-from auricle.pack import Pack, load_pack, pack_bytes
+from auricle.packs.manifest import FileEntry
+from auricle.packs.pack import Pack, load_pack, pack_bytes
 from auricle_edge.runtimes import Job, choose_runtime
 
 needs_litert()
@@ -112,7 +112,7 @@ def test_float32_is_taken_where_there_is_one_and_int8_otherwise() -> None:
 
 def test_training_and_embeddings_are_refused() -> None:
     runtime = TfliteRuntime(small())
-    job = Job(kind="supervised", models={"model": "net"}, optimiser="sgd", weights={}, scalars={})
+    job = Job(kind="supervised", models={"model": "net"}, optimizer="sgd", weights={}, scalars={})
 
     with pytest.raises(AuricleError, match="tflite recognises and does not train: choose --runtime step"):
         runtime.begin(job)

@@ -12,21 +12,21 @@ import pytest
 from tests.edge.toy import LABELS, PACK, clips, device
 
 from auricle.errors import AuricleError
-from auricle.messages import Plan
 from auricle.speech.features import LogMel
-from auricle_edge.batches import batches, fixmatch_batches, mixed_batches, pseudo_labelled
-from auricle_edge.gate import Decision
-from auricle_edge.gate_watch import OPEN, RoundControl
-from auricle_edge.learn_settings import LearnSettings
+from auricle.wire.messages import Plan
+from auricle_edge.board.gate import Decision
+from auricle_edge.fleet.gate_watch import OPEN, RoundControl
 from auricle_edge.runtimes import Job, StepRuntime
-from auricle_edge.speech_data import Clips, DeviceData
-from auricle_edge.train import LocalState, Trainer, TrainingStopped
-from auricle_edge.training_job import graph_kind, graph_optimiser, scalars_of
+from auricle_edge.training.batches import batches, fixmatch_batches, mixed_batches, pseudo_labelled
+from auricle_edge.training.learn_settings import LearnSettings
+from auricle_edge.training.speech_data import Clips, DeviceData
+from auricle_edge.training.train import LocalState, Trainer, TrainingStopped
+from auricle_edge.training.training_job import graph_kind, graph_optimizer, scalars_of
 
 RUNTIME = StepRuntime(PACK)
 PLUGIN = PACK.plugin_table.initial(0)
 LITE = PACK.plugin_table
-FAST = Plan(optimiser="adamw", rate=3e-3, local_rate=3e-3, epochs=4, plugin_ce=1.0)
+FAST = Plan(optimizer="adamw", rate=3e-3, local_rate=3e-3, epochs=4, plugin_ce=1.0)
 
 
 def _trainer(data: DeviceData, seed: int = 0) -> Trainer:
@@ -88,15 +88,15 @@ def test_every_clip_is_seen_once_an_epoch_and_padding_weighs_nothing() -> None:
 
 
 @pytest.mark.parametrize("kind", ["mutual", "alternating", "supervised"])
-@pytest.mark.parametrize("optimiser", ["sgd", "adamw"])
-def test_a_padded_batch_trains_like_its_samples_alone(kind: str, optimiser: str) -> None:
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
+def test_a_padded_batch_trains_like_its_samples_alone(kind: str, optimizer: str) -> None:
     """Four samples and twelve of weight 0, whatever they are, equal the four of them four times over."""
     mode = "supervised" if kind == "supervised" else "mutual"
     order = "alternating" if kind == "alternating" else "simultaneous"
-    plan = _plan(mode=mode, order=order, optimiser=optimiser, momentum=0.5, plugin_ce=0.7)
+    plan = _plan(mode=mode, order=order, optimizer=optimizer, momentum=0.5, plugin_ce=0.7)
     roles = {"model": "crnn-lite"} if mode == "supervised" else {"local": "crnn-lite", "plugin": "crnn-lite"}
     job = Job(
-        kind=graph_kind(plan), models=roles, optimiser=optimiser, scalars=scalars_of(plan),
+        kind=graph_kind(plan), models=roles, optimizer=optimizer, scalars=scalars_of(plan),
         weights={role: LITE.initial(seed) for seed, role in enumerate(roles)},
     )  # fmt: skip
     x = np.random.default_rng(0).standard_normal((16, 100, 40)).astype(np.float32)
@@ -115,7 +115,7 @@ def test_a_padded_batch_trains_like_its_samples_alone(kind: str, optimiser: str)
     for name, value in padded.items():
         assert np.array_equal(value, otherwise[name])
         if not (
-            optimiser == "adamw" and name in roles
+            optimizer == "adamw" and name in roles
         ):  # its first step is the gradient's sign: rounding decides near 0
             assert np.allclose(value, repeated[name], rtol=1e-4, atol=2e-6)
 
@@ -171,7 +171,7 @@ def test_supervised_rounds_leave_the_local_model_alone() -> None:
 
 @pytest.mark.parametrize("augment", [False, True])
 def test_the_same_seed_trains_to_the_same_bytes(augment: bool) -> None:
-    plan = _plan(augment=augment, seed=5, optimiser="adamw")
+    plan = _plan(augment=augment, seed=5, optimizer="adamw")
 
     def trained(seed: int = 3, number: int = 1, plan: Plan = plan) -> tuple[bytes, bytes]:
         trainer = _trainer(device(20), seed)
@@ -198,14 +198,14 @@ def test_what_was_given_is_not_changed() -> None:
 def test_mixed_is_adamw_for_the_local_model_and_plain_sgd_for_the_plug_in() -> None:
     trainer = _trainer(device(16))
 
-    def trained(optimiser: str) -> tuple[np.ndarray, np.ndarray]:
-        plan = _plan(optimiser=optimiser, rate=0.1, local_rate=1e-3, decay=0.0, plugin_ce=1.0)
+    def trained(optimizer: str) -> tuple[np.ndarray, np.ndarray]:
+        plan = _plan(optimizer=optimizer, rate=0.1, local_rate=1e-3, decay=0.0, plugin_ce=1.0)
         result = trainer.run(plan, 1, PLUGIN, trainer.first_state())
         return result.local.weights, result.plugin
 
     assert np.array_equal(trained("mixed")[0], trained("adamw")[0])
     assert _distance(trained("mixed")[1] - PLUGIN, trained("sgd")[1] - PLUGIN) < 1e-4
-    assert graph_optimiser(_plan(optimiser="mixed", mode="supervised")) == "sgd"
+    assert graph_optimizer(_plan(optimizer="mixed", mode="supervised")) == "sgd"
 
 
 # -- order, temperature, proximal term
@@ -322,14 +322,14 @@ def test_training_sees_the_prior_and_what_it_gives_back_is_only_what_was_learnt(
     assert without[-3:] == pytest.approx([3 / 4 - 1 / 3, 1 / 4 - 1 / 3, -1 / 3], abs=1e-6)
 
 
-# -- the optimiser's state
+# -- the optimizer's state
 
 
-@pytest.mark.parametrize("optimiser", ["sgd", "adamw"])
-def test_kept_state_makes_two_rounds_one(optimiser: str) -> None:
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
+def test_kept_state_makes_two_rounds_one(optimizer: str) -> None:
     """Sixteen clips are one batch, so two rounds of one epoch take the very steps of one round of two."""
     trainer = _trainer(device(16))
-    plan = _plan(optimiser=optimiser, momentum=0.9, rate=1e-2, local_rate=1e-2, plugin_ce=1.0)
+    plan = _plan(optimizer=optimizer, momentum=0.9, rate=1e-2, local_rate=1e-2, plugin_ce=1.0)
     whole = trainer.run(msgspec.structs.replace(plan, epochs=2), 1, PLUGIN, trainer.first_state())
 
     def two(keep: bool) -> np.ndarray:
@@ -352,12 +352,12 @@ def test_kept_state_makes_two_rounds_one(optimiser: str) -> None:
         lambda state, _: replace(state, slots={k: v[:-1] for k, v in state.slots.items()}),
         lambda state, _: replace(state, slots={k: v for k, v in state.slots.items() if "second" not in k}),
     ],
-    ids=["of another optimiser", "of another size", "a part of it"],
+    ids=["of another optimizer", "of another size", "a part of it"],
 )
 def test_state_that_does_not_fit_counts_as_none_and_so_do_its_steps(spoil: object) -> None:
     """AdamW's bias correction must start anew with its moments."""
     trainer = _trainer(device(16))
-    adamw = _plan(optimiser="adamw", keep_state=True)
+    adamw = _plan(optimizer="adamw", keep_state=True)
     state = trainer.run(adamw, 1, PLUGIN, trainer.first_state()).local
     other = trainer.run(_plan(keep_state=True, epochs=3), 1, PLUGIN, trainer.first_state()).local
 
@@ -506,7 +506,7 @@ def test_clips_of_which_the_received_model_is_not_sure_change_nothing(mode: str)
 def _sure_plugin() -> np.ndarray:
     """A plug-in that was taught the toy task."""
     trainer = _trainer(device(48, seed=3))
-    plan = _plan(mode="supervised", optimiser="adamw", rate=3e-3, epochs=25)
+    plan = _plan(mode="supervised", optimizer="adamw", rate=3e-3, epochs=25)
     return trainer.run(plan, 1, PLUGIN, trainer.first_state()).plugin
 
 
@@ -518,7 +518,7 @@ def test_clips_without_labels_teach_what_the_received_model_is_sure_of(changes: 
     """The labelled clips are of one label only; what the two others are comes from the fleet's model."""
     few = clips(12)
     one = few.chosen(np.arange(0, 12, 3))
-    plan = _plan(**{"optimiser": "adamw", "rate": 1e-2, "local_rate": 1e-2, "epochs": 30, "plugin_ce": 1.0, **changes})
+    plan = _plan(**{"optimizer": "adamw", "rate": 1e-2, "local_rate": 1e-2, "epochs": 30, "plugin_ce": 1.0, **changes})
     start = LocalState(LITE.initial(9))
     test = clips(30, 77)
 
@@ -545,7 +545,7 @@ def test_the_fixmatch_graph_and_weighted_targets_take_the_same_step() -> None:
 
     def moved(kind: str, batch: dict[str, np.ndarray], **more: object) -> np.ndarray:
         job = Job(
-            kind=kind, models={"model": "crnn-lite"}, optimiser="sgd", weights={"model": PLUGIN},
+            kind=kind, models={"model": "crnn-lite"}, optimizer="sgd", weights={"model": PLUGIN},
             scalars={**scalars, "threshold": 0.0, "lambda": 1.0}, **more,  # type: ignore[arg-type]
         )  # fmt: skip
         training = RUNTIME.begin(job)

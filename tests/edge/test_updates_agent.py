@@ -15,17 +15,15 @@ from tests.edge.agent_site import DEVICE, FLEET, Site, run, until
 from tests.edge.slots_bundle import Device, identity, make_bundle, pack, quick_folder
 from tests.edge.update_site import NOW, Repository, Server, serving
 
-from auricle.messages import Release, Target
-from auricle.pack import Pack, load_pack, pack_bytes
-from auricle_edge.agent import Agent
-from auricle_edge.installation import slots
-from auricle_edge.runtimes import StepRuntime
-from auricle_edge.service.pack_shelf import PackShelf
-from auricle_edge.settings import EdgeSettings
-from auricle_edge.updates.bundle_upgrade import BundleUpgrade
-from auricle_edge.updates.following import Following, count_start
-from auricle_edge.updates.pack_upgrade import PackJob, fetch_pack
-from auricle_edge.updates.records import (
+from auricle.packs.pack import Pack, load_pack, pack_bytes
+from auricle.wire.messages import Release, Target
+from auricle_edge.fleet.agent import Agent
+from auricle_edge.ota import slots
+from auricle_edge.ota.bundle_upgrade import BundleUpgrade
+from auricle_edge.ota.following import Following, count_start
+from auricle_edge.ota.pack_shelf import PackShelf
+from auricle_edge.ota.pack_upgrade import PackJob, fetch_pack
+from auricle_edge.ota.records import (
     FOLDER,
     KEPT,
     PROGRESS,
@@ -39,7 +37,8 @@ from auricle_edge.updates.records import (
     read_record,
     write_record,
 )
-from auricle_edge.updates.update_settings import UpdateSettings
+from auricle_edge.runtimes import StepRuntime
+from auricle_edge.settings import EdgeSettings, UpdateSettings
 
 DIGITS = load_pack("digits")
 """What the agent trains with; the packs that are updated here are tiny ones."""
@@ -58,7 +57,7 @@ def runtime() -> StepRuntime:
 def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     with quick_folder() as made:
         monkeypatch.setenv("AURICLE_INSTALLATION", str(made / "nothing"))
-        monkeypatch.setattr("auricle_edge.updates.following.LOOK", 0.05)
+        monkeypatch.setattr("auricle_edge.ota.following.LOOK", 0.05)
         yield made
 
 
@@ -372,7 +371,7 @@ def test_root_is_asked_again_when_it_could_not_and_its_refusal_is_passed_on(
     device = Device(folder / "disk")
     slots.main(["install", "--root", str(device.root), str(make_bundle(folder / "1.0", "1.0"))])
     monkeypatch.setenv("AURICLE_INSTALLATION", str(device.home))
-    monkeypatch.setattr("auricle_edge.updates.following.FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("auricle_edge.ota.following.FIRST_PAUSE", 0.01)
     wanted_file = settings.folder / FOLDER / WANTED
 
     def attempt() -> int:

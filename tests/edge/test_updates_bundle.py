@@ -14,11 +14,10 @@ import pytest
 from tests.edge.slots_bundle import Device, identity, make_bundle, pack, quick_folder
 from tests.edge.update_site import NOW, Repository, Server, cut, serving, whole
 
-from auricle_edge.installation import slots
-from auricle_edge.settings import EdgeSettings
-from auricle_edge.updates.bundle_upgrade import BundleUpgrade
-from auricle_edge.updates.records import Answer, Wanted
-from auricle_edge.updates.update_settings import PATIENCE, UpdateSettings
+from auricle_edge.ota import slots
+from auricle_edge.ota.bundle_upgrade import BundleUpgrade
+from auricle_edge.ota.records import Answer, Wanted
+from auricle_edge.settings import PATIENCE, EdgeSettings, UpdateSettings
 
 FOREVER = NOW.replace(year=2100)
 

@@ -10,10 +10,10 @@ import pytest
 from tests.edge.update_site import Repository, Server, cut, endless, refresh, serving, whole
 
 from auricle.errors import StorageError
-from auricle_edge.updates.download import download
-from auricle_edge.updates.records import UpdateLaterError, UpdateRefusedError
-from auricle_edge.updates.signed_targets import SignedTarget
-from auricle_edge.updates.update_server import Patience, UpdateServer
+from auricle_edge.ota.download import download
+from auricle_edge.ota.records import UpdateLaterError, UpdateRefusedError
+from auricle_edge.ota.signed_targets import SignedTarget
+from auricle_edge.ota.update_server import Patience, UpdateServer
 
 PATH, CONTENT = "pack/abc.tar.zst", bytes(range(256)) * 2000
 CUSTOM = {"kind": "pack", "identity": "1" * 64}

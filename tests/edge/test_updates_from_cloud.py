@@ -11,14 +11,13 @@ from tests.core import tiny_pack
 from tests.edge.update_site import Repository as Served
 from tests.edge.update_site import serving
 
-from auricle.pack import Pack, pack_bytes
-from auricle_cloud.releases.candidate import read_candidate
-from auricle_cloud.releases.repository import Repository
-from auricle_edge.service.pack_shelf import PackShelf
-from auricle_edge.settings import EdgeSettings
-from auricle_edge.updates.pack_upgrade import PackJob, fetch_pack
-from auricle_edge.updates.records import UpdateRefusedError, Wanted
-from auricle_edge.updates.update_settings import UpdateSettings
+from auricle.packs.pack import Pack, pack_bytes
+from auricle_cloud.ota.candidate import read_candidate
+from auricle_cloud.ota.repository import Repository
+from auricle_edge.ota.pack_shelf import PackShelf
+from auricle_edge.ota.pack_upgrade import PackJob, fetch_pack
+from auricle_edge.ota.records import UpdateRefusedError, Wanted
+from auricle_edge.settings import EdgeSettings, UpdateSettings
 
 
 def test_a_pack_released_by_the_cloud_part_is_installed_and_one_that_was_removed_is_not(tmp_path: Path) -> None:

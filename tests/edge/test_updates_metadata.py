@@ -16,8 +16,8 @@ from securesystemslib.signer import CryptoSigner  # type: ignore[attr-defined]
 from tests.edge.update_site import DAY, NOW, Repository, Server, altered, at, endless, refresh, serving, whole
 
 from auricle.errors import AuricleError
-from auricle_edge.updates.records import UpdateLaterError, UpdateRefusedError
-from auricle_edge.updates.update_server import Patience
+from auricle_edge.ota.records import UpdateLaterError, UpdateRefusedError
+from auricle_edge.ota.update_server import Patience
 
 PATH, CONTENT = "bundle/pi5/bookworm/abc.tar", b"a bundle"
 CUSTOM = {"kind": "bundle", "identity": "1" * 64, "version": "1.2.0", "board": "pi5", "os": "bookworm", "fleet": "home"}
@@ -229,8 +229,8 @@ def started(folder: Path, server: Server, root: Path, *options: str) -> subproce
     program = (
         "import sys; from pathlib import Path\n"
         "from tests.edge.update_site import at\n"
-        "from auricle_edge.updates.signed_targets import SignedTargets\n"
-        "from auricle_edge.updates.update_server import UpdateServer\n"
+        "from auricle_edge.ota.signed_targets import SignedTargets\n"
+        "from auricle_edge.ota.update_server import UpdateServer\n"
         "url, folder, root = sys.argv[1:]\n"
         "SignedTargets(Path(folder), UpdateServer(url), Path(root).read_bytes(), at())\n"
     )

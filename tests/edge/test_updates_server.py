@@ -18,11 +18,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from tests.edge.update_site import Repository, Server, at, serving
 
-from auricle.claims import pin
 from auricle.errors import AuricleError, StorageError
-from auricle_edge.updates.records import UpdateLaterError
-from auricle_edge.updates.signed_targets import SignedTargets
-from auricle_edge.updates.update_server import server_of
+from auricle.wire.claims import pin
+from auricle_edge.ota.records import UpdateLaterError
+from auricle_edge.ota.signed_targets import SignedTargets
+from auricle_edge.ota.update_server import server_of
 
 PEM = serialization.Encoding.PEM
 

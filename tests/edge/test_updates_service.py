@@ -15,8 +15,8 @@ from tests.system.conftest import Command
 from tests.system.conftest import start as start
 from tests.system.virtual_room import VirtualRoom
 
-from auricle.messages import Release, Target
-from auricle.pack import Pack, load_pack, pack_bytes
+from auricle.packs.pack import Pack, load_pack, pack_bytes
+from auricle.wire.messages import Release, Target
 from auricle_edge.runtimes import StepRuntime
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from auricle.errors import SettingsError
-from auricle_edge.events.wyoming import MOST_CLIENTS, WyomingService
-from auricle_edge.sound import Block, Detection, Timeout
+from auricle_edge.listening.events.wyoming import MOST_CLIENTS, WyomingService
+from auricle_edge.listening.sound import Block, Detection, Timeout
 
 pytest.importorskip("wyoming", reason="the wyoming package is not installed")
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from auricle.pack import load_pack
+from auricle.packs.pack import load_pack
 from auricle_edge.runtimes.tflite import TfliteRuntime
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from auricle.pack import Pack, load_pack
-from auricle_edge.speech_data import Clips, DeviceData
+from auricle.packs.pack import Pack, load_pack
+from auricle_edge.training.speech_data import Clips, DeviceData
 
 LABELS = ("low", "middle", "high")
 PACK: Pack = load_pack("gsc12").with_labels(LABELS)

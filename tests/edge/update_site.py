@@ -25,9 +25,9 @@ from tuf.api.metadata import (  # type: ignore[attr-defined]
     Timestamp,
 )
 
-from auricle_edge.updates.signed_targets import SignedTargets
-from auricle_edge.updates.trusted_time import TrustedTime
-from auricle_edge.updates.update_server import Patience, UpdateServer
+from auricle_edge.board.trusted_time import TrustedTime
+from auricle_edge.ota.signed_targets import SignedTargets
+from auricle_edge.ota.update_server import Patience, UpdateServer
 
 NOW = datetime.datetime(2026, 11, 22, tzinfo=datetime.timezone.utc)
 DAY = datetime.timedelta(days=1)

@@ -14,15 +14,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from auricle.graph_check import check_graph
-from auricle.manifest import Frontend, Task
-from auricle.pack import Pack
+from auricle.checks.graph_check import check_graph
+from auricle.packs.manifest import Frontend, Task
+from auricle.packs.pack import Pack
 from auricle_edge.runtimes.interface import joined_parts, named_parts
-from auricle_export.author import tensor_specs
-from auricle_export.build import Model, Recipe, assemble
+from auricle_export.compiler.layers import Bavd
 from auricle_export.compiler.trace import find_parts
-from auricle_export.layers import Bavd
-from auricle_export.stepgraph import trace
+from auricle_export.packs.author import tensor_specs
+from auricle_export.packs.build import Model, Recipe, assemble
+from auricle_export.packs.stepgraph import trace
 
 LABELS, BATCH, FRAMES, MELS = 5, 4, 12, 10
 SMALLEST = 1e-2

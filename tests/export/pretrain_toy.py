@@ -9,12 +9,12 @@ import soundfile
 import torch
 from torch import Tensor, nn
 
-from auricle.manifest import FORMAT, Manifest, Task
-from auricle.pack import Pack, pack_bytes
-from auricle.tensors import TensorSpec
-from auricle_export.author import tensor_specs
+from auricle.packs.manifest import FORMAT, Manifest, Task
+from auricle.packs.pack import Pack, pack_bytes
+from auricle.wire.tensors import TensorSpec
 from auricle_export.compiler.trace import find_parts
-from auricle_export.models import ARCHITECTURES, Crnn
+from auricle_export.packs.author import tensor_specs
+from auricle_export.packs.models import ARCHITECTURES, Crnn
 
 WORDS = ("high", "low", "middle")
 HZ = {"high": 2400, "low": 300, "middle": 900}

@@ -18,7 +18,7 @@ from typing import IO
 import pytest
 from tests.edge.slots_bundle import PYTHON, make_bundle
 
-from auricle.identity import Identity
+from auricle.wire.identity import Identity
 from auricle_export.flash.board import Board, System
 from auricle_export.flash.boards import load_board
 from auricle_export.flash.bundle.archive import Part, write_tar

@@ -15,9 +15,9 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from auricle_export.compiler.layers import Bavd
 from auricle_export.compiler.trace import find_parts
-from auricle_export.layers import Bavd
-from auricle_export.stepgraph import step_graph, trace
+from auricle_export.packs.stepgraph import step_graph, trace
 
 Array = NDArray[np.float64]
 LABELS, BATCH = 3, 16

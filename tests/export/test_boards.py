@@ -12,10 +12,10 @@ from tests.edge.board_trees import JETSON, PI3, PI5, plant
 
 from auricle.errors import SettingsError
 from auricle.settings import from_mapping
-from auricle_edge.capture.source_spec import parse_source
-from auricle_edge.events.buttons import ButtonSettings
-from auricle_edge.gate import GateSettings
-from auricle_edge.sensors import read
+from auricle_edge.board.gate import GateSettings
+from auricle_edge.board.sensors import read
+from auricle_edge.listening.capture.source_spec import parse_source
+from auricle_edge.listening.events.buttons import ButtonSettings
 from auricle_edge.settings import read_settings
 from auricle_export.flash.board import Board
 from auricle_export.flash.boards import board_names, load_board, load_boards

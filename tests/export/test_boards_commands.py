@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from auricle.cli import main
+from auricle.process.cli import main
 from auricle_edge.settings import read_settings
 from auricle_export.flash.boards import board_names, load_board, profile_path
 
@@ -20,7 +20,7 @@ class Absent:
         if name.split(".")[0] in {"torch", "onnx", "onnxscript", "onnxruntime", "soundfile", "safetensors"}:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Absent())
-from auricle.cli import main
+from auricle.process.cli import main
 sys.exit(main(["flash", "boards", "validate", "--json"]))
 """
 

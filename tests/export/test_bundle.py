@@ -14,12 +14,12 @@ import pytest
 import zstandard
 from tests.export.small_bundle import BOARD, SYSTEM, SmallWorld, make_world
 
-from auricle.cli import main
 from auricle.errors import AuricleError, SettingsError
-from auricle.identity import Identity
-from auricle.pack import load_pack
-from auricle.pack_signature import encode_signature, sign_manifest
-from auricle_edge.installation.slots import Bundle
+from auricle.packs.pack import load_pack
+from auricle.packs.signature import encode_signature, sign_manifest
+from auricle.process.cli import main
+from auricle.wire.identity import Identity
+from auricle_edge.ota.slots import Bundle
 from auricle_edge.settings import read_settings
 from auricle_export.flash.boards import load_board, load_boards
 from auricle_export.flash.bundle.archive import EARLIEST, Part, write_tar

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tests.export.small_bundle import BOARD, CHECKOUT, FLEET, SYSTEM
 
-from auricle.cli import main
+from auricle.process.cli import main
 from auricle_export.flash.bundle import auricle_wheel
 from auricle_export.flash.bundle.auricle_wheel import NAME
 from auricle_export.flash.bundle.wheelhouse import pip

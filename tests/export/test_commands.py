@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from auricle.cli import main
-from auricle.pack import SHIPPED, load_pack
-from auricle_export.build import RESIDUAL
+from auricle.packs.pack import SHIPPED, load_pack
+from auricle.process.cli import main
+from auricle_export.packs.build import RESIDUAL
 
 
 @pytest.mark.parametrize("name", SHIPPED)

@@ -18,9 +18,9 @@ from bench.parity_distances import drift, gradients
 from bench.parity_reference import SHIPPED as AUTHORS
 from bench.parity_reference import Model
 
-from auricle.pack import load_pack
+from auricle.packs.pack import load_pack
 from auricle_edge.runtimes import StepRuntime
-from auricle_export.models import ARCHITECTURES
+from auricle_export.packs.models import ARCHITECTURES
 
 TOLERANCE = 1e-5
 SHIPPED = load_pack("gsc12")
@@ -55,9 +55,9 @@ def _check(case: Case, runtime: StepRuntime) -> None:
 
 @pytest.mark.parametrize("architecture", list(ARCHITECTURES))
 @pytest.mark.parametrize("loss", ["supervised", "mutual, T = 1", "alternating, T = 2", "fixmatch", "distill"])
-@pytest.mark.parametrize("optimiser", ["sgd", "adamw"])
-def test_every_step_graph_computes_pytorchs_gradients_and_losses(architecture: str, loss: str, optimiser: str) -> None:
-    _check(Case(architecture, loss, optimiser), RUNTIME)
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
+def test_every_step_graph_computes_pytorchs_gradients_and_losses(architecture: str, loss: str, optimizer: str) -> None:
+    _check(Case(architecture, loss, optimizer), RUNTIME)
 
 
 @pytest.mark.parametrize("labels", [2, 16, 35, 37, 64, 100])
@@ -70,13 +70,13 @@ def test_no_constant_of_a_graph_depends_on_the_number_of_labels(labels: int, los
 
 
 @pytest.mark.parametrize(
-    ("loss", "optimiser"),
+    ("loss", "optimizer"),
     [("supervised", "sgd"), ("supervised", "adamw"), ("supervised", "adam, l2"), ("mutual, T = 1", "sgd")],
 )
-def test_fifty_steps_stay_with_pytorchs_optimiser_in_float64(loss: str, optimiser: str) -> None:
+def test_fifty_steps_stay_with_pytorchs_optimizer_in_float64(loss: str, optimizer: str) -> None:
     """With momentum, decay and clipping; AdamW divides gradients near zero by themselves, PyTorch's float32 too."""
     model = "crnn-base" if loss.startswith("mutual") else "crnn-lite"
-    given = job(Case(model, loss, optimiser), SHIPPED)
+    given = job(Case(model, loss, optimizer), SHIPPED)
 
     found = drift(given, batches(SHIPPED, given.kind), 50, RUNTIME)
 

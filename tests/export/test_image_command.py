@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 from tests.export.image_base import START, base_image
 
-from auricle.cli import main
 from auricle.errors import StorageError
+from auricle.process.cli import main
 from auricle_export.flash.bundle.manifest import Entry, Manifest, encode
 from auricle_export.flash.image import base, cards
 from auricle_export.flash.image.fat import Fat

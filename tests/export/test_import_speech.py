@@ -15,10 +15,10 @@ from typer.testing import CliRunner
 from auricle.errors import DataError, SettingsError
 from auricle.speech.audio import read_audio, scan_folder
 from auricle.speech.folder import load_folder
-from auricle_export import import_speech as importer
 from auricle_export.commands import app
-from auricle_export.import_speech import ImportSettings, import_speech, missing_decoder
-from auricle_export.speech_manifest import Columns
+from auricle_export.speech import import_speech as importer
+from auricle_export.speech.import_speech import ImportSettings, import_speech, missing_decoder
+from auricle_export.speech.speech_manifest import Columns
 
 _FORMATS = {
     "wav": {"format": "WAV"},

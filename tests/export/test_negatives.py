@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from auricle.errors import PackError
-from auricle.manifest import FORMAT, LISTENING_FORMAT
-from auricle.pack import load_pack
+from auricle.packs.manifest import FORMAT, LISTENING_FORMAT
+from auricle.packs.pack import load_pack
 from auricle.speech.features import stream_energies
-from auricle_export.negatives import energies_of, with_negatives
+from auricle_export.packs.negatives import energies_of, with_negatives
 
 PACK = load_pack("gsc12")
 TASK = PACK.manifest.task

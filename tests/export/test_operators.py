@@ -15,10 +15,10 @@ from tests.export.compiled import FRAMES, LABELS, MELS, Compiled
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from auricle_export.author import tensor_specs
 from auricle_export.compiler.intercept import Intercept
+from auricle_export.compiler.layers import Bavd
 from auricle_export.compiler.trace import find_parts
-from auricle_export.layers import Bavd
+from auricle_export.packs.author import tensor_specs
 
 TOLERANCE = 1e-5
 WIDTH = 6

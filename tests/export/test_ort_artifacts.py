@@ -16,9 +16,9 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.core import tiny_pack
 
 from auricle.errors import AuricleError
-from auricle.manifest import step_inputs
-from auricle_export.ort_artifacts import artifacts_of, forward_model, training_packages
-from auricle_export.recurrent_split import one_direction_each
+from auricle.packs.manifest import step_inputs
+from auricle_export.packs.ort_artifacts import artifacts_of, forward_model, training_packages
+from auricle_export.packs.recurrent_split import one_direction_each
 
 BATCH, TIME, WIDTH, HIDDEN = 3, 5, 4, 2
 GATES = {"GRU": 3, "LSTM": 4}

@@ -15,10 +15,10 @@ import pytest
 from onnx import helper
 from tests.core import tiny_pack
 
-from auricle.cli import main
-from auricle.identity import Identity
-from auricle.manifest import Task
-from auricle.pack import SHIPPED, Pack, load_pack, pack_bytes
+from auricle.packs.manifest import Task
+from auricle.packs.pack import SHIPPED, Pack, load_pack, pack_bytes
+from auricle.process.cli import main
+from auricle.wire.identity import Identity
 
 Out = pytest.CaptureFixture[str]
 

@@ -1,4 +1,4 @@
-"""Every loss with every optimiser against PyTorch in float64: what the table in `docs/parity.md` claims."""
+"""Every loss with every optimizer against PyTorch in float64: what the table in `docs/parity.md` claims."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from bench.parity import row_of, rows
 from bench.parity_cases import Case, cases
 from bench.parity_page import page, reasons
 
-from auricle.pack import load_pack
+from auricle.packs.pack import load_pack
 from auricle_edge.runtimes import StepRuntime
-from auricle_export.models import ARCHITECTURES
+from auricle_export.packs.models import ARCHITECTURES
 
 ROOT = Path(__file__).parents[2]
 RUNTIME = StepRuntime(load_pack("gsc12"))
@@ -89,6 +89,6 @@ def test_the_command_prints_json(tmp_path: Path) -> None:
 
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert [row["optimiser"] for row in found] == ["sgd", "adamw", "adam, l2"]
+    assert [row["optimizer"] for row in found] == ["sgd", "adamw", "adam, l2"]
     assert all(row["gradient"] <= GRADIENT and row["ort"] == "left out" for row in found)
     assert "--loss=distill" in out.read_text()

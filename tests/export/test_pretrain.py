@@ -13,15 +13,16 @@ from tests.export.pretrain_toy import MODEL, WORDS, Tiny, tiny_pack, write_pack,
 from torch import nn
 
 from auricle.errors import AuricleError, DataError, PackError, SettingsError, StorageError
-from auricle.pack import load_pack
+from auricle.packs.pack import load_pack
+from auricle.packs.start import start_weights
 from auricle.speech.features import LogMel
 from auricle.speech.sources import read_sources
 from auricle.speech.speech_set import SpeechSet
 from auricle.speech.synthesis import SynthesisSettings
-from auricle.start import start_weights
+from auricle_export.packs.start_weights import with_start_of, without_start
 from auricle_export.pretrain.epoch_order import balanced_order, balanced_size
 from auricle_export.pretrain.modules import own_modules
-from auricle_export.pretrain.pack import with_start_of, with_trained, without_start
+from auricle_export.pretrain.pack import with_trained
 from auricle_export.pretrain.settings import Epoch, PretrainSettings, Trained, TrainingInterrupted
 from auricle_export.pretrain.speech import PretrainSpeech, prepare_speech, split_speakers
 from auricle_export.pretrain.state import state_file

@@ -17,19 +17,19 @@ from tests.export.pretrain_toy import write_pack
 from tests.export.test_pretrain_live import LABELS
 from tests.export.test_pretrain_recipe import RECIPE, write_data
 
-from auricle.cli import main
 from auricle.errors import PackError
-from auricle.manifest import FORMAT, LISTENING_FORMAT, Manifest, Task
-from auricle.pack import Pack, load_pack, pack_bytes
-from auricle_export.author import tensor_specs
+from auricle.packs.manifest import FORMAT, LISTENING_FORMAT, Manifest, Task
+from auricle.packs.pack import Pack, load_pack, pack_bytes
+from auricle.process.cli import main
+from auricle_export.commands.recipe_commands import show
 from auricle_export.compiler.trace import find_parts
-from auricle_export.models import built_in
-from auricle_export.negatives import with_negatives
+from auricle_export.packs.author import tensor_specs
+from auricle_export.packs.models import built_in
+from auricle_export.packs.negatives import with_negatives
 from auricle_export.pretrain import live_task, outcome
 from auricle_export.pretrain.check import CheckTask, Row, check_pack
 from auricle_export.pretrain.live_task import LivePack, LiveTask, pretrain_live
 from auricle_export.pretrain.recipe import load_recipe
-from auricle_export.pretrain.recipe_commands import show
 from auricle_export.pretrain.second_stage import Staged
 from auricle_export.pretrain.settings import Epoch, LiveSettings, TrainingInterrupted
 from auricle_export.pretrain.task import Watch

@@ -12,11 +12,11 @@ import pytest
 import soundfile
 from tests.export.pretrain_toy import HZ, crnn_pack, write_pack
 
-from auricle.cli import main
 from auricle.errors import DataError, SettingsError
 from auricle.hearing.splits import part_of
-from auricle.manifest import FileEntry
-from auricle.pack import Pack, load_pack
+from auricle.packs.manifest import FileEntry
+from auricle.packs.pack import Pack, load_pack
+from auricle.process.cli import main
 from auricle_export.pretrain.check import OTHER_SPEECH
 from auricle_export.pretrain.clip_recipe import ClipRecipe
 from auricle_export.pretrain.clip_task import ClipTask, clip_speech, pretrain_clips

@@ -16,9 +16,9 @@ from tests.export import pretrain_toy
 from tests.export.pretrain_toy import crnn_pack, tiny_pack, write_pack, write_tones
 from tests.system.conftest import Command
 
-from auricle.cli import main
-from auricle.pack import load_pack
-from auricle.start import start_weights
+from auricle.packs.pack import load_pack
+from auricle.packs.start import start_weights
+from auricle.process.cli import main
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +136,7 @@ def test_without_pytorch_it_says_what_to_install(
             raise ModuleNotFoundError("No module named 'torch'", name="torch")
         return importing(name, *rest, **more)
 
-    kept = ("auricle_export.pretrain.commands", "auricle_export.pretrain")
+    kept = ("auricle_export.commands.pretrain_commands", "auricle_export.pretrain")
     parts = [name for name in sys.modules if name.startswith("auricle_export.pretrain.") and name not in kept]
     for name in [*parts, "torch"]:
         monkeypatch.delitem(sys.modules, name, raising=False)

@@ -11,13 +11,13 @@ import torch
 
 from auricle.errors import SettingsError
 from auricle.hearing.sounds import Take
-from auricle.manifest import FORMAT, Manifest, Task
-from auricle.pack import Pack
+from auricle.packs.manifest import FORMAT, Manifest, Task
+from auricle.packs.pack import Pack
 from auricle.speech.features import LogMel
 from auricle.speech.word_span import word_span
-from auricle_export.author import tensor_specs
 from auricle_export.compiler.trace import find_parts
-from auricle_export.models import Crnn, CrnnShape, ResNet, ResNetShape, built_in
+from auricle_export.packs.author import tensor_specs
+from auricle_export.packs.models import Crnn, CrnnShape, ResNet, ResNetShape, built_in
 from auricle_export.pretrain.acoustics import echoed, masked, tilts, warped
 from auricle_export.pretrain.clips import judge_clips
 from auricle_export.pretrain.corpus import Corpus, Heard
@@ -326,7 +326,7 @@ def test_a_pack_carries_so_many_seconds_of_each_kind() -> None:
 def test_trained_weights_come_with_thresholds(tmp_path: Path) -> None:
     done = train_live("resnet-lite", pack(), _corpus(), _streams(), replace(SETTINGS, epochs=1, steps=2), tmp_path)
     listening = listening_from(_streams(), _streams().posteriors(_by_tone), None, None, (), open_rate=300)
-    from auricle.manifest import Start
+    from auricle.packs.manifest import Start
 
     start = Start(
         file="weights/resnet-lite.safetensors", data="tones", clips=12, speakers=4, accuracy=1.0, judged_clips=12

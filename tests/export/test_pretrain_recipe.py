@@ -11,11 +11,11 @@ import soundfile
 from tests.export.pretrain_toy import write_pack
 from tests.export.test_pretrain_live import noises, pack, tone
 
-from auricle.cli import main
 from auricle.errors import SettingsError
-from auricle.pack import load_pack
-from auricle_export.build import LABELS, RESIDUAL
-from auricle_export.models import ARCHITECTURES, RESNETS
+from auricle.packs.pack import load_pack
+from auricle.process.cli import main
+from auricle_export.packs.build import LABELS, RESIDUAL
+from auricle_export.packs.models import ARCHITECTURES, RESNETS
 from auricle_export.pretrain.clip_recipe import ClipRecipe
 from auricle_export.pretrain.recipe import SHIPPED, load_recipe
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from auricle.manifest import Task
+from auricle.packs.manifest import Task
 from auricle.speech.features import LogMel
 from auricle_export.pretrain.mining import mine
 from auricle_export.pretrain.run_together import EDGE, GAP, ROW, run_together

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from tests.export.test_pretrain_live import FRONTEND, LABELS, heard
 
-from auricle.manifest import Listening
-from auricle_edge.detect import DetectSettings
-from auricle_edge.detect.decision import Decider
+from auricle.packs.manifest import Listening
+from auricle_edge.listening.detect import DetectSettings
+from auricle_edge.listening.detect.decision import Decider
 from auricle_export.pretrain.listening import command_streams
 from auricle_export.pretrain.second_stage import PROPOSAL, Measured, Sound, Staged, cascaded, compare_stages
 from auricle_export.pretrain.streams import Streams, make_streams

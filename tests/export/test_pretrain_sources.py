@@ -12,13 +12,13 @@ from tests.core.speech.archive_server import ArchiveServer, archive_of, serving
 from tests.export.test_pretrain_live import tone
 from tests.export.test_pretrain_recipe import RECIPE, speakers, write_data
 
-from auricle.cli import main
 from auricle.errors import SettingsError
+from auricle.process.cli import main
 from auricle.speech.audio import read_audio
 from auricle.speech.sources import Place
-from auricle_export.import_speech import ImportSettings, import_speech
 from auricle_export.pretrain.corpus import Sources, read_part
 from auricle_export.pretrain.recipe import Recipe, load_recipe
+from auricle_export.speech.import_speech import ImportSettings, import_speech
 
 LABELS = ("high", "low", "_unknown_", "_silence_")
 

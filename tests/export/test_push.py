@@ -19,7 +19,7 @@ from tests.edge.slots_bundle import quick_folder
 from tests.edge.slots_machine import Machine, machine_root
 from tests.export.ssh_boards import BOARD, ROOT, Boards, SshBoard, bundle, key, profile, require_sshd, system
 
-from auricle.cli import main
+from auricle.process.cli import main
 from auricle_export.flash.bundle.build import build_bundle
 from auricle_export.flash.bundle.wheelhouse import UnreachableError
 from auricle_export.flash.fleet_file import load_fleet

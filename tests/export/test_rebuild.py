@@ -12,12 +12,12 @@ import pytest
 pytest.importorskip("torch", reason="packs are built with PyTorch")
 pytest.importorskip("onnxscript", reason="packs are built with onnxscript")
 
-from auricle.cli import main
-from auricle.manifest import FileEntry
-from auricle.pack import SHIPPED, Pack, load_pack
-from auricle_export.build import LABELS, RECIPES, RESIDUAL, assemble, differences, trace_models
-from auricle_export.models import ARCHITECTURES
-from auricle_export.pretrain.pack import without_start
+from auricle.packs.manifest import FileEntry
+from auricle.packs.pack import SHIPPED, Pack, load_pack
+from auricle.process.cli import main
+from auricle_export.packs.build import LABELS, RECIPES, RESIDUAL, assemble, differences, trace_models
+from auricle_export.packs.models import ARCHITECTURES
+from auricle_export.packs.start_weights import without_start
 
 PACK = without_start(load_pack("gsc12"))
 OTHER_TOOLS = {

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from tests.export.tflite_toy import assert_agrees, needs_litert
 
-from auricle.pack import load_pack
-from auricle.tflite_weights import check_buffers, is_quantised, with_weights
+from auricle.checks.tflite_weights import check_buffers, is_quantised, with_weights
+from auricle.packs.pack import load_pack
 
 needs_litert()
 

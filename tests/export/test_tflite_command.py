@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from tests.export.tflite_toy import needs_schema
 
-from auricle.cli import main
-from auricle.pack import load_pack
-from auricle.start import start_file
-from auricle.tflite_weights import with_weights
+from auricle.checks.tflite_weights import with_weights
+from auricle.packs.pack import load_pack
+from auricle.packs.start import start_file
+from auricle.process.cli import main
 
 needs_schema()
 
@@ -73,7 +73,9 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(
 
 
 def test_without_the_schema_package_the_command_says_what_to_install(tmp_path: Path) -> None:
-    program = "import sys; sys.modules['tflite'] = None; from auricle.cli import main; sys.exit(main(sys.argv[1:]))"
+    program = (
+        "import sys; sys.modules['tflite'] = None; from auricle.process.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
     arguments = ["export", "tflite", "gsc12", "--out", str(tmp_path / "x.tar.zst")]
     done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
 

@@ -12,7 +12,7 @@ from tests.export.tflite_cases import CASES, REFUSED
 from tests.export.tflite_toy import by_onnxruntime, features, needs_litert, operator_pack
 
 from auricle.errors import PackError
-from auricle.pack import pack_bytes
+from auricle.packs.pack import pack_bytes
 
 needs_litert()
 

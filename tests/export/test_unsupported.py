@@ -13,9 +13,9 @@ pytest.importorskip("onnxscript", reason="compiling needs onnxscript")
 
 from torch import nn
 
-from auricle_export.author import load_module
 from auricle_export.compiler.intercept import CompileError
 from auricle_export.compiler.trace import find_parts, trace_training
+from auricle_export.packs.author import load_module
 
 LABELS, FRAMES, MELS = 3, 12, 10
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 from tests.export.written_cards import image_bytes, loop_device
 
-from auricle.cli import main
 from auricle.errors import DataError
+from auricle.process.cli import main
 from auricle_export.flash.write.card import CHUNK, InterruptedWriteError, Step, opened, write_image
 from auricle_export.flash.write.disks import DiskError, Machine
 from auricle_export.flash.write.image import Image, open_image

@@ -13,9 +13,9 @@ import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from auricle.manifest import FORMAT, FileEntry, Frontend, Graph, Manifest, Task, step_inputs, step_outputs
-from auricle.pack import Pack
-from auricle.tensors import Flat, TensorSpec
+from auricle.packs.manifest import FORMAT, FileEntry, Frontend, Graph, Manifest, Task, step_inputs, step_outputs
+from auricle.packs.pack import Pack
+from auricle.wire.tensors import Flat, TensorSpec
 from auricle_edge.runtimes.interface import named_parts
 
 FILE = "graphs/net.evaluate.onnx"

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from auricle_fleet.broker_mosquitto import find_mosquitto
+from auricle_fleet.broker.mosquitto import find_mosquitto
 from tests.system.conftest import Command
 
 FLEET = "home"

@@ -21,7 +21,7 @@ SETTLED = "systemctl list-jobs | grep -q 'No jobs'"
 CLIPS = """
 import numpy as np
 from pathlib import Path
-from auricle.pack import load_pack
+from auricle.packs.pack import load_pack
 from auricle.speech.features import LogMel
 from auricle_edge.clips import ClipSettings, ClipStore, NewClip
 store = ClipStore(Path("/var/lib/auricle/clips"), ClipSettings(), LogMel(load_pack("home").manifest.task))

@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 
 from auricle.errors import BrokerError, SettingsError
-from auricle.mqtt import LinkSettings, MqttLink
-from auricle_fleet import broker as broker_module
-from auricle_fleet.broker import Kind, connect_broker, start_broker
-from auricle_fleet.broker_mosquitto import find_mosquitto
+from auricle.mqtt_link.link import LinkSettings, MqttLink
+from auricle_fleet.broker.broker import Kind, connect_broker, start_broker
+from auricle_fleet.broker.broker import broker as broker_module
+from auricle_fleet.broker.mosquitto import find_mosquitto
 
 USERS = {"coordinator": "c-secret", "dev-a": "a-secret"}
 KINDS: list[Kind] = ["mosquitto", "amqtt"]
@@ -159,7 +159,7 @@ def test_an_external_broker_out_of_reach_is_named() -> None:
 
 CHILD = """
 import asyncio, pathlib, signal, sys
-from auricle_fleet.broker import start_broker
+from auricle_fleet.broker.broker import start_broker
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background inherits that it is ignored
 async def main():
     broker = await start_broker(pathlib.Path(sys.argv[1]), {"coordinator": "c"}, fleet="f", kind=sys.argv[2])

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from auricle.errors import BrokerError
-from auricle.mqtt import Handler, LinkSettings, Message, MqttLink, Will
-from auricle_fleet.broker import Broker, Kind, start_broker
-from auricle_fleet.broker_mosquitto import find_mosquitto
+from auricle.mqtt_link.link import Delivery, Handler, LinkSettings, MqttLink, Will
+from auricle_fleet.broker.broker import Broker, Kind, start_broker
+from auricle_fleet.broker.mosquitto import find_mosquitto
 
 T = "auricle/1/f"
 USERS = {"coordinator": "c-secret", "observer": "o-secret", "dev-a": "a-secret", "dev-b": "b-secret"}
@@ -37,7 +37,7 @@ class Deliveries:
         self.topics: dict[str, list[str]] = {user: [] for user in USERS}
 
     def to(self, user: str) -> Handler:
-        async def remember(message: Message) -> None:
+        async def remember(message: Delivery) -> None:
             self.topics[user].append(f"{message.topic} {message.payload.decode()}")
 
         return remember

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from auricle.broker_passwords import verified
 from auricle.errors import SettingsError
-from auricle_fleet.broker_passwords import read_passwords, write_passwords
-from auricle_fleet.broker_rights import Roles, acl_file, covers
+from auricle.wire.broker_passwords import verified
+from auricle_fleet.broker.passwords import read_passwords, write_passwords
+from auricle_fleet.broker.rights import Roles, acl_file, covers
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from auricle.pack import Pack, load_pack
+from auricle.packs.pack import Pack, load_pack
 from auricle_edge.runtimes import StepRuntime
-from auricle_edge.speech_data import Clips, DeviceData
+from auricle_edge.training.speech_data import Clips, DeviceData
 from auricle_fleet.central import train_centrally
 from auricle_fleet.data import FleetData
 

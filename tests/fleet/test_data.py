@@ -9,7 +9,7 @@ import pytest
 import soundfile
 
 from auricle.errors import AuricleError
-from auricle.pack import load_pack
+from auricle.packs.pack import load_pack
 from auricle_fleet.data import FleetData, load_data, task_pack
 from auricle_fleet.settings import FleetSettings
 

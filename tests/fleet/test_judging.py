@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from tests.fleet.test_report import check, line, summary
 
-from auricle.manifest import Listening
-from auricle.pack import Pack, load_pack
+from auricle.packs.manifest import Listening
+from auricle.packs.pack import Pack, load_pack
 from auricle_edge.runtimes import StepRuntime
-from auricle_edge.speech_data import Clips, DeviceData
-from auricle_export.negatives import with_negatives
+from auricle_edge.training.speech_data import Clips, DeviceData
+from auricle_export.packs.negatives import with_negatives
 from auricle_fleet.data import FleetData
 from auricle_fleet.judging import FleetJudging, refusals
 from auricle_fleet.report import render

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from auricle.errors import AuricleError, SettingsError, StorageError
-from auricle.pack import load_pack
+from auricle.packs.pack import load_pack
 from auricle_fleet.run import prepare_folder, preset_of
 from auricle_fleet.settings import LOCALS, FleetSettings
 

@@ -12,17 +12,17 @@ import msgspec
 import numpy as np
 import pytest
 
-from auricle.cli import main
 from auricle.errors import PackError
-from auricle.first_weights import first_weights
-from auricle.manifest import FileEntry, Start
-from auricle.pack import Pack, load_pack, pack_bytes
-from auricle.start import start_file, start_weights
-from auricle.tensors import Flat, decode
+from auricle.packs.first_weights import first_weights
+from auricle.packs.manifest import FileEntry, Start
+from auricle.packs.pack import Pack, load_pack, pack_bytes
+from auricle.packs.start import start_file, start_weights
+from auricle.process.cli import main
+from auricle.wire.tensors import Flat, decode
 from auricle_cloud.storage.blobs import Blobs
 from auricle_edge.runtimes import StepRuntime
-from auricle_edge.speech_data import Clips, DeviceData
-from auricle_edge.train import Trainer
+from auricle_edge.training.speech_data import Clips, DeviceData
+from auricle_edge.training.train import Trainer
 from auricle_fleet.data import FleetData, load_data, started
 from auricle_fleet.live import View
 from auricle_fleet.run import FleetRun, prepare_folder

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from auricle.tensors import Flat, decode
-from auricle_cloud.presets import PRACTICAL
+from auricle.wire.tensors import Flat, decode
+from auricle_cloud.aggregation.presets import PRACTICAL
 from auricle_cloud.storage.blobs import Blobs
-from auricle_edge.judge.comparison import sign_test, worse_in
-from auricle_edge.judge.heard import Heard
-from auricle_edge.learn_settings import LearnSettings
 from auricle_edge.runtimes import StepRuntime
+from auricle_edge.training.judge.comparison import sign_test, worse_in
+from auricle_edge.training.judge.heard import Heard
+from auricle_edge.training.learn_settings import LearnSettings
 from auricle_fleet.live import View
 from auricle_fleet.run import FleetRun, prepare_folder, preset_of
 from auricle_fleet.settings import FleetSettings

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from auricle.errors import BrokerError
-from auricle.mqtt import LinkSettings, Message, MqttLink
-from auricle.topics import Topics
-from auricle_fleet.broker import Broker
+from auricle.mqtt_link.link import Delivery, LinkSettings, MqttLink
+from auricle.wire.topics import Topics
+from auricle_fleet.broker.broker import Broker
 
 USERS = ("observer", "dev-canary")
 FORGED = b"forged by a canary"
@@ -41,7 +41,7 @@ class Canary:
             with suppress(BrokerError):
                 await self._link.subscribe(wanted, self._take)
 
-    async def _take(self, message: Message) -> None:
+    async def _take(self, message: Delivery) -> None:
         self._delivered.append(message.topic)
 
     async def _speak(self, link: MqttLink) -> None:

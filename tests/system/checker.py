@@ -9,15 +9,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from auricle.pack import Pack
-from auricle.tensors import Flat, decode, digest, encode
-from auricle_cloud.aggregation import cohort_of, next_model
-from auricle_cloud.presets import Preset
-from auricle_cloud.rules import get_rule
-from auricle_cloud.server_optimizer import OptimizerState
+from auricle.packs.pack import Pack
+from auricle.wire.tensors import Flat, decode, digest, encode
+from auricle_cloud.aggregation.next_model import next_model
+from auricle_cloud.aggregation.presets import Preset
+from auricle_cloud.aggregation.rules import get_rule
+from auricle_cloud.aggregation.server_optimizer import OptimizerState
+from auricle_cloud.rounds.read_cohort import cohort_of
 from auricle_cloud.storage.blobs import BlobStore
 from auricle_cloud.storage.store import Store
-from auricle_fleet.broker_rights import Roles, covers
+from auricle_fleet.broker.rights import Roles, covers
 from tests.system.killed_coordinator import FLEET
 
 

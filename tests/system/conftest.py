@@ -121,11 +121,11 @@ class LiveFleet:
 @pytest.fixture
 def live_fleet(tmp_path: Path) -> Iterator[LiveFleet]:
     """A real coordinator with real agents, all approved; LPA leaves one of four out of every layer."""
-    from auricle.pack import load_pack
+    from auricle.packs.pack import load_pack
     from auricle_cloud.api.api_server import listening
     from auricle_cloud.api.api_settings import ApiSettings
-    from auricle_cloud.run_settings import Detection
     from auricle_cloud.service import application
+    from auricle_cloud.settings import Detection
     from auricle_edge.runtimes import StepRuntime
     from tests.cloud.coordinator_site import DEVICES, LPA, Site, run
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from auricle_edge.report import period, reporter
-from auricle_edge.service_process import serve
+from auricle_edge.fleet.report import period, reporter
+from auricle_edge.service.process import serve
 from auricle_edge.settings import read_settings
 
 

@@ -20,17 +20,16 @@ from typing import Any
 
 import msgspec
 
-from auricle.messages import Ack, Plan, Update
-from auricle.messages import Message as Header
-from auricle.mqtt import BrokerAddress
-from auricle.pack import load_pack
-from auricle.tensors import Flat
-from auricle.until_signal import until_signal
-from auricle_edge.agent import Agent, AgentSettings
-from auricle_edge.judge.round_judge import Verdict
-from auricle_edge.outbox import Pending
+from auricle.mqtt_link.link import BrokerAddress
+from auricle.packs.pack import load_pack
+from auricle.process.until_signal import until_signal
+from auricle.wire.messages import Ack, Message, Plan, Update
+from auricle.wire.tensors import Flat
+from auricle_edge.fleet.agent import Agent, AgentSettings
+from auricle_edge.fleet.outbox import Pending
 from auricle_edge.runtimes import StepRuntime
-from auricle_edge.train import LocalState, RoundResult, Trainer
+from auricle_edge.training.judge.round_judge import Verdict
+from auricle_edge.training.train import LocalState, RoundResult, Trainer
 from tests.system.toy_trainer import ASK, RESEND, toy_trainer
 
 INTENDS = "%s: round %d intends body %s"
@@ -106,7 +105,7 @@ class KilledAgent(Agent):
         super()._keep(pending, local, verdict)
         self.point("kept", pending.update.round)
 
-    async def _send(self, topic: str, message: Header, body: bytes = b"") -> None:
+    async def _send(self, topic: str, message: Message, body: bytes = b"") -> None:
         await super()._send(topic, message, body)
         if isinstance(message, Update):
             self.point("sent", message.round)

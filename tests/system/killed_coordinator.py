@@ -1,8 +1,9 @@
 """A coordinator that kills itself: `python -m tests.system.killed_coordinator SETTINGS` with the settings as JSON.
 
 `kill` is the label of a point, e.g. `before closing -> aggregated` or `before ack`; the process gets SIGKILL there.
-`wish` is a point after which an operator asks to abort the round, `start` before it is begun. It prints a line of JSON
-with its key, one for every round, with `tell` one for every point, and at the end one with the largest sizes it had.
+`request` is a point after which an operator asks to abort the round, `start` before it is begun. It prints a line of
+JSON with its key, one for every round, with `tell` one for every point, and at the end one with the largest sizes it
+had.
 """
 
 from __future__ import annotations
@@ -27,18 +28,18 @@ from typing import Any
 import msgspec
 
 from auricle.errors import AuricleError
-from auricle.messages import Invite, Measure, Plan, Update
-from auricle.mqtt import BrokerAddress, Message
-from auricle.pack import load_pack
-from auricle.until_signal import until_signal
-from auricle_cloud import coordinator as coordinator_module
-from auricle_cloud.coordinator import Coordinator
-from auricle_cloud.presets import Preset
-from auricle_cloud.run_settings import Buffer, Detection, RoundDone, RunSettings
-from auricle_cloud.server_optimizer import OptimizerSettings
+from auricle.mqtt_link.link import BrokerAddress, Delivery
+from auricle.packs.pack import load_pack
+from auricle.process.until_signal import until_signal
+from auricle.wire.messages import Invite, Measure, Plan, Update
+from auricle_cloud.aggregation.presets import Preset
+from auricle_cloud.aggregation.server_optimizer import OptimizerSettings
+from auricle_cloud.link.inbox import device_of
+from auricle_cloud.rounds import coordinator as coordinator_module
+from auricle_cloud.rounds.coordinator import Coordinator
+from auricle_cloud.settings import Buffer, Detection, RoundDone, RunSettings
+from auricle_cloud.states.verdict import Verdict
 from auricle_cloud.storage.store import FILE
-from auricle_cloud.storage.update_records import Verdict
-from auricle_cloud.uplink.inbox import device_of
 from tests.system.full_disk import SmallDisk
 
 FLEET, TASK = "f", "keywords"
@@ -51,7 +52,7 @@ class Told(msgspec.Struct, frozen=True):
     folder: str
     rounds: int
     kill: str = ""
-    wish: str = ""
+    request: str = ""
     database: str | None = None
     detect: bool = False
     server_rate: float = 0.5
@@ -134,10 +135,10 @@ class Killed(Coordinator):
     def _point(self, name: str) -> None:
         if self.orders.tell:
             _print(point=name)
-        if name == self.orders.wish:
+        if name == self.orders.request:
             row = self.store.rounds.due(TASK)
             assert row is not None
-            self.store.rounds.wish(TASK, row["round"], "abort", who="test")
+            self.store.rounds.request(TASK, row["round"], "abort", who="test")
         if name == self.orders.pause and not self._passed:
             self._passed = True
             self._pause()
@@ -162,7 +163,7 @@ class Killed(Coordinator):
         finally:
             self._point("no more rounds")
 
-    async def _take(self, arrived: Message) -> None:
+    async def _take(self, arrived: Delivery) -> None:
         await super()._take(arrived)
         if arrived.topic.endswith("/up/upd"):
             self._point(f"in hand: {device_of(arrived.topic)}")
@@ -173,10 +174,10 @@ class Killed(Coordinator):
                "grown_mb": resident - self.first_mb}  # fmt: skip
         self.peaks = {name: max(value, now[name]) for name, value in self.peaks.items()}
 
-    async def judged(self, update: Update, verdict: Verdict) -> None:
+    async def on_update(self, update: Update, verdict: Verdict) -> None:
         """Points around the acknowledgement, which comes after the commit."""
         self._point("before ack")
-        await super().judged(update, verdict)
+        await super().on_update(update, verdict)
         self._point("after ack")
 
 
@@ -193,7 +194,7 @@ def main() -> int:
 
 
 async def _run(coordinator: Killed) -> int:
-    if coordinator.orders.wish == "start":
+    if coordinator.orders.request == "start":
         coordinator._begin()
         coordinator._point("start")
     _print(key=coordinator.identity.public.hex(), epoch=coordinator.epoch, pid=os.getpid())

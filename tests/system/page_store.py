@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from auricle.messages import DeviceState
-from auricle.pack import load_pack
-from auricle.tensors import encode
+from auricle.packs.pack import load_pack
+from auricle.wire.messages import DeviceState
+from auricle.wire.tensors import encode
 from auricle_cloud.storage.blobs import Blobs
 from auricle_cloud.storage.store import FILE, Store
 from tests.cloud.filled_store import TASK, Filled, register, update
+from tests.cloud.hearing_reports import HOUR, enter, report
 
 ROUNDS = 8
 ATTACKED = 6
@@ -44,8 +46,18 @@ def fill_fleet(folder: Path, devices: int = 24, cohort: int = 12, rounds: int = 
     store.devices.add_refusals({(PRUNED, "norm"): (3, "the update's norm is 91.2, at most 50 is allowed")})
     store.devices.set_label(PRUNED, "Kitchen, by the window", who="the-operator")
     store.schedules.set("nightly", task=TASK, at="02:30", idle=20, rounds=5, who="the-operator")
+    _hear(store)
     store.devices.set_standing([ATTACKER], "quarantined", who="policy", reason="harmful in 1 rounds")
     return Filled(folder, store, blobs, pack)
+
+
+def _hear(store: Store) -> None:
+    """Reports of six hours of one device, whose microphone clips."""
+    said = {"level": -28, "noise": -52, "full_scale": "much", "offset": "none", "missed": 1}
+    for hour in range(6):
+        at = time.time() - (6 - hour) * HOUR
+        refused = enter(store, at, report(PRUNED, hour + 1, denied=2 if hour == 5 else 0, **said))
+        assert refused is None, refused
 
 
 def _state(name: str, *, online: bool) -> DeviceState:
@@ -72,7 +84,7 @@ def _round(store: Store, blobs: Blobs, number: int, members: list[str], base: st
         for i, name in enumerate(counted)
     ]  # fmt: skip
     store.updates.count(rows)
-    store.rounds.gave_up(TASK, number, failed, "failed", "the disk is full")
+    store.rounds.mark_failed(TASK, number, failed, "failed", "the disk is full")
     store.rounds.move(TASK, number, "collecting", "closing")
     report = {
         "invited": members, "failed": {failed: "the disk is full"}, "refused": {}, "dropped": [], "warnings": [],

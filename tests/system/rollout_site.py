@@ -12,8 +12,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from auricle.manifest import FileEntry
-from auricle.pack import Pack, load_pack, pack_bytes
+from auricle.packs.manifest import FileEntry
+from auricle.packs.pack import Pack, load_pack, pack_bytes
 from auricle_cloud.storage.store import FILE, Store
 from tests.firstboot.house import House
 

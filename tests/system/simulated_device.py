@@ -11,14 +11,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from auricle.frames import CHUNK, open_frame, seal
-from auricle.identity import Identity
-from auricle.messages import Ack, CoordinatorState, Invite, Nothing, Register, Update
-from auricle.mqtt import BrokerAddress, LinkSettings, MqttLink
-from auricle.mqtt import Message as Arrived
-from auricle.mqtt_deadline import within
-from auricle.tensors import Flat, digest, encode
-from auricle.topics import Topics
+from auricle.mqtt_link.deadline import within
+from auricle.mqtt_link.link import BrokerAddress, Delivery, LinkSettings, MqttLink
+from auricle.wire.frames import CHUNK, open_frame, seal
+from auricle.wire.identity import Identity
+from auricle.wire.messages import Ack, CoordinatorState, Invite, Nothing, Register, Update
+from auricle.wire.tensors import Flat, digest, encode
+from auricle.wire.topics import Topics
 
 log = logging.getLogger("auricle.edge.simulated")
 
@@ -68,7 +67,7 @@ class SimulatedDevice:
     def _head(self) -> dict[str, Any]:
         return {"fleet": self._fleet, "device": self.name, "boot": "b"}
 
-    async def _coordinator(self, arrived: Arrived) -> None:
+    async def _coordinator(self, arrived: Delivery) -> None:
         message, _ = open_frame(arrived.payload, arrived.topic, lambda _: self._key)
         if isinstance(message, CoordinatorState) and message.online:
             await self._register()
@@ -81,7 +80,7 @@ class SimulatedDevice:
         )  # fmt: skip
         await self.link.publish(topic, seal(self._identity, topic, register))
 
-    async def _heard(self, arrived: Arrived) -> None:
+    async def _heard(self, arrived: Delivery) -> None:
         message, _ = open_frame(arrived.payload, arrived.topic, lambda _: self._key)
         if isinstance(message, Nothing) and message.again:
             await self._register()

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from auricle.messages import Plan
+from auricle.wire.messages import Plan
 from auricle_cloud.storage.store import Store
-from auricle_edge.agent import Agent
-from auricle_edge.train import RoundResult
+from auricle_edge.fleet.agent import Agent
+from auricle_edge.training.train import RoundResult
 from tests.system.child import until
 from tests.system.full_disk import SmallDisk
 from tests.system.killed_coordinator import TASK

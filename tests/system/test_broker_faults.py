@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from auricle.mqtt import LinkSettings, MqttLink
-from auricle.mqtt import Message as Arrived
-from auricle.topics import Topics
+from auricle.mqtt_link.link import Delivery, LinkSettings, MqttLink
+from auricle.wire.topics import Topics
 from auricle_cloud.storage.store import Store
 from tests.system.child import until
 from tests.system.full_disk import SmallDisk
@@ -42,7 +41,7 @@ async def _kill_broker(fleet: ToyFleet) -> float:
     began = time.monotonic()
     there = asyncio.Event()
 
-    async def hear(_: Arrived) -> None:
+    async def hear(_: Delivery) -> None:
         there.set()
 
     # The new broker keeps nothing, so whatever it has on this topic was said by a coordinator that is subscribed.

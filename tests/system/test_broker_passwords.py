@@ -16,21 +16,21 @@ from typing import cast
 
 import pytest
 
-from auricle.broker_passwords import write_login
 from auricle.errors import BrokerError, SettingsError
-from auricle.identity_files import FOLDER, IdentityFiles
-from auricle.mqtt import BrokerAddress, Message
-from auricle.pack import load_pack
-from auricle.topics import Topics
+from auricle.mqtt_link.identity_files import FOLDER, IdentityFiles
+from auricle.mqtt_link.link import BrokerAddress, Delivery
+from auricle.packs.pack import load_pack
+from auricle.wire.broker_passwords import write_login
+from auricle.wire.topics import Topics
 from auricle_cloud.api.api_settings import ApiSettings
-from auricle_cloud.coordinator import NAME
 from auricle_cloud.identity.authority import Authority, key_pem
 from auricle_cloud.identity.certificates import new_key
+from auricle_cloud.rounds.coordinator import NAME
 from auricle_cloud.storage.blobs import Blobs
-from auricle_edge.identity_claim import claim as steps
+from auricle_edge.fleet.identity_claim import claim as steps
 from auricle_edge.runtimes import StepRuntime
-from auricle_fleet.broker import Broker
-from auricle_fleet.broker_mosquitto import find_mosquitto
+from auricle_fleet.broker.broker import Broker
+from auricle_fleet.broker.mosquitto import find_mosquitto
 from tests.cloud.api_server import GENEROUS, serving
 from tests.cloud.coordinator_site import DEVICES, Site
 from tests.cloud.filled_store import Filled
@@ -103,7 +103,7 @@ def test_a_device_speaks_for_itself_only_whatever_client_id_it_names(tmp_path: P
     async def case(_: TlsSite, users: dict[str, BrokerAddress]) -> None:
         heard: list[str] = []
 
-        async def take(message: Message) -> None:
+        async def take(message: Delivery) -> None:
             heard.append(f"{message.topic} {message.payload.decode()}")
 
         head, one, two = link(users["coordinator"], "coordinator"), link(users["dev-a"], "x"), link(users["dev-b"], "x")
@@ -205,7 +205,7 @@ def test_behind_a_proxy_that_ends_tls_everybody_is_who_the_password_says(tmp_pat
     async def case(site: TlsSite, users: dict[str, BrokerAddress]) -> None:
         heard: list[str] = []
 
-        async def take(message: Message) -> None:
+        async def take(message: Delivery) -> None:
             heard.append(message.topic)
 
         async with proxied(site) as port:

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from auricle_edge.capture.devices import devices
-from auricle_edge.sound import RATE, Block
+from auricle_edge.listening.capture.devices import devices
+from auricle_edge.listening.sound import RATE, Block
 from tests.edge.capture_listener import Listener, likeness
 from tests.system.capture_rooms import Room, missing, speech
 
@@ -165,8 +165,8 @@ def test_the_list_of_devices_is_never_stale(room: Room) -> None:
 def test_no_child_outlives_a_listener_that_is_killed(room: Room, program: str) -> None:
     code = (
         "import sys\n"
-        "from auricle_edge.capture.capture import Capture\n"
-        "from auricle_edge.capture.settings import CaptureSettings\n"
+        "from auricle_edge.listening.capture.capture import Capture\n"
+        "from auricle_edge.listening.capture.settings import CaptureSettings\n"
         "capture = Capture(CaptureSettings(source=sys.argv[1]))\n"
         "capture.start()\n"
         "for block in capture.blocks():\n"

@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from auricle.frames import open_frame
-from auricle.messages import CoordinatorState, Model
-from auricle.mqtt import LinkSettings, MqttLink
-from auricle.mqtt import Message as Arrived
-from auricle.topics import Topics
+from auricle.mqtt_link.link import Delivery, LinkSettings, MqttLink
+from auricle.wire.frames import open_frame
+from auricle.wire.messages import CoordinatorState, Model
+from auricle.wire.topics import Topics
 from auricle_cloud.api.health import folder_takes
 from tests.system.child import Child, until
 from tests.system.full_disk import SmallDisk
@@ -110,7 +109,7 @@ async def _state(fleet: ToyFleet) -> CoordinatorState:
     """What a device that connects now is told about the coordinator."""
     heard: list[CoordinatorState] = []
 
-    async def hear(arrived: Arrived) -> None:
+    async def hear(arrived: Delivery) -> None:
         message, _ = open_frame(arrived.payload, arrived.topic, lambda _: bytes.fromhex(fleet.key))
         assert isinstance(message, CoordinatorState)
         heard.append(message)
@@ -182,7 +181,7 @@ def test_a_coordinator_that_was_paused_and_overtaken_does_nothing_any_more(point
             rounds = 40
             manifests: list[Model] = []
 
-            async def hear(arrived: Arrived) -> None:
+            async def hear(arrived: Delivery) -> None:
                 message, _ = open_frame(arrived.payload, arrived.topic, lambda _: bytes.fromhex(fleet.key))
                 assert isinstance(message, Model)
                 manifests.append(message)

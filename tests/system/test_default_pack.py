@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from auricle.pack import load_pack
+from auricle.packs.pack import load_pack
 from auricle.speech.features import LogMel
 from auricle.speech.synthesis import SynthesisSettings, synthesise
 from auricle_edge.clips import ClipSettings, ClipStore, NewClip
 from auricle_edge.control import ControlClient
-from auricle_fleet.broker import start_broker
+from auricle_fleet.broker.broker import start_broker
 from tests.system.child import until
 from tests.system.conftest import Command
 from tests.system.virtual_room import VirtualRoom

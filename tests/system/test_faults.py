@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from auricle_fleet.broker import Broker, start_broker
+from auricle_fleet.broker.broker import Broker, start_broker
 from tests.system.conftest import Command
 
 FLEET = "test"

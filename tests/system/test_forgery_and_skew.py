@@ -12,13 +12,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from auricle.frames import CHUNK, UPGRADE, seal
-from auricle.messages import Invite, Message, Status, Update
-from auricle.pack import load_pack
-from auricle.tensors import digest, encode
-from auricle_edge.agent import Agent
+from auricle.packs.pack import load_pack
+from auricle.wire.frames import CHUNK, UPGRADE, seal
+from auricle.wire.messages import Invite, Message, Status, Update
+from auricle.wire.tensors import digest, encode
+from auricle_edge.fleet.agent import Agent
 from auricle_edge.runtimes import StepRuntime
-from auricle_fleet.broker_mosquitto import find_mosquitto
+from auricle_fleet.broker.mosquitto import find_mosquitto
 from tests.cloud.desk import signed
 from tests.edge.agent_site import DEVICE, KEY, OTHER, TASK, TOPICS, Site, until, with_broker
 from tests.system.tls_site import running

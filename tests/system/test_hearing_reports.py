@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from auricle.errors import AuricleError
-from auricle.pack import load_pack, pack_bytes
+from auricle.packs.pack import load_pack, pack_bytes
 from auricle_cloud.storage.store import FILE, Store
 from auricle_edge.control import ControlClient
-from auricle_fleet.broker import start_broker
+from auricle_fleet.broker.broker import start_broker
 from tests.system.conftest import DEADLINE, Command
 from tests.system.test_nothing_private_leaves import Wiretap
 from tests.system.virtual_room import RATE, VirtualRoom

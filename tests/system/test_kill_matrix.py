@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from auricle_cloud.rounds.round_states import FINISHED, TRANSITIONS, label
+from auricle_cloud.states.round import FINISHED, TRANSITIONS, label
 from auricle_cloud.storage.blobs import Blobs
 from auricle_cloud.storage.store import FILE
 from tests.system.checker import check, check_models, open_store
@@ -73,7 +73,7 @@ def _verify(fleet: ToyFleet, told: dict[str, Any], database: str | None) -> str:
         rows = check(store, TASK, fleet.log)
         states = [store.rounds.get(TASK, number)["state"] for number in range(1, ROUNDS + 1)]
         assert all(state in FINISHED for state in states)
-        if not told.get("wish"):
+        if not told.get("request"):
             assert states == ["published"] * ROUNDS
             assert [(row["round"], row["device"]) for row in rows] == [
                 (number, name) for number in range(1, ROUNDS + 1) for name in DEVICES
@@ -133,4 +133,4 @@ def test_killed_in_a_two_phase_round(
 def test_killed_while_a_round_is_aborted(name: str, when: str, database: str | None, tmp_path: Path) -> None:
     alarmed = name.startswith("alarm")
     told = {"detect": alarmed or name.startswith("losses"), "server_rate": OVERSHOOT if alarmed else 0.5}
-    _once(tmp_path, database, kill=f"{when} {name}", wish=ABORTED[name], **told)
+    _once(tmp_path, database, kill=f"{when} {name}", request=ABORTED[name], **told)

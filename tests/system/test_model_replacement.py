@@ -11,16 +11,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from auricle.messages import Invite, Plan
-from auricle_cloud.coordinator import Coordinator
+from auricle.wire.messages import Invite, Plan
+from auricle_cloud.aggregation.presets import Preset
 from auricle_cloud.evaluation.evaluator import OnnxEvaluator
 from auricle_cloud.evaluation.validation_set import ValidationSet
-from auricle_cloud.presets import Preset
-from auricle_cloud.run_settings import Detection, RoundDone, RunSettings
-from auricle_edge.agent import Agent, AgentSettings
-from auricle_edge.outbox import Pending
-from auricle_edge.train import LocalState, RoundResult, Trainer
-from auricle_fleet.broker import start_broker
+from auricle_cloud.rounds.coordinator import Coordinator
+from auricle_cloud.settings import Detection, RoundDone, RunSettings
+from auricle_edge.fleet.agent import Agent, AgentSettings
+from auricle_edge.fleet.outbox import Pending
+from auricle_edge.training.train import LocalState, RoundResult, Trainer
+from auricle_fleet.broker.broker import start_broker
 from tests.cloud.model_replacement import replacement
 from tests.cloud.poisoned_fleet import ATTACKER, EPOCHS_OF_THE_ATTACK, PACK, PoisonedFleet, recorded, synthetic
 
@@ -39,7 +39,7 @@ class Attacker(Agent):
         if invite.round in self.rounds:
             assert self._blob is not None
             start = self._blob[1]
-            plan = Plan(mode="supervised", optimiser="adamw", rate=1e-2, epochs=EPOCHS_OF_THE_ATTACK)
+            plan = Plan(mode="supervised", optimizer="adamw", rate=1e-2, epochs=EPOCHS_OF_THE_ATTACK)
             wanted = self.flipped.run(plan, invite.round, start, LocalState(start)).plugin
             result = replace(result, plugin=replacement(start, wanted, self.share).astype(np.float32))
         return super()._pending(invite, result)

@@ -14,12 +14,11 @@ from typing import Any, cast
 
 import pytest
 
-from auricle.frames import open_frame, seal
-from auricle.messages import Ack, Update
-from auricle.messages import Message as Header
-from auricle.mqtt import Message as Arrived
-from auricle_edge.agent import Agent, AgentSettings
-from auricle_edge.train import Trainer
+from auricle.mqtt_link.link import Delivery as Arrived
+from auricle.wire.frames import open_frame, seal
+from auricle.wire.messages import Ack, Message, Update
+from auricle_edge.fleet.agent import Agent, AgentSettings
+from auricle_edge.training.train import Trainer
 from tests.system.child import Child, until
 from tests.system.network_proxy import NetworkProxy
 from tests.system.toy_fleet import DEVICES, ToyFleet, succeeded, toy_fleet
@@ -42,7 +41,7 @@ class RecordingAgent(Agent):
     def before_update(self) -> None:
         """An update is about to be sent."""
 
-    async def _send(self, topic: str, message: Header, body: bytes = b"") -> None:
+    async def _send(self, topic: str, message: Message, body: bytes = b"") -> None:
         if not isinstance(message, Update):
             await super()._send(topic, message, body)
             return

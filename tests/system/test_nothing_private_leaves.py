@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from auricle import messages
-from auricle.pack import load_pack, pack_bytes
+from auricle.packs.pack import load_pack, pack_bytes
 from auricle.speech.features import LogMel
+from auricle.wire import messages
 from auricle_edge.clips import ClipSettings, ClipStore, NewClip
 from auricle_edge.control import ControlClient
-from auricle_fleet.broker import start_broker
+from auricle_fleet.broker.broker import start_broker
 from tests.system.conftest import Command
 from tests.system.network_proxy import NetworkProxy
 from tests.system.virtual_room import VirtualRoom

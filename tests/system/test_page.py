@@ -31,7 +31,7 @@ UNDER_WAY = ROUNDS + 1
 PLANNED = ROUNDS + 2
 PAGES = (
     "#/", "#/rounds", "#/rounds/7", f"#/rounds/{UNDER_WAY}", f"#/rounds/7/{PRUNED}", "#/devices",
-    f"#/devices/{PRUNED}", "#/models", "#/events", "#/tokens", "#/rounds/7?fate=pruned", "#/devices?search=wind",
+    f"#/devices/{PRUNED}", "#/models", "#/events", "#/tokens", "#/rounds/7?outcome=pruned", "#/devices?search=wind",
 )  # fmt: skip
 WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
 
@@ -373,7 +373,9 @@ def test_detection_shows_losses_and_shapley_values_with_their_errors(still: Serv
     expect(part.get_by_role("row").filter(has_text="-0.3100")).to_contain_text("0.0200")
 
 
-def test_a_devices_history_has_its_rounds_refusals_and_events(still: Server, visit: Visiting) -> None:
+def test_a_devices_history_has_its_rounds_hearing_refusals_and_events(
+    still: Server, visit: Visiting, shots: Path
+) -> None:
     one = visit(still, "viewer")
     one.open("#/devices")
     one.page.get_by_label("Name or label contains").fill("BY THE window")
@@ -389,6 +391,12 @@ def test_a_devices_history_has_its_rounds_refusals_and_events(still: Server, vis
     expect(one.panel("Refused frames")).to_contain_text("the update's norm is 91.2, at most 50 is allowed")
     expect(one.panel("Its last finished round")).to_contain_text("head: kept with weight")
     expect(one.panel("Events")).to_contain_text("labelled")
+
+    heard = one.panel("What it hears")
+    for fact in ("Heard in a week6.0 h", "Denied an hour0.33", "Missed an hour1.00", "-28 dB", "-52 dB"):
+        expect(heard).to_contain_text(fact)
+    expect(heard.get_by_role("row")).to_have_count(7)
+    heard.screenshot(path=shots / "hearing.png")
 
     one.open("#/devices/kitchen-0000")
     expect(one.panel("Standing")).to_contain_text('There is no device "kitchen-0000"')
@@ -460,7 +468,7 @@ def test_rounds_are_aborted_and_the_abort_withdrawn(server: Server, visit: Visit
     one.answer("Abort", "power cut")
     expect(one.said).to_have_text(f"The coordinator is asked to abort round {UNDER_WAY}.")
     expect(one.panel("Progress")).to_contain_text("An abort was asked")
-    assert server.filled.store.rounds.get(TASK, UNDER_WAY)["wish"] == "abort"
+    assert server.filled.store.rounds.get(TASK, UNDER_WAY)["request"] == "abort"
 
     one.button("Withdraw the abort").click()
     one.answer("Withdraw")
@@ -635,7 +643,7 @@ def test_a_round_shows_the_devices_of_one_fate(still: Server, visit: Visiting) -
     expect(one.page.get_by_label("Devices that were")).to_have_value("pruned")
     expect(one.panel("Cohort").get_by_role("row")).to_have_count(7)
     one.page.get_by_label("Devices that were").select_option("late")
-    expect(one.panel("Cohort")).to_contain_text("No invited device fared so.")
+    expect(one.panel("Cohort")).to_contain_text("No invited device had this outcome.")
 
 
 def test_models_are_promoted_and_rolled_back(server: Server, visit: Visiting) -> None:

@@ -16,16 +16,16 @@ from typing import Any
 import pytest
 
 from auricle.errors import BrokerError
-from auricle.identity_files import IdentityFiles
-from auricle.messages import Invite
-from auricle.mqtt import BrokerAddress
-from auricle.pack import load_pack
+from auricle.mqtt_link.identity_files import IdentityFiles
+from auricle.mqtt_link.link import BrokerAddress
+from auricle.packs.pack import load_pack
+from auricle.wire.messages import Invite
 from auricle_cloud.storage.store import FILE, Store
-from auricle_edge.agent import Agent, AgentSettings
+from auricle_edge.fleet.agent import Agent, AgentSettings
 from auricle_edge.runtimes import StepRuntime
-from auricle_edge.train import Trainer
-from auricle_fleet.broker_mosquitto import find_mosquitto
-from auricle_fleet.broker_process import BrokerProcess
+from auricle_edge.training.train import Trainer
+from auricle_fleet.broker.mosquitto import find_mosquitto
+from auricle_fleet.broker.process import BrokerProcess
 from tests.system.tls_site import FLEET, free_port, link, until
 from tests.system.toy_trainer import ASK, RESEND, toy_trainer
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from auricle_fleet.broker_mosquitto import find_mosquitto
+from auricle_fleet.broker.mosquitto import find_mosquitto
 from tests.firstboot.house import House, auricle, house
 from tests.system.conftest import Command
 from tests.system.rollout_site import DIGITS, Releases, another, deaf, wait_for, write_pack

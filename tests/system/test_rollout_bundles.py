@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from auricle import __version__
-from auricle_fleet.broker_mosquitto import find_mosquitto
+from auricle_fleet.broker.mosquitto import find_mosquitto
 from tests.arm64.board import SOURCES
 from tests.arm64.emulation import UnavailableError
 from tests.arm64.wheels import CHECKOUT
@@ -40,7 +40,7 @@ update_root = "{root}"
 [device]
 settings = {{ capture = {{ source = "fifo:{sound}" }}, updates = {{ health_seconds = 10 }} }}
 """
-BROKEN = "edge/auricle_edge/service_process.py"
+BROKEN = "edge/auricle_edge/service/process.py"
 
 
 class Factory:

@@ -18,17 +18,17 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
-from auricle.broker_rights import Roles, covers
 from auricle.errors import BrokerError
-from auricle.mqtt import BrokerAddress, Message
-from auricle.topics import Topics
+from auricle.mqtt_link.broker_rights import Roles, covers
+from auricle.mqtt_link.link import BrokerAddress, Delivery
+from auricle.wire.topics import Topics
 from auricle_cloud.identity.authority import Authority
 from auricle_cloud.identity.certificates import Key, new_key
 from auricle_cloud.identity.enrolment import DAY
 from auricle_cloud.storage.store import FILE, Store
-from auricle_fleet.broker import Broker
-from auricle_fleet.broker_mosquitto import find_mosquitto
-from auricle_fleet.broker_process import BrokerProcess
+from auricle_fleet.broker.broker import Broker
+from auricle_fleet.broker.mosquitto import find_mosquitto
+from auricle_fleet.broker.process import BrokerProcess
 from tests.system.canary import start_canaries
 from tests.system.tls_site import FLEET, TlsSite, free_port, link, running, until
 
@@ -101,7 +101,7 @@ def test_nothing_is_delivered_outside_of_the_rights(tmp_path: Path) -> None:
             delivered: dict[str, list[str]] = {}
             received: list[str] = []
 
-            async def take(message: Message) -> None:
+            async def take(message: Delivery) -> None:
                 received.append(f"{message.topic} {message.payload.decode()}")
 
             async with link(site.of("dev-a"), "dev-a") as device, link(site.of("coordinator"), "coordinator") as head:
@@ -137,10 +137,10 @@ def test_another_certificate_does_not_take_over_a_session(tmp_path: Path) -> Non
             stolen: list[str] = []
             got: list[str] = []
 
-            async def steal(message: Message) -> None:
+            async def steal(message: Delivery) -> None:
                 stolen.append(message.topic)
 
-            async def take(message: Message) -> None:
+            async def take(message: Delivery) -> None:
                 got.append(message.topic)
 
             victim, thief = link(site.of("dev-a"), "dev-a"), link(site.of("dev-b"), "dev-a")
@@ -167,7 +167,7 @@ def test_retained_topics_of_the_coordinator_cannot_be_poisoned(tmp_path: Path) -
         async with running(tmp_path) as site:
             seen: list[bytes] = []
 
-            async def take(message: Message) -> None:
+            async def take(message: Delivery) -> None:
                 seen.append(message.payload)
 
             async with link(site.of("coordinator"), "coordinator") as head, link(site.of("dev-a"), "dev-a") as device:
@@ -193,7 +193,7 @@ def test_a_device_that_is_revoked_while_connected_is_not_heard_any_more(tmp_path
         async with running(tmp_path) as site:
             heard: list[str] = []
 
-            async def take(message: Message) -> None:
+            async def take(message: Delivery) -> None:
                 heard.append(message.payload.decode())
 
             lost = site.of("dev-lost")

@@ -9,15 +9,15 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from auricle.identity_files import IdentityFiles
-from auricle.mqtt import BrokerAddress, LinkSettings, MqttLink
+from auricle.mqtt_link.identity_files import IdentityFiles
+from auricle.mqtt_link.link import BrokerAddress, LinkSettings, MqttLink
 from auricle_cloud.identity.authority import Authority, key_pem
 from auricle_cloud.identity.broker_folder import BrokerFolder
 from auricle_cloud.identity.certificates import Key, new_key
 from auricle_cloud.identity.enrolment import DAY, Enrolment
 from auricle_cloud.storage.store import FILE, Store
-from auricle_fleet.broker_mosquitto import find_mosquitto
-from auricle_fleet.broker_process import BrokerProcess
+from auricle_fleet.broker.mosquitto import find_mosquitto
+from auricle_fleet.broker.process import BrokerProcess
 
 FLEET = "f"
 

@@ -13,13 +13,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from auricle.pack import load_pack
+from auricle.packs.pack import load_pack
 from auricle_cloud.storage.blobs import Blobs
 from auricle_cloud.storage.store import FILE, Store
-from auricle_edge.agent import Agent, AgentSettings
+from auricle_edge.fleet.agent import Agent, AgentSettings
 from auricle_edge.runtimes import StepRuntime
-from auricle_edge.train import Trainer
-from auricle_fleet.broker import Broker, start_broker
+from auricle_edge.training.train import Trainer
+from auricle_fleet.broker.broker import Broker, start_broker
 from tests.system import killed_agent, killed_coordinator
 from tests.system.canary import USERS, start_canaries
 from tests.system.checker import DeviceLog, check, check_models, open_store

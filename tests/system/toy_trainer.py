@@ -7,8 +7,8 @@ from typing import TypeVar
 import numpy as np
 
 from auricle_edge.runtimes import StepRuntime
-from auricle_edge.speech_data import Clips, DeviceData
-from auricle_edge.train import Trainer
+from auricle_edge.training.speech_data import Clips, DeviceData
+from auricle_edge.training.train import Trainer
 
 T = TypeVar("T", bound=Trainer)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from auricle.errors import SettingsError
-from auricle.loopback import is_loopback
+from auricle.mqtt_link.loopback import is_loopback
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ import msgspec
 from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
 
-from auricle.mqtt_deadline import within
-from auricle_cloud.announcements import Announcements
+from auricle.mqtt_link.deadline import within
 from auricle_cloud.api.api_settings import ApiSettings
+from auricle_cloud.api.enrolment_routes import EnrolmentRoutes
 from auricle_cloud.api.event_stream import EventStreams
 from auricle_cloud.api.gatekeeper import Gatekeeper, bearer
 from auricle_cloud.api.health import Check, Health
@@ -25,7 +25,7 @@ from auricle_cloud.api.problems import RefusedError, problems
 from auricle_cloud.api.release_routes import FOR_EVER, ReleaseRoutes
 from auricle_cloud.api.routes import ROUTES, Route
 from auricle_cloud.identity.enrolment import Enrolment
-from auricle_cloud.identity.enrolment_routes import EnrolmentRoutes
+from auricle_cloud.observing.announcements import Announcements
 from auricle_cloud.operations.answer import File
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.storage.access_records import Tokens

@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import msgspec
 from aiohttp import web
 
-from auricle.mqtt_deadline import within
-from auricle_cloud.announcements import Announcements, Event
+from auricle.mqtt_link.deadline import within
 from auricle_cloud.api.problems import RefusedError
+from auricle_cloud.observing.announcements import Announcements, Event
 
 WRITE_SECONDS = 30.0
 """A listener that takes nothing for so long is dropped."""

@@ -14,9 +14,9 @@ from typing import Any
 
 from auricle.errors import AuricleError
 from auricle.files import write_durably
-from auricle_cloud.releases.folder import exists
 from auricle_cloud.storage.blobs import BlobStore
 from auricle_cloud.storage.listings import Listings
+from auricle_cloud.storage.release_folder import exists
 from auricle_cloud.storage.store import Store
 
 log = logging.getLogger("auricle.cloud.api")
@@ -93,7 +93,7 @@ def metadata_lives(folder: Path) -> Check:
     def look() -> str | None:
         if not exists(folder):
             return None
-        from auricle_cloud.releases.repository import Repository
+        from auricle_cloud.ota.repository import Repository
 
         now = datetime.now(timezone.utc)
         try:

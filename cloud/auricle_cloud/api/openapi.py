@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from auricle import __version__
-from auricle.claims import AuthorityShown, Certified, Claim, Renewal
+from auricle.wire.claims import AuthorityShown, Certified, Claim, Renewal
 from auricle_cloud.api.routes import ROUTES, Route
 from auricle_cloud.operations.access_answers import Me
 from auricle_cloud.operations.answer import Problem

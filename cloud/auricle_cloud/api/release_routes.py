@@ -12,11 +12,11 @@ from pathlib import Path
 from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
 
-from auricle.mqtt_deadline import within
+from auricle.mqtt_link.deadline import within
 from auricle_cloud.api.gatekeeper import address_of
 from auricle_cloud.api.health import InThread
 from auricle_cloud.api.problems import RefusedError
-from auricle_cloud.releases.folder import metadata_file, target_file
+from auricle_cloud.storage.release_folder import metadata_file, target_file
 
 FOR_EVER = "public, max-age=31536000, immutable"
 BLOCK = 256 << 10

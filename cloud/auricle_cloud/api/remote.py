@@ -14,9 +14,9 @@ from urllib.parse import quote, urlencode, urlsplit
 import msgspec
 
 from auricle.errors import AuricleError, SettingsError
-from auricle.loopback import is_loopback
-from auricle_cloud.announcements import Event
+from auricle.mqtt_link.loopback import is_loopback
 from auricle_cloud.api.routes import BY_OPERATION, Route
+from auricle_cloud.observing.announcements import Event
 from auricle_cloud.operations.answer import File, Problem
 from auricle_cloud.operations.operating import ConflictError, NotFoundError
 from auricle_cloud.operations.operations import Operations

@@ -44,9 +44,20 @@ from auricle_cloud.operations.round_answers import (
     Started,
 )
 
-ROUND = ("round", "state", "mode", "wish", "invited", "failed", "counted", "loss", "plugin_accuracy", "closed")
+ROUND = ("round", "state", "mode", "request", "invited", "failed", "counted", "loss", "plugin_accuracy", "closed")
 MEMBER = ("device", "state", "samples", "loss", "staleness", "seconds", "received", "reason")
-DEVICE = ("device", "label", "standing", "online", "gate", "samples", "selected", "verdicts", "last_seen", "ineligible")
+DEVICE = (
+    "device",
+    "label",
+    "standing",
+    "online",
+    "gate",
+    "samples",
+    "selected",
+    "harmful_count",
+    "last_seen",
+    "ineligible",
+)
 INVITED = ("round", "state", "counted_in", "samples", "loss", "plugin_accuracy", "personal_accuracy", "reason")
 EVENT = ("id", "at", "kind", "device", "round", "who", "detail")
 MODEL = ("version", "current", "origin", "round", "parent", "accuracy", "loss", "created", "blob")

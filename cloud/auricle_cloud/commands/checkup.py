@@ -8,12 +8,12 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from auricle import __version__
-from auricle import checkup as checks
-from auricle.checkup import Finding, Verdict, size, versions_of
 from auricle.errors import BrokerError
-from auricle.mqtt import BrokerAddress, LinkSettings
-from auricle.mqtt_dial import close, dial
-from auricle_cloud.compute.accelerator import accelerators
+from auricle.mqtt_link.dial import close, dial
+from auricle.mqtt_link.link import BrokerAddress, LinkSettings
+from auricle.process import checkup as checks
+from auricle.process.checkup import Finding, Verdict, size, versions_of
+from auricle_cloud.aggregation.compute.accelerator import accelerators
 from auricle_cloud.operations.answer import Answer
 from auricle_cloud.storage.store import Store
 
@@ -89,7 +89,7 @@ def clock(place: Path | str | None) -> tuple[Verdict, str]:
 
 def updates(folder: Path) -> tuple[Verdict, str]:
     """Until when devices believe the update metadata."""
-    from auricle_cloud.releases.repository import Repository
+    from auricle_cloud.ota.repository import Repository
 
     now = datetime.now(timezone.utc)
     repository = Repository(folder)

@@ -10,20 +10,21 @@ from typing import Annotated, Literal
 import msgspec
 import typer
 
-from auricle.broker_passwords import write_login
-from auricle.claims import RESERVED
 from auricle.errors import SettingsError
 from auricle.files import write_durably
-from auricle.identity_files import FOLDER as IDENTITY
-from auricle.identity_files import IdentityFiles
+from auricle.mqtt_link.identity_files import FOLDER as IDENTITY
+from auricle.mqtt_link.identity_files import IdentityFiles
+from auricle.wire.broker_passwords import write_login
+from auricle.wire.claims import RESERVED
 from auricle_cloud.commands.answers import console, say, show, table
 from auricle_cloud.commands.operator_command import Reason, Yes, confirm, operator_command
-from auricle_cloud.commands.place import Place, user
-from auricle_cloud.identity.authority import FOLDER, Authority, key_pem
+from auricle_cloud.commands.target import Place, user
+from auricle_cloud.identity.authority import Authority, key_pem
 from auricle_cloud.identity.broker_folder import BrokerFolder, had_passwords, read_duration
 from auricle_cloud.identity.certificates import new_key
 from auricle_cloud.identity.enrolment import Enrolment
 from auricle_cloud.operations.answer import Answer, Done
+from auricle_cloud.storage.state_folders import AUTHORITY
 from auricle_cloud.storage.store import FILE, Store
 
 app = typer.Typer(no_args_is_help=True, help="Certify devices, users and brokers, and revoke them.")
@@ -108,12 +109,12 @@ def init(
     state = _state(place)
     store = Store(place.database or state / FILE)
     try:
-        enrolment = Enrolment(Authority.create(state / FOLDER, name), store.database)
+        enrolment = Enrolment(Authority.create(state / AUTHORITY, name), store.database)
         _certify_user(enrolment, COORDINATOR, state / IDENTITY)
         store.journal.note("authority made", who=user(), detail=enrolment.authority.pin)
     finally:
         store.close()
-    made = Made(pin=enrolment.authority.pin, folder=str(state / FOLDER))
+    made = Made(pin=enrolment.authority.pin, folder=str(state / AUTHORITY))
     if as_json:
         show(made, as_json=True)
         return 0
@@ -286,14 +287,14 @@ def _write(folders: dict[Path, BrokerFolder], enrolment: Enrolment) -> int:
 
 @contextmanager
 def _enrolment(place: Place) -> Iterator[Enrolment]:
-    authority = Authority(_state(place) / FOLDER)
+    authority = Authority(_state(place) / AUTHORITY)
     with place.local_store() as store:
         yield Enrolment(authority, store.database)
 
 
 def _state(place: Place) -> Path:
     if place.state is None:
-        raise SettingsError("Name the coordinator's folder: --state FOLDER (or AURICLE_STATE).")
+        raise SettingsError("Name the coordinator's folder: --state AUTHORITY (or AURICLE_STATE).")
     return place.state
 
 

@@ -10,12 +10,14 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from auricle.checkup import Finding, broker_reached, disk, finding
+from auricle.checks.pack_checks import require_sound
 from auricle.errors import SettingsError
-from auricle.pack import DEFAULT_PACK, load_pack
-from auricle.pack_checks import require_sound
-from auricle.pack_signature import trusted_key
-from auricle.until_signal import broker_of
+from auricle.packs.pack import DEFAULT_PACK, load_pack
+from auricle.packs.signature import trusted_key
+from auricle.process.checkup import Finding, broker_reached, disk, finding
+from auricle.process.until_signal import broker_of
+from auricle_cloud.aggregation.presets import get_preset
+from auricle_cloud.aggregation.rules import get_rule
 from auricle_cloud.api.api_settings import ApiSettings
 from auricle_cloud.commands.answers import console, plain, show
 from auricle_cloud.commands.checkup import (
@@ -29,16 +31,14 @@ from auricle_cloud.commands.checkup import (
     versions,
 )
 from auricle_cloud.commands.operator_command import Yes, complete_device, confirm, operator_command
-from auricle_cloud.commands.place import Place
+from auricle_cloud.commands.target import Place
 from auricle_cloud.operations.answer import Done
 from auricle_cloud.operations.device_answers import EventPage
 from auricle_cloud.operations.fleet_answers import Overview
 from auricle_cloud.operations.operations import Operations
-from auricle_cloud.presets import get_preset
-from auricle_cloud.releases.folder import FOLDER, exists
-from auricle_cloud.rules import get_rule
 from auricle_cloud.storage.backup import Manifest, write_backup
 from auricle_cloud.storage.blobs import Blobs, open_blobs
+from auricle_cloud.storage.release_folder import FOLDER, exists
 from auricle_cloud.storage.restore import restore_backup
 from auricle_cloud.storage.state_folders import FOLDERS, held
 from auricle_cloud.storage.store import FILE

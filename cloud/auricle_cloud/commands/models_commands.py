@@ -11,9 +11,9 @@ import typer
 
 from auricle.errors import SettingsError
 from auricle.files import write_durably
-from auricle.pack import SHIPPED, Pack, load_pack
-from auricle.pack_signature import trusted_key
-from auricle.tensors import decode
+from auricle.packs.pack import SHIPPED, Pack, load_pack
+from auricle.packs.signature import trusted_key
+from auricle.wire.tensors import decode
 from auricle_cloud.commands.operator_command import (
     HearingHours,
     Hold,
@@ -24,7 +24,7 @@ from auricle_cloud.commands.operator_command import (
     confirm,
     operator_command,
 )
-from auricle_cloud.commands.place import Place
+from auricle_cloud.commands.target import Place
 from auricle_cloud.operations.answer import Done
 from auricle_cloud.operations.model_answers import Judged, ModelPage, ModelRow
 from auricle_cloud.operations.operations import Operations

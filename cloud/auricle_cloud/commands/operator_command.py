@@ -13,7 +13,7 @@ import typer
 
 from auricle.errors import AuricleError, SettingsError
 from auricle_cloud.commands.answers import show
-from auricle_cloud.commands.place import Place
+from auricle_cloud.commands.target import Place
 from auricle_cloud.operations.operations import Operations
 
 State = Annotated[

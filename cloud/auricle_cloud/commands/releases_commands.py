@@ -9,17 +9,17 @@ import typer
 
 from auricle.errors import SettingsError, StorageError
 from auricle.files import write_durably
-from auricle.pack_signature import public_key
+from auricle.packs.signature import public_key
 from auricle_cloud.commands.operator_command import ReleaseName, Yes, confirm, operator_command
-from auricle_cloud.commands.place import Place, user
+from auricle_cloud.commands.target import Place, user
 from auricle_cloud.operations.answer import Done
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.operations.rollout_answers import ReleaseList, ReleaseRow
-from auricle_cloud.releases.folder import FOLDER
+from auricle_cloud.storage.release_folder import FOLDER
 from auricle_cloud.storage.store import FILE, Store
 
 if TYPE_CHECKING:
-    from auricle_cloud.releases.repository import Repository
+    from auricle_cloud.ota.repository import Repository
 
 app = typer.Typer(no_args_is_help=True, help="Release bundles and packs: signed metadata that devices fetch.")
 
@@ -37,7 +37,7 @@ def init(
     root: Annotated[Path, typer.Option(help="Where to copy the first root to.")] = Path("root.json"),
 ) -> Done:  # fmt: skip
     """Make keys and empty metadata; the first root goes into every bundle."""
-    from auricle_cloud.releases.repository import Repository
+    from auricle_cloud.ota.repository import Repository
 
     repository = Repository.create(_folder(place), keys)
     store = Store(place.database or _folder(place).parent / FILE)
@@ -65,7 +65,7 @@ def add(
     force: Annotated[bool, typer.Option("--force", help="Even if its version is not higher.")] = False,
 ) -> ReleaseRow:  # fmt: skip
     """Verify a bundle or pack, sign it, and offer it to devices; a rollout then installs it."""
-    from auricle_cloud.releases.candidate import read_candidate
+    from auricle_cloud.ota.candidate import read_candidate
 
     repository = _repository(place)
     with place.local_store() as store:
@@ -124,7 +124,7 @@ def renew(
 
 
 def _repository(place: Place) -> Repository:
-    from auricle_cloud.releases.repository import Repository
+    from auricle_cloud.ota.repository import Repository
 
     return Repository(_folder(place))
 

@@ -11,11 +11,11 @@ from rich.live import Live
 from rich.text import Text
 
 from auricle_cloud.commands.answers import ROLLOUT, console, plain, say, table
-from auricle_cloud.commands.place import Place
+from auricle_cloud.commands.target import Place
 from auricle_cloud.commands.watching import looks
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.operations.rollout_answers import RolloutDetail, RolloutRow
-from auricle_cloud.releases.rollout_states import ENDED
+from auricle_cloud.states.rollout import ENDED
 
 PAUSED, OVER = 3, 4
 """Exit codes."""

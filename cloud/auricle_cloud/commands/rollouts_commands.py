@@ -20,13 +20,13 @@ from auricle_cloud.commands.operator_command import (
     confirm,
     operator_command,
 )
-from auricle_cloud.commands.place import Place
 from auricle_cloud.commands.rollout_watching import watch_rollouts
+from auricle_cloud.commands.target import Place
 from auricle_cloud.identity.broker_folder import read_duration
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.operations.rollout_answers import RolloutDetail, RolloutPage, RolloutRow
 from auricle_cloud.operations.rollout_operations import ReleaseName
-from auricle_cloud.releases.rollout_states import DeviceState
+from auricle_cloud.states.rollout import DeviceState
 
 app = typer.Typer(no_args_is_help=True, help="Install releases on devices, stage by stage.")
 

@@ -16,13 +16,13 @@ from auricle_cloud.commands.operator_command import (
     confirm,
     operator_command,
 )
-from auricle_cloud.commands.place import Place
+from auricle_cloud.commands.target import Place
 from auricle_cloud.commands.watching import wait_for, watch_rounds
 from auricle_cloud.operations.answer import Done
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.operations.parameters import Mode
 from auricle_cloud.operations.round_answers import (
-    Faring,
+    OutcomeFilter,
     RoundDetail,
     RoundPage,
     RoundRow,
@@ -39,7 +39,10 @@ app.add_typer(schedule, name="schedule")
 Limit = Annotated[int, typer.Option(help="Rows at most.")]
 Before = Annotated[int | None, typer.Option(help="Go on before this one.")]
 After = Annotated[str | None, typer.Option(help="Go on after this device.")]
-Fate = Annotated[Faring | None, typer.Option(help="Only devices that fared so; pruned: left out in some layer.")]
+Outcome = Annotated[
+    OutcomeFilter | None,
+    typer.Option("--outcome", "--fate", help="Only devices that had this outcome; pruned: left out in some layer."),
+]
 Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=complete_schedule)]
 
 
@@ -59,18 +62,20 @@ def list_(do: Operations, limit: Limit = 20, before: Before = None) -> RoundPage
 
 
 @operator_command(app, "show")
-def show(do: Operations, number: Round, limit: Limit = 100, after: After = None, fate: Fate = None) -> RoundDetail:
+def show(
+    do: Operations, number: Round, limit: Limit = 100, after: After = None, outcome: Outcome = None
+) -> RoundDetail:
     """Show a round and its cohort."""
-    return do.show_round(number, limit, after, fate)
+    return do.show_round(number, limit, after, outcome)
 
 
 @operator_command(app, "why")
 def why(
     do: Operations, number: Round, device: MaybeDevice = None, limit: Limit = 1000, after: After = None,
-    fate: Fate = None,
+    outcome: Outcome = None,
 ) -> RoundWhy:  # fmt: skip
     """Explain a round: who counted, with what weight, who was pruned or refused, and why."""
-    return do.why_round(number, device, limit, after, fate)
+    return do.why_round(number, device, limit, after, outcome)
 
 
 @operator_command(app, "abort")

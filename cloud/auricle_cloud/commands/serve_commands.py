@@ -11,20 +11,20 @@ from typing import Literal
 import msgspec
 import typer
 
+from auricle.checks.pack_checks import require_sound
 from auricle.errors import SettingsError
-from auricle.first_weights import chosen_weights
-from auricle.messages import Count, FleetName, Seconds
-from auricle.messages import Token as Name
-from auricle.pack import DEFAULT_PACK, Pack, load_pack
-from auricle.pack_checks import require_sound
-from auricle.pack_signature import trusted_key
+from auricle.packs.first_weights import chosen_weights
+from auricle.packs.pack import DEFAULT_PACK, Pack, load_pack
+from auricle.packs.signature import trusted_key
+from auricle.process.until_signal import broker_of
 from auricle.settings import from_mapping
-from auricle.until_signal import broker_of
+from auricle.wire.messages import Count, FleetName, Seconds
+from auricle.wire.messages import Token as Name
+from auricle_cloud.aggregation.presets import get_preset
 from auricle_cloud.api.api_settings import ApiSettings
-from auricle_cloud.messenger import NAME
-from auricle_cloud.presets import get_preset
-from auricle_cloud.run_settings import Buffer, Detection, RoundDone, RunSettings
+from auricle_cloud.link.messenger import NAME
 from auricle_cloud.service import Started, listen_address, run_service
+from auricle_cloud.settings import Buffer, Detection, RoundDone, RunSettings
 
 Approval = Literal["manual", "auto"]
 Mode = Literal["sync", "async"]
@@ -82,7 +82,7 @@ def serve(
         "practical", help="practical, paper (FedMLAC's own settings), or fedavg (the tuned baseline)."
     ),
     server_rate: float | None = typer.Option(
-        None, help="Learning rate of the server's optimiser [the preset's; from trained weights a gentle step]."
+        None, help="Learning rate of the server's optimizer [the preset's; from trained weights a gentle step]."
     ),
     detect: bool = typer.Option(False, "--detect", help="Two-phase rounds: compare losses, find who poisons, repair."),
     one_phase: bool = typer.Option(

@@ -17,11 +17,11 @@ from rich.text import Text
 from auricle.errors import AuricleError, SettingsError
 from auricle_cloud.api.remote import Remote
 from auricle_cloud.commands.answers import EVENT, ROUND, cell, console, say, table
-from auricle_cloud.commands.place import Place
+from auricle_cloud.commands.target import Place
 from auricle_cloud.operations.fleet_answers import Overview
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.operations.round_answers import RoundPage, RoundRow
-from auricle_cloud.rounds.round_states import FINISHED
+from auricle_cloud.states.round import FINISHED
 
 POLL = 1.0
 """Seconds between looks at the database; an event of a server comes at once."""
@@ -58,9 +58,9 @@ def _under_way(do: Operations) -> int:
 
 def sentence(row: RoundRow) -> str:
     """A round in one sentence."""
-    wish = f", asked to {row.wish}" if row.wish and row.state not in FINISHED else ""
+    request = f", asked to {row.request}" if row.request and row.state not in FINISHED else ""
     loss = "" if row.loss is None else f", loss {row.loss:.4g}"
-    return f"Round {row.round} is {row.state}{wish}: {row.counted} of {row.invited} counted{loss}."
+    return f"Round {row.round} is {row.state}{request}: {row.counted} of {row.invited} counted{loss}."
 
 
 def watch_rounds(place: Place, number: int | None, *, as_json: bool) -> int:

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from auricle_cloud.cohort import Aggregate, BoolArray, Cohort, Float64Array, FloatArray
+from auricle_cloud.aggregation.cohort import Aggregate, BoolArray, Cohort, Float64Array, FloatArray
+from auricle_cloud.aggregation.rules.fedvsa import limit_losses, softmax_share
 from auricle_cloud.detection.shapley import Values
-from auricle_cloud.rules.fedvsa import limit_losses, softmax_share
 
 Models = Callable[[BoolArray], FloatArray]
 """Coalitions (M, K) -> the models (M, P) that their members alone would have made."""
@@ -72,7 +72,7 @@ def rule_models(cohort: Cohort, rule: Callable[[Cohort], Aggregate]) -> Models:
 def worth(cohort: Cohort, models: Models, accuracy: Callable[[FloatArray], Float64Array]) -> Values:
     """Make the game that `shapley` plays: v(S) is the accuracy of S's model, v(∅) that of the model before the round.
 
-    S's model is the aggregate itself; the server's optimiser, which moves towards it, has no part in the judgement.
+    S's model is the aggregate itself; the server's optimizer, which moves towards it, has no part in the judgement.
 
     Parameters
     ----------

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from auricle.tensors import Flat
-from auricle_cloud.aggregation import DIVERGED, NextModel, follow
-from auricle_cloud.cohort import Aggregate, BoolArray, Cohort, CohortError, FloatArray
+from auricle.wire.tensors import Flat
+from auricle_cloud.aggregation.cohort import Aggregate, BoolArray, Cohort, CohortError, FloatArray
+from auricle_cloud.aggregation.next_model import DIVERGED, NextModel, follow
+from auricle_cloud.aggregation.options import check_number
+from auricle_cloud.aggregation.server_optimizer import OptimizerSettings, OptimizerState
 from auricle_cloud.detection.coalitions import subset
-from auricle_cloud.rules.options import check_number
-from auricle_cloud.server_optimizer import OptimizerSettings, OptimizerState
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +22,7 @@ class Repair:
     weights: Flat
     """(P,) the model to send instead."""
     optimizer: OptimizerState | None
-    """The server optimiser's state after it: begin the next round with this one."""
+    """The server optimizer's state after it: begin the next round with this one."""
     aggregate: Aggregate
     """Who counts in the round as it is now; after a hotfix the shares of those kept are the old ones."""
     kept: tuple[str, ...]
@@ -46,7 +46,7 @@ def reaggregate(
     rule
         The rule of the round. It sees the kept clients alone.
     server, before
-        How the model follows the average, and the optimiser's state *before* the poisoned round.
+        How the model follows the average, and the optimizer's state *before* the poisoned round.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def hotfix(
     """Take the bad clients' weighted updates off the round's average: h = -τ Σ_bad p_k (w_k - w^{t-1}) (A44).
 
     The others keep the weights they had, so τ = 1 leaves w^{t-1} + Σ_kept p_k (w_k - w^{t-1}). Without a server
-    optimiser h is what the sent model changes by. If nobody is kept and τ = 1, w^{t-1} stands again.
+    optimizer h is what the sent model changes by. If nobody is kept and τ = 1, w^{t-1} stands again.
     This removes an update wholly only where the rule's model is Σ p_k w_k; after a median, aggregate again.
 
     Parameters
@@ -124,7 +124,7 @@ def _follow(
     cohort: Cohort, kept: BoolArray, aggregate: Aggregate,
     server: OptimizerSettings, before: OptimizerState | None, done: str, *, nobody: bool,
 ) -> Repair:  # fmt: skip
-    """Let the model follow the mended average from where it and the optimiser stood before the round."""
+    """Let the model follow the mended average from where it and the optimizer stood before the round."""
     stays = tuple(client for client, is_kept in zip(cohort.ids, kept, strict=True) if is_kept)
     goes = tuple(client for client in cohort.ids if client not in stays)
     if nobody:

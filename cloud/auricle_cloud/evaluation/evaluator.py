@@ -14,13 +14,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from auricle.checks.graph_check import check_graph
 from auricle.errors import AuricleError, PackError, SettingsError, nearest
-from auricle.graph_check import check_graph
-from auricle.manifest import PARTS
-from auricle.pack import Pack
-from auricle_cloud.cohort import FloatArray
-from auricle_cloud.compute.accelerator import gpu_in_sight
-from auricle_cloud.compute.matrix import usable_threads
+from auricle.packs.manifest import PARTS
+from auricle.packs.pack import Pack
+from auricle_cloud.aggregation.cohort import FloatArray
+from auricle_cloud.aggregation.compute.accelerator import gpu_in_sight
+from auricle_cloud.aggregation.compute.matrix import usable_threads
 from auricle_cloud.evaluation.evaluator_torch import TorchEvaluator
 from auricle_cloud.evaluation.model_scores import BATCH, Scores, check_models, tally
 from auricle_cloud.evaluation.torch_graph import import_torch

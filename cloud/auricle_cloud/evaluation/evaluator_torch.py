@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from auricle.checks.graph_check import check_graph
 from auricle.errors import AuricleError
-from auricle.graph_check import check_graph
-from auricle.pack import Pack
-from auricle_cloud.cohort import FloatArray
+from auricle.packs.pack import Pack
+from auricle_cloud.aggregation.cohort import FloatArray
 from auricle_cloud.evaluation.model_scores import BATCH, Scores, check_models
 from auricle_cloud.evaluation.torch_graph import TorchGraph
 from auricle_cloud.evaluation.torch_operators import Tensor

@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from auricle.files import write_durably
-from auricle.pack import Task
+from auricle.packs.pack import Task
 
 Clip = tuple[int, Path | None]
 """A target and the file of a clip; None for a second of silence made of noise."""

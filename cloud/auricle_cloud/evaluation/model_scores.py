@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import DataError
-from auricle_cloud.cohort import Float64Array, FloatArray
+from auricle_cloud.aggregation.cohort import Float64Array, FloatArray
 
 BATCH = 64
 """Samples that a model recognises at once."""

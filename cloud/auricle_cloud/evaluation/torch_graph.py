@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from auricle.checks.graph_check import CheckedModel, InterfaceFacts
+from auricle.checks.onnx_reader import Node, read_model
+from auricle.checks.operator_shapes import Constant, Shape, constant_of
 from auricle.errors import AuricleError
-from auricle.graph_check import CheckedModel, InterfaceFacts
-from auricle.manifest import PARTS
-from auricle.onnx_reader import Node, read_model
-from auricle.operator_shapes import Constant, Shape, constant_of
-from auricle.pack import Graph, Pack
+from auricle.packs.manifest import PARTS
+from auricle.packs.pack import Graph, Pack
 from auricle_cloud.evaluation.torch_operators import Call, Tensor, UnknownOperatorError
 from auricle_cloud.evaluation.torch_recurrent import KNOWN
 

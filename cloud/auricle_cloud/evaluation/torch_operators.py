@@ -1,7 +1,8 @@
 """What each operator of an `evaluate` graph computes, in PyTorch: plain functions that `torch.func.vmap` can batch.
 
-Shapes come from `auricle.graph_check`, which has followed them through the graph, so that an operator which only moves
-numbers asks for the shape that is due. PyTorch is imported by nobody here: the module is handed in with every call.
+Shapes come from `auricle.checks.graph_check`, which has followed them through the graph, so that an operator which only
+moves numbers asks for the shape that is due. PyTorch is imported by nobody here: the module is handed in with every
+call.
 Source: https://github.com/onnx/onnx/blob/v1.17.0/docs/Operators.md
 """
 
@@ -11,9 +12,9 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, NoReturn
 
+from auricle.checks.onnx_reader import Node
+from auricle.checks.operator_shapes import Constant, Shape
 from auricle.errors import AuricleError
-from auricle.onnx_reader import Node
-from auricle.operator_shapes import Constant, Shape
 
 Tensor = Any
 """A `torch.Tensor`; of the inputs of a call also None, where an optional one is not there."""

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import DataError
-from auricle.pack import Pack
+from auricle.packs.manifest import SILENCE, SPECIAL_LABELS, UNKNOWN
+from auricle.packs.pack import Pack
 from auricle.speech.audio import ClipFolder, fit_clip, read_audio, read_clip, scan_folder
 from auricle.speech.features import LogMel
 from auricle.speech.speech_set import mean_word_clips, silence_clips, to_float
-from auricle.speech.words import SILENCE, SPECIAL_LABELS, UNKNOWN
 from auricle_cloud.evaluation.feature_cache import Clip, FeatureCache, Features
 
 MOST_CLIPS = 1_000

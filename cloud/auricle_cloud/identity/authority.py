@@ -18,9 +18,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.serialization import Encoding, PrivateFormat
 
-from auricle.claims import pin
 from auricle.errors import SettingsError, StorageError
 from auricle.files import write_durably
+from auricle.wire.claims import pin
 from auricle_cloud.identity.certificates import (
     Key,
     PublicKey,
@@ -31,8 +31,6 @@ from auricle_cloud.identity.certificates import (
 )
 from auricle_cloud.identity.passwords import Passwords
 
-FOLDER = "authority"
-"""Inside the coordinator's state folder."""
 PASSPHRASE = "AURICLE_AUTHORITY_PASSPHRASE"
 """Environment variable with the keys' passphrase; with `_FILE` at its end, of the file that holds it."""
 ROOT_YEARS, ISSUING_YEARS = 30, 20

@@ -1,7 +1,7 @@
 """What a broker is given: mosquitto's or EMQX's configuration with mutual TLS, the access list, the certificates.
 
-Rights are those of `auricle.broker_rights`; whoever is shut out is denied every topic besides, because a broker looks
-at its revocation list when somebody connects and at its access list with every message.
+Rights are those of `auricle.mqtt_link.broker_rights`; whoever is shut out is denied every topic besides, because a
+broker looks at its revocation list when somebody connects and at its access list with every message.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from auricle.broker_rights import Rights, Roles, acl_file
 from auricle.errors import SettingsError
 from auricle.files import write_durably
+from auricle.mqtt_link.broker_rights import Rights, Roles, acl_file
 
 log = logging.getLogger("auricle.cloud.identity")
 

@@ -9,9 +9,9 @@ from typing import Literal
 
 import msgspec
 
-from auricle.broker_rights import Roles
 from auricle.errors import SettingsError, StorageError
-from auricle.messages import FleetName
+from auricle.mqtt_link.broker_rights import Roles
+from auricle.wire.messages import FleetName
 from auricle_cloud.identity.authority import key_pem
 from auricle_cloud.identity.broker_files import (
     EMQX_USERS,

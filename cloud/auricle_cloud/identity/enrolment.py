@@ -13,15 +13,16 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from auricle.claims import RESERVED, Certified, Claim, Renewal, key_hash
 from auricle.errors import AuricleError, SettingsError, StorageError
-from auricle.messages import DeviceId
-from auricle_cloud.identity.authority import FOLDER, Authority
+from auricle.wire.claims import RESERVED, Certified, Claim, Renewal, key_hash
+from auricle.wire.messages import DeviceId
+from auricle_cloud.identity.authority import Authority
 from auricle_cloud.identity.certificates import PublicKey
 from auricle_cloud.storage.claim_records import ClaimRecords, Kind
 from auricle_cloud.storage.database import Database
 from auricle_cloud.storage.device_records import Devices
 from auricle_cloud.storage.journal import note
+from auricle_cloud.storage.state_folders import AUTHORITY
 
 DAY = 86400.0
 DEVICE_DAYS, STANDING_DAYS = 365.0, 3650.0
@@ -291,7 +292,7 @@ def open_enrolment(
     state: Path, database: Database, replaced: Callable[[], None] = lambda: None
 ) -> Enrolment | None:  # fmt: skip
     """The enrolment of a coordinator's state folder, see `Enrolment`; None where it has no authority."""
-    folder = state / FOLDER
+    folder = state / AUTHORITY
     return Enrolment(Authority(folder), database, replaced=replaced) if (folder / "issuing.pem").is_file() else None
 
 

@@ -10,7 +10,7 @@ import hmac
 from base64 import urlsafe_b64encode
 from collections.abc import Iterable
 
-from auricle.broker_passwords import hashed
+from auricle.wire.broker_passwords import hashed
 
 
 class Passwords:

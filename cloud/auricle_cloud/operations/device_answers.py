@@ -26,7 +26,7 @@ class DeviceRow(Answer, frozen=True, kw_only=True):
     samples: int
     selected: int
     """Rounds it was invited to."""
-    verdicts: int
+    harmful_count: int
     """Times that detection named it harmful."""
     first_seen: Time
     last_seen: Time

@@ -10,8 +10,8 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
-from auricle_cloud.operations.round_answers import DeviceWhy, Fate, LayerPart
-from auricle_cloud.rounds.round_states import State
+from auricle_cloud.operations.round_answers import DeviceWhy, LayerPart, Outcome
+from auricle_cloud.states.round import State
 
 Report = Mapping[str, Any]
 
@@ -64,18 +64,20 @@ def explain_device(report: Report, name: str, number: int, state: State, now: st
     update = report[UPDATES].get(name)
     if update is not None:
         return _counted(report, name, number, update)
-    fate, why = _fate(report, name, number, state, now)
-    return DeviceWhy(device=name, fate=fate, sentences=[why, *_about_shapley(report, name)], **_judged(report, name))
+    outcome, why = _outcome(report, name, number, state, now)
+    return DeviceWhy(
+        device=name, outcome=outcome, sentences=[why, *_about_shapley(report, name)], **_judged(report, name)
+    )
 
 
-def fate_of(report: Report, name: str) -> Fate:
+def outcome_of(report: Report, name: str) -> Outcome:
     """What became of a device's invitation."""
     if name in report[UPDATES]:
         return "dropped" if name in report["dropped"] else "counted"
-    return _fate(report, name, 0, "published", None)[0]
+    return _outcome(report, name, 0, "published", None)[0]
 
 
-def _fate(report: Report, name: str, number: int, state: State, now: str | None) -> tuple[Fate, str]:
+def _outcome(report: Report, name: str, number: int, state: State, now: str | None) -> tuple[Outcome, str]:
     """Why nothing of a device was counted."""
     failed, refused = get(report, "failed"), get(report, "refused")
     if name in refused:
@@ -108,8 +110,8 @@ def _ineligible(report: Report, name: str, now: str | None) -> str:
 
 
 def _counted(report: Report, name: str, number: int, update: Mapping[str, Any]) -> DeviceWhy:
-    fate = fate_of(report, name)
-    dropped = fate == "dropped"
+    outcome = outcome_of(report, name)
+    dropped = outcome == "dropped"
     loss, staleness = finite(update.get("loss")), update.get("staleness") or 0
     parts = [] if dropped else [layer.part(name) for layer in report[LAYERS]]
     said = [f"{name} counted in round {number} with {count(update.get('samples') or 0, 'training sample')}"]
@@ -120,7 +122,7 @@ def _counted(report: Report, name: str, number: int, update: Mapping[str, Any]) 
     score = {} if dropped else _score(report, name)
     said += [*_about_score(report, score), *_about_layers(parts), *_about_shapley(report, name)]
     return DeviceWhy(
-        device=name, fate=fate, sentences=said, samples=update.get("samples"),
+        device=name, outcome=outcome, sentences=said, samples=update.get("samples"),
         loss=loss, staleness=staleness, layers=parts, **score, **_judged(report, name),
     )  # fmt: skip
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from auricle.errors import StorageError
-from auricle.messages import DeviceId, Sensitivity
+from auricle.wire.messages import DeviceId, Sensitivity
 from auricle_cloud.operations.device_answers import (
     Changed,
     DeviceDetail,
@@ -21,7 +21,7 @@ from auricle_cloud.operations.device_answers import (
 )
 from auricle_cloud.operations.operating import ConflictError, NotFoundError, Operator, Row, absent, as_answer, with_fate
 from auricle_cloud.operations.parameters import Id, Label, Limit, Names, Number, Reason, Search
-from auricle_cloud.rounds.selection import unfit
+from auricle_cloud.states.selection import unfit
 from auricle_cloud.storage.device_records import STANDINGS, Standing
 
 

@@ -10,14 +10,14 @@ from auricle_cloud.operations.device_explanation import (
     Report,
     count,
     explain_device,
-    fate_of,
     finite,
     get,
     indexed,
+    outcome_of,
     sentence,
 )
-from auricle_cloud.operations.round_answers import DetectionWhy, Faring, RoundWhy
-from auricle_cloud.rounds.round_states import State
+from auricle_cloud.operations.round_answers import DetectionWhy, OutcomeFilter, RoundWhy
+from auricle_cloud.states.round import State
 
 NAMED = 5
 """Devices that a sentence names before it says how many more."""
@@ -58,16 +58,16 @@ def involved(report: Report, *, passed_over: bool = False) -> list[str]:
     return sorted({*invited, *updates, *get(report, "failed"), *get(report, "refused"), *others})
 
 
-def those(report: Report, names: Iterable[str], faring: Faring) -> list[str]:
-    """The devices among these that fared so; a report of a round under way may have `invited` and `updates` alone."""
+def filter_by_outcome(report: Report, names: Iterable[str], outcome: OutcomeFilter) -> list[str]:
+    """The devices among these that had this outcome; a report of a round under way may lack all but its first facts."""
     report, names = indexed(report), list(names)
-    if faring == "harmful":
+    if outcome == "harmful":
         found = set(get(report, "detection").get("bad") or [])
-    elif faring == "pruned":
+    elif outcome == "pruned":
         kept = [set(layer.get("kept") or []) for layer in report.get("layers") or []]
         found = {*report[UPDATES]} - report["dropped"] - set.intersection(*kept) if kept else set()
     else:
-        found = {name for name in names if fate_of(report, name) == faring}
+        found = {name for name in names if outcome_of(report, name) == outcome}
     return [name for name in names if name in found]
 
 

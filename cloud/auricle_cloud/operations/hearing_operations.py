@@ -8,8 +8,8 @@ from typing import Annotated
 from msgspec import Meta
 
 from auricle.errors import StorageError
-from auricle.messages import DeviceId
-from auricle_cloud.hearing.summary import shared_labels, together, troubles
+from auricle.wire.messages import DeviceId
+from auricle_cloud.observing.hearing_summary import shared_labels, together, troubles
 from auricle_cloud.operations.hearing_answers import HearingDetail, HearingPage, HearingPeriod, HearingSummary
 from auricle_cloud.operations.operating import Operator, absent
 from auricle_cloud.operations.parameters import Limit, Number

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from auricle.errors import StorageError
-from auricle.tensors import TensorTable, decode
-from auricle_cloud.hearing.comparison import compare
+from auricle.wire.tensors import TensorTable, decode
 from auricle_cloud.operations.answer import File
 from auricle_cloud.operations.model_answers import ModelPage, ModelRow
 from auricle_cloud.operations.operating import ConflictError, NotFoundError, Operator, absent, as_answer
 from auricle_cloud.operations.parameters import Form, HearingHours, Limit, Number, Reason
-from auricle_cloud.releases.hearing_hold import worse
+from auricle_cloud.states.hearing_comparison import compare
+from auricle_cloud.states.hearing_hold import worse
 
 
 class ModelOperations(Operator):

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from auricle.errors import AuricleError, StorageError, nearest
-from auricle.tensors import TensorTable
+from auricle.wire.tensors import TensorTable
 from auricle_cloud.storage.blobs import BlobStore
 from auricle_cloud.storage.database import SupersededError
 from auricle_cloud.storage.listings import Listings

@@ -1,4 +1,4 @@
-"""What operators can do: looking, and wishes that the coordinator acts on. Everything is a row in the database.
+"""What operators can do: looking, and requests that the coordinator acts on. Everything is a row in the database.
 
 The same operations serve the HTTP API inside the coordinator's process and the command line on a state folder,
 while a coordinator runs or none does. `routes.ROUTES` lists them; their signatures say what they take.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import field
 
 from auricle_cloud.operations.answer import Answer, Time
-from auricle_cloud.releases.rollout_states import DeviceState, RolloutState
+from auricle_cloud.states.rollout import DeviceState, RolloutState
 
 
 class ReleaseRow(Answer, frozen=True, kw_only=True):

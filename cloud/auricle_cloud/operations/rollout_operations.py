@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from auricle.errors import StorageError
-from auricle.messages import DeviceId, Token
+from auricle.wire.messages import DeviceId, Token
 from auricle_cloud.operations.operating import ConflictError, NotFoundError, Operator, absent, as_answer
 from auricle_cloud.operations.parameters import HearingHours, Label, Limit, Number, Reason
 from auricle_cloud.operations.rollout_answers import (
@@ -21,8 +21,8 @@ from auricle_cloud.operations.rollout_answers import (
     RolloutPage,
     RolloutRow,
 )
-from auricle_cloud.releases.explanation import about_device, about_rollout
-from auricle_cloud.releases.rollout_states import DeviceState
+from auricle_cloud.ota.explanation import about_device, about_rollout
+from auricle_cloud.states.rollout import DeviceState
 
 ReleaseName = Annotated[
     str, Meta(pattern=r"^[a-z0-9][a-z0-9._/-]{3,199}\Z", description="A path, or the beginning of an identity.")

@@ -7,13 +7,13 @@ from typing import Any, Literal
 from msgspec import field
 
 from auricle_cloud.operations.answer import Answer, Time
-from auricle_cloud.rounds.round_states import State
+from auricle_cloud.states.round import State
 
-Fate = Literal["not_invited", "silent", "failed", "declined", "late", "refused", "dropped", "counted", "elsewhere"]
+Outcome = Literal["not_invited", "silent", "failed", "declined", "late", "refused", "dropped", "counted", "elsewhere"]
 """How a device fared in a round. `dropped`: its weights are not finite; `elsewhere`: it counted in a later round."""
 
-Faring = Literal[Fate, "pruned", "harmful"]
-"""What devices of a round are looked for by: a fate, left out by the rule in some layer, or named by detection."""
+OutcomeFilter = Literal[Outcome, "pruned", "harmful"]
+"""What devices of a round are looked for by: a outcome, left out by the rule in some layer, or named by detection."""
 
 
 class RoundRow(Answer, frozen=True, kw_only=True):
@@ -30,7 +30,7 @@ class RoundRow(Answer, frozen=True, kw_only=True):
     base_version: int | None
     """The model it began with."""
     base: str | None
-    wish: str | None
+    request: str | None
     """What an operator asked of it, e.g. `abort`."""
     invited: int
     failed: int
@@ -102,7 +102,7 @@ class DeviceWhy(Answer, frozen=True, kw_only=True):
     """Why a device counted in a round as it did."""
 
     device: str
-    fate: Fate
+    outcome: Outcome
     sentences: list[str]
     samples: int | None = None
     loss: float | None = None

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from auricle.errors import StorageError
-from auricle.messages import DeviceId
+from auricle.wire.messages import DeviceId
 from auricle_cloud.operations.answer import Done
-from auricle_cloud.operations.explanation import explain, involved, is_whole, those
+from auricle_cloud.operations.explanation import explain, filter_by_outcome, involved, is_whole
 from auricle_cloud.operations.operating import (
     ConflictError,
     NotFoundError,
@@ -21,8 +21,8 @@ from auricle_cloud.operations.operating import (
 )
 from auricle_cloud.operations.parameters import At, Idle, Limit, Mode, Name, Number, Reason, Rounds
 from auricle_cloud.operations.round_answers import (
-    Faring,
     Member,
+    OutcomeFilter,
     RoundDetail,
     RoundPage,
     RoundRow,
@@ -31,7 +31,7 @@ from auricle_cloud.operations.round_answers import (
     ScheduleRow,
     Started,
 )
-from auricle_cloud.rounds.selection import unfit
+from auricle_cloud.states.selection import unfit
 
 
 class RoundOperations(Operator):
@@ -60,15 +60,15 @@ class RoundOperations(Operator):
         return RoundPage(rounds=shown, next=shown[-1].round if len(rows) > limit else None)
 
     def show_round(
-        self, number: Number, limit: Limit = 1000, after: DeviceId | None = None, fate: Faring | None = None
+        self, number: Number, limit: Limit = 1000, after: DeviceId | None = None, outcome: OutcomeFilter | None = None
     ) -> RoundDetail:
-        """Show a round with its cohort, by device: all of it, or those who fared so."""
+        """Show a round with its cohort, by device: all of it, or those who had this outcome."""
         found = self._found(number)
-        if fate is None:
+        if outcome is None:
             members = self._list.cohort(self.task, number, limit=limit + 1, after=after)
         else:
             cohort = self._list.cohort(self.task, number)
-            wanted = set(those(self._told(found, cohort), [row["device"] for row in cohort], fate))
+            wanted = set(filter_by_outcome(self._told(found, cohort), [row["device"] for row in cohort], outcome))
             members = [row for row in cohort if row["device"] in wanted and (after is None or row["device"] > after)]
         shown = [as_answer(Member, with_fate(row)) for row in members[:limit]]
         made = self.store.models.of_round(self.task, number)
@@ -79,7 +79,7 @@ class RoundOperations(Operator):
 
     def why_round(
         self, number: Number, device: DeviceId | None = None, limit: Limit = 1000, after: DeviceId | None = None,
-        fate: Faring | None = None,
+        outcome: OutcomeFilter | None = None,
     ) -> RoundWhy:  # fmt: skip
         """Explain a finished round: who counted, with what weight, who was pruned or refused, and why."""
         found = self._found(number)
@@ -93,11 +93,11 @@ class RoundOperations(Operator):
             if not known and device not in involved(report):
                 raise NotFoundError(f'There is no device "{device}", and round {number} knew of none.')
         else:
-            names = involved(report, passed_over=fate == "not_invited")
+            names = involved(report, passed_over=outcome == "not_invited")
         more = []
-        if fate is not None:
-            names = those(report, names, fate)
-            more = [f"{fate.replace('_', ' ').capitalize()}: {len(names)} device{'' if len(names) == 1 else 's'}."]
+        if outcome is not None:
+            names = filter_by_outcome(report, names, outcome)
+            more = [f"{outcome.replace('_', ' ').capitalize()}: {len(names)} device{'' if len(names) == 1 else 's'}."]
         left = [name for name in names if after is None or name > after]
         said = explain(report, task=self.task, number=number, state=found["state"], only=left[:limit], now=now)
         after = left[limit - 1] if len(left) > limit else None
@@ -126,18 +126,18 @@ class RoundOperations(Operator):
 
     def abort_round(self, number: Number, reason: Reason = "") -> RoundRow:
         """Ask the coordinator to abort a round that is not finished."""
-        return self._wish(number, "abort", reason)
+        return self._request(number, "abort", reason)
 
     def resume_round(self, number: Number, reason: Reason = "") -> RoundRow:
         """Withdraw what was asked of a round, as long as the coordinator has not acted on it."""
-        if self._found(number)["wish"] is None:
+        if self._found(number)["request"] is None:
             raise ConflictError(f"Nothing was asked of round {number}: there is nothing to withdraw.")
-        return self._wish(number, None, reason)
+        return self._request(number, None, reason)
 
-    def _wish(self, number: int, wish: str | None, reason: str) -> RoundRow:
+    def _request(self, number: int, request: str | None, reason: str) -> RoundRow:
         self._found(number)
         with self._changing():
-            self.store.rounds.wish(self.task, number, wish, who=self.who, reason=reason)
+            self.store.rounds.request(self.task, number, request, who=self.who, reason=reason)
         return self._round(number)
 
     # -- schedules

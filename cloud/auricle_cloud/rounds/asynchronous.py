@@ -15,14 +15,15 @@ from typing import Any
 
 import msgspec
 
-from auricle.messages import Plan, Status, Update
-from auricle.tensors import Flat
-from auricle_cloud.aggregation import cohort_of, next_model
+from auricle.wire.messages import Plan, Status, Update
+from auricle.wire.tensors import Flat
+from auricle_cloud.aggregation.next_model import next_model
 from auricle_cloud.rounds.closing import Closing
-from auricle_cloud.rounds.round_states import FINISHED
-from auricle_cloud.rounds.selection import unfit
-from auricle_cloud.rounds.site import Pace, Site
-from auricle_cloud.storage.update_records import Verdict
+from auricle_cloud.rounds.context import Pace, RoundContext
+from auricle_cloud.rounds.read_cohort import cohort_of
+from auricle_cloud.states.round import FINISHED
+from auricle_cloud.states.selection import unfit
+from auricle_cloud.states.verdict import Verdict
 
 log = logging.getLogger("auricle.cloud")
 
@@ -32,22 +33,22 @@ Row = dict[str, Any]
 class Asynchronous:
     """Runs buffered rounds, one after the other."""
 
-    def __init__(self, site: Site, closing: Closing) -> None:
+    def __init__(self, site: RoundContext, closing: Closing) -> None:
         self.site, self._closing, self._task = site, closing, site.task
         self._row: Row | None = None
         self._plan: Plan | None = None
 
-    async def judged(self, update: Update, verdict: Verdict) -> None:
+    async def on_update(self, update: Update, verdict: Verdict) -> None:
         """An update was counted: its device is idle again."""
         if verdict.counts or verdict.code == "duplicate":
             self.site.changed.set()
 
-    async def gave_up(self, status: Status) -> None:
+    async def mark_failed(self, status: Status) -> None:
         """A device failed or declined: it is asked again in the next round."""
         if status.state == "training":
             return
         place = (self._task, status.round, status.device)
-        await asyncio.to_thread(self.site.store.rounds.gave_up, *place, status.state, status.reason)
+        await asyncio.to_thread(self.site.store.rounds.mark_failed, *place, status.state, status.reason)
 
     async def idle(self, device: str) -> None:
         """A device has nothing to do: invite it to the open round, unless it has answered this invitation."""
@@ -65,7 +66,7 @@ class Asynchronous:
         try:
             while row["state"] not in FINISHED:
                 self._row = row
-                if row["wish"] == "abort" and row["state"] in ("planned", "collecting"):
+                if row["request"] == "abort" and row["state"] in ("planned", "collecting"):
                     await self._abort(row)
                 else:
                     await self._step(row)
@@ -94,7 +95,7 @@ class Asynchronous:
         return await asyncio.to_thread(self.site.store.rounds.get, self._task, number)
 
     async def _abort(self, row: Row) -> None:
-        """End a round at an operator's wish, and tell those that still work for it."""
+        """End a round at an operator's request, and tell those that still work for it."""
         number, reason = row["round"], "aborted by an operator"
         report = await asyncio.to_thread(self._closing.report, number, {"reason": reason})
         await asyncio.to_thread(
@@ -127,7 +128,7 @@ class Asynchronous:
             if count >= site.settings.buffer.size or (count and late):
                 return True
             if pace.due:
-                if await asyncio.to_thread(site.store.rounds.wish_for, self._task, number):
+                if await asyncio.to_thread(site.store.rounds.request_for, self._task, number):
                     return False
                 idle, left = await pace.look(lambda: self._look(number))
                 if count and not left:
@@ -138,7 +139,7 @@ class Asynchronous:
     def _look(self, number: int) -> tuple[set[str], set[str]]:
         """Who is idle, and who could still add to the round: those and the ones at work."""
         site = self.site
-        fit, _ = site.able()
+        fit, _ = site.eligible()
         left = {str(entry["device"]) for entry in fit} - site.store.updates.sent_for(self._task, number)
         oldest = max(1, number - site.settings.buffer.stale_limit)
         return left - site.store.updates.unanswered(self._task, oldest, number), left

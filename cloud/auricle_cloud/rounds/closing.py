@@ -11,11 +11,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from auricle.errors import StorageError
-from auricle.tensors import Flat, encode
-from auricle_cloud.aggregation import NextModel
+from auricle.wire.tensors import Flat, encode
+from auricle_cloud.aggregation.next_model import NextModel
 from auricle_cloud.evaluation.evaluator import Evaluator
-from auricle_cloud.rounds.site import POLL, Site
-from auricle_cloud.run_settings import RoundDone
+from auricle_cloud.rounds.context import POLL, RoundContext
+from auricle_cloud.settings import RoundDone
 
 log = logging.getLogger("auricle.cloud")
 
@@ -37,7 +37,7 @@ class Closing:
         Judges each model on the operator's validation set, where there is one.
     """
 
-    def __init__(self, site: Site, evaluator: Evaluator | None) -> None:
+    def __init__(self, site: RoundContext, evaluator: Evaluator | None) -> None:
         self.site, self._evaluator, self._task = site, evaluator, site.task
 
     def failures(self, number: int) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sized
 from typing import Any
 
-from auricle.messages import WORSE_RECEIVED
+from auricle.wire.messages import WORSE_RECEIVED
 
 
 class Doubts:

@@ -16,15 +16,15 @@ from typing import Any
 import msgspec
 
 from auricle.errors import AuricleError, StorageError
-from auricle.messages import WORSE, Loss, Plan, Status, Update
-from auricle_cloud.aggregation import next_model
-from auricle_cloud.detection.judgement import Found, Judgement
+from auricle.wire.messages import WORSE, Loss, Plan, Status, Update
+from auricle_cloud.aggregation.next_model import next_model
 from auricle_cloud.rounds.closing import GAVE_UP, Closing, Entry
+from auricle_cloud.rounds.context import Pace, RoundContext
 from auricle_cloud.rounds.doubts import Doubts
-from auricle_cloud.rounds.round_states import FINISHED, TRANSITIONS, State
-from auricle_cloud.rounds.selection import choose
-from auricle_cloud.rounds.site import Pace, Site
-from auricle_cloud.storage.update_records import Verdict
+from auricle_cloud.rounds.poisoning import Found, Judgement
+from auricle_cloud.states.round import FINISHED, TRANSITIONS, State
+from auricle_cloud.states.selection import choose
+from auricle_cloud.states.verdict import Verdict
 
 log = logging.getLogger("auricle.cloud")
 
@@ -52,7 +52,7 @@ class RoundFailedError(AuricleError):
 class Synchronous:
     """Runs synchronous rounds, one at a time."""
 
-    def __init__(self, site: Site, judgement: Judgement | None, closing: Closing) -> None:
+    def __init__(self, site: RoundContext, judgement: Judgement | None, closing: Closing) -> None:
         self.site, self._judgement, self._closing = site, judgement, closing
         self._task = site.task
         self._number: int | None = None
@@ -66,19 +66,19 @@ class Synchronous:
 
     # -- what devices say meanwhile
 
-    async def measured(self, loss: Loss) -> None:
+    async def on_loss(self, loss: Loss) -> None:
         """A device said its loss."""
         if loss.round == self._number and self._state == "losses":
             self._answered.add(loss.device)
             self.site.changed.set()
 
-    async def judged(self, update: Update, verdict: Verdict) -> None:
+    async def on_update(self, update: Update, verdict: Verdict) -> None:
         """A device's update was counted, or was before."""
         if update.round == self._number and verdict.code in ("accepted", "duplicate"):
             self._answered.add(update.device)
             self.site.changed.set()
 
-    async def turned_away(self, update: Update, verdict: Verdict) -> None:
+    async def note_late(self, update: Update, verdict: Verdict) -> None:
         """Note on its invitation that an update came late or was refused, so that nobody calls it silence.
 
         Not in an asynchronous round: there the device counts as idle once its invitation has ended, and would train at
@@ -100,11 +100,11 @@ class Synchronous:
                     raise
                 return  # a round that never was
             if mode == "sync":
-                rounds.gave_up(*place, update.device, state, verdict.code.removeprefix("rejected:"))
+                rounds.mark_failed(*place, update.device, state, verdict.code.removeprefix("rejected:"))
 
         await asyncio.to_thread(enter)
 
-    async def gave_up(self, status: Status) -> None:
+    async def mark_failed(self, status: Status) -> None:
         """A device failed or declined, or trains and doubts the round's model."""
         if status.round != self._number or status.device not in self._cohort:
             return
@@ -114,7 +114,7 @@ class Synchronous:
                 await asyncio.to_thread(self.site.store.rounds.doubted, *place, status.reason)
                 self.site.changed.set()
             return
-        await asyncio.to_thread(self.site.store.rounds.gave_up, *place, status.state, status.reason)
+        await asyncio.to_thread(self.site.store.rounds.mark_failed, *place, status.state, status.reason)
         self._failed.add(status.device)
         self.site.changed.set()
 
@@ -171,7 +171,7 @@ class Synchronous:
     async def _obey(self) -> None:
         """Do what an operator asked."""
         assert self._number is not None
-        if await asyncio.to_thread(self.site.store.rounds.wish_for, self._task, self._number) == "abort":
+        if await asyncio.to_thread(self.site.store.rounds.request_for, self._task, self._number) == "abort":
             raise RoundAbortedError("aborted by an operator")
 
     async def _abort(self, state: State, error: RoundAbortedError) -> None:
@@ -212,12 +212,12 @@ class Synchronous:
     async def _choose(self, row: Row) -> None:
         """Wait until somebody can be invited, and choose the cohort."""
         site, settings, number = self.site, self.site.settings, row["round"]
-        fit, others = await asyncio.to_thread(site.able)
+        fit, others = await asyncio.to_thread(site.eligible)
         while not fit:
             site.warn("no device can be invited: waiting")
             await self._obey()
             await site.wait_change()
-            fit, others = await asyncio.to_thread(site.able)
+            fit, others = await asyncio.to_thread(site.eligible)
         wanted = max(1, round(settings.participation * len(fit)))
         size = min(len(fit), math.ceil(wanted * settings.over_selection - 1e-9))
         chosen = choose(fit, size, f"{settings.seed}/{number}")

@@ -14,8 +14,8 @@ from urllib.parse import unquote, urlsplit
 
 from auricle.errors import SettingsError, StorageError
 from auricle.files import describe, sync_folder, write_durably
-from auricle.tensors import digest
-from auricle_cloud.storage.parcels import FEWEST, SMALL, Parcels
+from auricle.wire.tensors import digest
+from auricle_cloud.storage.pack_files import FEWEST, SMALL, PackFiles
 
 ABANDONED = 3600.0
 """Seconds after which the beginning of a file belongs to a writer that was killed."""
@@ -81,7 +81,7 @@ class Blobs:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         # A name of two letters, so that `sweep` comes by.
-        self._parcels = Parcels(folder / "up")
+        self._parcels = PackFiles(folder / "up")
 
     def path(self, sha256: str) -> Path:
         """Where a blob lies."""

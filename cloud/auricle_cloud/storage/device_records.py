@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 import sqlalchemy as sa
 
 from auricle.errors import StorageError, nearest
-from auricle.messages import DeviceState, Register
+from auricle.wire.messages import DeviceState, Register
 from auricle_cloud.storage.database import Database
 from auricle_cloud.storage.journal import note, note_each
 from auricle_cloud.storage.schema import devices, hearing, refusals

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from auricle.messages import HearingReport
-from auricle_cloud.hearing.comparison import MOST_AN_HOUR, Heard
+from auricle.wire.messages import HearingReport
+from auricle_cloud.states.hearing_comparison import MOST_AN_HOUR, Heard
 from auricle_cloud.storage.database import Database
 from auricle_cloud.storage.schema import devices, hearing, meta
 

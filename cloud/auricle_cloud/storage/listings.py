@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from auricle_cloud.rounds.round_states import FINISHED
+from auricle_cloud.states.round import FINISHED
 from auricle_cloud.storage.database import Database
 from auricle_cloud.storage.schema import devices, events, invitations, meta, models, rounds, tasks, updates
 

@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from auricle.errors import StorageError
-from auricle_cloud.rounds.round_states import FINISHED
+from auricle_cloud.states.round import FINISHED
 from auricle_cloud.storage.database import Database
 from auricle_cloud.storage.journal import note, put_out
 from auricle_cloud.storage.schema import models, rounds, tasks, updates

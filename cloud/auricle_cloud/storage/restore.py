@@ -23,11 +23,11 @@ from alembic.script import ScriptDirectory
 
 from auricle.errors import AuricleError, StorageError
 from auricle.files import describe, sync_folder, write_durably
-from auricle_cloud.releases.folder import FOLDER as RELEASES
 from auricle_cloud.storage.backup import FORMAT, MANIFEST, ROWS, Entry, Manifest
 from auricle_cloud.storage.blobs import BlobStore
 from auricle_cloud.storage.database import Database
 from auricle_cloud.storage.migrations import config
+from auricle_cloud.storage.release_folder import FOLDER as RELEASES
 from auricle_cloud.storage.schema import metadata
 from auricle_cloud.storage.state_folders import KEY, belongs, hash_in_name, put_in_place, released_files
 from auricle_cloud.storage.store import FILE

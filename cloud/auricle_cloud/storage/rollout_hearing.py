@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from auricle_cloud.hearing.comparison import Heard
-from auricle_cloud.releases.hearing_hold import Evidence
+from auricle_cloud.states.hearing_comparison import Heard
+from auricle_cloud.states.hearing_hold import Evidence
 from auricle_cloud.storage.hearing_records import DAY, QUARTER, complaints
 from auricle_cloud.storage.schema import devices, hearing, rollout_devices, rollouts
 

@@ -15,9 +15,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from auricle.errors import StorageError, nearest
-from auricle.messages import Release
-from auricle_cloud.releases.rollout_plan import Device, Member, Rollout, Step, Target, told_name
-from auricle_cloud.releases.rollout_states import ENDED, ERRORS, IN_FORCE, OFFERING, TRANSITIONS, RolloutState, label
+from auricle.wire.messages import Release
+from auricle_cloud.states.rollout import ENDED, ERRORS, IN_FORCE, OFFERING, TRANSITIONS, RolloutState, label
+from auricle_cloud.states.rollout_plan import Device, Member, Rollout, Step, Target, told_name
 from auricle_cloud.storage.database import ROLLING, Database
 from auricle_cloud.storage.journal import note, note_each
 from auricle_cloud.storage.rollout_rows import heard, planned_step, read_devices, read_members, read_rollout

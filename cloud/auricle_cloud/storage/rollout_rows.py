@@ -9,9 +9,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from auricle.messages import Release
-from auricle_cloud.releases.rollout_plan import Device, Member, Rollout, Step, Target, next_step, told_name
-from auricle_cloud.releases.rollout_states import OFFERING
+from auricle.wire.messages import Release
+from auricle_cloud.states.rollout import OFFERING
+from auricle_cloud.states.rollout_plan import Device, Member, Rollout, Step, Target, next_step, told_name
 from auricle_cloud.storage.rollout_hearing import read_evidence
 from auricle_cloud.storage.schema import devices, installations, rollout_devices, rollout_targets, rollouts
 

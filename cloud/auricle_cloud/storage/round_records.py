@@ -10,8 +10,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from auricle.errors import StorageError
-from auricle.messages import Loss
-from auricle_cloud.rounds.round_states import FINISHED, TRANSITIONS, State, label
+from auricle.wire.messages import Loss
+from auricle_cloud.states.round import FINISHED, TRANSITIONS, State, label
 from auricle_cloud.storage.database import PLANNING, Database
 from auricle_cloud.storage.journal import note, put_out
 from auricle_cloud.storage.schema import devices, invitations, losses, rounds
@@ -41,10 +41,10 @@ class Rounds:
             row = tx.execute(query.order_by(rounds.c.round.desc()).limit(1)).mappings().first()
         return None if row is None else dict(row)
 
-    def wish_for(self, task: str, number: int) -> str | None:
+    def request_for(self, task: str, number: int) -> str | None:
         """What an operator asked of a round."""
         with self._db.reading() as tx:
-            return tx.execute(sa.select(rounds.c.wish).where(_key(task, number))).scalar()
+            return tx.execute(sa.select(rounds.c.request).where(_key(task, number))).scalar()
 
     def due(self, task: str) -> dict[str, Any] | None:
         """The first round that is not finished: under way, or planned."""
@@ -113,7 +113,7 @@ class Rounds:
             tx.execute(rounds.insert(), rows)
             note(tx, "planned", task=task, number=min(numbers), who=who, detail=f"{len(rows)} rounds")
 
-    def wish(self, task: str, number: int, wish: str | None, *, who: str, reason: str = "") -> dict[str, Any]:
+    def request(self, task: str, number: int, request: str | None, *, who: str, reason: str = "") -> dict[str, Any]:
         """Ask the coordinator for something about a round that is not finished, e.g. to abort it; the round.
 
         Raises
@@ -125,8 +125,8 @@ class Rounds:
         if row["state"] in FINISHED:
             raise StorageError(f"Round {number} of {task} is already {row['state']}.")
         with self._db.writing() as tx:
-            tx.execute(sa.update(rounds).where(_key(task, number)).values(wish=wish))
-            note(tx, wish or "resumed", task=task, number=number, who=who, detail=reason)
+            tx.execute(sa.update(rounds).where(_key(task, number)).values(request=request))
+            note(tx, request or "resumed", task=task, number=number, who=who, detail=reason)
         return row
 
     # -- moving
@@ -187,7 +187,7 @@ class Rounds:
                 tx.execute(sa.update(devices).where(devices.c.device == device).values(selected=devices.c.selected + 1))
         return fresh
 
-    def gave_up(self, task: str, number: int, device: str, state: str, reason: str) -> None:
+    def mark_failed(self, task: str, number: int, device: str, state: str, reason: str) -> None:
         """Note that an invited device failed or declined."""
         key = _key(task, number, invitations) & (invitations.c.device == device)
         with self._db.writing() as tx:

@@ -47,11 +47,11 @@ devices = sa.Table(
     sa.Column("gate", sa.Text, nullable=False, server_default="train"),
     sa.Column("gate_reason", sa.Text, nullable=False, server_default=""),
     sa.Column("selected", sa.Integer, nullable=False, server_default="0"),
-    sa.Column("verdicts", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("harmful_count", sa.Integer, nullable=False, server_default="0"),
     sa.Column("sensitivity", sa.Integer, nullable=False, server_default="0"),
     sa.Column("sensitivity_now", sa.Integer),
 )
-"""`standing`: pending, approved, quarantined or revoked. `verdicts`: how often detection named it harmful.
+"""`standing`: pending, approved, quarantined or revoked. `harmful_count`: how often detection named it harmful.
 
 `sensitivity`: what operators want; `sensitivity_now`: what the device says is in effect, NULL where it takes none.
 """
@@ -72,9 +72,9 @@ rounds = sa.Table(
     sa.Column("plan", sa.LargeBinary),
     sa.Column("detection", sa.JSON),
     sa.Column("report", sa.JSON),
-    sa.Column("wish", sa.Text),
+    sa.Column("request", sa.Text),
 )
-"""One row a round; `wish` is what an operator asked of a round under way."""
+"""One row a round; `request` is what an operator asked of a round under way."""
 
 invitations = sa.Table(
     "invitations",

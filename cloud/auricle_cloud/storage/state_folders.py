@@ -18,11 +18,21 @@ from typing import IO
 
 from auricle.errors import StorageError
 from auricle.files import sync_folder, write_durably
-from auricle.identity_files import FOLDER as IDENTITY
-from auricle_cloud.identity.authority import FOLDER as AUTHORITY
-from auricle_cloud.releases.folder import FOLDER as RELEASES
-from auricle_cloud.releases.folder import NAMES, ONLINE, RESTORED, alone, exists, is_target, metadata_file, target_file
+from auricle.mqtt_link.identity_files import FOLDER as IDENTITY
+from auricle_cloud.storage.release_folder import FOLDER as RELEASES
+from auricle_cloud.storage.release_folder import (
+    NAMES,
+    ONLINE,
+    RESTORED,
+    alone,
+    exists,
+    is_target,
+    metadata_file,
+    target_file,
+)
 
+AUTHORITY = "authority"
+"""Folder of the certificate authority inside the coordinator's state folder."""
 FOLDERS = (IDENTITY, AUTHORITY, RELEASES)
 KEY = "coordinator.key"
 PARTS = {

@@ -9,12 +9,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from auricle.messages import Update
+from auricle.wire.messages import Update
+from auricle_cloud.states.verdict import Verdict
 from auricle_cloud.storage.database import Database
 from auricle_cloud.storage.schema import invitations, updates
-from auricle_cloud.storage.verdicts import Docket, Verdict, staleness_weight
-
-__all__ = ["Updates", "Verdict", "staleness_weight"]
+from auricle_cloud.storage.verdicts import UpdateJudge
 
 COPIED = tuple(c.name for c in updates.columns if c.name not in ("received", "loss", "counted_in", "staleness"))
 
@@ -32,8 +31,8 @@ class Updates:
     def judge(self, arrived: Sequence[Update], stale_limit: int = 0) -> list[Verdict]:
         """What counting each of these would say; nothing is changed."""
         with self._db.reading() as tx:
-            docket = Docket(tx, arrived, stale_limit)
-            return [docket.judge(update) for update in arrived]
+            judge = UpdateJudge(tx, arrived, stale_limit)
+            return [judge.judge(update) for update in arrived]
 
     def count(self, arrived: Sequence[Update], stale_limit: int = 0) -> list[Verdict]:
         """Count those that may be, in one transaction; their bodies must be stored already.
@@ -58,8 +57,8 @@ class Updates:
                 continue  # somebody else counted one of them just now: that is seen now
 
     def _count(self, tx: sa.Connection, arrived: Sequence[Update], stale_limit: int) -> list[Verdict]:
-        docket = Docket(tx, arrived, stale_limit, hold=True)
-        verdicts = [docket.count(update) for update in arrived]
+        judge = UpdateJudge(tx, arrived, stale_limit, hold=True)
+        verdicts = [judge.count(update) for update in arrived]
         now = time.time()
         rows = [
             {

@@ -2,50 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 
-from auricle.messages import Update
-from auricle_cloud.rounds.round_states import TAKING
+from auricle.wire.messages import Update
+from auricle_cloud.states.round import TAKING
+from auricle_cloud.states.verdict import Verdict
 from auricle_cloud.storage.schema import devices, invitations, models, rounds, tasks, updates
 
 Place = tuple[str, int]
 """Task and round."""
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What becomes of an update."""
-
-    code: str
-    """accepted, duplicate, conflict, late, closed, stale, or rejected:<reason>."""
-    counts: bool = False
-    staleness: int = 0
-    """Models that were made since the one the update started from."""
-    counted_in: int = 0
-
-    @property
-    def weight(self) -> float:
-        """The factor by which a stale update counts, 1 / sqrt(1 + staleness); 0 where it was too old.
-
-        FedBuff, Nguyen et al. 2022 (https://arxiv.org/abs/2106.06639), section 5 and appendix E.
-        """
-        if self.code != "stale":
-            return 1.0
-        return staleness_weight(self.staleness) if self.counts else 0.0
-
-
-def staleness_weight(staleness: float) -> float:
-    """The polynomial weight of FedBuff, 1 / sqrt(1 + staleness)."""
-    return float(1.0 / math.sqrt(1.0 + staleness))
-
-
-class Docket:
+class UpdateJudge:
     """Judges the updates of a batch.
 
     Parameters

@@ -1,8 +1,8 @@
 """The detector's rule over a whole stream of posteriors at once, for many thresholds.
 
-`auricle_edge.detect.decision.Decider` is the rule itself, hop by hop; this gives exactly its detections. What makes it
-fast: which keyword has the highest average does not depend on the thresholds, and a keyword's detections depend on its
-own threshold only. So each keyword is walked through by itself, over the hops in which it could be heard.
+`auricle_edge.listening.detect.decision.Decider` is the rule itself, hop by hop; this gives exactly its detections. What
+makes it fast: which keyword has the highest average does not depend on the thresholds, and a keyword's detections
+depend on its own threshold only. So each keyword is walked through by itself, over the hops in which it could be heard.
 """
 
 from __future__ import annotations

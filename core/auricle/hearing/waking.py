@@ -4,9 +4,9 @@ Asleep, only the wake words count, and the highest among them. One that is heard
 commands count, from averages that begin at nothing, as soon as one can have been said. The first command that is heard
 closes it; so does its end. A wake word that is heard again makes it whole again.
 
-`auricle_edge.detect` (`Decider`, `states`) are the rules themselves; this gives exactly their events, but for one
-thing: how long a command cannot have been said yet depends on where the wake word ended, which a detector takes from
-the energy of the sound. Here it is the same for every wake word (`Waking.guard`).
+`auricle_edge.listening.detect` (`Decider`, `states`) are the rules themselves; this gives exactly their events, but for
+one thing: how long a command cannot have been said yet depends on where the wake word ended, which a detector takes
+from the energy of the sound. Here it is the same for every wake word (`Waking.guard`).
 """
 
 from __future__ import annotations

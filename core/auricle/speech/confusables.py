@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from auricle.packs.manifest import SPECIAL_LABELS
 from auricle.speech.phonemes import nearest_in_sound
-from auricle.speech.words import SPECIAL_LABELS
 
 _ALIKE_TEXTS = {
     "yes": "yet, yell, yelp, guess, less, dress, chess, jess, yesterday, yesteryear, yeast, guess what",

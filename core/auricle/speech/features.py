@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import PackError
-from auricle.manifest import Frontend, Task
+from auricle.packs.manifest import Frontend, Task
 
 Energies = NDArray[np.float32]
 

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import DataError, SettingsError
+from auricle.packs.manifest import SILENCE, SPECIAL_LABELS, UNKNOWN
 from auricle.speech.audio import CLIP_SAMPLES, ClipFile, ClipFolder, read_audio, read_clip, scan_folder
 from auricle.speech.row_store import RowStore, Spill
 from auricle.speech.speech_set import Progress, SpeechSet, build_speech_set, mean_word_clips, silence_clips, to_int16
-from auricle.speech.words import MIN_WORD_CLIPS, SILENCE, SPECIAL_LABELS, UNKNOWN, select_words
+from auricle.speech.words import MIN_WORD_CLIPS, select_words
 
 _READERS = 4
 _READ_AHEAD = 512

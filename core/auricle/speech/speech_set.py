@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import DataError
+from auricle.packs.manifest import UNKNOWN
 from auricle.speech.audio import CLIP_SAMPLES
-from auricle.speech.words import UNKNOWN
 
 Progress = Callable[[int, int], None]
 """Called with what is done and what there is to do in all."""

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import DataError, SettingsError
+from auricle.packs.manifest import SILENCE, SPECIAL_LABELS, UNKNOWN
 from auricle.speech.audio import CLIP_SAMPLES, SAMPLE_RATE, fit_clip
 from auricle.speech.espeak import INSTEAD, Utterance, require_espeak, spoken
 from auricle.speech.speech_set import Progress, SpeechSet, build_speech_set, silence_clips, to_int16
-from auricle.speech.words import ALL_WORDS, SILENCE, SPECIAL_LABELS, UNKNOWN, WORD_SETS, select_words
+from auricle.speech.words import ALL_WORDS, WORD_SETS, select_words
 
 ACCENTS = ("en", "en-029", "en-gb-scotland", "en-gb-x-gbclan", "en-gb-x-gbcwmd", "en-gb-x-rp", "en-us", "en-us-nyc")
 """The kinds of English that espeak-ng speaks; en-shaw is left out, since it reads another alphabet."""

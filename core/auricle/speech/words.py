@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from auricle.errors import DataError, SettingsError, nearest
-
-UNKNOWN = "_unknown_"
-"""The label of every word that is not a command."""
-
-SILENCE = "_silence_"
-"""The label of a second in which nobody speaks."""
-
-SPECIAL_LABELS = frozenset({UNKNOWN, SILENCE})
-"""Labels that are no words: their clips are made from other words and from noise."""
+from auricle.packs.manifest import SILENCE, SPECIAL_LABELS, UNKNOWN
 
 COMMANDS = ("yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go")
 """The ten commands of Speech Commands."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from auricle.errors import DataError
 from auricle.speech.features import LogMel
 from auricle_edge.clips.record import Record
-from auricle_edge.sound import RATE
+from auricle_edge.listening.sound import RATE
 
 AUDIO, FEATURES = ".flac", ".safetensors"
 LARGEST = 4 << 20

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from auricle.speech.words import SILENCE
+from auricle.packs.manifest import SILENCE
 from auricle_edge.clips.record import JUDGING, Clip, Source
 
 

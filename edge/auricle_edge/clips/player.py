@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import DataError
-from auricle_edge.sound import RATE
+from auricle_edge.listening.sound import RATE
 
 _RAW = {
     "aplay": ["-q", "-t", "raw", "-f", "S16_LE", "-r", str(RATE), "-c", "1", "-"],

@@ -29,7 +29,7 @@ from auricle_edge.clips.settings import ClipSettings
 from auricle_edge.clips.shelf import Shelf
 from auricle_edge.clips.training_set import training_set
 from auricle_edge.clips.wipe import Wiped, wipe
-from auricle_edge.speech_data import DeviceData
+from auricle_edge.training.speech_data import DeviceData
 
 _log = logging.getLogger(__name__)
 _P = ParamSpec("_P")

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import DataError
+from auricle.packs.manifest import SILENCE
 from auricle.speech.features import LogMel
-from auricle.speech.words import SILENCE
 from auricle_edge.clips.coding import Content, energies_of
 from auricle_edge.clips.record import VALUE, Clip
 from auricle_edge.clips.settings import ClipSettings
-from auricle_edge.speech_data import Clips, DeviceData
+from auricle_edge.training.speech_data import Clips, DeviceData
 
 NO_LABEL = -1
 """Target of an unlabelled clip."""

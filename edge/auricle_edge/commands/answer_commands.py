@@ -16,7 +16,7 @@ from rich.text import Text
 
 from auricle_edge.commands.place import AsJson, Config, State, state_folder
 from auricle_edge.control.client import ControlClient
-from auricle_edge.greeting import quoted
+from auricle_edge.service.greeting import quoted
 
 FLOOR = -70.0
 """dBFS at which the meter is empty."""

@@ -19,25 +19,25 @@ from rich.progress import track
 from rich.table import Table
 
 from auricle.errors import DataError
-from auricle.first_weights import chosen_weights
+from auricle.packs.first_weights import chosen_weights
 from auricle.speech.audio import read_audio
 from auricle.speech.features import LogMel
-from auricle_edge.capture.high_pass import HighPass
 from auricle_edge.clips import ClipStore
 from auricle_edge.commands.clip_commands import FOLDER as CLIPS
 from auricle_edge.commands.place import AsJson, Config, State, config_file
-from auricle_edge.detect import detect_settings
-from auricle_edge.detect.calibration import Calibration, calibrate
-from auricle_edge.detect.decision import is_keyword
-from auricle_edge.detect.rates import hours_to_show
-from auricle_edge.detect.recognisers import Posteriors
-from auricle_edge.detect.unsmoothed import unsmoothed
-from auricle_edge.hearing_model import HearingModel
-from auricle_edge.own_model import own_model
+from auricle_edge.listening.capture.high_pass import HighPass
+from auricle_edge.listening.detect import detect_settings
+from auricle_edge.listening.detect.calibration import Calibration, calibrate
+from auricle_edge.listening.detect.decision import is_keyword
+from auricle_edge.listening.detect.rates import hours_to_show
+from auricle_edge.listening.detect.recognisers import Posteriors
+from auricle_edge.listening.detect.unsmoothed import unsmoothed
+from auricle_edge.listening.sound import RATE
+from auricle_edge.ota.pack_shelf import running_pack
 from auricle_edge.runtimes import choose_runtime
-from auricle_edge.service.pack_shelf import running_pack
+from auricle_edge.service.hearing_model import HearingModel
 from auricle_edge.settings import EdgeSettings, read_settings
-from auricle_edge.sound import RATE
+from auricle_edge.training.own_model import own_model
 
 Judge = Callable[[NDArray[np.int16]], Posteriors]
 

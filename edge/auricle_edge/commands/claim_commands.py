@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from auricle_edge.commands.place import AsJson, Config, State, state_folder
-from auricle_edge.identity_claim import claim as steps
+from auricle_edge.fleet.identity_claim import claim as steps
 
 
 def add_to(app: typer.Typer) -> None:

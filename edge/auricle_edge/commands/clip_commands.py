@@ -17,8 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from auricle.errors import AuricleError, SettingsError
-from auricle.pack import DEFAULT_PACK, load_pack
-from auricle.pack_signature import trusted_key
+from auricle.packs.pack import DEFAULT_PACK, load_pack
+from auricle.packs.signature import trusted_key
 from auricle.speech.features import LogMel
 from auricle_edge.clips import ClipSettings, ClipStore
 from auricle_edge.clips.disk import Disk

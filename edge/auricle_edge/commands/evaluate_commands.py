@@ -14,11 +14,9 @@ from rich.progress import track
 from auricle.errors import SettingsError, nearest
 from auricle.hearing.scenes import Scene
 from auricle.hearing.splits import PARTS, Part
-from auricle.pack import DEFAULT_PACK, Pack, load_pack
+from auricle.packs.pack import DEFAULT_PACK, Pack, load_pack
 from auricle.speech.features import LogMel
 from auricle_edge.commands.place import AsJson
-from auricle_edge.detect import DetectTable, detect_settings
-from auricle_edge.detect.decision import is_keyword
 from auricle_edge.evaluate.files import Judgement, as_json, settings_for, write_csv
 from auricle_edge.evaluate.labelled import labelled_scene
 from auricle_edge.evaluate.listeners import listeners_of, waking_of
@@ -27,6 +25,8 @@ from auricle_edge.evaluate.plan import Plan, composed, planned
 from auricle_edge.evaluate.run import Judged, Stream, hear, reports, thresholds_from
 from auricle_edge.evaluate.sources import Folders, Sources, read_sources
 from auricle_edge.evaluate.tables import text_of
+from auricle_edge.listening.detect import DetectTable, detect_settings
+from auricle_edge.listening.detect.decision import is_keyword
 from auricle_edge.runtimes import choose_runtime
 
 EVERYBODY = "all"

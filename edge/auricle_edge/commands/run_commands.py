@@ -10,19 +10,19 @@ from pathlib import Path
 import msgspec
 import typer
 
-from auricle import fresh_process
-from auricle.first_weights import chosen_weights
-from auricle.until_signal import until_signal
-from auricle_edge.agent import Agent, AgentSettings
+from auricle.packs.first_weights import chosen_weights
+from auricle.process import fresh_process
+from auricle.process.until_signal import until_signal
 from auricle_edge.commands.place import CONFIG_HELP, CONFIG_VARIABLE, config_file
-from auricle_edge.own_model import own_model, passed_over
-from auricle_edge.priority import yield_to_detection
+from auricle_edge.fleet.agent import Agent, AgentSettings
+from auricle_edge.ota.pack_shelf import running_pack
 from auricle_edge.runtimes import choose_runtime
-from auricle_edge.service.pack_shelf import running_pack
-from auricle_edge.service_process import say, serve
+from auricle_edge.service.process import say, serve
 from auricle_edge.settings import EdgeSettings, agent_settings, read_settings
-from auricle_edge.speech_data import load_clips
-from auricle_edge.train import Trainer
+from auricle_edge.training.own_model import own_model, passed_over
+from auricle_edge.training.priority import yield_to_detection
+from auricle_edge.training.speech_data import load_clips
+from auricle_edge.training.train import Trainer
 
 
 def add_to(app: typer.Typer) -> None:
@@ -77,7 +77,7 @@ def run(
         return 0
     encoded = msgspec.json.encode(settings)
     told = [option for option, wanted in (("--json", as_json), ("--verbose", verbose)) if wanted]
-    fresh_process.become("auricle_edge.service_process", encoded, *told)
+    fresh_process.become("auricle_edge.service.process", encoded, *told)
     while serve(encoded, as_json):
         pass
     return 0

@@ -12,8 +12,8 @@ import typer
 
 from auricle.errors import SettingsError
 from auricle_edge.commands.place import AsJson, Config, config_file
+from auricle_edge.ota.records import FOLDER, WANTED, UpdateLaterError, Wanted, own_record, read_record
 from auricle_edge.settings import read_settings
-from auricle_edge.updates.records import FOLDER, WANTED, UpdateLaterError, Wanted, own_record, read_record
 
 
 def add_to(app: typer.Typer) -> None:
@@ -30,7 +30,7 @@ def upgrade(
     as_json: AsJson = False,
 ) -> int:
     """Fetch a signed bundle into the other slot and try it; for root. Exit code 75: try again later."""
-    from auricle_edge.updates.bundle_upgrade import BundleUpgrade  # loads python-tuf
+    from auricle_edge.ota.bundle_upgrade import BundleUpgrade  # loads python-tuf
 
     file = config_file(config)
     if file is None:

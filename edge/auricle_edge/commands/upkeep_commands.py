@@ -15,30 +15,30 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from auricle.checkup import Finding
 from auricle.errors import AuricleError, DataError
-from auricle.pack import DEFAULT_PACK, Pack
-from auricle.pack_signature import trusted_key
+from auricle.packs.pack import DEFAULT_PACK, Pack
+from auricle.packs.signature import trusted_key
+from auricle.process.checkup import Finding
+from auricle.process.until_signal import broker_of
 from auricle.speech.features import LogMel
-from auricle.until_signal import broker_of
-from auricle_edge.capture.capture import Capture
-from auricle_edge.capture.devices import devices as microphones
-from auricle_edge.capture.frames import Device
-from auricle_edge.capture.levels import Levels
-from auricle_edge.capture.settings import CaptureSettings
-from auricle_edge.capture.state import CaptureState
+from auricle_edge.board.gate import GateSettings
+from auricle_edge.board.sensors import Sensors
 from auricle_edge.commands.place import AsJson, Config, State, settings_of, state_folder
 from auricle_edge.control.client import SOCKET, ControlClient
-from auricle_edge.detect import Detector, DetectTable, detect_settings
-from auricle_edge.events.buttons import ButtonSettings
-from auricle_edge.gate import GateSettings
-from auricle_edge.sensors import Sensors
+from auricle_edge.listening.capture.capture import Capture
+from auricle_edge.listening.capture.devices import devices as microphones
+from auricle_edge.listening.capture.frames import Device
+from auricle_edge.listening.capture.levels import Levels
+from auricle_edge.listening.capture.settings import CaptureSettings
+from auricle_edge.listening.capture.state import CaptureState
+from auricle_edge.listening.detect import Detector, DetectTable, detect_settings
+from auricle_edge.listening.events.buttons import ButtonSettings
+from auricle_edge.listening.sound import RATE, Block
+from auricle_edge.ota.pack_shelf import PackShelf
 from auricle_edge.service.checkup import Heard, examine_board, examine_microphone, verdict_of, versions
 from auricle_edge.service.diagnosis import write_bundle
 from auricle_edge.service.microphone_check import examine_state
-from auricle_edge.service.pack_shelf import PackShelf
 from auricle_edge.service.simulation import examine_expected
-from auricle_edge.sound import RATE, Block
 
 MARKS = {"good": "ok", "doubtful": "?", "bad": "!!"}
 UNIT = "service/auricle-edge.service"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
-from auricle_edge.feedback import Feedback
+from auricle_edge.listening.feedback import Feedback
 
 
 class Actions(Protocol):

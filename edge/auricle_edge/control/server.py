@@ -28,7 +28,7 @@ from auricle.errors import AuricleError, SettingsError, StorageError
 from auricle.files import describe, write_durably
 from auricle_edge.control.actions import Actions
 from auricle_edge.control.client import SOCKET
-from auricle_edge.feedback import Feedback
+from auricle_edge.listening.feedback import Feedback
 
 log = logging.getLogger("auricle.edge")
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from auricle.hearing.intervals import Interval, share_interval
 from auricle.hearing.sounds import Sound
+from auricle.packs.manifest import SILENCE, UNKNOWN
 from auricle.speech.features import LogMel
-from auricle.speech.words import SILENCE, UNKNOWN
-from auricle_edge.detect.recognisers import Recognise
 from auricle_edge.evaluate.sources import Sources
+from auricle_edge.listening.detect.recognisers import Recognise
 
 _AT_ONCE = 256
 

@@ -11,10 +11,10 @@ from auricle.hearing.scenes import Scene
 from auricle.hearing.waking import CommandCounts, Heard, command_counts, wakes_heard
 from auricle.speech.audio import SAMPLE_RATE
 from auricle.speech.features import LogMel
-from auricle_edge.detect import Detector, DetectSettings, Recognise
 from auricle_edge.evaluate.clips import Share
 from auricle_edge.evaluate.report import DeviceEvents, Events
-from auricle_edge.sound import RATE, Block
+from auricle_edge.listening.detect import Detector, DetectSettings, Recognise
+from auricle_edge.listening.sound import RATE, Block
 
 
 def heard_by_detector(

@@ -9,11 +9,11 @@ from pathlib import Path
 from auricle.errors import DataError, SettingsError
 from auricle.hearing.rule import Rule
 from auricle.hearing.waking import Waking
-from auricle.pack import Pack
-from auricle.start import read_start, start_weights
-from auricle.tensors import Flat
-from auricle_edge.detect import DetectSettings, Recognise, ensemble, recogniser
-from auricle_edge.detect.decision import is_keyword
+from auricle.packs.pack import Pack
+from auricle.packs.start import read_start, start_weights
+from auricle.wire.tensors import Flat
+from auricle_edge.listening.detect import DetectSettings, Recognise, ensemble, recogniser
+from auricle_edge.listening.detect.decision import is_keyword
 from auricle_edge.runtimes import Runtime
 
 

@@ -14,7 +14,6 @@ from auricle.hearing.scenes import Scene
 from auricle.hearing.waking import Heard, Waking
 from auricle.hearing.word_thresholds import thresholds_for
 from auricle.speech.features import LogMel
-from auricle_edge.detect.settings import DetectSettings
 from auricle_edge.evaluate.clips import clip_accuracy
 from auricle_edge.evaluate.device import device_events, heard_by_detector
 from auricle_edge.evaluate.listeners import Listener, rule_of, thresholds_of
@@ -27,6 +26,7 @@ from auricle_edge.evaluate.report import (
 )
 from auricle_edge.evaluate.sources import Sources
 from auricle_edge.evaluate.windows import posteriors_of
+from auricle_edge.listening.detect.settings import DetectSettings
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from auricle.errors import PackError
 from auricle.speech.features import Energies, LogMel
-from auricle_edge.detect.detector import hop_frames
-from auricle_edge.detect.recognisers import Posteriors, Recognise
-from auricle_edge.detect.settings import DetectSettings
-from auricle_edge.detect.voice import make_gate
-from auricle_edge.sound import RATE
+from auricle_edge.listening.detect.detector import hop_frames
+from auricle_edge.listening.detect.recognisers import Posteriors, Recognise
+from auricle_edge.listening.detect.settings import DetectSettings
+from auricle_edge.listening.detect.voice import make_gate
+from auricle_edge.listening.sound import RATE
 
 _AT_ONCE = 256
 """Windows that are finished and recognised together: 4 MB of features."""
@@ -30,7 +30,7 @@ def posteriors_of(
     """Posteriors (hops, labels) of a recording by each recogniser; 0 where the gate was closed.
 
     The same as a `Detector` has for each hop before it averages, but for the last bits, since windows are recognised
-    together: `auricle_edge.detect.unsmoothed` does it one by one.
+    together: `auricle_edge.listening.detect.unsmoothed` does it one by one.
 
     Parameters
     ----------

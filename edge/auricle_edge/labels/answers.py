@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from auricle.errors import DataError
 from auricle_edge.clips import Source
-from auricle_edge.sound import Detection
+from auricle_edge.listening.sound import Detection
 
 MOST_WAITING = 16
 """Detections that wait for an answer; of more, the oldest is settled early."""

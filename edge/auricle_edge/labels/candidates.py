@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import DataError, SettingsError
-from auricle.speech.words import SPECIAL_LABELS, UNKNOWN
+from auricle.packs.manifest import SPECIAL_LABELS, UNKNOWN
 from auricle_edge.clips import ClipStore, Source
 from auricle_edge.clips.coding import energies_of
 from auricle_edge.clips.record import WORDLESS, Record

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import DataError, SettingsError, nearest
-from auricle.speech.words import SPECIAL_LABELS
+from auricle.packs.manifest import SPECIAL_LABELS
 from auricle_edge.clips import ClipStore, NewClip
 from auricle_edge.labels.candidates import Recognise
 from auricle_edge.labels.levels import FRAME, levels, room
 from auricle_edge.labels.settings import LabelSettings
 from auricle_edge.labels.takes import ADVICE, Fault, Take, judged
 from auricle_edge.labels.word_check import Checked, Doubt, WordCheck
-from auricle_edge.sound import Block
+from auricle_edge.listening.sound import Block
 
 StepName = Literal["listen", "say", "kept", "again", "done"]
 

@@ -17,16 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import AuricleError, DataError, SettingsError
-from auricle.speech.words import SILENCE, UNKNOWN
+from auricle.packs.manifest import SILENCE, UNKNOWN
 from auricle_edge.clips import ClipStore, NewClip, NoRoomError, Source
-from auricle_edge.detect.near import NearMiss
 from auricle_edge.labels.answers import Answers, Heard, Judged
 from auricle_edge.labels.candidates import Opinion, Recognise, opinion, weight_of
 from auricle_edge.labels.chances import HOUR, Chances
 from auricle_edge.labels.levels import loudest_word
 from auricle_edge.labels.near_misses import Almost, Ending, NearMisses, Standing
 from auricle_edge.labels.settings import LabelSettings
-from auricle_edge.sound import RATE, Detection
+from auricle_edge.listening.detect.near import NearMiss
+from auricle_edge.listening.sound import RATE, Detection
 
 _log = logging.getLogger(__name__)
 MOST_KEPT = 64

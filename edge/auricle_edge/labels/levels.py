@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle_edge.sound import RATE
+from auricle_edge.listening.sound import RATE
 
 FRAME = RATE // 100
 """Samples of a frame: 10 ms."""

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import DataError
-from auricle_edge.detect.near import NearMiss
-from auricle_edge.sound import RATE, Detection
+from auricle_edge.listening.detect.near import NearMiss
+from auricle_edge.listening.sound import RATE, Detection
 
 MOST = 8
 """Near-misses that wait; of more, the oldest is forgotten."""

@@ -9,12 +9,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from auricle.packs.manifest import SPECIAL_LABELS
 from auricle.speech.features import LogMel
-from auricle.speech.words import SPECIAL_LABELS
 from auricle_edge.labels.agreement import Cepstra, cepstra, distance
 from auricle_edge.labels.candidates import Recognise
 from auricle_edge.labels.settings import LabelSettings
-from auricle_edge.sound import RATE
+from auricle_edge.listening.sound import RATE
 
 Doubt = Literal["other", "unlike"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
 from auricle.errors import AuricleError, SettingsError, nearest
-from auricle.pack import Pack
+from auricle.packs.pack import Pack
 from auricle_edge.runtimes.interface import Runtime
 
 STEP, ORT_TRAINING, TFLITE = "step", "ort-training", "tflite"

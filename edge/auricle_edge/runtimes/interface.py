@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import AuricleError
-from auricle.pack import PARTS, Pack
-from auricle.tensors import Flat, TensorTable
+from auricle.packs.pack import PARTS, Pack
+from auricle.wire.tensors import Flat, TensorTable
 
 Array = NDArray[Any]
 EVALUATION_BATCH = 32
@@ -33,7 +33,7 @@ class Job:
     """A step graph's kind: supervised, mutual, alternating, fixmatch, distill."""
     models: Mapping[str, str]
     """Architecture by role, in the kind's order of roles."""
-    optimiser: str
+    optimizer: str
     terms: tuple[str, ...] = ()
     """Optional terms of the gradient, `drift` or `freeze`."""
     weights: Mapping[str, Flat]
@@ -41,13 +41,13 @@ class Job:
     scalars: Mapping[str, float]
     """Hyper-parameters by name, `role.rate` or `alpha`; those in `NEUTRAL` may be left out."""
     slots: Mapping[str, Flat] = field(default_factory=dict)
-    """Optimiser vectors (P,) by `role.slot`; zeros where there is none."""
+    """Optimizer vectors (P,) by `role.slot`; zeros where there is none."""
     vectors: Mapping[str, Flat] = field(default_factory=dict)
     """Other vectors (P,): `role.anchor`, `role.linear` (zeros without), `role.keep` (ones without), `teacher`."""
     inputs: Mapping[str, Array] = field(default_factory=dict)
     """Other inputs that stay the same from step to step, such as `means` and `valid`."""
     steps: int = 0
-    """Steps that the given optimiser vectors have seen."""
+    """Steps that the given optimizer vectors have seen."""
     seed: int = 0
     """Of the masks of dropout."""
 
@@ -81,7 +81,7 @@ class Training(Protocol):
         """The weights (P,) of a role as they are now."""
 
     def slots(self) -> dict[str, Flat]:
-        """The optimiser vectors (P,) by `role.slot` as they are now."""
+        """The optimizer vectors (P,) by `role.slot` as they are now."""
 
 
 class Runtime(Protocol):
@@ -120,7 +120,7 @@ class InferenceOnly:
 
 
 def named_parts(model: str, table: TensorTable, weights: Flat) -> dict[str, Array]:
-    """The three inputs that carry a model's weights (or its optimiser's state) into a graph."""
+    """The three inputs that carry a model's weights (or its optimizer's state) into a graph."""
     return dict(zip((f"{model}/{part}" for part in PARTS), table.parts(weights), strict=True))
 
 

@@ -1,4 +1,4 @@
-"""The vectors inside an onnxruntime-training checkpoint: its API gives weights, but not the optimiser's state.
+"""The vectors inside an onnxruntime-training checkpoint: its API gives weights, but not the optimizer's state.
 
 A checkpoint is a flatbuffer whose schema onnxruntime ships in Python; tensors in it are views that can be written to.
 """
@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from auricle.pack import PARTS
-from auricle.tensors import Flat, TensorTable
+from auricle.packs.pack import PARTS
+from auricle.wire.tensors import Flat, TensorTable
 
 MOMENTS = {"momentum0": "first", "momentum1": "second"}
 """AdamW's vectors as the checkpoint calls them, and as the pack does."""
 _STEP_FIELD = 6
-"""Offset of `step` in the table of an optimiser group."""
+"""Offset of `step` in the table of an optimizer group."""
 
 
 class Checkpoint:

@@ -1,4 +1,4 @@
-"""One model in the hands of onnxruntime-training: artifacts loaded, weights and optimiser state set and read."""
+"""One model in the hands of onnxruntime-training: artifacts loaded, weights and optimizer state set and read."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from auricle.checks.graph_check import check_foreign_graph
 from auricle.errors import AuricleError, PackError
-from auricle.graph_check import check_foreign_graph
-from auricle.manifest import PARTS, SLOTS, OrtTraining
-from auricle.pack import Pack
-from auricle.tensors import Flat
+from auricle.packs.manifest import PARTS, SLOTS, OrtTraining
+from auricle.packs.pack import Pack
+from auricle.wire.tensors import Flat
 from auricle_edge.runtimes.interface import Array
 from auricle_edge.runtimes.ort_checkpoint import Checkpoint
 
 ATTRIBUTES = {
     "clip": "max_norm", "beta1": "alpha", "beta2": "beta", "epsilon": "epsilon", "decay": "weight_decay",
 }  # fmt: skip
-"""Hyper-parameters, and the attributes of an optimiser model's nodes that hold them."""
-OPTIMISERS = {"InplaceClipGradNorm", "SGDOptimizerV2", "AdamWOptimizer"}
-"""The operators of an optimiser model."""
+"""Hyper-parameters, and the attributes of an optimizer model's nodes that hold them."""
+OPTIMIZERS = {"InplaceClipGradNorm", "SGDOptimizerV2", "AdamWOptimizer"}
+"""The operators of an optimizer model."""
 TORCH_MODE = 0
 """Of AdamWOptimizer's `adam_mode`: decay before the step, as PyTorch and the step graphs do."""
 LARGEST = float(np.finfo(np.float32).max)
@@ -87,15 +87,15 @@ class OrtArtifacts:
             )
         return entry
 
-    def optimiser(self, entry: OrtTraining, name: str) -> bytes:
-        """The optimiser model of a name; PackError when there is none."""
-        for known, path in entry.optimisers.items():
+    def optimizer(self, entry: OrtTraining, name: str) -> bytes:
+        """The optimizer model of a name; PackError when there is none."""
+        for known, path in entry.optimizers.items():
             if known == name:
                 return self.pack.files[path]
         raise PackError(f"The pack {self.pack.manifest.name} has no {name} for the runtime ort-training.")
 
-    def load(self, entry: OrtTraining, checkpoint: bytes, optimiser: bytes) -> tuple[Any, Any, Any]:
-        """State, module and optimiser of a model's artifacts; PackError when they are not sound."""
+    def load(self, entry: OrtTraining, checkpoint: bytes, optimizer: bytes) -> tuple[Any, Any, Any]:
+        """State, module and optimizer of a model's artifacts; PackError when they are not sound."""
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
@@ -103,7 +103,7 @@ class OrtArtifacts:
         options.inter_op_num_threads = 1
         options.log_severity_level = 3
         self._check(entry)
-        files = [checkpoint, self.pack.files[entry.training], self.pack.files[entry.evaluation], optimiser]
+        files = [checkpoint, self.pack.files[entry.training], self.pack.files[entry.evaluation], optimizer]
         with _written(files) as (state_path, training, evaluation, stepper):
             try:
                 state = self._api.CheckpointState.load_checkpoint(state_path)
@@ -120,19 +120,19 @@ class OrtArtifacts:
             self._checked.add(path)
 
     def saved(self, state: Any) -> Checkpoint:
-        """A state, with the optimiser's, as a checkpoint in memory."""
+        """A state, with the optimizer's, as a checkpoint in memory."""
         with tempfile.TemporaryDirectory(prefix="auricle-") as folder:
             path = Path(folder) / "checkpoint"
             self._api.CheckpointState.save_checkpoint(state, str(path), True)
             return Checkpoint(path.read_bytes())
 
-    def with_room(self, model: str, optimiser: str) -> bytes:
-        """A checkpoint of a model that has room for an optimiser's state: one saved after a step."""
-        key = (model, optimiser)
+    def with_room(self, model: str, optimizer: str) -> bytes:
+        """A checkpoint of a model that has room for an optimizer's state: one saved after a step."""
+        key = (model, optimizer)
         if key not in self._templates:
             entry = self.entry(model)
             files = self.pack.files
-            state, module, stepper = self.load(entry, files[entry.checkpoint], self.optimiser(entry, optimiser))
+            state, module, stepper = self.load(entry, files[entry.checkpoint], self.optimizer(entry, optimizer))
             task = self.pack.manifest.task
             logits = np.zeros((entry.batch, len(self.pack.labels)), np.float32)
             x = np.zeros((entry.batch, task.frames, task.frontend.mels), np.float32)
@@ -152,33 +152,33 @@ class OrtModel:
         Those of its pack.
     model
         Its architecture.
-    optimiser
+    optimizer
         `sgd` or `adamw`.
     hyper
         Hyper-parameters by name, those of `ATTRIBUTES`.
     weights
         (P,) to start from.
     slots
-        Optimiser vectors (P,) by slot to go on with; without, zeros.
+        Optimizer vectors (P,) by slot to go on with; without, zeros.
     steps
         Steps that these have seen.
     """
 
     def __init__(
-        self, artifacts: OrtArtifacts, model: str, optimiser: str, hyper: Mapping[str, float], weights: Flat,
+        self, artifacts: OrtArtifacts, model: str, optimizer: str, hyper: Mapping[str, float], weights: Flat,
         slots: Mapping[str, Flat], steps: int,
     ) -> None:  # fmt: skip
-        self._artifacts, self._optimiser = artifacts, optimiser
+        self._artifacts, self._optimizer = artifacts, optimizer
         self._table = artifacts.pack.table(model)
         entry = artifacts.entry(model)
         self.batch: int = entry.batch
         vectors = {MODEL: weights}
         content = artifacts.pack.files[entry.checkpoint]
-        if slots and optimiser == "adamw":
+        if slots and optimizer == "adamw":
             vectors |= {f"{MODEL}.{slot}": vector for slot, vector in slots.items()}
-            content = artifacts.with_room(model, optimiser)
+            content = artifacts.with_room(model, optimizer)
         checkpoint = Checkpoint(content).replace(vectors, self._table, steps)
-        stepper = tuned(artifacts.optimiser(entry, optimiser), hyper)
+        stepper = tuned(artifacts.optimizer(entry, optimizer), hyper)
         self._state, self._module, self._stepper = artifacts.load(entry, checkpoint, stepper)
         self._given = dict(slots)
         self._stepped = False
@@ -216,24 +216,24 @@ class OrtModel:
         return self._table.join(body, weight, bias)
 
     def slots(self) -> dict[str, Flat]:
-        """The optimiser's vectors (P,) by slot; zeros for plain SGD, which has no state here."""
-        names = SLOTS[self._optimiser]
-        if self._optimiser == "adamw" and self._stepped:
+        """The optimizer's vectors (P,) by slot; zeros for plain SGD, which has no state here."""
+        names = SLOTS[self._optimizer]
+        if self._optimizer == "adamw" and self._stepped:
             saved = self._artifacts.saved(self._state)
             return {slot: saved.vector(f"{MODEL}.{slot}", self._table) for slot in names}
         return {slot: self._given.get(slot, np.zeros(self._table.size, np.float32)) for slot in names}
 
 
-def tuned(optimiser: bytes, hyper: Mapping[str, float]) -> bytes:
-    """An optimiser model with other hyper-parameters, which it holds as constants; PackError when it is none."""
+def tuned(optimizer: bytes, hyper: Mapping[str, float]) -> bytes:
+    """An optimizer model with other hyper-parameters, which it holds as constants; PackError when it is none."""
     import onnx
 
     try:
-        model = onnx.load_from_string(optimiser)
+        model = onnx.load_from_string(optimizer)
     except Exception as error:
-        raise PackError("An optimiser for the runtime ort-training is not ONNX: make the pack anew.") from error
-    if not {node.op_type for node in model.graph.node} <= OPTIMISERS:
-        raise PackError("An optimiser for the runtime ort-training holds other operators than its own.")
+        raise PackError("An optimizer for the runtime ort-training is not ONNX: make the pack anew.") from error
+    if not {node.op_type for node in model.graph.node} <= OPTIMIZERS:
+        raise PackError("An optimizer for the runtime ort-training holds other operators than its own.")
     values = {ATTRIBUTES[name]: min(value, LARGEST) for name, value in hyper.items()}
     for node in model.graph.node:
         for attribute in node.attribute:

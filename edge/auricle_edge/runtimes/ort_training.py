@@ -8,16 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import AuricleError, PackError
-from auricle.manifest import SLOTS
-from auricle.pack import Pack
-from auricle.tensors import Flat
+from auricle.packs.manifest import SLOTS
+from auricle.packs.pack import Pack
+from auricle.wire.tensors import Flat
 from auricle_edge.runtimes.interface import Array, Job
 from auricle_edge.runtimes.ort_model import ATTRIBUTES, OrtArtifacts, OrtModel
 from auricle_edge.runtimes.step import StepRuntime
 
 KINDS = ("supervised", "mutual", "alternating")
 UNKNOWN = {"sgd": ("momentum", "decay"), "adamw": ("l2",)}
-"""Hyper-parameters that its optimisers do not have."""
+"""Hyper-parameters that its optimizers do not have."""
 LOSS_SCALARS = ("alpha", "plugin_ce", "temperature")
 
 
@@ -67,19 +67,19 @@ class OrtTrainingRuntime:
         """
         if job.kind not in KINDS:
             raise AuricleError(f"The runtime ort-training does not do {job.kind} learning: choose --runtime step.")
-        lacking = [n for role in job.models for n in UNKNOWN[job.optimiser] if job.scalar(f"{role}.{n}")]
+        lacking = [n for role in job.models for n in UNKNOWN[job.optimizer] if job.scalar(f"{role}.{n}")]
         if job.terms or lacking:
             raise AuricleError(
-                f"The runtime ort-training has no {[*job.terms, *lacking][0]} with {job.optimiser}: choose "
+                f"The runtime ort-training has no {[*job.terms, *lacking][0]} with {job.optimizer}: choose "
                 "--runtime step."
             )
         return ArtifactTraining(job, {role: self._model(job, role) for role in job.models})
 
     def _model(self, job: Job, role: str) -> OrtModel:
-        names = [name for name in ATTRIBUTES if name == "clip" or job.optimiser == "adamw"]
+        names = [name for name in ATTRIBUTES if name == "clip" or job.optimizer == "adamw"]
         hyper = {name: job.scalar(f"{role}.{name}") for name in names}
-        slots = {slot: job.slots[f"{role}.{slot}"] for slot in SLOTS[job.optimiser] if f"{role}.{slot}" in job.slots}
-        model = OrtModel(self._artifacts, job.models[role], job.optimiser, hyper, job.weights[role], slots, job.steps)
+        slots = {slot: job.slots[f"{role}.{slot}"] for slot in SLOTS[job.optimizer] if f"{role}.{slot}" in job.slots}
+        model = OrtModel(self._artifacts, job.models[role], job.optimizer, hyper, job.weights[role], slots, job.steps)
         model.set_rate(job.scalar(f"{role}.rate"))
         return model
 
@@ -149,7 +149,7 @@ class ArtifactTraining:
         return self._models[role].weights()
 
     def slots(self) -> dict[str, Flat]:
-        """The optimiser vectors (P,) by `role.slot` as they are now."""
+        """The optimizer vectors (P,) by `role.slot` as they are now."""
         return {f"{role}.{slot}": v for role, model in self._models.items() for slot, v in model.slots().items()}
 
 

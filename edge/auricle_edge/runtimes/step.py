@@ -10,11 +10,11 @@ import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 
+from auricle.checks.graph_check import check_graph
 from auricle.errors import PackError
-from auricle.graph_check import check_graph
-from auricle.manifest import LOSSES, SCALARS, SLOTS, TERMS, carried
-from auricle.pack import Graph, Pack
-from auricle.tensors import Flat
+from auricle.packs.manifest import LOSSES, SCALARS, SLOTS, TERMS, carried
+from auricle.packs.pack import Graph, Pack
+from auricle.wire.tensors import Flat
 from auricle_edge.runtimes.interface import EVALUATION_BATCH, Job, joined_parts, named_parts
 
 Array = NDArray[Any]
@@ -112,10 +112,10 @@ class StepRuntime:
     def _graph(self, job: Job) -> Graph:
         model = next(iter(job.models.values()))
         for graph in sorted(self.pack.manifest.graphs, key=lambda g: len(g.terms)):
-            same = (graph.kind, graph.model, graph.optimiser) == (job.kind, model, job.optimiser)
+            same = (graph.kind, graph.model, graph.optimizer) == (job.kind, model, job.optimizer)
             if same and set(job.terms) <= set(graph.terms):
                 return graph
-        return self.pack.graph(job.kind, model, job.optimiser, job.terms)
+        return self.pack.graph(job.kind, model, job.optimizer, job.terms)
 
 
 class StepTraining:
@@ -156,8 +156,8 @@ class StepTraining:
     def _scalars(self) -> list[str]:
         """The scalar inputs but the counters of steps."""
         graph = self._graph
-        assert graph.optimiser is not None
-        names = [*SCALARS[graph.optimiser], *(name for term in graph.terms for name in TERMS[term][0])]
+        assert graph.optimizer is not None
+        names = [*SCALARS[graph.optimizer], *(name for term in graph.terms for name in TERMS[term][0])]
         own = [f"{role}.{name}" for role in self._tables for name in names if name != "step"]
         shared = ("alpha", "plugin_ce", "temperature", "threshold", "lambda", "beta")
         return [*own, *(name for name in shared if name in graph.inputs)]
@@ -181,7 +181,7 @@ class StepTraining:
         return joined_parts(role, self._tables[role], self._feeds)
 
     def slots(self) -> dict[str, Flat]:
-        """The optimiser vectors (P,) by `role.slot` as they are now."""
-        assert self._graph.optimiser is not None
-        names = ((role, f"{role}.{slot}") for role in self._tables for slot in SLOTS[self._graph.optimiser])
+        """The optimizer vectors (P,) by `role.slot` as they are now."""
+        assert self._graph.optimizer is not None
+        names = ((role, f"{role}.{slot}") for role in self._tables for slot in SLOTS[self._graph.optimizer])
         return {name: joined_parts(name, self._tables[role], self._feeds) for role, name in names}

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from auricle.checks.tflite_check import check_tflite
+from auricle.checks.tflite_weights import with_weights
 from auricle.errors import AuricleError, PackError
-from auricle.manifest import Tflite
-from auricle.pack import Pack
-from auricle.tensors import Flat
-from auricle.tflite_check import check_tflite
-from auricle.tflite_weights import with_weights
+from auricle.packs.manifest import Tflite
+from auricle.packs.pack import Pack
+from auricle.wire.tensors import Flat
 from auricle_edge.runtimes.interface import InferenceOnly
 
 PRECISIONS = ("float32", "int8")

@@ -13,17 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle import __version__
-from auricle.checkup import Finding, Verdict, broker_reached, clock, disk, finding, size, versions_of
 from auricle.errors import AuricleError
-from auricle.mqtt import BrokerAddress
-from auricle.pack import Pack
-from auricle_edge.capture.levels import Levels
-from auricle_edge.detect import DetectTable, detect_settings
-from auricle_edge.gate import Readings, Sensor
-from auricle_edge.greeting import awaited, quoted
+from auricle.mqtt_link.link import BrokerAddress
+from auricle.packs.pack import Pack
+from auricle.process.checkup import Finding, Verdict, broker_reached, clock, disk, finding, size, versions_of
+from auricle_edge.board.gate import Readings, Sensor
+from auricle_edge.board.trusted_time import synchronised
+from auricle_edge.listening.capture.levels import Levels
+from auricle_edge.listening.detect import DetectTable, detect_settings
 from auricle_edge.runtimes import choose_runtime
+from auricle_edge.service.greeting import awaited, quoted
 from auricle_edge.service.microphone_check import clipping, examine_levels, level
-from auricle_edge.updates.trusted_time import synchronised
 
 LEAST_DISK = 64 << 20
 LEAST_MEMORY = 128 << 20

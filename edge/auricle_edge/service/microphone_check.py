@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle.checkup import Finding, Verdict, finding
-from auricle_edge.capture.levels import Levels
-from auricle_edge.capture.state import CaptureState
+from auricle.process.checkup import Finding, Verdict, finding
+from auricle_edge.listening.capture.levels import Levels
+from auricle_edge.listening.capture.state import CaptureState
 
 QUIET = -65.0
 """dBFS: a microphone in a room hears more than this."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 import importlib
 from importlib.util import find_spec
 
-from auricle.checkup import Finding, Verdict, finding
 from auricle.errors import SettingsError
-from auricle_edge.capture.settings import CaptureSettings
-from auricle_edge.capture.source_spec import check_source, parse_source
-from auricle_edge.events.buttons import ButtonSettings
-from auricle_edge.gate import GateSettings, Readings
+from auricle.process.checkup import Finding, Verdict, finding
+from auricle_edge.board.gate import GateSettings, Readings
+from auricle_edge.listening.capture.settings import CaptureSettings
+from auricle_edge.listening.capture.source_spec import check_source, parse_source
+from auricle_edge.listening.events.buttons import ButtonSettings
 from auricle_edge.service.checkup import sensors
 
 

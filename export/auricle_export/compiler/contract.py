@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from auricle_export.compiler.intercept import CompileError, Intercept
-from auricle_export.compiler.place import raised_line
+from auricle_export.compiler.source_line import raised_line
 
 BATCHES = (1, 5)
 """Batches that a module has to take in eval mode."""

@@ -13,7 +13,7 @@ from torch.overrides import TorchFunctionMode, resolve_name
 from auricle.errors import AuricleError
 from auricle_export.compiler import activation, convolution, dense, elementwise, recurrent, spatial
 from auricle_export.compiler.in_place import SHARING, Changes, StaleTensor, makes_new
-from auricle_export.compiler.place import user_line
+from auricle_export.compiler.source_line import user_line
 from auricle_export.compiler.vocabulary import INSTEAD, LOG_MELS, PASSED
 
 

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from auricle_export.compiler.intercept import CompileError
-from auricle_export.compiler.place import raised_line
 from auricle_export.compiler.sequence import translations
+from auricle_export.compiler.source_line import raised_line
 
 OPSET = 18
 IR_VERSION = 10

@@ -1,7 +1,7 @@
 """One module, run once forward and backward, as a fragment of standard ONNX operators.
 
 The fragment is the module without its classifier: from log-mels and the flat body to features, and from the gradient
-of the features to that of the body. Losses, the classifier and the optimiser are put around it by `stepgraph`, so that
+of the features to that of the body. Losses, the classifier and the optimizer are put around it by `stepgraph`, so that
 one trace serves every kind of step and every number of labels.
 """
 
@@ -30,9 +30,9 @@ from auricle_export.compiler.contract import (
     run_module,
 )
 from auricle_export.compiler.intercept import CompileError, Intercept
+from auricle_export.compiler.layers import Bavd
 from auricle_export.compiler.onnx_export import to_onnx
-from auricle_export.compiler.place import raised_line
-from auricle_export.layers import Bavd
+from auricle_export.compiler.source_line import raised_line
 
 BATCH = 16
 

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from auricle.errors import SettingsError, nearest
-from auricle.pack import DEFAULT_PACK
+from auricle.packs.pack import DEFAULT_PACK
 from auricle_export.flash.releases import Base
 
 Id = Annotated[

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from auricle.pack_signature import public_key
+from auricle.packs.signature import public_key
 from auricle_export.flash.boards import board_names, load_board
 from auricle_export.flash.bundle.build import Built, build_bundle
 from auricle_export.flash.bundle.manifest import Manifest

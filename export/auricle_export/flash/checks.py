@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from auricle.errors import nearest
-from auricle.pack import SHIPPED, load_pack
+from auricle.packs.pack import SHIPPED, load_pack
 from auricle_export.flash.board import Board, Gpio, Microphone, System
 from auricle_export.flash.releases import OLDEST_GLIBC, PYTHONS, RELEASES
 from auricle_export.flash.toml_lines import Path

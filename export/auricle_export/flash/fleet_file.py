@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 import msgspec
 
 from auricle.errors import AuricleError, SettingsError, nearest
-from auricle.loopback import require_private
-from auricle.mqtt import BrokerAddress
-from auricle.pack import SHIPPED
-from auricle.pack_signature import public_key
+from auricle.mqtt_link.link import BrokerAddress
+from auricle.mqtt_link.loopback import require_private
+from auricle.packs.pack import SHIPPED
+from auricle.packs.signature import public_key
 from auricle_export.flash.device_files import toml_value
 from auricle_export.flash.document import DocumentError, Problem, first_of, quoted, read_content, read_document
 from auricle_export.flash.edge_names import OWNED, PLAIN, TABLES

@@ -15,9 +15,9 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from auricle.checkup import size
 from auricle.errors import SettingsError
 from auricle.files import write_durably
+from auricle.process.checkup import size
 from auricle_export.flash.board import System
 from auricle_export.flash.boards import load_board
 from auricle_export.flash.fleet_file import load_fleet

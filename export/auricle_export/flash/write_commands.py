@@ -16,8 +16,8 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from rich.table import Table
 from rich.text import Text
 
-from auricle.checkup import size
 from auricle.errors import SettingsError
+from auricle.process.checkup import size
 from auricle_export.flash.write.card import Heard, Step, Target, Written, opened, write_image
 from auricle_export.flash.write.disks import Disk, DiskError, Machine, number_of
 from auricle_export.flash.write.image import Image, open_image

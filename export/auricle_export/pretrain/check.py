@@ -21,10 +21,10 @@ from msgspec import UNSET
 
 from auricle.errors import PackError
 from auricle.hearing.curve import GRID
-from auricle.manifest import Hearing, Listening, Manifest, Start
-from auricle.pack import Pack
+from auricle.packs.manifest import Hearing, Listening, Manifest, Start
+from auricle.packs.pack import Pack
+from auricle.packs.start import start_weights
 from auricle.speech.features import Energies, LogMel
-from auricle.start import start_weights
 from auricle_export.pretrain.corpus import make_corpus
 from auricle_export.pretrain.live import recogniser_of
 from auricle_export.pretrain.live_task import carried, refuse_labels

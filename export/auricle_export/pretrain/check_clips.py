@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from auricle.manifest import Start
-from auricle.pack import Pack
+from auricle.packs.manifest import Start
+from auricle.packs.pack import Pack
+from auricle.packs.start import start_weights
 from auricle.speech.features import LogMel
-from auricle.start import start_weights
 from auricle_export.pretrain.check import Checked, missing_rows, notes_of, start_rows, trained_of
 from auricle_export.pretrain.clip_recipe import ClipRecipe
 from auricle_export.pretrain.clip_task import clip_speech

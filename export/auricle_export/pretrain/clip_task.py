@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from auricle.pack import Pack, Task
+from auricle.packs.pack import Pack, Task
 from auricle.speech.sources import read_sources
 from auricle.speech.synthesis import SynthesisSettings, synthesise
+from auricle_export.packs.start_weights import without_start
 from auricle_export.pretrain.clip_recipe import ClipRecipe
 from auricle_export.pretrain.modules import Modules
-from auricle_export.pretrain.pack import with_trained, without_start
+from auricle_export.pretrain.pack import with_trained
 from auricle_export.pretrain.settings import PretrainSettings
 from auricle_export.pretrain.speech import PretrainSpeech, Progress, prepare_speech, split_by_name
 from auricle_export.pretrain.task import Pretrained, Watch, heeded, models_of, refuse_length, train_models

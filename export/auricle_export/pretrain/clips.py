@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from auricle.packs.manifest import UNKNOWN
 from auricle.speech.audio import CLIP_SAMPLES
 from auricle.speech.features import LogMel
-from auricle.speech.words import UNKNOWN
 from auricle_export.pretrain.corpus import Heard
 from auricle_export.pretrain.streams import Recognise
 

@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 from auricle.errors import DataError
 from auricle.hearing.sounds import Take
 from auricle.hearing.splits import Part, clips_of, noises_of, readings_of, twin_groups
+from auricle.packs.manifest import SPECIAL_LABELS
 from auricle.speech.audio import AUDIO_SUFFIXES, ClipFile, read_audio, scan_folder
 from auricle.speech.espeak import spoken
 from auricle.speech.features import LogMel
 from auricle.speech.other_speech import synthesise_others
 from auricle.speech.synthesis import choose_voices, utterance
-from auricle.speech.words import SPECIAL_LABELS
-from auricle_export.import_speech import RUNNING_FOLDER
 from auricle_export.pretrain.run_together import run_together
 from auricle_export.pretrain.sounds import Sounds, lay_out
 from auricle_export.pretrain.windows import Bank
+from auricle_export.speech.import_speech import RUNNING_FOLDER
 
 Progress = Callable[[str, int, int], None]
 """What is being done, how much of it is done, of how much."""

@@ -13,7 +13,7 @@ from auricle.hearing.rule import keyword_mask
 from auricle.hearing.scenes import wake_then_command
 from auricle.hearing.waking import CommandCounts, Waking, command_counts, heard_awake
 from auricle.hearing.word_thresholds import thresholds_for
-from auricle.manifest import HeardAt, Hearing, Listening
+from auricle.packs.manifest import HeardAt, Hearing, Listening
 from auricle_export.pretrain.corpus import Heard
 from auricle_export.pretrain.streams import Streams, streams_of
 

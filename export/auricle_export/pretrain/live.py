@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from auricle.errors import AuricleError
-from auricle.pack import Pack
-from auricle.speech.words import SILENCE, UNKNOWN
-from auricle.tensors import Flat
+from auricle.packs.manifest import SILENCE, UNKNOWN
+from auricle.packs.pack import Pack
+from auricle.wire.tensors import Flat
 from auricle_export.pretrain.corpus import Corpus
 from auricle_export.pretrain.mined import Mined
 from auricle_export.pretrain.mining import mine
@@ -161,7 +161,7 @@ class _Live:
         try:
             self.twin.load_state_dict(state.group("model"))
             self.mean.load_state_dict(state.group("mean"))
-            slots = {place: state.group(f"optimiser/{place}") for place in range(len(self.trained))}
+            slots = {place: state.group(f"optimizer/{place}") for place in range(len(self.trained))}
             self.optimizer.load_state_dict(
                 {"state": slots, "param_groups": self.optimizer.state_dict()["param_groups"]}
             )
@@ -274,7 +274,7 @@ class _Live:
         tensors |= {f"mean/{name}": tensor for name, tensor in self.mean.state_dict().items()}
         tensors["best/weights"] = torch.from_numpy(self.best)
         for place, slots in self.optimizer.state_dict()["state"].items():
-            tensors |= {f"optimiser/{place}/{slot}": tensor for slot, tensor in slots.items()}
+            tensors |= {f"optimizer/{place}/{slot}": tensor for slot, tensor in slots.items()}
         if self.mined is not None:
             tensors |= {f"mined/{name}": torch.from_numpy(array) for name, array in self.mined.arrays().items()}
         return State(self.note, tensors)

@@ -11,17 +11,16 @@ import numpy as np
 
 from auricle.errors import PackError, SettingsError
 from auricle.hearing.scenes import Scene
-from auricle.manifest import FileEntry, Listening, Start
-from auricle.pack import Pack
+from auricle.packs.manifest import SILENCE, UNKNOWN, FileEntry, Listening, Start
+from auricle.packs.pack import Pack
+from auricle.packs.start import start_file
 from auricle.speech.features import Energies, LogMel
-from auricle.speech.words import SILENCE, UNKNOWN
-from auricle.start import start_file
-from auricle_export.negatives import with_negatives
+from auricle_export.packs.negatives import with_negatives
+from auricle_export.packs.start_weights import without_start
 from auricle_export.pretrain.corpus import Corpus, make_corpus
 from auricle_export.pretrain.live import recogniser_of, train_live
 from auricle_export.pretrain.modules import Modules
 from auricle_export.pretrain.outcome import choose, heeding, judge
-from auricle_export.pretrain.pack import without_start
 from auricle_export.pretrain.recipe import Recipe
 from auricle_export.pretrain.settings import LiveSettings, Trained, TrainingInterrupted
 from auricle_export.pretrain.streams import Streams, make_streams

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle.manifest import Task
+from auricle.packs.manifest import Task
 from auricle.speech.features import Energies, mel_filters
 
 Values = NDArray[np.float64]

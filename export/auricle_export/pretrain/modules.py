@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 from auricle.errors import PackError
-from auricle.pack import Pack
-from auricle.tensors import Flat, TensorTable
-from auricle_export.models import MELS, WORD_MODELS, built_in
+from auricle.packs.pack import Pack
+from auricle.wire.tensors import Flat, TensorTable
+from auricle_export.packs.models import MELS, WORD_MODELS, built_in
 
 Modules = Mapping[str, Callable[[int], nn.Module]]
 """Makes the module of each model for a number of labels."""

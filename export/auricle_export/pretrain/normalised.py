@@ -7,7 +7,7 @@ import copy
 import torch
 from torch import Tensor, nn
 
-from auricle_export.models import Crnn, ResNet, Taps
+from auricle_export.packs.models import AudioBroadcast, Crnn, ResNet
 
 MOMENTUM = 0.05
 """Share of a batch in the running statistics."""
@@ -64,7 +64,7 @@ def normalised(module: nn.Module) -> nn.Module:
     twin = copy.deepcopy(module)
     if isinstance(twin, ResNet):
         for part in twin.modules():
-            if isinstance(part, Taps):
+            if isinstance(part, AudioBroadcast):
                 part.linear = NormalisedLinear(part.linear)  # type: ignore[assignment]
     elif isinstance(twin, Crnn):
         twin.conv = nn.ModuleList(NormalisedConv(conv) for conv in twin.conv)  # type: ignore[arg-type]

@@ -9,8 +9,8 @@ import numpy as np
 from msgspec import UNSET
 from numpy.typing import NDArray
 
-from auricle.manifest import Listening, Start
-from auricle.pack import Pack
+from auricle.packs.manifest import Listening, Start
+from auricle.packs.pack import Pack
 from auricle.speech.features import LogMel
 from auricle_export.pretrain.clips import judge_clips
 from auricle_export.pretrain.corpus import Corpus

@@ -1,4 +1,4 @@
-"""Trained weights in a pack: put in, taken out, carried from one pack to another."""
+"""What a training of clips gave, put into a pack."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import msgspec
 from msgspec import UNSET
 
 from auricle.errors import PackError
-from auricle.manifest import FileEntry, Start
-from auricle.pack import Pack
-from auricle.start import start_file
+from auricle.packs.manifest import Start
+from auricle.packs.pack import Pack
+from auricle.packs.start import start_file
+from auricle_export.packs.start_weights import with_starts
 from auricle_export.pretrain.settings import Trained
 from auricle_export.pretrain.speech import PretrainSpeech
 from auricle_export.pretrain.state import state_file
@@ -55,30 +56,7 @@ def with_trained(
         files[starts[model].file] = start_file(pack.table(model), result.weights)
     if len({start.file for start in starts.values()}) != len(starts):
         raise PackError("Two models of this pack have names that make the same file name: rename one.")
-    return _with_starts(pack, starts, files)
-
-
-def without_start(pack: Pack) -> Pack:
-    """The pack without what training gave it: what `auricle export build` makes, and makes the same every time."""
-    gone = {start.file for start in pack.manifest.start.values()}
-    if pack.manifest.negatives is not UNSET:
-        gone.add(pack.manifest.negatives.file)
-    kept = tuple(entry for entry in pack.manifest.files if entry.path not in gone)
-    manifest = msgspec.structs.replace(pack.manifest, start={}, listening=UNSET, negatives=UNSET, files=kept)
-    return Pack(manifest, pack.files)
-
-
-def with_start_of(pack: Pack, other: Pack) -> Pack:
-    """The pack with another one's weights to start from: those of models that are the same, for the same words."""
-    if pack.labels != other.labels:
-        return pack
-    same = {
-        model: start
-        for model, start in other.manifest.start.items()
-        if model in pack.tables and pack.tables[model].specs == other.tables[model].specs
-    }
-    bare = without_start(pack)
-    return _with_starts(bare, same, {**bare.files, **{start.file: other.files[start.file] for start in same.values()}})
+    return with_starts(pack, starts, files)
 
 
 def _without_tflite(pack: Pack, models: Collection[str]) -> Pack:
@@ -86,8 +64,3 @@ def _without_tflite(pack: Pack, models: Collection[str]) -> Pack:
     gone = {entry.file for entry in pack.manifest.tflite} - {entry.file for entry in kept}
     entries = tuple(entry for entry in pack.manifest.files if entry.path not in gone)
     return Pack(msgspec.structs.replace(pack.manifest, tflite=kept, files=entries), pack.files)
-
-
-def _with_starts(pack: Pack, starts: Mapping[str, Start], files: Mapping[str, bytes]) -> Pack:
-    entries = [FileEntry.of(path, data) for path, data in sorted(files.items())]
-    return Pack(msgspec.structs.replace(pack.manifest, start=dict(starts), files=tuple(entries)), files)

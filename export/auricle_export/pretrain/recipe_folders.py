@@ -9,9 +9,9 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from auricle.errors import SettingsError
-from auricle.manifest import Sentence
-from auricle.messages import Token
+from auricle.packs.manifest import Sentence
 from auricle.speech.sources import DOWNLOADED
+from auricle.wire.messages import Token
 
 Folder = Annotated[str, msgspec.Meta(min_length=1, max_length=400)]
 AnyRecipe = TypeVar("AnyRecipe", bound="FromFolders")

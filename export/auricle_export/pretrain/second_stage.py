@@ -1,7 +1,7 @@
 """Whether a larger model should judge what the plug-in proposes: compared on streams of validation speakers.
 
-A device does this by `auricle_edge.detect.Cascade`: a window in which the plug-in proposes a keyword that counts now
-has the mean of both models' posteriors, every other window those of the plug-in alone.
+A device does this by `auricle_edge.listening.detect.Cascade`: a window in which the plug-in proposes a keyword that
+counts now has the mean of both models' posteriors, every other window those of the plug-in alone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from auricle.hearing.curve import curve_of
 from auricle.hearing.rule import keyword_mask, smoothed
 from auricle.hearing.waking import Waking
-from auricle.manifest import Listening
+from auricle.packs.manifest import Listening
 from auricle_export.pretrain.listening import FALSE, OPEN_RATE, WAKE_RATE, WRONG, count_commands, listening_from
 from auricle_export.pretrain.streams import Streams
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 import torch
 
 from auricle.errors import AuricleError, SettingsError, nearest
-from auricle.tensors import Flat
+from auricle.wire.tensors import Flat
 from auricle_export.pretrain.scores import Score, mean_of_words
 from auricle_export.pretrain.window_settings import WindowSettings
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from auricle.errors import DataError
 from auricle.hearing.splits import PARTS, part_of
-from auricle.pack import Task
+from auricle.packs.pack import Task
 from auricle.speech.augment import noise_energies
 from auricle.speech.features import Energies, LogMel
 from auricle.speech.speech_set import SpeechSet

@@ -1,4 +1,4 @@
-"""What an interrupted training goes on from: weights, optimiser and epoch in one safetensors file, written durably."""
+"""What an interrupted training goes on from: weights, optimizer and epoch in one safetensors file, written durably."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class State:
 
     note: Note
     tensors: dict[str, Tensor]
-    """`model/NAME`, `best/NAME` and `optimiser/NAME/SLOT`."""
+    """`model/NAME`, `best/NAME` and `optimizer/NAME/SLOT`."""
 
     def group(self, prefix: str) -> dict[str, Tensor]:
         """The tensors whose names begin with `prefix/`, without it."""

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from auricle.errors import PackError, SettingsError, nearest
-from auricle.manifest import Start
-from auricle.pack import Pack
+from auricle.packs.manifest import Start
+from auricle.packs.pack import Pack
 from auricle.speech.sources import describe_sources, read_sources
 from auricle.speech.speech_set import SpeechSet
 from auricle.speech.synthesis import SynthesisSettings
+from auricle_export.packs.start_weights import without_start
 from auricle_export.pretrain.modules import Modules
-from auricle_export.pretrain.pack import with_trained, without_start
+from auricle_export.pretrain.pack import with_trained
 from auricle_export.pretrain.second_stage import Staged
 from auricle_export.pretrain.settings import Epoch, PretrainSettings, Trained, TrainingInterrupted
 from auricle_export.pretrain.speech import PretrainSpeech, Progress, prepare_speech, split_speakers
@@ -91,8 +92,8 @@ def author_modules(sources: Sequence[str]) -> Modules:
     CompileError
         There is no such file or name, or the file fails.
     """
-    from auricle_export.author import load_module
-    from auricle_export.build import model_name
+    from auricle_export.packs.author import load_module
+    from auricle_export.packs.build import model_name
 
     return {model_name(source): load_module(source) for source in sources}
 

@@ -15,10 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from auricle.errors import AuricleError
-from auricle.pack import Pack
+from auricle.packs.pack import Pack
 from auricle.speech.augment import Augmenter
 from auricle.speech.features import LogMel
-from auricle.tensors import Flat
+from auricle.wire.tensors import Flat
 from auricle_export.pretrain.epoch_order import Places, balanced_order, balanced_size, mixed_order, mixed_size
 from auricle_export.pretrain.modules import Modules, module_for, tensors_of, write_flat
 from auricle_export.pretrain.scores import logits_of, scores_of
@@ -92,7 +92,7 @@ def pytorch_threads(count: int) -> Iterator[None]:
 
 
 class _Training:
-    """One model's training: the module, its optimiser and how far it came."""
+    """One model's training: the module, its optimizer and how far it came."""
 
     def __init__(
         self, model: str, module: nn.Module, pack: Pack, speech: PretrainSpeech, settings: PretrainSettings
@@ -103,7 +103,7 @@ class _Training:
         self.module = module.to(self.device)
         self.tensors = tensors_of(self.module, self.table)
         write_flat(self.tensors, self.table, self.table.initial(settings.seed))
-        self.optimiser = torch.optim.AdamW(list(self.tensors.values()), settings.rate, weight_decay=DECAY)
+        self.optimizer = torch.optim.AdamW(list(self.tensors.values()), settings.rate, weight_decay=DECAY)
         self.frontend = LogMel(pack.manifest.task)
         self.augmenter = Augmenter(self.frontend, speech.noise)
         self.energies, self.targets = speech.train.energies, speech.train.targets
@@ -136,10 +136,10 @@ class _Training:
             return
         try:
             self.module.load_state_dict(state.group("model"))
-            self.optimiser.load_state_dict(
+            self.optimizer.load_state_dict(
                 {
-                    "state": {i: state.group(f"optimiser/{name}") for i, name in enumerate(self.best)},
-                    "param_groups": self.optimiser.state_dict()["param_groups"],
+                    "state": {i: state.group(f"optimizer/{name}") for i, name in enumerate(self.best)},
+                    "param_groups": self.optimizer.state_dict()["param_groups"],
                 }
             )
             self.best = {name: state.group("best")[name].to(self.device) for name in self.best}
@@ -182,10 +182,10 @@ class _Training:
                 self._set_rate(number - 1 + place / batches)
                 logits, smoothing = self.module(x.to(self.device)), self.settings.smoothing
                 loss = nn.functional.cross_entropy(logits, y.to(self.device), label_smoothing=smoothing)
-                self.optimiser.zero_grad()
+                self.optimizer.zero_grad()
                 torch.autograd.backward(loss)
                 nn.utils.clip_grad_norm_(self.tensors.values(), CLIP)
-                self.optimiser.step()
+                self.optimizer.step()
                 total, seen = total + float(loss.detach()) * len(y), seen + len(y)
         if not math.isfinite(total) or not all(torch.isfinite(p).all() for p in self.tensors.values()):
             raise AuricleError(f"The loss of {self.model} is not finite in epoch {number}: lower --rate.")
@@ -194,7 +194,7 @@ class _Training:
     def _set_rate(self, epochs: float) -> None:
         """Rise in a straight line for `WARMUP` epochs, and all along half a cosine down."""
         fall = 0.5 * (1 + math.cos(math.pi * epochs / self.settings.epochs))
-        for group in self.optimiser.param_groups:
+        for group in self.optimizer.param_groups:
             group["lr"] = self.settings.rate * fall * min(1.0, (epochs + 0.1) / WARMUP)
 
     def _batches(self, number: int) -> Iterator[tuple[Tensor, Tensor]]:
@@ -263,6 +263,6 @@ class _Training:
         tensors = {f"model/{name}": tensor for name, tensor in self.module.state_dict().items()}
         tensors.update({f"best/{name}": tensor for name, tensor in self.best.items()})
         for name, parameter in self.tensors.items():
-            slots = self.optimiser.state[parameter]
-            tensors.update({f"optimiser/{name}/{slot}": tensor for slot, tensor in slots.items()})
+            slots = self.optimizer.state[parameter]
+            tensors.update({f"optimizer/{name}/{slot}": tensor for slot, tensor in slots.items()})
         return State(self.note, tensors)

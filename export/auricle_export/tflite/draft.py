@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle.tensors import TensorSpec, TensorTable
-from auricle.tflite_weights import is_quantised
+from auricle.checks.tflite_weights import is_quantised
+from auricle.wire.tensors import TensorSpec, TensorTable
 
 Shape = tuple[int, ...]
 Options = tuple[str, dict[str, Any]]

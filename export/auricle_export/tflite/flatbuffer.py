@@ -9,7 +9,7 @@ import flatbuffers
 import numpy as np
 import tflite
 
-from auricle.manifest import Buffer
+from auricle.packs.manifest import Buffer
 from auricle_export.tflite.draft import Draft, DraftOperator, DraftTensor
 
 SCHEMA_VERSION = 3

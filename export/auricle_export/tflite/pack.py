@@ -8,12 +8,12 @@ from typing import Literal
 
 import msgspec
 
+from auricle.checks.tflite_weights import with_weights
 from auricle.errors import PackError
-from auricle.manifest import Buffer, FileEntry, Tflite
-from auricle.pack import Pack
-from auricle.start import start_weights
-from auricle.tensors import Flat
-from auricle.tflite_weights import with_weights
+from auricle.packs.manifest import Buffer, FileEntry, Tflite
+from auricle.packs.pack import Pack
+from auricle.packs.start import start_weights
+from auricle.wire.tensors import Flat
 from auricle_export.tflite.draft import Draft
 from auricle_export.tflite.flatbuffer import write
 from auricle_export.tflite.table import translate

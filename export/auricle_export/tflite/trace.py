@@ -17,7 +17,7 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 
 from auricle.errors import PackError
-from auricle.pack import Graph, Pack
+from auricle.packs.pack import Graph, Pack
 
 Array = NDArray[Any]
 MOVING = {

@@ -10,8 +10,8 @@ from hypothesis.extra.numpy import arrays
 
 from auricle.errors import DataError
 from auricle.hearing.rule import Rule, detect
-from auricle_edge.detect import DetectSettings
-from auricle_edge.detect.decision import Decider
+from auricle_edge.listening.detect import DetectSettings
+from auricle_edge.listening.detect.decision import Decider
 
 LABELS = ("yes", "_unknown_", "no", "up", "_silence_")
 LEVELS = np.array([0.0, 0.2, 0.35, 0.5, 0.7, 1.0])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auricle.pack import Task
+from auricle.packs.pack import Task
 from auricle.speech.augment import Augmentation, Augmenter, noise_energies, word_level
 from auricle.speech.features import LogMel
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from auricle.errors import PackError
-from auricle.pack import Frontend, Task
+from auricle.packs.pack import Frontend, Task
 from auricle.speech.features import LogMel, mel_filters
 
 TASK = Task(("yes", "no"))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from auricle.errors import StorageError
-from auricle.pack import Task
+from auricle.packs.pack import Task
 from auricle.speech.energy_rows import energy_rows
 from auricle.speech.features import LogMel
 from auricle.speech.row_store import RowStore, Spill

@@ -23,7 +23,7 @@ export const FINISHED = ["published", "aborted"];
 export function roundActions(row) {
   if (FINISHED.includes(row.state)) return null;
   const number = row.round;
-  if (row.wish === "abort") {
+  if (row.request === "abort") {
     return action("Withdraw the abort", {
       title: `Let round ${number} go on?`, says: "This helps only as long as the coordinator has not acted on the abort.",
       verb: "Withdraw", act: async () => {

@@ -17,7 +17,7 @@ const COLUMNS = [
   { head: "Presence", cell: ({ online }) => presence(online) },
   { head: "Can take part", minor: true, cell: ({ ineligible: why }) => (why ? `no, it ${why}` : "yes") },
   { head: "Rounds", number: true, minor: true, cell: ({ selected }) => count(selected) },
-  { head: "Harmful", number: true, minor: true, cell: ({ verdicts }) => count(verdicts) },
+  { head: "Harmful", number: true, minor: true, cell: ({ harmful_count: harmful }) => count(harmful) },
   { head: "Samples", number: true, minor: true, cell: ({ samples }) => count(samples) },
   { head: "Last seen", minor: true, cell: ({ last_seen: at }) => time(at) },
   { head: "Actions", cell: (row) => admitDevice(row) },
@@ -133,7 +133,7 @@ function head(row) {
     facts([
       ["Label", row.label], ["Can take part now", row.ineligible ? `no, it ${row.ineligible}` : "yes"],
       ["Invited to", `${count(row.selected)} round${row.selected === 1 ? "" : "s"}`],
-      ["Named harmful", row.verdicts ? `${count(row.verdicts)} times` : "never"], ["Training samples", count(row.samples)],
+      ["Named harmful", row.harmful_count ? `${count(row.harmful_count)} times` : "never"], ["Training samples", count(row.samples)],
       ["Architecture", row.architecture], ["Agent", row.agent], ["Pack", row.pack && h("code", {}, row.pack.slice(0, 12))],
       ["First seen", time(row.first_seen)], ["Last seen", time(row.last_seen)],
       ["Sensitivity", row.sensitivity_now === null ? "not taken from here" : `${signed(row.sensitivity_now, 0)}${row.sensitivity === row.sensitivity_now ? "" : `, ${signed(row.sensitivity, 0)} is wanted`}`],

@@ -60,7 +60,7 @@ function devices({ devices: total, online, ready, standings }) {
 function round({ under_way: now, last, planned }) {
   return [
     now ? [h("p", {}, link(`Round ${now.round}`, ["rounds", now.round]), " ", badge(now.state),
-      now.wish === "abort" && " An abort was asked."), advance(now)] : h("p", {}, "No round is under way."),
+      now.request === "abort" && " An abort was asked."), advance(now)] : h("p", {}, "No round is under way."),
     facts([
       ["Waiting", planned ? plural(planned, "planned round") : null],
       ["Last round", last && [link(`Round ${last.round}`, ["rounds", last.round]), " ", badge(last.state),

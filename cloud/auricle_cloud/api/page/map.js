@@ -32,7 +32,7 @@ export function map(number, devices) {
     h("th", { scope: "row" }, link(device.device, ["rounds", number, device.device])),
     device.layers.length
       ? device.layers.map((part) => cell(part, largest))
-      : h("td", { colspan: Math.max(1, layers.length), class: "fate" }, badge(device.fate)));
+      : h("td", { colspan: Math.max(1, layers.length), class: "outcome" }, badge(device.outcome)));
   const head = layers.length ? layers.map((layer) => h("th", { scope: "col" }, layer)) : h("th", { scope: "col" }, "What became of it");
   return [legend(), scroll("Map of the cohort by layer", h("table", { class: "map" },
     h("caption", { class: "unseen" }, "Devices by layer: weight of those kept, or why pruned"),

@@ -12,7 +12,7 @@ import { panel } from "./panel.js";
 
 const COLUMNS = [
   { head: "Round", cell: ({ round }) => link(`Round ${round}`, ["rounds", round]) },
-  { head: "State", cell: ({ state, wish }) => [badge(state), wish && ` ${wish} was asked`] },
+  { head: "State", cell: ({ state, request }) => [badge(state), request && ` ${request} was asked`] },
   { head: "Counted", number: true, cell: ({ counted, invited }) => `${count(counted)} of ${count(invited)}` },
   { head: "Failed", number: true, minor: true, cell: ({ failed }) => count(failed) },
   { head: "Samples", number: true, minor: true, cell: ({ samples }) => count(samples) },
@@ -48,7 +48,7 @@ const schedules = () => [
   { head: "Actions", cell: (row) => h("span", { class: "buttons" }, setSchedule(row), removeSchedule(row)) },
 ].filter(({ head }) => head !== "Actions" || may("operator"));
 
-const FARINGS = [
+const OUTCOMES = [
   "counted", "pruned", "harmful", "silent", "failed", "declined", "late", "refused", "dropped", "elsewhere", "not_invited",
 ];
 
@@ -67,24 +67,24 @@ const COHORT = (number, isOver) => [
 /** The cohort by layer and in a table; the choice of who is shown stands in the address. */
 function cohort(number, query, live, done) {
   const shown = h("div", { class: "parts" });
-  const show = (fate) => shown.replaceChildren(
+  const show = (outcome) => shown.replaceChildren(
     panel("Kept and pruned by layer", async (after, signal) => {
-      const { devices, next } = await get(["rounds", number, "why"], { limit: 25, after, fate }, signal);
-      return { nodes: devices.length ? map(number, devices) : h("p", { class: "muted" }, "No device fared so."), next };
+      const { devices, next } = await get(["rounds", number, "why"], { limit: 25, after, outcome }, signal);
+      return { nodes: devices.length ? map(number, devices) : h("p", { class: "muted" }, "No device had this outcome."), next };
     }, { ...done, about: "Open a device to read why.", optional: true }),
     panel("Cohort", async (after, signal) => {
-      const { row, cohort: members, next } = await get(["rounds", number], { limit: 50, after, fate }, signal);
-      const none = fate ? "No invited device fared so." : "Nobody is invited yet.";
+      const { row, cohort: members, next } = await get(["rounds", number], { limit: 50, after, outcome }, signal);
+      const none = outcome ? "No invited device had this outcome." : "Nobody is invited yet.";
       return { nodes: table("Cohort", COHORT(number, FINISHED.includes(row.state)), members, none), next };
     }, { ...live, wide: true }));
-  const chosen = FARINGS.includes(query.get("fate")) ? query.get("fate") : "";
-  const select = h("select", { id: "filter-fate", onchange: () => {
-    history.replaceState(null, "", address(["rounds", number], { fate: select.value }));
+  const chosen = OUTCOMES.includes(query.get("outcome")) ? query.get("outcome") : "";
+  const select = h("select", { id: "filter-outcome", onchange: () => {
+    history.replaceState(null, "", address(["rounds", number], { outcome: select.value }));
     show(select.value);
-  } }, h("option", { value: "" }, "all"), FARINGS.map((one) =>
+  } }, h("option", { value: "" }, "all"), OUTCOMES.map((one) =>
     h("option", { value: one, selected: one === chosen }, one.replaceAll("_", " "))));
   show(chosen);
-  return [h("div", { class: "filters" }, h("p", { class: "field" }, h("label", { for: "filter-fate" }, "Devices that were"), select)), shown];
+  return [h("div", { class: "filters" }, h("p", { class: "field" }, h("label", { for: "filter-outcome" }, "Devices that were"), select)), shown];
 }
 
 export function roundPage(text, query) {
@@ -118,7 +118,7 @@ export function roundPage(text, query) {
 
 function head(row, model) {
   return [
-    h("p", {}, badge(row.state), row.wish === "abort" && " An abort was asked: the coordinator acts on it as soon as it can."),
+    h("p", {}, badge(row.state), row.request === "abort" && " An abort was asked: the coordinator acts on it as soon as it can."),
     advance(row),
     facts([
       ["Mode", row.mode === "async" ? "asynchronous" : "synchronous"], ["Asked by", row.asked_by],
@@ -168,7 +168,7 @@ export async function whyOf(number, device, signal) {
   const { devices: [why], rule } = await get(["rounds", number, "why"], { device }, signal);
   const pruned = why.layers.filter(({ verdict }) => verdict.startsWith("pruned")).length;
   return [
-    h("p", {}, badge(why.fate), why.harmful && [" ", badge("harmful")], rule && ` by the rule ${rule}`,
+    h("p", {}, badge(why.outcome), why.harmful && [" ", badge("harmful")], rule && ` by the rule ${rule}`,
       pruned > 0 && `, pruned in ${pruned} of ${plural(why.layers.length, "layer")}`),
     sentences(why.sentences), why.layers.length > 0 && map(number, [why]),
   ];

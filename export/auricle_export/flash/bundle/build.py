@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from auricle.errors import SettingsError
-from auricle.identity import Identity
+from auricle.wire.identity import Identity
 from auricle_export.flash.board import Board
 from auricle_export.flash.bundle.archive import Part, replaced, write_tar
 from auricle_export.flash.bundle.contents import Contents, contents_of, refuse_containers

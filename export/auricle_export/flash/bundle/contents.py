@@ -13,7 +13,7 @@ from pathlib import Path
 
 from auricle import __version__
 from auricle.errors import SettingsError
-from auricle.pack import SHIPPED, Pack, load_pack, pack_bytes
+from auricle.packs.pack import SHIPPED, Pack, load_pack, pack_bytes
 from auricle_export.flash.board import Board, System
 from auricle_export.flash.bundle.archive import Part
 from auricle_export.flash.bundle.auricle_wheel import auricle_wheel
@@ -24,7 +24,7 @@ from auricle_export.flash.bundle.wheelhouse import Progress, fetch
 from auricle_export.flash.device_files import drop_in
 from auricle_export.flash.fleet import Fleet
 
-INSTALLATION = "auricle_edge/installation/"
+INSTALLATION = "auricle_edge/ota/"
 """Where in Auricle's wheel the part is that puts it on a device; taken from there as files."""
 AGENT = "auricle_edge/service/auricle-edge.service"
 SCRIPT = 0o755

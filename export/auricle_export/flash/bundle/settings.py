@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from auricle.pack import Pack, load_pack
+from auricle.packs.pack import Pack, load_pack
 from auricle_export.flash.board import Board
 from auricle_export.flash.device_files import edge_settings, settings_text
 from auricle_export.flash.edge_names import TABLES

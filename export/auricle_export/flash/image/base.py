@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from auricle.checkup import size
 from auricle.errors import StorageError
 from auricle.files import describe
+from auricle.process.checkup import size
 from auricle_export.flash.image.partitions import ImageError
 from auricle_export.flash.write.image import Image
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal, TypeVar
 
-from auricle.checkup import size
 from auricle.errors import StorageError
 from auricle.files import describe, sync_folder
+from auricle.process.checkup import size
 from auricle_export.flash.board import Board
 from auricle_export.flash.fleet import Fleet
 from auricle_export.flash.image import base

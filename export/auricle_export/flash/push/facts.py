@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from auricle.checkup import size
+from auricle.process.checkup import size
 from auricle_export.flash.board import Board
 from auricle_export.flash.bundle.manifest import Manifest
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from auricle.claims import read_token
 from auricle.errors import AuricleError, SettingsError
+from auricle.wire.claims import read_token
 
 USER = r"[A-Za-z_][A-Za-z0-9_.-]{0,31}"
 NAME = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,252}[A-Za-z0-9_])?"

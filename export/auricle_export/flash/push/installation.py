@@ -9,8 +9,8 @@ from typing import Literal
 
 import msgspec
 
-from auricle.checkup import Finding
 from auricle.errors import SettingsError
+from auricle.process.checkup import Finding
 from auricle_export.flash.board import Board
 from auricle_export.flash.bundle.archive import Part
 from auricle_export.flash.bundle.manifest import BundleError, Manifest

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from auricle.checkup import size
+from auricle.process.checkup import size
 from auricle_export.flash.write.disks import OF_EMMC, OPTICAL, Disk
 
 SYSTEM = frozenset({"/", "/boot", "/boot/efi", "/boot/firmware", "/efi", "/etc", "/home", "/opt", "/usr", "/var"})

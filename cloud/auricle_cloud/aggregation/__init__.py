@@ -1,0 +1,1 @@
+"""From updates to the next model: cohorts, rules, the server's optimizer. Pure: no database, no network."""

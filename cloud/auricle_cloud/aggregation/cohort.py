@@ -1,0 +1,307 @@
+"""One round's updates as arrays, and what a rule makes of them."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from auricle.errors import DataError
+from auricle_cloud.aggregation.compute.distances import Float64Array as Float64Array
+from auricle_cloud.aggregation.compute.distances import FloatArray as FloatArray
+from auricle_cloud.aggregation.compute.matrix import Matrix, NumpyMatrix, Opener
+
+BoolArray = NDArray[np.bool_]
+
+NO_UPDATE = "no usable update: the model is unchanged"
+
+
+class CohortError(DataError):
+    """Updates that cannot be compared: shapes, sizes or ids that do not fit together."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The parameters that are judged together: one or more spans of the flat vector, usually one module's tensors."""
+
+    name: str
+    slices: tuple[slice, ...]
+
+
+def layers_of(table: Iterable[tuple[str, int, str | None]]) -> tuple[Layer, ...]:
+    """Derive the layer groups from a tensor table whose tensors lie one after the other in the flat vector.
+
+    Parameters
+    ----------
+    table
+        (tensor name, number of values, layer name) in the order of the flat vector. A tensor whose layer name is None
+        or empty is its own group (A11).
+
+    Returns
+    -------
+    tuple of Layer
+        In the order of first appearance; neighbouring tensors of a layer share one span.
+
+    Raises
+    ------
+    CohortError
+        A tensor is listed twice or has a negative size.
+    """
+    spans: dict[str, list[slice]] = {}
+    seen: set[str] = set()
+    start = 0
+    for tensor, size, layer in table:
+        if tensor in seen or size < 0:
+            raise CohortError(
+                f'the tensor table lists "{tensor}" twice or with a negative size; export the pack again.'
+            )
+        seen.add(tensor)
+        span = spans.setdefault(layer or tensor, [])
+        if span and span[-1].stop == start:
+            span[-1] = slice(span[-1].start, start + size)
+        else:
+            span.append(slice(start, start + size))
+        start += size
+    return tuple(Layer(name, tuple(slices)) for name, slices in spans.items())
+
+
+@dataclass(frozen=True, eq=False)
+class Cohort:
+    """K finite updates of one round, sorted by client id. Made by `Cohort.build`, which is what checks them."""
+
+    ids: tuple[str, ...]
+    """(K,) client ids in ascending order: results and ties depend on them, never on the order of arrival."""
+    weights: FloatArray
+    """(K, P) the clients' models at the end of the round."""
+    samples: Float64Array
+    """(K,) n_k, the number of training samples each client used."""
+    losses: Float64Array
+    """(K,) inference losses of the received model; NaN where a client gave none."""
+    start: FloatArray
+    """(P,) w^t, the model of which the round began; its dtype is the model's dtype."""
+    layers: tuple[Layer, ...]
+    """L groups that cover the flat vector exactly once."""
+    dropped: tuple[str, ...] = ()
+    """Clients left out because some weight is not finite, in ascending order."""
+    opener: Opener = NumpyMatrix
+    """What computes on the weights, see `auricle_cloud.aggregation.compute.accelerator`."""
+
+    @cached_property
+    def matrix(self) -> Matrix:
+        """The primitives over `weights`, of which every rule is made; not for a cohort that is empty."""
+        return self.opener(self.weights)
+
+    @property
+    def spans(self) -> list[tuple[slice, ...]]:
+        """(L,) the spans of each layer."""
+        return [layer.slices for layer in self.layers]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """(L,) the names of the layers."""
+        return tuple(layer.name for layer in self.layers)
+
+    @classmethod
+    def build(
+        cls,
+        *,
+        ids: Sequence[str],
+        weights: Sequence[FloatArray] | FloatArray,
+        samples: ArrayLike,
+        start: FloatArray,
+        layers: Sequence[Layer],
+        losses: ArrayLike | None = None,
+        opener: Opener = NumpyMatrix,
+    ) -> Cohort:
+        """Check the uploads, put them in the order of their ids and drop those that are not finite.
+
+        Parameters
+        ----------
+        ids
+            (K,) client ids, each once, in any order.
+        weights
+            (K, P), or K vectors (P,), float32 or float64; an array whose rows all count in their order is not copied.
+        samples
+            (K,) training samples, finite and not negative. They are checked before anything is dropped.
+        start
+            (P,) w^t, float32 or float64.
+        layers
+            Groups that cover 0..P-1 exactly once, see `layers_of`.
+        losses
+            (K,) inference losses, NaN where unknown; None where nobody gave one.
+        opener
+            What the rules shall compute with: `auricle_cloud.aggregation.compute.accelerator.choose(...).opener`.
+
+        Raises
+        ------
+        CohortError
+            Shapes or dtypes differ from the model's, an id comes twice, a sample count is negative or not finite,
+            w^t is not finite, or the layers do not cover the model exactly once.
+        """
+        _check_start(start)
+        _check_layers(layers, start.size)
+        _check_ids(ids, weights)
+        for client, row in zip(ids, weights, strict=True):
+            _check_upload(client, row, start)
+        counts = _per_client("sample counts", samples, len(ids))
+        _check_samples(ids, counts)
+        known = _per_client("losses", [np.nan] * len(ids) if losses is None else losses, len(ids))
+        order = sorted(range(len(ids)), key=lambda k: ids[k])
+        finite = [k for k in order if _is_finite(weights[k], start.dtype)]
+        left = set(finite)
+        return cls(
+            ids=tuple(ids[k] for k in finite),
+            weights=_rows(weights, finite, start),
+            samples=counts[finite],
+            losses=known[finite],
+            start=start,
+            layers=tuple(layers),
+            dropped=tuple(ids[k] for k in order if k not in left),
+            opener=opener,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Aggregate:
+    """A rule's answer: the next model, and for the operator who counted in which layer and how much."""
+
+    weights: FloatArray
+    """(P,) the aggregate in the model's dtype."""
+    ids: tuple[str, ...]
+    """(K,) client ids, the rows of the tables below."""
+    layers: tuple[str, ...]
+    """(L,) layer names, the columns of the tables below."""
+    kept: BoolArray
+    """(K, L) who counted in which layer."""
+    share: Float64Array
+    """(K, L) final weight of each client in each layer; 0 for who is left out. A column sums to 1, or to less where the
+    rest, or the whole layer, is w^t. Where a rule decides value by value, the mean over the layer's values."""
+    deviation: Float64Array | None = None
+    """(K, L) distance from the mean model, where the rule measures one."""
+    pruned: NDArray[np.int8] | None = None
+    """(K, L) -1 removed as too close to the mean, +1 as too far, 0 neither; None where the rule does not prune."""
+    dropped: tuple[str, ...] = ()
+    """Clients whose upload was not finite."""
+    flag: str | None = None
+    """Why the model, or a layer of it, is w^t."""
+    warnings: tuple[str, ...] = ()
+    """Sentences for the log; a caller shows each once."""
+    score: Float64Array | None = None
+    """(K,) the number by which a client as a whole was judged, where the rule has one."""
+    score_of: str | None = None
+    """What the score is."""
+
+    def explain(self) -> list[dict[str, Any]]:
+        """Tell layer by layer who counted, as plain lists, strings and floats that go straight into JSON.
+
+        Returns
+        -------
+        list of dict
+            One a layer: `layer`, the ids `kept`, `pruned_low`, `pruned_high`, `share` and `deviation` by id, and the
+            client's `score` by id with what it is in `score_of`, the same in every layer. `deviation` and `score` are
+            None where the rule measures none, and for a client whose number is past the largest float.
+        """
+        return [self._explain_layer(column) for column in range(len(self.layers))]
+
+    def _explain_layer(self, column: int) -> dict[str, Any]:
+        none = np.zeros(len(self.ids), np.int8)
+        pruned = none if self.pruned is None else self.pruned[:, column]
+        return {
+            "layer": self.layers[column],
+            "kept": self._named(self.kept[:, column]),
+            "pruned_low": self._named(pruned < 0),
+            "pruned_high": self._named(pruned > 0),
+            "share": self._by_id(self.share[:, column]),
+            "deviation": None if self.deviation is None else self._by_id(self.deviation[:, column]),
+            "score": None if self.score is None else self._by_id(self.score),
+            "score_of": self.score_of,
+        }
+
+    def _by_id(self, values: Float64Array) -> dict[str, float | None]:
+        known = (value if math.isfinite(value) else None for value in values.tolist())
+        return dict(zip(self.ids, known, strict=True))
+
+    def _named(self, chosen: BoolArray) -> list[str]:
+        return [client for client, is_chosen in zip(self.ids, chosen, strict=True) if is_chosen]
+
+
+def _rows(weights: Sequence[FloatArray] | FloatArray, chosen: list[int], start: FloatArray) -> FloatArray:
+    if not chosen:
+        return np.empty((0, start.size), start.dtype)
+    if isinstance(weights, np.ndarray) and chosen == list(range(len(weights))):
+        return weights
+    return np.stack([weights[k] for k in chosen])
+
+
+def _check_start(start: FloatArray) -> None:
+    if start.ndim != 1 or not start.size or start.dtype not in (np.float32, np.float64):
+        raise CohortError(
+            f"the model must be one float32 or float64 vector with values, it is {start.dtype} {start.shape}."
+        )
+    if not np.isfinite(start).all():
+        raise CohortError("the round began with a model that has values that are not finite; go back to a checkpoint.")
+
+
+def _check_layers(layers: Sequence[Layer], size: int) -> None:
+    covered = np.zeros(size, np.int64)
+    for layer in layers:
+        if not layer.slices:
+            raise CohortError(f'layer "{layer.name}" has no values; leave it out.')
+        for span in layer.slices:
+            if (
+                None in (span.start, span.stop)
+                or span.step not in (None, 1)
+                or not 0 <= span.start <= span.stop <= size
+            ):
+                raise CohortError(f'layer "{layer.name}" must lie inside the model of {size} values, not at {span}.')
+            covered[span] += 1
+    if (covered != 1).any():
+        wrong = int(np.flatnonzero(covered != 1)[0])
+        raise CohortError(f"value {wrong} of the model is in {covered[wrong]} layers; the layers must cover each once.")
+    _refuse_repeated("layer", [layer.name for layer in layers])
+
+
+def _check_ids(ids: Sequence[str], weights: Sequence[FloatArray] | FloatArray) -> None:
+    if len(ids) != len(weights):
+        raise CohortError(f"there are {len(ids)} client ids but {len(weights)} updates; one id for each update.")
+    _refuse_repeated("client", ids)
+
+
+def _refuse_repeated(what: str, names: Iterable[str]) -> None:
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
+    if twice:
+        raise CohortError(f'{what} "{twice[0]}" is there more than once in the round; hand in each {what} once.')
+
+
+def _check_upload(client: str, row: FloatArray, start: FloatArray) -> None:
+    if row.shape != start.shape or row.dtype not in (np.float32, np.float64):
+        raise CohortError(
+            f'the update of client "{client}" is {row.dtype} {row.shape}, the model is {start.dtype} {start.shape}; '
+            "it was trained with another pack."
+        )
+
+
+def _per_client(what: str, values: ArrayLike, count: int) -> Float64Array:
+    array = np.array(values, dtype=np.float64)
+    if array.shape != (count,):
+        raise CohortError(f"the {what} have the shape {array.shape}; one number for each of the {count} clients.")
+    return array
+
+
+def _check_samples(ids: Sequence[str], counts: Float64Array) -> None:
+    wrong = np.flatnonzero(~(np.isfinite(counts) & (counts >= 0)))
+    if wrong.size:
+        k = int(wrong[0])
+        raise CohortError(f'client "{ids[k]}" says that it used {counts[k]} samples; a count is finite and at least 0.')
+
+
+def _is_finite(row: FloatArray, dtype: np.dtype[Any]) -> bool:
+    # In the model's dtype: a float64 upload of 1e300 is infinite in a float32 model.
+    with np.errstate(over="ignore"):
+        return bool(np.isfinite(row.astype(dtype, copy=False)).all())

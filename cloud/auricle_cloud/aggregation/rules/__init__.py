@@ -1,0 +1,79 @@
+"""The rules by which a coordinator turns a cohort's updates into the next model, by name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from auricle.errors import SettingsError, nearest
+from auricle_cloud.aggregation.rules import plugins
+from auricle_cloud.aggregation.rules.fedavg import check_fedavg, fedavg
+from auricle_cloud.aggregation.rules.fedvsa import check_limit, fedvsa
+from auricle_cloud.aggregation.rules.geometric_median import check_geometric_median, geometric_median
+from auricle_cloud.aggregation.rules.krum import check_krum, krum
+from auricle_cloud.aggregation.rules.lpa import check_pruning, lpa
+from auricle_cloud.aggregation.rules.lpa_fedvsa import check_lpa_fedvsa, lpa_fedvsa
+from auricle_cloud.aggregation.rules.median import check_median, median
+from auricle_cloud.aggregation.rules.multi_krum import multi_krum
+from auricle_cloud.aggregation.rules.norm_clip import check_norm_clip, norm_clip
+from auricle_cloud.aggregation.rules.rule import Rule
+from auricle_cloud.aggregation.rules.trimmed_mean import check_trimmed_mean, trimmed_mean
+
+__all__ = ["RULES", "Rule", "get_rule", "rule_names"]
+
+RULES: dict[str, Rule] = {
+    rule.name: rule
+    for rule in (
+        Rule("fedavg", fedavg, check_fedavg),
+        Rule("lpa", lpa, check_pruning),
+        Rule("fedvsa", fedvsa, check_limit),
+        Rule("lpa+fedvsa", lpa_fedvsa, check_lpa_fedvsa),
+        Rule("median", median, check_median),
+        Rule("trimmed-mean", trimmed_mean, check_trimmed_mean),
+        Rule("krum", krum, check_krum),
+        Rule("multi-krum", multi_krum, check_krum),
+        Rule("geometric-median", geometric_median, check_geometric_median),
+        Rule("norm-clip", norm_clip, check_norm_clip),
+    )
+}
+"""Those that come with auricle."""
+
+
+def rule_names() -> list[str]:
+    """Names of all rules, those of other packages included; nothing of theirs is imported."""
+    return sorted({*RULES, *plugins.offered()})
+
+
+def get_rule(name: str, /, **options: object) -> Rule:
+    """Find a rule and set its options, refusing at configuration what would fail in a round.
+
+    Parameters
+    ----------
+    name
+        One of `RULES`, or a rule of another package (entry point group `auricle.rules`), which cannot take the name of
+        one of ours.
+    options
+        Keyword options of that rule; those not given keep their defaults.
+
+    Raises
+    ------
+    SettingsError
+        The rule or an option does not exist, a value is not allowed, or another package's rule cannot be loaded.
+    """
+    rule = RULES.get(name) or _of_another_package(name)
+    defaults = rule.defaults
+    for option in options:
+        if option not in defaults:
+            raise SettingsError(f'the rule "{name}" has no option "{option}"; {_known(option, defaults)}')
+    rule.check(**{**defaults, **options})
+    return replace(rule, options=dict(options))
+
+
+def _of_another_package(name: str) -> Rule:
+    offered = plugins.offered()
+    if name not in offered:
+        raise SettingsError(f'there is no rule "{name}"; {nearest(name, rule_names())}')
+    return plugins.load(name, offered[name])
+
+
+def _known(option: str, defaults: dict[str, object]) -> str:
+    return nearest(option, defaults) if defaults else "it has none."

@@ -1,0 +1,32 @@
+"""What a rule is: a function with its options."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from auricle_cloud.aggregation.cohort import Aggregate, Cohort
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule with its options: call it with a cohort."""
+
+    name: str
+    function: Callable[..., Aggregate]
+    """(cohort, *, options) -> Aggregate, a pure function."""
+    check: Callable[..., None]
+    """(*, options) -> None, raises SettingsError for a value that is not allowed."""
+    options: Mapping[str, object] = field(default_factory=dict)
+    """What differs from the defaults."""
+
+    def __call__(self, cohort: Cohort) -> Aggregate:
+        """Aggregate one round."""
+        return self.function(cohort, **self.options)
+
+    @property
+    def defaults(self) -> dict[str, object]:
+        """Every option the rule knows, with its default."""
+        parameters = inspect.signature(self.function).parameters.values()
+        return {option.name: option.default for option in parameters if option.kind is option.KEYWORD_ONLY}

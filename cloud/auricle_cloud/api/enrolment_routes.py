@@ -1,0 +1,94 @@
+"""`/v1/enrol`, `/v1/renew` and `/v1/authority`: what a device asks before it has, or with, a certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import msgspec
+from aiohttp import web
+
+from auricle.wire.claims import AuthorityShown, Certified, Claim, Renewal
+from auricle_cloud.api.gatekeeper import Gatekeeper, address_of
+from auricle_cloud.api.health import InThread
+from auricle_cloud.api.problems import RefusedError
+from auricle_cloud.identity.enrolment import ClaimError, Enrolment
+
+Asked = TypeVar("Asked", Claim, Renewal)
+Body = Callable[[web.Request], Awaitable[dict[str, Any]]]
+MISSING = "This coordinator has no certificate authority: make it with auricle cloud enrol init."
+
+
+class EnrolmentRoutes:
+    """Answers devices.
+
+    Parameters
+    ----------
+    open_enrolment
+        Opens the authority, in a thread; None where there is none. It is asked until there is one.
+    in_thread
+        Calls what touches the database.
+    body
+        Reads a request's JSON object; RefusedError when it is none.
+    door
+        Counts refused claims by address, and says no to more.
+    """
+
+    def __init__(
+        self, open_enrolment: Callable[[], Enrolment | None], in_thread: InThread, body: Body, door: Gatekeeper
+    ) -> None:
+        self._open, self._in_thread, self._body, self._door = open_enrolment, in_thread, body, door
+        self._enrolment: Enrolment | None = None
+
+    def add_to(self, app: web.Application) -> None:
+        """Register the routes."""
+        app.router.add_get("/v1/authority", self.authority)
+        app.router.add_post("/v1/enrol", self.enrol)
+        app.router.add_post("/v1/renew", self.renew)
+
+    async def authority(self, _: web.Request) -> web.Response:
+        """Show the root's certificate: a device compares it with its pin."""
+        enrolment = await self._ready()
+        return _json(AuthorityShown(certificate=enrolment.authority.root_pem))
+
+    async def enrol(self, request: web.Request) -> web.Response:
+        """Exchange a claim token for a certificate."""
+        asked = await self._asked(request, Claim)
+        return await self._answer(request, (await self._ready()).claim, asked)
+
+    async def renew(self, request: web.Request) -> web.Response:
+        """Give a device its next certificate."""
+        asked = await self._asked(request, Renewal)
+        return await self._answer(request, (await self._ready()).renew, asked)
+
+    async def _ready(self) -> Enrolment:
+        if self._enrolment is None:
+            self._enrolment = await self._in_thread(self._open)
+        if self._enrolment is None:
+            raise RefusedError(404, MISSING)
+        return self._enrolment
+
+    async def _asked(self, request: web.Request, kind: type[Asked]) -> Asked:
+        if request.query:
+            raise RefusedError(422, f'"{next(iter(request.query))}" does not belong in the address: POST takes a body.')
+        try:
+            return msgspec.convert(await self._body(request), kind)
+        except msgspec.ValidationError as error:
+            raise RefusedError(422, f"The request is not allowed: {error}.") from error
+
+    async def _answer(
+        self, request: web.Request, act: Callable[..., Certified], asked: Claim | Renewal
+    ) -> web.Response:
+        address = address_of(request)
+        # Counted before it is looked at: who guesses does not even get an entry in the journal for each guess.
+        self._door.failed(address)
+        try:
+            answer = _json(await self._in_thread(act, asked, who=address))
+        except ClaimError as error:
+            raise RefusedError(403, str(error)) from error
+        self._door.forgive(address)
+        return answer
+
+
+def _json(answer: msgspec.Struct) -> web.Response:
+    return web.Response(body=msgspec.json.encode(answer), content_type="application/json")

@@ -1,1 +1,0 @@
-"""What devices report of how well they hear: compared, and watched over."""

@@ -1,0 +1,310 @@
+"""What devices send: hostile until checked, counted, and answered only after the commit."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import threading
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from auricle.errors import BrokerError, StorageError, WireError
+from auricle.mqtt_link.link import Delivery
+from auricle.wire.frames import UPGRADE, open_frame
+from auricle.wire.messages import (
+    DeviceState,
+    Get,
+    HearingReport,
+    Loss,
+    Message,
+    Register,
+    Release,
+    Status,
+    Update,
+    WireMessage,
+)
+from auricle.wire.tensors import CODECS, Flat, decode, digest
+from auricle_cloud.link.assembly import Assemblies
+from auricle_cloud.link.batch import Batch, Batcher
+from auricle_cloud.link.ledger import Ledger
+from auricle_cloud.link.rate_limit import RateLimit
+from auricle_cloud.link.refusals import Refusals
+from auricle_cloud.settings import Limits
+from auricle_cloud.states.verdict import Verdict
+from auricle_cloud.storage.device_records import Standing
+from auricle_cloud.storage.store import Store
+
+log = logging.getLogger("auricle.cloud")
+
+PAUSE = 0.03
+"""Seconds that updates wait for others when many come: those that are checked together are counted together."""
+
+Arrival = tuple[Update, bytes, "Flat | None"]
+"""An update, its body, and the model (P,) it started from if that is at hand."""
+
+
+class Receiver(Protocol):
+    """Who acts on messages that passed."""
+
+    async def on_register(self, message: Register) -> None:
+        """A device is known now."""
+
+    async def on_presence(self, message: DeviceState) -> None:
+        """A device came or went."""
+
+    async def on_get(self, message: Get) -> None:
+        """A device asks what is next."""
+
+    async def on_status(self, message: Status) -> None:
+        """A device says how it fares."""
+
+    async def on_loss(self, message: Loss) -> None:
+        """A device's inference loss."""
+
+    async def on_update(self, update: Update, verdict: Verdict) -> None:
+        """An update was counted or refused."""
+
+    async def released(self, message: Release, changed: list[tuple[str, str]]) -> None:
+        """A device says what it runs; its rollouts whose state for it changed, with that state."""
+
+    async def reported(self, message: HearingReport) -> None:
+        """A device says how well it hears."""
+
+    async def on_unregistered(self, device: str) -> None:
+        """Somebody speaks who is not registered."""
+
+    def base(self, sha256: str) -> Flat | None:
+        """The model (P,) of this hash, if it is at hand."""
+
+    def refused(self, device: str, code: str, detail: str) -> None:
+        """A frame was refused; `code` is a word, `detail` the sentence."""
+
+
+class Inbox:
+    """Handles uplink frames of one fleet.
+
+    Parameters
+    ----------
+    fleet
+        Its name.
+    size
+        Weights of the plug-in.
+    store, ledger
+        Where devices are entered and updates counted.
+    receiver
+        Who acts on what passed.
+    standing
+        What a device is when it registers for the first time.
+    limits
+        What a device may claim and do.
+    """
+
+    def __init__(
+        self, fleet: str, size: int, store: Store, ledger: Ledger, receiver: Receiver, *,
+        standing: Standing = "approved", limits: Limits | None = None,
+    ) -> None:  # fmt: skip
+        self._fleet, self._size, self._store, self._ledger = fleet, size, store, ledger
+        self._receiver, self._standing, self._limits = receiver, standing, limits or Limits()
+        self._batch = Batch(store.database)
+        # The mathematics of a large model would hold up everybody else's messages.
+        self._checks = Batcher[Arrival, WireError | None](self._complaints, PAUSE)
+        self._assemblies = Assemblies()
+        self._rate = RateLimit(self._limits.frames, self._limits.burst)
+        self._refusals = Refusals(store.devices)
+        self.keys: dict[str, bytes] = {}
+        self.revoked: set[str] = set()
+        self._reading = threading.Lock()
+        self.refused: dict[str, int] = {}
+        """How many frames were refused, by reason."""
+        self.reload()
+
+    @property
+    def unfinished(self) -> int:
+        """Bytes of updates that are not whole yet."""
+        return self._assemblies.size
+
+    def reload(self) -> None:
+        """Read again whose key is believed: a device may have been revoked, or replaced by another board."""
+        with self._reading:  # or what was read first could be entered last
+            self.revoked = self._store.devices.revoked()
+            # Added to, never replaced: a device that registers meanwhile is not in what was read.
+            self.keys.update(self._store.devices.keys())
+            for device in self.revoked:
+                self.keys.pop(device, None)
+
+    def flush(self) -> None:
+        """Write down what was refused since the last time; StorageError when it has to wait for the next time."""
+        self._refusals.flush()
+
+    def _refuse(self, device: str, reason: str) -> None:
+        code = reason.split(":")[0]
+        self.refused[code] = self.refused.get(code, 0) + 1
+        if device in self.keys or device in self.revoked:
+            self._refusals.add(device, code, reason)
+        self._receiver.refused(device, code, reason)
+        log.warning("refused a frame of %s: %s", device, reason)
+
+    def _key(self, message: Message) -> bytes | None:
+        if isinstance(message, Register) and message.device not in self.keys:
+            return message.public_key
+        return self.keys.get(message.device)
+
+    async def handle(self, arrived: Delivery) -> None:
+        """Check a frame and act on it; whatever is wrong with it is counted and logged, never raised."""
+        if not arrived.payload:
+            return
+        device = device_of(arrived.topic)
+        try:
+            await self._check_and_act(device, arrived)
+        except (BrokerError, StorageError) as error:
+            log.error("%s's message is not acknowledged: %s", device, error)
+
+    async def _check_and_act(self, device: str, arrived: Delivery) -> None:
+        if not self._rate.take(device):
+            self._refuse(device, "rate: more frames than a device may send")
+            return
+        if device in self.revoked:
+            self._refuse(device, "standing: the device was revoked")
+            return
+        try:
+            message, body = open_frame(arrived.payload, arrived.topic, self._key)
+            if message.device != device or message.fleet != self._fleet:
+                raise WireError("identity: the header names another device than the topic")
+        except WireError as error:
+            if device in self.keys or str(error) == UPGRADE:
+                self._refuse(device, str(error))
+            else:
+                await self._stranger(device)
+            return
+        await self._act(message, body)
+
+    async def _stranger(self, device: str) -> None:
+        """Somebody who is not registered here: ask for a registration, and believe nothing until it came."""
+        self.refused["unregistered"] = self.refused.get("unregistered", 0) + 1
+        self._receiver.refused(device, "unregistered", "not registered here")
+        log.info("%s is not registered: asked it to", device)
+        await self._receiver.on_unregistered(device)
+
+    async def _act(self, message: WireMessage, body: bytes) -> None:
+        match message:
+            case Register():
+                await self._register(message)
+            case DeviceState():
+                await self._batch.run(lambda tx: self._store.devices.notice(tx, message))
+                await self._receiver.on_presence(message)
+            case Get():
+                await self._receiver.on_get(message)
+            case Status():
+                log.warning("%s: round %d %s: %r", message.device, message.round, message.state, message.reason)
+                if message.reason.startswith(UPGRADE):
+                    self._refuse(message.device, message.reason)
+                await self._receiver.on_status(message)
+            case Release():
+                changed = await self._batch.run(lambda tx: self._store.rollouts.enter(tx, message))
+                await self._receiver.released(message, changed)
+            case HearingReport():
+                await self._hearing(message)
+            case Loss():
+                await self._loss(message)
+            case Update():
+                await self._update(message, body)
+            case _:
+                self._refuse(message.device, "type: not a message of a device")
+
+    async def _register(self, message: Register) -> None:
+        if not await self._batch.run(lambda tx: self._store.devices.enter(tx, message, self._standing)):
+            self._refuse(message.device, "identity: the name belongs to another key")
+            return
+        # Whoever had a key keeps it: while this was written, a board may have been replaced.
+        self.keys.setdefault(message.device, message.public_key)
+        await self._receiver.on_register(message)
+
+    async def _hearing(self, message: HearingReport) -> None:
+        refusal = await self._batch.run(lambda tx: self._store.hearing.enter(tx, message))
+        if refusal is not None:
+            self._refuse(message.device, refusal)
+        else:
+            await self._receiver.reported(message)
+
+    async def _loss(self, message: Loss) -> None:
+        if not 1 <= message.samples <= self._limits.samples:
+            self._refuse(message.device, "samples: none, or more than a device can have")
+            return
+        # A loss that is not a finite number is a vote for the alarm (A39): it is kept, as unknown.
+        known = 0 <= message.loss <= self._limits.loss
+        loss = message.loss if known else None
+        if await self._batch.run(lambda tx: self._store.rounds.enter_loss(tx, message, loss)):
+            await self._receiver.on_loss(message)
+        else:
+            self._refuse(message.device, "not invited: a loss for a round of others")
+
+    async def _update(self, update: Update, body: bytes) -> None:
+        try:
+            self._require_header(update)
+            whole = self._assemblies.add(update, body)
+            if whole is None:
+                return
+            complaint = await self._checks.add((update, whole, self._receiver.base(update.base)))
+            if complaint is not None:
+                raise complaint
+        except WireError as error:
+            self._refuse(update.device, str(error))
+            if not str(error).startswith("memory:"):  # for that one there is room when the device sends it again
+                await self._receiver.on_update(update, Verdict(f"rejected:{error}"))
+            return
+        verdict = await self._ledger.count(update, whole)
+        if verdict.code == "conflict":
+            log.error("SECURITY: %s sent two different updates for round %d", update.device, update.round)
+            what = {"device": update.device, "task": update.task, "number": update.round}
+            await asyncio.to_thread(
+                lambda: self._store.journal.note("conflict", **what, detail="two different updates for one round")
+            )
+        if verdict.code.startswith("rejected:"):
+            self._refuse(update.device, f"{verdict.code.removeprefix('rejected:')}: of round {update.round}")
+        await self._receiver.on_update(update, verdict)
+
+    def _require_header(self, update: Update) -> None:
+        """Refuse by the signed header alone, before any memory is given to the body."""
+        limits = self._limits
+        if update.codec not in CODECS:
+            raise WireError("codec: unknown")
+        if update.length != self._size * CODECS[update.codec].itemsize:
+            raise WireError("shape: not the plug-in's number of weights")
+        if not 1 <= update.samples <= limits.samples:
+            raise WireError("samples: none, or more than a device can have")
+        if not 0 <= update.loss <= limits.loss:
+            raise WireError("loss: not a finite number of at least 0")
+        if update.part >= update.parts:
+            raise WireError("part: beyond the last")
+
+    def _complaints(self, arrived: Sequence[Arrival]) -> list[WireError | None]:
+        complaints: list[WireError | None] = []
+        for update, body, base in arrived:
+            try:
+                self._require_body(update, body, base)
+                complaints.append(None)
+            except WireError as error:
+                complaints.append(error)
+        return complaints
+
+    def _require_body(self, update: Update, body: bytes, base: Flat | None) -> None:
+        if len(body) != update.length or digest(body) != update.body:
+            raise WireError("hash: the body is not the one the header names")
+        try:
+            weights = decode(body, self._size, update.codec)
+        except WireError as error:
+            raise WireError(f"values: {error}") from error
+        if np.abs(weights).max(initial=0.0) > self._limits.weight:
+            raise WireError("values: a weight no model learns")
+        # A sum of squares and no dot product, for which BLAS would wake a thread on every core.
+        if base is not None and math.sqrt(float(np.square(weights - base, dtype=np.float64).sum())) > self._limits.norm:
+            raise WireError(f"norm: further from the round's model than {self._limits.norm:g}")
+
+
+def device_of(topic: str) -> str:
+    """Whose topic it is; an empty name for a topic of no device."""
+    levels = topic.split("/")
+    return levels[4] if len(levels) > 4 else ""

@@ -1,0 +1,67 @@
+"""Work on many messages at a time: those of one device in their order, all of them in bounded number."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+from auricle.mqtt_link.deadline import within
+
+log = logging.getLogger("auricle.cloud")
+
+Work = Callable[[], Awaitable[None]]
+
+
+class KeyedQueue:
+    """One lane a name; each is emptied in order while others are.
+
+    Parameters
+    ----------
+    most
+        Pieces of work taken in at a time, in all lanes together; whoever brings more waits.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._slots = asyncio.Semaphore(most)
+        self._lanes: dict[str, deque[Work]] = {}
+        self._working: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        """KeyedQueue in which work waits or is done."""
+        return len(self._lanes)
+
+    async def put(self, name: str, work: Work) -> None:
+        """Take in work as soon as there is room; it is done later."""
+        await self._slots.acquire()
+        lane = self._lanes.get(name)
+        if lane is not None:
+            lane.append(work)
+            return
+        self._lanes[name] = deque([work])
+        task = asyncio.ensure_future(self._empty(name))
+        self._working.add(task)
+        task.add_done_callback(self._working.discard)
+
+    async def _empty(self, name: str) -> None:
+        lane = self._lanes[name]
+        while lane:
+            work = lane.popleft()
+            try:
+                await work()
+            except Exception:
+                log.exception("a message of %s failed in an unforeseen way", name)
+            finally:
+                self._slots.release()
+        del self._lanes[name]
+
+    async def drain(self, timeout: float) -> None:
+        """Wait until everything taken in is done, or give it up after so many seconds."""
+        working = list(self._working)
+        try:
+            await within(asyncio.gather(*working, return_exceptions=True), timeout)
+        except asyncio.TimeoutError:
+            log.warning("%d messages were given up: their devices send again", len(self._working))
+            for task in working:
+                task.cancel()

@@ -1,0 +1,165 @@
+"""What the coordinator says: signed frames to devices, and the current model to all. Saying it again is harmless."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from auricle.mqtt_link.link import MqttLink
+from auricle.packs.pack import Pack
+from auricle.wire.frames import CHUNK, seal
+from auricle.wire.identity import Identity
+from auricle.wire.messages import (
+    Abort,
+    Ack,
+    CoordinatorState,
+    Invite,
+    Measure,
+    Message,
+    Model,
+    Nothing,
+    Plan,
+    Target,
+    Tune,
+    Update,
+)
+from auricle.wire.topics import Topics
+from auricle_cloud.states.verdict import Verdict
+from auricle_cloud.storage.blobs import BlobStore
+
+NAME = "coordinator"
+
+OFFERED = 2
+"""Models whose chunks stay on the broker: the current one and the one before."""
+
+
+class Messenger:
+    """Speaks for one coordinator process.
+
+    Parameters
+    ----------
+    fleet, task
+        Names of fleet and task.
+    pack
+        What is trained: its identity and name, and the length of its plug-in, are told.
+    identity, epoch, boot
+        Who speaks, and since when.
+    blobs
+        Where models lie.
+    """
+
+    def __init__(
+        self, fleet: str, task: str, pack: Pack, identity: Identity, epoch: int, boot: str, blobs: BlobStore,
+    ) -> None:  # fmt: skip
+        self.topics = Topics(fleet)
+        self._fleet, self._task, self._length = fleet, task, pack.plugin_table.size * 4
+        self._pack, self._pack_name = pack.identity, pack.manifest.name
+        self._identity, self._epoch, self._boot, self._blobs = identity, epoch, boot, blobs
+        self._offered: list[str] = []
+        self.link: MqttLink | None = None
+        """Set once the link is made: its will needs a signed message first."""
+
+    def _head(self, device: str = NAME) -> dict[str, Any]:
+        return {"fleet": self._fleet, "device": device, "boot": self._boot}
+
+    @property
+    def _chunks(self) -> int:
+        return -(-self._length // CHUNK)
+
+    def presence(self, *, online: bool) -> bytes:
+        """The signed message that the coordinator is there, or not."""
+        state = CoordinatorState(**self._head(), online=online, epoch=self._epoch)
+        return seal(self._identity, self.topics.coordinator_state, state)
+
+    async def _publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
+        assert self.link is not None
+        await self.link.publish(topic, payload, retain=retain)
+
+    async def _send(self, topic: str, message: Message, *, retain: bool = False) -> None:
+        await self._publish(topic, seal(self._identity, topic, message), retain=retain)
+
+    async def be_present(self) -> None:
+        """Tell all that the coordinator is there."""
+        await self._publish(self.topics.coordinator_state, self.presence(online=True), retain=True)
+
+    # -- to one device
+
+    async def greet(self, device: str) -> None:
+        """Ask a device that is not registered to register."""
+        nothing = Nothing(**self._head(device), epoch=self._epoch, again=True)
+        await self._send(self.topics.down(device, "cmd"), nothing)
+
+    async def acknowledge(self, update: Update, verdict: Verdict) -> None:
+        """Tell what became of an update."""
+        ack = Ack(**self._head(update.device), task=update.task, round=update.round, attempt=update.attempt,
+                  epoch=self._epoch, body=update.body, verdict=verdict.code[:200], weight=verdict.weight)  # fmt: skip
+        await self._send(self.topics.down(update.device, "ack"), ack)
+
+    def invitation(self, number: int, base: str, plan: Plan, ttl: float) -> Invite:
+        """The invitation to a round; each device gets it under its own name."""
+        return Invite(**self._head(), **self._what(number, base), ttl=ttl, plan=plan)
+
+    def question(self, number: int, base: str) -> Measure:
+        """The question for the loss of a model; each device gets it under its own name."""
+        return Measure(**self._head(), **self._what(number, base))
+
+    def _what(self, number: int, base: str) -> dict[str, Any]:
+        return {
+            "task": self._task, "round": number, "epoch": self._epoch, "base": base, "length": self._length,
+            "codec": "float32", "chunks": self._chunks,
+        }  # fmt: skip
+
+    async def ask(self, message: Invite | Measure, devices: Iterable[str]) -> None:
+        """Send an invitation or a question to devices."""
+
+        async def one(device: str) -> None:
+            named = msgspec.structs.replace(message, device=device)
+            await self._send(self.topics.down(device, "inv"), named)
+
+        await asyncio.gather(*(one(device) for device in devices))
+
+    async def call_off(self, number: int, devices: Iterable[str], reason: str) -> None:
+        """Tell devices to stop working on a round."""
+
+        async def one(device: str) -> None:
+            abort = Abort(**self._head(device), task=self._task, round=number, epoch=self._epoch, reason=reason[:200])
+            await self._send(self.topics.down(device, "cmd"), abort)
+
+        await asyncio.gather(*(one(device) for device in devices))
+
+    async def direct(self, device: str, rollout: str, kind: str, path: str, identity: str) -> None:
+        """Tell a device what to install."""
+        named: dict[str, Any] = {"rollout": rollout, "kind": kind, "path": path, "identity": identity}
+        await self._send(self.topics.down(device, "cmd"), Target(**self._head(device), epoch=self._epoch, **named))
+
+    async def tune(self, device: str, sensitivity: int) -> None:
+        """Tell a device how much to hear."""
+        message = Tune(**self._head(device), epoch=self._epoch, sensitivity=sensitivity)
+        await self._send(self.topics.down(device, "cmd"), message)
+
+    # -- to all
+
+    async def offer(self, model: Mapping[str, Any]) -> None:
+        """Publish a model's chunks and its manifest, retained, and take back those of the one before the last."""
+        blob = model["blob"]
+        data = await asyncio.to_thread(self._blobs.get, blob)
+        for i in range(self._chunks):
+            await self._publish(self.topics.blob(blob, i), data[i * CHUNK : (i + 1) * CHUNK], retain=True)
+        manifest = Model(
+            **self._head(), task=self._task, version=model["version"], epoch=self._epoch, pack=self._pack,
+            pack_name=self._pack_name, blob=blob, length=len(data), codec="float32", chunks=self._chunks, ttl=86400.0,
+        )  # fmt: skip
+        await self._send(self.topics.model, manifest, retain=True)
+        await self._take_back(blob)
+
+    async def _take_back(self, newest: str) -> None:
+        if newest in self._offered:
+            self._offered.remove(newest)
+        self._offered.append(newest)
+        while len(self._offered) > OFFERED:
+            old = self._offered.pop(0)
+            for i in range(self._chunks):
+                await self._publish(self.topics.blob(old, i), b"", retain=True)

@@ -1,0 +1,1 @@
+"""What an operator's instruments see: metrics, announcements, what devices report of their hearing."""

@@ -1,0 +1,165 @@
+"""A bundle or pack that is to be released: read with limits and verified before anything is done with it."""
+
+from __future__ import annotations
+
+import hashlib
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from auricle.errors import DataError
+from auricle.packs.pack import load_pack
+from auricle.packs.versions import version_key
+from auricle.wire.identity import verified
+from auricle.wire.messages import FleetName, Sha256, TargetPath, Token
+
+Kind = Literal["bundle", "pack"]
+MANIFEST, SIGNATURE = "bundle.json", "bundle.sig"
+DOMAIN = b"auricle-bundle-1\n"
+"""Stands before the manifest's bytes in what is signed."""
+LARGEST_MANIFEST = 4 << 20
+LARGEST_SIGNATURE = 4096
+LARGEST_FILE = 2 << 30
+MOST_FILES = 10_000
+BLOCK = 1 << 20
+
+Word = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}\Z")]
+
+
+class BundleFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file of a bundle."""
+
+    path: Annotated[str, Meta(min_length=1, max_length=300)]
+    size: Annotated[int, Meta(ge=0, le=LARGEST_FILE)]
+    sha256: Sha256
+
+
+class BundleManifest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a cloud has to know of a `bundle.json`; the device reads the rest."""
+
+    format: Literal[1]
+    name: Literal["auricle"]
+    version: Token
+    board: Word
+    os: Word
+    fleet: FleetName
+    files: Annotated[list[BundleFile], Meta(max_length=MOST_FILES)]
+
+
+class BundleSignature(msgspec.Struct, frozen=True, kw_only=True):
+    """A `bundle.sig`."""
+
+    keyid: Sha256
+    """The signer's public key, in hex: as long as a hash."""
+    signature: Annotated[str, Meta(pattern=r"^[0-9a-f]{128}\Z")]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What is to be released."""
+
+    file: Path
+    kind: Kind
+    board: str
+    """Empty, as `os` and `fleet`, for a pack: it is for all."""
+    os: str
+    fleet: str
+    version: str
+    """Of a bundle; empty for a pack, which gets a number when it is released."""
+    identity: str
+
+    @property
+    def path(self) -> str:
+        """Its name among the targets."""
+        if self.kind == "pack":
+            return f"pack/{self.identity[:12]}.tar.zst"
+        return f"bundle/{self.board}/{self.os}/{self.identity[:12]}.tar"
+
+
+def read_candidate(file: Path, key: bytes | None = None) -> Candidate:
+    """Read and verify a bundle (`.tar`) or a pack (`.tar.zst`).
+
+    Parameters
+    ----------
+    file
+        The archive.
+    key
+        The public key that must have signed it; None: what holds it together are its own hashes.
+
+    Raises
+    ------
+    AuricleError
+        It is neither, is not whole, or was not signed by the key.
+    """
+    if not file.is_file():
+        raise DataError(f"There is no file {file}: give a bundle's .tar or a pack's .tar.zst.")
+    if file.name.endswith(".tar.zst"):
+        pack = load_pack(file, None if key is None else [key])
+        return Candidate(file, "pack", "", "", "", "", pack.identity)
+    try:
+        manifest, data = _read_bundle(file, key)
+    except (tarfile.TarError, EOFError, ValueError) as error:
+        raise DataError(f"{file} is not a bundle, or is damaged: {error}.") from error
+    except OSError as error:
+        raise DataError(f"{file} cannot be read ({error.strerror or error}).") from error
+    version_key(manifest.version)
+    identity = hashlib.sha256(data).hexdigest()
+    candidate = Candidate(
+        file, "bundle", manifest.board, manifest.os, manifest.fleet, manifest.version, identity
+    )  # fmt: skip
+    msgspec.convert(candidate.path, TargetPath)
+    return candidate
+
+
+def _read_bundle(file: Path, key: bytes | None) -> tuple[BundleManifest, bytes]:
+    """The manifest and its bytes, once every file is what it says."""
+    data = signature = None
+    found: dict[str, tuple[int, str]] = {}
+    with tarfile.open(file, "r:") as archive:
+        for member in archive:
+            content = archive.extractfile(member) if member.type == tarfile.REGTYPE and not member.issparse() else None
+            if content is None or member.name in found or len(found) > MOST_FILES or member.size > LARGEST_FILE:
+                raise ValueError(f"{member.name!r} belongs into no bundle")
+            if member.name == MANIFEST:
+                data = _small(content, member.size, LARGEST_MANIFEST, MANIFEST)
+            elif member.name == SIGNATURE:
+                signature = _small(content, member.size, LARGEST_SIGNATURE, SIGNATURE)
+            else:
+                found[member.name] = (member.size, _hash(content))
+    if data is None:
+        raise ValueError(f"it has no {MANIFEST}")
+    manifest = msgspec.json.decode(data, type=BundleManifest)
+    if {entry.path: (entry.size, entry.sha256) for entry in manifest.files} != found:
+        raise ValueError(f"its files are not those that {MANIFEST} names")
+    _require_signature(data, signature, key, file)
+    return manifest, data
+
+
+def _small(content: IO[bytes], size: int, most: int, name: str) -> bytes:
+    if size > most:
+        raise ValueError(f"{name} has more than {most} bytes")
+    return content.read()
+
+
+def _hash(content: IO[bytes]) -> str:
+    sha256 = hashlib.sha256()
+    while block := content.read(BLOCK):
+        sha256.update(block)
+    return sha256.hexdigest()
+
+
+def _require_signature(data: bytes, signature: bytes | None, key: bytes | None, file: Path) -> None:
+    """A signature that is there has to be good; with a key it has to be there, and of that key."""
+    if signature is None:
+        if key is not None:
+            raise DataError(f"{file} is not signed: sign it, or leave out --key.")
+        return
+    given = msgspec.json.decode(signature, type=BundleSignature)
+    if not verified(bytes.fromhex(given.keyid), bytes.fromhex(given.signature), DOMAIN + data):
+        raise DataError(f"The signature of {file} is not one over its manifest: do not use it.")
+    if key is not None and given.keyid != key.hex():
+        raise DataError(f"{file} was not signed by {key.hex()[:12]}, but by {given.keyid[:12]}.")

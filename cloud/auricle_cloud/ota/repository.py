@@ -1,0 +1,363 @@
+"""The signed metadata of updates (TUF, https://theupdateframework.io) and the files it names, in a folder.
+
+`metadata/` and `targets/` are what devices fetch; `online.key` signs snapshot and timestamp. The keys of root and
+targets lie elsewhere. `timestamp.json` is written last and names everything else, so that devices see all of a change
+or nothing of it, wherever the power is cut.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, TypeVar
+
+from securesystemslib.signer import CryptoSigner
+from tuf.api.exceptions import RepositoryError, UnsignedMetadataError
+from tuf.api.metadata import Metadata, MetaFile, Root, Snapshot, TargetFile, Targets, Timestamp
+
+from auricle.errors import DataError, SettingsError, StorageError
+from auricle.files import describe, sync_folder, write_durably
+from auricle.packs.versions import version_key
+from auricle_cloud.ota.candidate import BLOCK, Candidate, read_candidate
+from auricle_cloud.ota.expiry import LIVES, OFFLINE, Expiry
+from auricle_cloud.ota.keys import load_key, make_key
+from auricle_cloud.storage.release_folder import ONLINE, RESTORED, alone, exists
+
+LEAP = 1000
+"""Versions left out after a restore: devices may have seen later ones than the backup knows, and believe none twice."""
+KEPT = 5
+"""Older versions of targets and snapshot that stay for devices that are just fetching."""
+
+S = TypeVar("S", Root, Timestamp, Snapshot, Targets)
+
+
+class Repository:
+    """The repository in this folder.
+
+    Parameters
+    ----------
+    folder
+        Of the releases.
+    now
+        The clock.
+
+    Raises
+    ------
+    StorageError
+        There is none, or it cannot be read.
+    """
+
+    def __init__(self, folder: Path, now: Callable[[], datetime] = lambda: datetime.now(timezone.utc)) -> None:
+        self.folder, self._now = folder, now
+        if not exists(folder):
+            raise StorageError(f"There are no releases in {folder}: make them with auricle cloud releases init.")
+
+    @classmethod
+    def create(cls, folder: Path, keys: Path, now: Callable[[], datetime] | None = None) -> Repository:
+        """Make keys and an empty repository; what a power cut left half-made is finished with new keys.
+
+        Parameters
+        ----------
+        folder
+            Of the releases; `online.key` lies there.
+        keys
+            Of the offline keys.
+        """
+        if exists(folder):
+            raise SettingsError(f"There are releases in {folder}: devices would not believe another root.")
+        (folder / ONLINE).unlink(missing_ok=True)
+        root = Root(expires=_until("root", now), consistent_snapshot=True)
+        signers = {"root": make_key(keys, "root"), "targets": make_key(keys, "targets")}
+        online = make_key(folder, "online", online=True)
+        for role in ("root", "targets", "snapshot", "timestamp"):
+            root.add_key(signers.get(role, online).public_key, role)
+        (folder / "targets").mkdir(parents=True, exist_ok=True)
+        self = cls.__new__(cls)
+        self.folder, self._now = folder, now or (lambda: datetime.now(timezone.utc))
+        self._write("1.root.json", _signed(root, signers["root"]))
+        snapshot, timestamp = Snapshot(), Timestamp()
+        snapshot.version = timestamp.version = 0
+        targets = Targets(expires=_until("targets", now))
+        self._publish(_signed(targets, signers["targets"]), snapshot, timestamp, online)
+        return self
+
+    # -- looking
+
+    @property
+    def root_file(self) -> Path:
+        """The newest root."""
+        versions = [int(path.name.split(".")[0]) for path in self._metadata.glob("*.root.json")]
+        return self._metadata / f"{max(versions)}.root.json"
+
+    @property
+    def _metadata(self) -> Path:
+        return self.folder / "metadata"
+
+    def _read(self, name: str, kind: type[S]) -> Metadata[S]:
+        try:
+            found: Metadata[S] = Metadata[S].from_bytes((self._metadata / name).read_bytes())
+        except (RepositoryError, OSError) as error:
+            raise StorageError(f"The metadata {self._metadata / name} cannot be read: {error}.") from error
+        if not isinstance(found.signed, kind):
+            raise StorageError(f"The metadata {self._metadata / name} is not a {kind.__name__}.")
+        return found
+
+    def _root(self) -> Metadata[Root]:
+        return self._read(self.root_file.name, Root)
+
+    def _timestamp(self) -> Timestamp:
+        return self._read("timestamp.json", Timestamp).signed
+
+    def _snapshot(self) -> Snapshot:
+        return self._read(f"{self._timestamp().snapshot_meta.version}.snapshot.json", Snapshot).signed
+
+    def _targets(self) -> Targets:
+        return self._read(f"{self._snapshot().meta['targets.json'].version}.targets.json", Targets).signed
+
+    def releases(self) -> list[dict[str, Any]]:
+        """Everything that is released: path, sha256 and size, and kind, board, os, fleet, version and identity."""
+        targets = self._targets().targets
+        return [
+            {"path": path, "sha256": target.hashes["sha256"], "size": target.length, **_custom(target)}
+            for path, target in sorted(targets.items())
+        ]
+
+    def expiries(self) -> list[Expiry]:
+        """Until when each role's metadata is believed."""
+        parts = (self._root().signed, self._targets(), self._snapshot(), self._timestamp())
+        return [Expiry(part.type, part.expires) for part in parts]
+
+    def near_expiry(self) -> list[str]:
+        """What somebody has to do something about, in sentences."""
+        now = self._now()
+        restored = [
+            "The releases are from a backup, and devices may have seen newer ones: run auricle cloud releases renew."
+        ] * self._restored.exists()
+        return restored + [expiry.sentence(now) for expiry in self.expiries() if expiry.is_near(now)]
+
+    # -- changing
+
+    def add(self, candidate: Candidate, keys: Path, *, force: bool = False) -> str:
+        """Release a bundle or pack: its path; the same one again changes nothing.
+
+        Raises
+        ------
+        SettingsError
+            Its version is not higher than what there is for this board, and nobody forces it.
+        DataError
+            The file changed while it was read.
+        """
+        with alone(self.folder):
+            targets = self._targets()
+            if candidate.path in targets.targets:
+                return candidate.path
+            custom = self._described(candidate, targets, force=force)
+            sha256, size = self._store(candidate)
+            added = TargetFile(size, {"sha256": sha256}, candidate.path, {"custom": custom})
+            targets.targets[candidate.path] = added
+            self._publish_targets(targets, keys)
+        return candidate.path
+
+    @staticmethod
+    def _described(candidate: Candidate, targets: Targets, *, force: bool) -> dict[str, str]:
+        """What devices are told of it, signed."""
+        known = [_custom(target) for target in targets.targets.values()]
+        version = candidate.version
+        if candidate.kind == "pack":
+            version = str(1 + max((int(row["version"]) for row in known if row["kind"] == "pack"), default=0))
+        else:
+            same = ("bundle", candidate.board, candidate.os, candidate.fleet)
+            there = [row["version"] for row in known if (row["kind"], row["board"], row["os"], row["fleet"]) == same]
+            highest = max(there, key=version_key, default=None)
+            if highest is not None and version_key(version) <= version_key(highest) and not force:
+                raise SettingsError(
+                    f"{candidate.file} is {version}, and {highest} is released for {candidate.board}, {candidate.os}: "
+                    "devices take higher versions only; add --force for devices that have none of them yet."
+                )
+        return {
+            "kind": candidate.kind, "board": candidate.board, "os": candidate.os, "fleet": candidate.fleet,
+            "version": version, "identity": candidate.identity,
+        }  # fmt: skip
+
+    def _store(self, candidate: Candidate) -> tuple[str, int]:
+        """Copy a file to where devices fetch it; its SHA-256 and size."""
+        place = (self.folder / "targets" / candidate.path).parent
+        beside = place / f".{os.urandom(4).hex()}{'.tar' if candidate.kind == 'bundle' else '.tar.zst'}"
+        sha256, size = hashlib.sha256(), 0
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            with candidate.file.open("rb") as source, beside.open("xb") as copy:
+                while block := source.read(BLOCK):
+                    sha256.update(block)
+                    size += copy.write(block)
+                copy.flush()
+                os.fsync(copy.fileno())
+            if read_candidate(beside).identity != candidate.identity:
+                raise DataError(f"{candidate.file} changed while it was read: try again.")
+            beside.replace(_hashed(self.folder / "targets", candidate.path, sha256.hexdigest()))
+            sync_folder(place)
+        except OSError as error:
+            raise StorageError(describe(error, place)) from error
+        finally:
+            beside.unlink(missing_ok=True)
+        return sha256.hexdigest(), size
+
+    def remove(self, path: str, keys: Path) -> None:
+        """Offer a release no more, and remove its file."""
+        with alone(self.folder):
+            targets = self._targets()
+            gone = targets.targets.pop(path, None)
+            if gone is None:
+                return
+            self._publish_targets(targets, keys)
+            _hashed(self.folder / "targets", path, gone.hashes["sha256"]).unlink(missing_ok=True)
+
+    def renew(self, keys: Path) -> list[str]:
+        """Sign the metadata anew of each offline role whose key is there; their names.
+
+        Raises
+        ------
+        StorageError
+            There is no key.
+        """
+        with alone(self.folder):
+            done = [role for role in OFFLINE if (keys / f"{role}.key").is_file()]
+            if not done:
+                raise StorageError(f"There is neither root.key nor targets.key in {keys}.")
+            if "root" in done:
+                root = self._root()
+                self._publish_root(root.signed, load_key(keys, "root"))
+            if "targets" in done:
+                self._publish_targets(self._targets(), keys)
+        return done
+
+    def replace_online_key(self, keys: Path) -> None:
+        """Sign snapshot and timestamp with a new key from now on: the old one may be in other hands.
+
+        Until the end devices may find a timestamp that they do not believe; where it was cut off, do it again.
+        """
+        with alone(self.folder):
+            root, signer = self._root().signed, load_key(keys, "root")
+            (self.folder / "next.key").unlink(missing_ok=True)
+            online = make_key(self.folder, "next", online=True)
+            old = root.roles["timestamp"].keyids[0]
+            for role in ("snapshot", "timestamp"):
+                root.add_key(online.public_key, role)
+                root.revoke_key(old, role)
+            self._publish_root(root, signer)
+            (self.folder / "next.key").replace(self.folder / ONLINE)
+            self._publish_snapshot(self._snapshot(), online)
+
+    def renew_online(self) -> list[str]:
+        """Sign snapshot and timestamp anew if half of their lives is over; which were.
+
+        While somebody else changes the repository nothing is done: the next time is early enough.
+        """
+        if not self._due():
+            return []
+        with alone(self.folder, wait=False) as free:
+            due = self._due() if free else []
+            if "snapshot" in due:
+                self._publish_snapshot(self._snapshot(), self._online())
+                if self._restored.exists():
+                    write_durably(self._restored, b"signed online\n")
+            elif due:
+                self._publish_timestamp(self._timestamp(), self._online())
+        return due
+
+    @property
+    def _restored(self) -> Path:
+        """Is there until somebody with the key of targets has signed after a restore; empty before serve has."""
+        return self.folder / RESTORED
+
+    def _after(self, version: int) -> int:
+        return version + (LEAP if self._restored.exists() else 1)
+
+    def _due(self) -> list[str]:
+        if self._restored.exists() and self._restored.stat().st_size == 0:
+            return ["snapshot", "timestamp"]
+        left = {"snapshot": self._snapshot().expires, "timestamp": self._timestamp().expires}
+        return [role for role, expires in left.items() if expires - self._now() < LIVES[role] / 2]
+
+    # -- publishing
+
+    def _publish_root(self, root: Root, signer: CryptoSigner) -> None:
+        old = self._root().signed
+        root.version, root.expires = old.version + 1, self._now_plus("root")
+        signed = _signed(root, signer)
+        self._check(old, "root", signed)
+        self._write(f"{root.version}.root.json", signed)
+
+    def _publish_targets(self, targets: Targets, keys: Path) -> None:
+        targets.version, targets.expires = self._after(targets.version), self._now_plus("targets")
+        signed = _signed(targets, load_key(keys, "targets"))
+        self._check(self._root().signed, "targets", signed)
+        self._publish(signed, self._snapshot(), self._timestamp(), self._online())
+        self._restored.unlink(missing_ok=True)
+
+    def _publish(self, targets: Metadata[Targets], snapshot: Snapshot, timestamp: Timestamp, key: CryptoSigner) -> None:
+        self._write(f"{targets.signed.version}.targets.json", targets)
+        snapshot.meta["targets.json"] = MetaFile(targets.signed.version)
+        self._publish_snapshot(snapshot, key, timestamp)
+
+    def _publish_snapshot(self, snapshot: Snapshot, key: CryptoSigner, timestamp: Timestamp | None = None) -> None:
+        timestamp = timestamp or self._timestamp()
+        snapshot.version, snapshot.expires = self._after(snapshot.version), self._now_plus("snapshot")
+        self._write(f"{snapshot.version}.snapshot.json", _signed(snapshot, key))
+        timestamp.snapshot_meta.version = snapshot.version
+        self._publish_timestamp(timestamp, key)
+        self._prune()
+
+    def _publish_timestamp(self, timestamp: Timestamp, key: CryptoSigner) -> None:
+        timestamp.version, timestamp.expires = self._after(timestamp.version), self._now_plus("timestamp")
+        signed = _signed(timestamp, key)
+        self._check(self._root().signed, "timestamp", signed)
+        self._write("timestamp.json", signed)
+
+    def _now_plus(self, role: str) -> datetime:
+        return _until(role, self._now)
+
+    def _online(self) -> CryptoSigner:
+        return load_key(self.folder, "online", online=True)
+
+    def _check(self, root: Root, role: str, signed: Metadata[Any]) -> None:
+        """Refuse to publish what devices would not believe: the key is another one."""
+        try:
+            root.verify_delegate(role, signed.signed_bytes, signed.signatures)
+        except UnsignedMetadataError as error:
+            raise StorageError(f"The {role} key is not the one of the releases in {self.folder}.") from error
+
+    def _write(self, name: str, metadata: Metadata[Any]) -> None:
+        write_durably(self._metadata / name, metadata.to_bytes())
+
+    def _prune(self) -> None:
+        """Forget old versions of targets and snapshot; roots are needed for ever."""
+        for role in ("targets", "snapshot"):
+            versions = sorted(int(path.name.split(".")[0]) for path in self._metadata.glob(f"*.{role}.json"))
+            for version in versions[:-KEPT]:
+                (self._metadata / f"{version}.{role}.json").unlink(missing_ok=True)
+
+
+def _hashed(folder: Path, path: str, sha256: str) -> Path:
+    """Where a target lies: consistent snapshots put its hash before its name."""
+    place, _, name = path.rpartition("/")
+    return folder / place / f"{sha256}.{name}"
+
+
+def _custom(target: TargetFile) -> Mapping[str, str]:
+    custom: Mapping[str, str] = target.custom or {}
+    return {name: str(custom.get(name, "")) for name in ("kind", "board", "os", "fleet", "version", "identity")}
+
+
+def _until(role: str, now: Callable[[], datetime] | None) -> datetime:
+    moment = datetime.now(timezone.utc) if now is None else now()
+    return moment.replace(microsecond=0) + LIVES[role]
+
+
+def _signed(part: S, signer: CryptoSigner) -> Metadata[S]:
+    metadata = Metadata(part)
+    metadata.sign(signer)
+    return metadata

@@ -1,0 +1,153 @@
+"""What a coordinator is told before it runs a task's rounds, and what it tells after each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from auricle.errors import SettingsError
+from auricle.mqtt_link.link import BrokerAddress
+from auricle.wire.tensors import Flat
+from auricle_cloud.aggregation.presets import PRACTICAL, Preset
+from auricle_cloud.aggregation.rules import get_rule
+
+
+@dataclass(frozen=True)
+class Detection:
+    """The detection of FedVSA (ALGORITHMS 6.2-6.4), in two phases or in one."""
+
+    repair: Literal["re-aggregate", "hotfix"] = "re-aggregate"
+    tau: float = 1.0
+    """Strength of a hotfix; 1 removes the harmful updates exactly."""
+    permutations: int = 50
+    """Of the Monte Carlo estimate, for cohorts above ten."""
+    tolerance: float = 0.01
+    """Of the estimate: a permutation ends where what is left is worth less accuracy than this."""
+    margin: float = 0.01
+    """Accuracy a device must have cost to be called harmful; 0 is the paper's, and blames honest devices by chance."""
+    quarantine_after: int = 0
+    """Verdicts after which a device is quarantined; 0: never by itself."""
+    wait: float = 60.0
+    """Seconds to wait for the losses of a cohort."""
+    one_phase: bool = False
+    """Do not ask for the losses first, but take those that come with the updates; after an alarm the updates are put
+    onto the repaired model (A45). A message less for each device, and a cohort that trained on a poisoned model."""
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Asynchronous rounds (FedBuff, Nguyen et al. 2022)."""
+
+    size: int = 10
+    """Updates of which a model is made."""
+    stale_limit: int = 20
+    """An update that started from an older model than so many ago is not counted."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a device may claim and do."""
+
+    samples: int = 10_000_000
+    loss: float = 1e6
+    weight: float = 1e6
+    """No weight of a model that learns comes near it; one that does would stop a server's optimizer for good."""
+    norm: float = 1e4
+    """Largest Euclidean distance of an update from the model it started from."""
+    frames: float = 20.0
+    """Frames a second, in the long run."""
+    burst: float = 200.0
+    """Frames that may come at once."""
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """What a coordinator is told before it starts."""
+
+    fleet: str
+    broker: BrokerAddress
+    folder: Path
+    """Key, and where no URL says otherwise database and blobs live here."""
+    rounds: int | None = 10
+    """Rounds to run in all; None: run what operators and schedules plan, until stopped."""
+    task: str = "keywords"
+    preset: Preset = field(default=PRACTICAL)
+    participation: float = 1.0
+    """Share of the devices that can be invited that are."""
+    over_selection: float = 1.0
+    """Invite so many times more devices, and close when the share above has answered."""
+    quorum: float = 0.7
+    """Share of the invited that is enough to close a round that has waited."""
+    deadline: float = 300.0
+    """Seconds after which a round closes with what it has; without a quorum it is aborted."""
+    patience: float = 2.0
+    """Once the quorum is in, wait this many times as long again as it took (at least `least_wait` seconds)."""
+    least_wait: float = 5.0
+    devices: int = 1
+    """Registered devices to wait for before the first round."""
+    gather: float = 120.0
+    """Seconds to wait for them; then the run begins with those that are there."""
+    connect_timeout: float = 30.0
+    """Seconds to wait for the broker at the start; later losses are waited out."""
+    seed: int = 0
+    start: Flat | None = field(default=None, compare=False, repr=False)
+    """(P,) weights of the first model; None: drawn from the seed."""
+    horizon: int = 200
+    """Rounds over which a preset's rates change where `rounds` is None."""
+    mode: Literal["sync", "async"] = "sync"
+    buffer: Buffer = field(default_factory=Buffer)
+    detection: Detection | None = None
+    """Rounds with detection; None: the plain ones."""
+    validation: Path | None = None
+    """The operator's labelled clips: every model is judged on them, and after an alarm every device; without them an
+    alarm goes back to the last good model."""
+    approval: Literal["auto", "manual"] = "auto"
+    """Whether a device that registers for the first time has to wait for an operator."""
+    database: str | None = None
+    """URL of the database; None: SQLite in the folder."""
+    blobs: str | None = None
+    """URL of the object store; None: a folder in the folder."""
+    limits: Limits = field(default_factory=Limits)
+    compute: str = "auto"
+    """What rules and evaluation compute on: auto, cpu or cuda."""
+    keep_models: int = 100
+    """Newest models kept; the first and the current one always are."""
+    keep_events: int = 100_000
+    keep_hearing: float = 35.0
+    """Days for which reports of hearing are kept."""
+
+    def __post_init__(self) -> None:
+        """Refuse what no round could be run with, and a rule that does not exist."""
+        if not 0 < self.participation <= 1 or not 0 < self.quorum <= 1:
+            raise SettingsError("Participation and quorum are shares: above 0, at most 1.")
+        if not 1 <= self.over_selection <= 10:
+            raise SettingsError("Over-selection is a factor of at least 1 and at most 10.")
+        if (self.rounds is not None and self.rounds < 1) or not 0 < self.deadline <= 1e9:
+            raise SettingsError("A run needs at least one round and a deadline above 0, at most 1e9 seconds.")
+        if self.buffer.size < 1 or self.buffer.stale_limit < 0:
+            raise SettingsError("A buffer holds at least one update, and its stale limit is at least 0.")
+        if self.detection is not None and self.mode == "async":
+            raise SettingsError("Detection needs synchronous rounds: leave out --mode async or --detect.")
+        if self.keep_models < 2:
+            raise SettingsError("Keep at least two models: an alarm goes back to the one before.")
+        if self.mode == "async" and self.keep_models <= self.buffer.stale_limit + 1:
+            raise SettingsError("Keep more models than the stale limit: an update is measured against its own.")
+        if not 1 <= self.keep_hearing <= 365:
+            raise SettingsError("Keep reports of hearing for 1 to 365 days.")
+        get_rule(self.preset.rule, **self.preset.rule_options)
+
+
+@dataclass(frozen=True)
+class RoundDone:
+    """A finished round, for whoever watches."""
+
+    number: int
+    rounds: int
+    state: str
+    """`published` or `aborted`."""
+    model: Flat
+    seconds: float
+    invited: int
+    counted: int
+    report: dict[str, Any]

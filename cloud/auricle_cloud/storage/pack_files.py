@@ -1,0 +1,143 @@
+"""Many small blobs in one file: a batch of updates costs a disk a few synchronisations, and not some for each.
+
+A parcel is `AURP`, the number of its blobs, the SHA-256 and the length of each, and their bytes one after the other. It
+is written once, whole or not at all, and removed when none of its blobs is wanted any more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from auricle.errors import StorageError
+from auricle.files import describe, write_durably
+from auricle.wire.tensors import digest
+
+MAGIC = b"AURP"
+_COUNT, _ENTRY = struct.Struct("<4sI"), struct.Struct("<32sQ")
+SMALL = 1 << 20
+"""Bytes up to which a blob may share a file."""
+LARGEST = 4 << 20
+"""Bytes of a parcel: so much memory it takes to write one."""
+FEWEST = 8
+"""Fewer than these are files of their own."""
+
+
+class PackFiles:
+    """The parcels of a folder; what others write into it or remove is seen by `look`.
+
+    Parameters
+    ----------
+    folder
+        Made when it is first needed.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._lock = threading.Lock()
+        self._wanted: dict[str, dict[str, tuple[int, int]]] = {}
+        """By name of the parcel: offset and length of each blob that is wanted."""
+        self._holders: dict[str, list[str]] = {}
+        """By blob, the parcels that hold it."""
+
+    def __contains__(self, sha256: str) -> bool:
+        """Whether a parcel is known that holds this blob."""
+        return sha256 in self._holders
+
+    def put(self, blobs: Mapping[str, bytes]) -> None:
+        """Keep blobs by their SHA-256; they are durable once the folder is synchronised.
+
+        Raises
+        ------
+        StorageError
+            The disk cannot take them.
+        """
+        batch: dict[str, bytes] = {}
+        size = 0
+        for sha256, data in blobs.items():
+            if batch and size + len(data) > LARGEST:
+                self._write(batch)
+                batch, size = {}, 0
+            batch[sha256] = data
+            size += len(data)
+        if batch:
+            self._write(batch)
+
+    def _write(self, batch: Mapping[str, bytes]) -> None:
+        entries = b"".join(_ENTRY.pack(bytes.fromhex(sha256), len(data)) for sha256, data in batch.items())
+        header = _COUNT.pack(MAGIC, len(batch)) + entries
+        name = f"{digest(header)}.parcel"
+        write_durably(self.folder / name, b"".join([header, *batch.values()]), settle=False)
+        with self._lock:
+            self._forget(name)
+            self._enter(name, _places(header))
+
+    def copies(self, sha256: str) -> Iterator[bytes]:
+        """The bytes of a blob as the parcels have them, which may be damaged; none if no parcel is known to hold it."""
+        with self._lock:
+            places = [(name, *self._wanted[name][sha256]) for name in self._holders.get(sha256, ())]
+        for name, offset, length in places:
+            with contextlib.suppress(OSError), (self.folder / name).open("rb") as file:
+                file.seek(offset)
+                yield file.read(length)
+
+    def remove(self, sha256: str) -> None:
+        """Want a blob no more; StorageError when its parcel is to go and the disk refuses."""
+        with self._lock:
+            for name in self._holders.pop(sha256, ()):
+                del self._wanted[name][sha256]
+                if not self._wanted[name]:
+                    del self._wanted[name]
+                    try:
+                        (self.folder / name).unlink(missing_ok=True)
+                    except OSError as error:
+                        raise StorageError(describe(error, self.folder / name)) from error
+
+    def names(self) -> set[str]:
+        """Every blob that is wanted."""
+        with self._lock:
+            return set(self._holders)
+
+    def look(self) -> None:
+        """Learn of parcels that others wrote or removed."""
+        there = {path.name for path in self.folder.glob("*.parcel")}
+        with self._lock:
+            for name in self._wanted.keys() - there:
+                self._forget(name)
+            for name in there - self._wanted.keys():
+                self._enter(name, _read(self.folder / name))
+
+    def _enter(self, name: str, places: dict[str, tuple[int, int]]) -> None:
+        self._wanted[name] = places
+        for sha256 in places:
+            self._holders.setdefault(sha256, []).append(name)
+
+    def _forget(self, name: str) -> None:
+        for sha256 in self._wanted.pop(name, ()):
+            self._holders[sha256].remove(name)
+            if not self._holders[sha256]:
+                del self._holders[sha256]
+
+
+def _read(path: Path) -> dict[str, tuple[int, int]]:
+    """Where a parcel has its blobs; nowhere, if it is damaged or gone."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(_COUNT.size)
+            magic, count = _COUNT.unpack(start)
+            if magic == MAGIC and count * _ENTRY.size <= path.stat().st_size:
+                return _places(start + file.read(count * _ENTRY.size))
+    except (OSError, struct.error):
+        pass
+    return {}
+
+
+def _places(header: bytes) -> dict[str, tuple[int, int]]:
+    places, offset = {}, len(header)
+    for sha256, length in _ENTRY.iter_unpack(header[_COUNT.size :]):
+        places[sha256.hex()] = (offset, length)
+        offset += length
+    return places

@@ -1,0 +1,1 @@
+"""One side's link to an MQTT broker."""

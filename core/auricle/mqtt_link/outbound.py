@@ -1,0 +1,168 @@
+"""The table of messages that the broker has not acknowledged yet, kept by us and not by the MQTT library.
+
+paho sends everything at once after a reconnect and queues without a limit while offline; here at most a few are on
+their way, the rest waits in order, and a caller beyond the table's size waits too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from paho.mqtt.reasoncodes import ReasonCode
+
+from auricle.errors import BrokerError
+from auricle.mqtt_link.connection import Connection
+from auricle.mqtt_link.deadline import within
+from auricle.mqtt_link.settings import Counters, LinkSettings
+
+
+@dataclass(eq=False)
+class Outgoing:
+    """A publish that waits for its acknowledgement."""
+
+    topic: str
+    payload: bytes = field(repr=False)
+    retain: bool
+    qos: int
+    deadline: float | None
+    """Loop time after which the message is of no use."""
+    size: int
+    """Bytes of the PUBLISH packet."""
+    done: asyncio.Future[None]
+
+
+def packet_size(topic: str, payload: bytes, *, qos: int, protocol: str, expiry: bool) -> int:
+    """Return the bytes of a PUBLISH packet (MQTT 5, section 3.3), fixed header included."""
+    properties = (6 if expiry else 1) if protocol == "5" else 0
+    rest = 2 + len(topic.encode()) + (2 if qos else 0) + properties + len(payload)
+    return 1 + sum(rest >= limit for limit in (1, 1 << 7, 1 << 14, 1 << 21)) + rest
+
+
+class Outbound:
+    """Messages on their way to the broker: some sent, the others waiting in order.
+
+    Parameters
+    ----------
+    settings
+        The bounds.
+    counters
+        Where to count what was sent.
+    changed
+        Called when the table has become empty or not empty.
+    """
+
+    def __init__(self, settings: LinkSettings, counters: Counters, changed: Callable[[], None]) -> None:
+        self._settings = settings
+        self._counters = counters
+        self._changed = changed
+        self._places = asyncio.Semaphore(settings.max_outbound)
+        self._waiting: deque[Outgoing] = deque()
+        self._sent: dict[int, Outgoing] = {}
+        self._connection: Connection | None = None
+        self._limit = settings.max_packet_size
+        self._closed: str | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether an acknowledgement of the broker is awaited."""
+        return bool(self._sent)
+
+    async def publish(self, topic: str, payload: bytes, *, retain: bool, qos: int, expiry: float | None) -> None:
+        """Put a message into the table and wait until the broker has acknowledged it.
+
+        Raises
+        ------
+        BrokerError
+            The message is too large, was refused, or was not acknowledged within `expiry` seconds.
+        """
+        size = packet_size(topic, payload, qos=qos, protocol=self._settings.address.protocol, expiry=expiry is not None)
+        self._check(topic, size)
+        if not topic:
+            raise BrokerError("a message needs a topic")
+        loop = asyncio.get_running_loop()
+        deadline = None if expiry is None else loop.time() + expiry
+        item = Outgoing(topic, payload, retain, qos, deadline, size, loop.create_future())
+        try:
+            await within(self._deliver(item), expiry)
+        except (asyncio.TimeoutError, TimeoutError) as error:
+            raise BrokerError(f"{topic}: not acknowledged by the broker within {expiry} s") from error
+
+    async def _deliver(self, item: Outgoing) -> None:
+        async with self._places:
+            if self._closed is not None:
+                raise BrokerError(f"{item.topic}: {self._closed}")
+            self._waiting.append(item)
+            self._flush()
+            try:
+                await item.done
+            except asyncio.CancelledError:
+                # What waits is forgotten; what was sent keeps its place until the broker answers.
+                if item in self._waiting:
+                    self._waiting.remove(item)
+                raise
+
+    def attach(self, connection: Connection) -> None:
+        """Send over this connection, what was not acknowledged on the last one first."""
+        self._connection = connection
+        self._limit = connection.max_packet_size
+        self._flush()
+
+    def detach(self) -> None:
+        """Take back what was sent and not acknowledged, in its order."""
+        self._connection = None
+        back = [item for item in self._sent.values() if not item.done.done()]
+        self._sent.clear()
+        self._waiting.extendleft(reversed(back))
+        self._changed()
+
+    def acknowledged(self, mid: int, code: ReasonCode) -> None:
+        """Take note of the broker's answer and send the next message."""
+        item = self._sent.pop(mid, None)
+        if item is not None and not item.done.done():
+            if code.is_failure:
+                item.done.set_exception(BrokerError(f"the broker refuses a message on {item.topic}: {code}"))
+            else:
+                item.done.set_result(None)
+        self._flush()
+
+    def close(self, reason: str) -> None:
+        """Give up on every message; their callers get a BrokerError with the reason, later ones too."""
+        self._closed = reason
+        for item in [*self._sent.values(), *self._waiting]:
+            if not item.done.done():
+                item.done.set_exception(BrokerError(f"{item.topic}: {reason}"))
+        self._sent.clear()
+        self._waiting.clear()
+
+    def _flush(self) -> None:
+        while self._connection and self._waiting and len(self._sent) < self._settings.max_unacknowledged:
+            item = self._waiting.popleft()
+            if item.done.done():
+                continue
+            try:
+                self._check(item.topic, item.size)
+                self._send(self._connection, item)
+            except BrokerError as error:
+                item.done.set_exception(error)
+            except ValueError as error:
+                item.done.set_exception(BrokerError(f'topic "{item.topic}": {error}'))
+            except ConnectionError:
+                self._waiting.appendleft(item)
+                break
+        self._changed()
+
+    def _send(self, connection: Connection, item: Outgoing) -> None:
+        left = None if item.deadline is None else max(1, round(item.deadline - asyncio.get_running_loop().time()))
+        mid = connection.publish(item.topic, item.payload, qos=item.qos, retain=item.retain, expiry=left)
+        self._sent[mid] = item
+        self._counters.messages_sent += 1
+        self._counters.bytes_sent += item.size
+
+    def _check(self, topic: str, size: int) -> None:
+        if size > self._limit:
+            raise BrokerError(
+                f"{topic}: a packet of {size} bytes is above the broker's maximum of {self._limit}: send it in chunks"
+            )

@@ -1,0 +1,146 @@
+"""The two forms of a pack on disk, read with limits: a `.tar.zst` of plain files, or a folder."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+import zstandard
+
+from auricle.errors import PackError
+from auricle.packs.manifest import LARGEST_PACK
+
+MANIFEST_FILE = "manifest.json"
+LARGEST_MANIFEST = 4 << 20
+"""Most bytes of a `manifest.json`."""
+BLOCK = 1 << 20
+"""Bytes that are unpacked at once."""
+
+
+def tar_bytes(files: Iterable[tuple[str, bytes]]) -> bytes:
+    """Files as `.tar.zst`, in their order: no times, no owners; the same files give the same bytes."""
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for path, content in files:
+            entry = tarfile.TarInfo(path)
+            entry.size, entry.mode = len(content), 0o644
+            archive.addfile(entry, io.BytesIO(content))
+    settings = zstandard.ZstdCompressionParameters.from_level(19, window_log=24, enable_ldm=True)
+    return zstandard.ZstdCompressor(compression_params=settings).compress(raw.getvalue())
+
+
+class PackedFiles(Mapping[str, bytes]):
+    """Files by name, each compressed in memory and unpacked when it is asked for: a board needs few of a pack's graphs.
+
+    Parameters
+    ----------
+    files
+        Names and contents; taken one after the other.
+    """
+
+    def __init__(self, files: Iterable[tuple[str, bytes]] = ()) -> None:
+        pack = zstandard.ZstdCompressor(level=1).compress
+        # copied: what the compressor gives keeps as much memory as it might have needed
+        self._packed = {name: bytes(memoryview(pack(content))) for name, content in files}
+
+    def __getitem__(self, name: str) -> bytes:
+        return zstandard.ZstdDecompressor().decompress(self._packed[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._packed)
+
+    def __len__(self) -> int:
+        return len(self._packed)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._packed
+
+    def only(self, names: Iterable[str]) -> PackedFiles:
+        """Those files of these names, in this order."""
+        kept = PackedFiles()
+        kept._packed = {name: self._packed[name] for name in names}
+        return kept
+
+
+def untar(data: bytes, where: str) -> PackedFiles:
+    """The files of a `.tar.zst` by name.
+
+    Raises
+    ------
+    PackError
+        It is none, is cut short, unpacks to more than `LARGEST_PACK`, or holds anything but plain files, once each.
+    """
+    try:
+        return PackedFiles(_members(data, where))
+    except (zstandard.ZstdError, tarfile.TarError, ValueError, OverflowError, EOFError, RecursionError) as error:
+        raise PackError(f"{where} is not a pack: {error}.") from error
+
+
+def _members(data: bytes, where: str) -> Iterator[tuple[str, bytes]]:
+    """Names and contents of a `.tar.zst`, one file in memory at a time."""
+    decompressor = zstandard.ZstdDecompressor(max_window_size=LARGEST_PACK)
+    with decompressor.stream_reader(data, read_across_frames=True) as unpacked:
+        stream = _Bounded(unpacked, where)
+        with tarfile.open(fileobj=stream, mode="r|", format=tarfile.USTAR_FORMAT, bufsize=BLOCK) as archive:
+            seen: set[str] = set()
+            for member in archive:
+                if member.type != tarfile.REGTYPE or member.issparse() or not 0 <= member.size <= LARGEST_PACK:
+                    raise PackError(f"{where} holds {member.name!r}, which is not a plain file.")
+                file = archive.extractfile(member)
+                if file is None or member.name in seen:
+                    raise PackError(f"{where} holds {member.name!r} twice.")
+                seen.add(member.name)
+                yield member.name, b"".join(iter(lambda file=file: file.read(BLOCK), b""))  # type: ignore[misc]
+        while stream.read(BLOCK):
+            """Read what is left, so that a cut or an endless archive shows."""
+
+
+class _Bounded(io.RawIOBase):
+    """What is unpacked, whatever size the archive claims for itself; PackError after `LARGEST_PACK`."""
+
+    def __init__(self, unpacked: zstandard.ZstdDecompressionReader, where: str) -> None:
+        self._unpacked, self._where, self._left = unpacked, where, LARGEST_PACK
+
+    def read(self, size: int = -1) -> bytes:
+        block = self._unpacked.read(BLOCK if size < 0 else size)
+        self._left -= len(block)
+        if self._left < 0:
+            raise PackError(f"{self._where} unpacks to more than {LARGEST_PACK >> 20} MiB.")
+        return block
+
+
+def read_file(path: Path, largest: int = LARGEST_PACK) -> bytes:
+    """A file that is no larger than it may be; of a larger one nothing is read.
+
+    Raises
+    ------
+    PackError
+        It is larger.
+    """
+    with path.open("rb") as file:
+        data = file.read(min(largest, path.stat().st_size) + 1)
+    if path.stat().st_size > largest or len(data) > largest:
+        raise PackError(f"{path} holds more than {_size(largest)}.")
+    return data
+
+
+def read_inside(folder: Path, name: str, size: int) -> bytes | None:
+    """A file of a folder that is expected to have a size; None when it is not there.
+
+    Raises
+    ------
+    PackError
+        It is a link that leads out of the folder, or larger.
+    """
+    path = folder / name
+    if not path.is_file():
+        return None
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise PackError(f"{path} is a link that leads out of the pack.")
+    return read_file(path, size)
+
+
+def _size(largest: int) -> str:
+    return f"{largest >> 20} MiB" if largest >= 1 << 20 else f"{largest} bytes"

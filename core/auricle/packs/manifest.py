@@ -1,0 +1,322 @@
+"""What a pack's manifest says, and the interface that a graph of each kind has.
+
+The graphs of a pack are ordinary ONNX. A step graph takes a batch, hyper-parameters, weights and optimizer state and
+gives losses, new weights and new state; `step_inputs` and `step_outputs` spell the names out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from auricle.wire.messages import Sha256, Short, Token
+from auricle.wire.tensors import Dim, Name, TensorSpec
+
+FORMAT = 2
+"""Of packs that say nothing about how a device listens with them."""
+LISTENING_FORMAT = 3
+"""Of packs that do: `Manifest.listening`, `Manifest.negatives`, or a `Start` with `hearing`, `attribution` or
+`speech`."""
+READABLE = (FORMAT, LISTENING_FORMAT)
+LARGEST_PACK = 64 << 20
+"""Most bytes a pack may unpack to."""
+
+PARTS = ("body", "head.weight", "head.bias")
+"""The three tensors that carry a model, or an optimizer's vector, into a graph and out of it."""
+SLOTS: dict[str, tuple[str, ...]] = {"sgd": ("momentum",), "adamw": ("first", "second")}
+"""Optimizer state of the step graphs: so many vectors of the model's size."""
+ROLES: dict[str, tuple[str, ...]] = {
+    "supervised": ("model",), "fixmatch": ("model",), "distill": ("model",), "evaluate": ("model",),
+    "mutual": ("local", "plugin"), "alternating": ("local", "plugin"),
+}  # fmt: skip
+"""The models that a graph of each kind takes; a step graph gives them back changed."""
+TAKEN: dict[str, tuple[str, ...]] = {
+    "supervised": ("x", "target", "weight"),
+    "mutual": ("x", "target", "weight", "alpha", "plugin_ce", "temperature"),
+    "alternating": ("x", "target", "weight", "alpha", "plugin_ce", "temperature"),
+    "fixmatch": ("x", "target", "weight", "weak", "strong", "weight.unlabelled", "threshold", "lambda",
+                 "teacher/body", "teacher/head.weight", "teacher/head.bias"),
+    "distill": ("x", "target", "weight", "means", "valid", "beta"),
+    "evaluate": ("x",),
+}  # fmt: skip
+"""What a graph of each kind takes besides its models, their optimizers' state and hyper-parameters."""
+LOSSES: dict[str, tuple[str, ...]] = {
+    "supervised": ("loss",), "mutual": ("loss.local", "loss.plugin"), "alternating": ("loss.local", "loss.plugin"),
+    "fixmatch": ("loss", "loss.labelled", "loss.unlabelled", "confident"), "distill": ("loss", "loss.means"),
+    "evaluate": ("logits", "features"),
+}  # fmt: skip
+"""What a graph of each kind gives besides changed models and state: scalars, in `evaluate` (B, labels) and (B, H)."""
+SCALARS: dict[str, tuple[str, ...]] = {
+    "sgd": ("rate", "momentum", "decay", "clip"),
+    "adamw": ("rate", "beta1", "beta2", "epsilon", "step", "decay", "l2", "clip"),
+}
+"""Hyper-parameters of each optimizer, float32 scalars `role.name`; `decay` is AdamW's, `l2` the one of Adam."""
+TERMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "drift": (("mu",), ("anchor", "linear")),
+    "freeze": ((), ("keep",)),
+}
+"""Optional terms of a step graph: their scalars `role.name` and their vectors `role.name/part`.
+
+`drift` adds mu (w - anchor) + linear to the gradient: FedProx, FedDyn, SCAFFOLD, FedDC and Ditto are choices of these
+two. `freeze` multiplies every gradient and every change by `keep`, 0 or 1 for each weight.
+"""
+
+_PATH = r"^[a-z0-9_][a-z0-9_.-]*(/[a-z0-9_][a-z0-9_.-]*){0,3}\Z"
+FilePath = Annotated[str, msgspec.Meta(pattern=_PATH, max_length=100)]
+Samples = Annotated[int, msgspec.Meta(ge=1, le=1 << 16)]
+Bands = Annotated[int, msgspec.Meta(ge=1, le=1 << 10)]
+
+UNKNOWN = "_unknown_"
+"""The label of every word that is not a command."""
+
+SILENCE = "_silence_"
+"""The label of a second in which nobody speaks."""
+
+SPECIAL_LABELS = frozenset({UNKNOWN, SILENCE})
+"""Labels that are no words: their clips are made from other words and from noise."""
+
+
+class Frontend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Parameters of the log-mel front-end; `auricle.speech.features` computes exactly this."""
+
+    window: Samples = 400
+    """Samples of a Hann window."""
+    hop: Samples = 160
+    """Samples between windows."""
+    fft: Samples = 512
+    mels: Bands = 40
+    low_hz: Annotated[float, msgspec.Meta(ge=0)] = 20.0
+    high_hz: Annotated[float, msgspec.Meta(gt=0)] = 7600.0
+    floor: Annotated[float, msgspec.Meta(gt=0)] = 1e-6
+    """Added to the mel energies before the logarithm."""
+    scale: Annotated[float, msgspec.Meta(gt=0)] = 0.25
+    """Log-mels are centred on their own clip's mean and multiplied by this."""
+
+
+class Task(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is recognised, and from what input."""
+
+    labels: Annotated[tuple[Name, ...], msgspec.Meta(min_length=2, max_length=10_000)]
+    sample_rate: Dim = 16_000
+    clip_samples: Dim = 16_000
+    frames: Bands = 100
+    frontend: Frontend = Frontend()
+
+
+class Graph(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One ONNX file and its interface."""
+
+    kind: Literal["supervised", "mutual", "alternating", "fixmatch", "distill", "evaluate"]
+    model: Token
+    """The architecture that is trained or run; in a mutual step the local one."""
+    plugin: Token | None = None
+    optimizer: Literal["sgd", "adamw"] | None = msgspec.field(default=None, name="optimiser")
+    terms: tuple[Literal["drift", "freeze"], ...] = ()
+    """Optional terms it computes, see `TERMS`."""
+    file: FilePath
+    batch: Dim | None = None
+    """Fixed batch; None: any."""
+    inputs: tuple[Name, ...]
+    outputs: tuple[Name, ...]
+    noise: dict[Name, tuple[Dim, ...]] = {}
+    """Inputs to fill with uniform numbers in [0, 1) at every step: the masks of dropout."""
+    state: dict[Name, tuple[Dim, ...]] = {}
+    """Inputs that carry state from step to step, zeros at the start of a round; output `new/NAME` is the next one."""
+
+
+Content = bytes
+"""What is in a file; inside `FileEntry`, `bytes` is its length."""
+
+
+class FileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A file of the pack."""
+
+    path: FilePath
+    bytes: Annotated[int, msgspec.Meta(ge=0, le=LARGEST_PACK)]
+    sha256: Sha256
+
+    @classmethod
+    def of(cls, path: str, content: Content) -> FileEntry:
+        """The entry of a file with this content."""
+        return cls(path, len(content), hashlib.sha256(content).hexdigest())
+
+
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Positive = Annotated[float, msgspec.Meta(gt=0)]
+Sentence = Annotated[str, msgspec.Meta(min_length=1, max_length=400)]
+
+
+class Listening(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How a device listens with this pack: what its author chose on streams of validation speakers.
+
+    Every number is a default that a device's own settings override.
+    """
+
+    hop: Annotated[float, msgspec.Meta(ge=0.01, le=0.5)] = 0.1
+    """Seconds between judged windows; these three are what the thresholds were chosen with."""
+    smoothing: Annotated[int, msgspec.Meta(ge=1, le=50)] = 3
+    patience: Annotated[int, msgspec.Meta(ge=1, le=50)] = 2
+    thresholds: dict[Name, Share] = {}
+    """Smoothed posterior from which a keyword counts while the device waits."""
+    wake: tuple[Name, ...] = ()
+    """Wake words: only these count while the device waits; each opens a window in which the commands count.
+    Empty: every keyword always counts."""
+    window: Annotated[float, msgspec.Meta(ge=0.5, le=30)] = 3.0
+    """Seconds after a wake word in which commands count."""
+    commands: dict[Name, Share] = {}
+    """Thresholds of the commands inside that window."""
+    second_stage: Token | UnsetType = UNSET
+    """Architecture of the device's own model, where these thresholds are for it as a second stage: it judges what the
+    plug-in proposes. The pack has trained weights of it."""
+
+
+class HeardAt(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A point of the curve of hits over false accepts."""
+
+    false_accepts_per_hour: Annotated[float, msgspec.Meta(ge=0)]
+    hits: dict[Short, Share]
+    """Share of spoken keywords that were detected, by kind of scene."""
+
+
+class Hearing(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a model hears of people it was not trained on, live, measured by `auricle edge evaluate`."""
+
+    data: Sentence
+    """Who and what judged."""
+    words: Count
+    """Spoken keywords in all scenes."""
+    hours: Positive
+    """Of sound without keywords."""
+    curve: tuple[HeardAt, ...]
+
+
+class Negatives(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Sound without keywords that a pack carries, as features: what rounds train on and are judged by, half and half.
+
+    The file holds int8 numbers q, frame by frame, (sum of `frames`, mels); a mel energy is
+    exp(offset + step * q) - floor, not below 0. It cannot be turned back into speech that anybody understands.
+    """
+
+    file: FilePath
+    step: Positive
+    offset: float
+    frames: Annotated[tuple[Annotated[int, msgspec.Meta(ge=1)], ...], msgspec.Meta(min_length=1, max_length=1_000)]
+    """Length of each stretch; stretches are not connected."""
+    kinds: tuple[Short, ...]
+    """What each stretch is: `speech`, `words`, `noise`, ..."""
+
+
+class Start(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Trained weights to start from, and where they come from."""
+
+    file: FilePath
+    """safetensors, float16 or float32, the model's tensors by name."""
+    data: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+    """What it was trained on."""
+    clips: Annotated[int, msgspec.Meta(ge=1)]
+    speakers: Annotated[int, msgspec.Meta(ge=1)]
+    accuracy: Annotated[float, msgspec.Meta(ge=0, le=1)]
+    """On speakers that were not trained on."""
+    judged_clips: Annotated[int, msgspec.Meta(ge=1)]
+    seed: int = 0
+    hearing: Hearing | UnsetType = UNSET
+    """What it hears live, of people it was not trained on."""
+    attribution: Annotated[tuple[Sentence, ...], msgspec.Meta(max_length=50)] | UnsetType = UNSET
+    """Whom the licences of the recordings ask to name."""
+    speech: Sha256 | UnsetType = UNSET
+    """SHA-256 of everything that it was trained on, as `auricle export pretrain --recipe` computes it."""
+
+
+class OrtTraining(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """onnxruntime-training artifacts of a model."""
+
+    training: FilePath
+    evaluation: FilePath
+    optimizers: dict[Literal["sgd", "adamw"], FilePath] = msgspec.field(name="optimisers")
+    checkpoint: FilePath
+    batch: Dim
+
+
+class Buffer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Where the weights of one tensor lie in a `.tflite`."""
+
+    tensor: Name
+    offset: Annotated[int, msgspec.Meta(ge=0, le=LARGEST_PACK)]
+    """Byte at which its numbers begin."""
+    axes: tuple[Annotated[int, msgspec.Meta(ge=0, le=7)], ...] = ()
+    """Order in which the file holds the axes of the pack's tensor; empty: the pack's own."""
+    scale: Annotated[int, msgspec.Meta(ge=0, le=LARGEST_PACK)] | None = None
+    """Byte of its float32 scales, one for each first-dimension slice; None: the numbers are float32."""
+
+
+class Tflite(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """An inference model for LiteRT whose weights can be replaced in place."""
+
+    model: Token
+    precision: Literal["float32", "int8"]
+    file: FilePath
+    batch: Dim = 1
+    buffers: tuple[Buffer, ...]
+
+
+class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a pack is. The label count of `head.*` tensors is that of `task.labels`."""
+
+    format: Annotated[int, msgspec.Meta(ge=1)]
+    name: Token
+    task: Task
+    plugin: Token
+    architectures: dict[Token, tuple[TensorSpec, ...]]
+    graphs: tuple[Graph, ...]
+    files: tuple[FileEntry, ...]
+    producers: dict[Short, Short]
+    start: dict[Token, Start] = {}
+    """Trained weights by model; without, a run starts from seeded noise."""
+    ort_training: dict[Token, OrtTraining] = {}
+    tflite: tuple[Tflite, ...] = ()
+    listening: Listening | UnsetType = UNSET
+    """How a device listens with it; without, as the device's settings say."""
+    negatives: Negatives | UnsetType = UNSET
+    """Sound without keywords to judge rounds by."""
+
+    @property
+    def needed_format(self) -> int:
+        """The oldest format that has everything that is said here."""
+        extended: list[object] = [self.listening, self.negatives]
+        for start in self.start.values():
+            extended += [start.hearing, start.attribution, start.speech]
+        return FORMAT if all(value is UNSET for value in extended) else LISTENING_FORMAT
+
+
+def step_inputs(graph: Graph) -> list[str]:
+    """Names of a graph's inputs, in order; those of a step graph begin with its batch."""
+    names = list(TAKEN[graph.kind])
+    for role in ROLES[graph.kind]:
+        if graph.optimizer is not None:
+            names += [f"{role}.{scalar}" for scalar in SCALARS[graph.optimizer]]
+            names += [f"{role}.{scalar}" for term in graph.terms for scalar in TERMS[term][0]]
+        names += [f"{vector}/{part}" for vector in carried(graph, role) for part in PARTS]
+        names += [f"{role}.{vector}/{part}" for term in graph.terms for vector in TERMS[term][1] for part in PARTS]
+    return [*names, *sorted(graph.noise), *sorted(graph.state)]
+
+
+def step_outputs(graph: Graph) -> list[str]:
+    """Names of a graph's outputs, in order: losses first."""
+    names = list(LOSSES[graph.kind])
+    if graph.kind != "evaluate":
+        names += [f"new/{v}/{part}" for role in ROLES[graph.kind] for v in carried(graph, role) for part in PARTS]
+    return [*names, *(f"new/{name}" for name in sorted(graph.state))]
+
+
+def carried(graph: Graph, role: str) -> list[str]:
+    """The vectors of one of a graph's models that a step changes: its weights and its optimizer's state."""
+    return [role, *(f"{role}.{slot}" for slot in (SLOTS[graph.optimizer] if graph.optimizer else ()))]
+
+
+def encode_manifest(manifest: Manifest) -> bytes:
+    """The manifest's bytes: sorted keys, two spaces, a final newline; their SHA-256 names the pack."""
+    return msgspec.json.format(msgspec.json.encode(manifest, order="sorted"), indent=2) + b"\n"

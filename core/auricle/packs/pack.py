@@ -1,0 +1,355 @@
+"""The pack: everything a board needs to train and run a task, as plain files behind one manifest.
+
+A pack is a directory or a deterministic `.tar.zst` of it, named by the SHA-256 of `manifest.json`. Graphs are ordinary
+ONNX; every file is checked against the manifest before it is used. A signature in `manifest.sig` says who vouches.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from msgspec import UNSET
+from numpy.typing import NDArray
+
+from auricle.errors import PackError, WireError, nearest
+from auricle.packs.archive import LARGEST_MANIFEST, MANIFEST_FILE, PackedFiles, read_file, read_inside, tar_bytes, untar
+from auricle.packs.listening import check_listening, read_negatives
+from auricle.packs.manifest import (
+    FORMAT,
+    LARGEST_PACK,
+    PARTS,
+    READABLE,
+    ROLES,
+    SLOTS,
+    FileEntry,
+    Frontend,
+    Graph,
+    Listening,
+    Manifest,
+    Task,
+    encode_manifest,
+    step_inputs,
+    step_outputs,
+)
+from auricle.packs.signature import (
+    LARGEST_SIGNATURE,
+    SIGNATURE_FILE,
+    PackSignature,
+    decode_signature,
+    encode_signature,
+)
+from auricle.wire.tensors import TensorSpec, TensorTable
+
+__all__ = [
+    "DEFAULT_PACK",
+    "FORMAT",
+    "LARGEST_PACK",
+    "PARTS",
+    "ROLES",
+    "SHIPPED",
+    "SLOTS",
+    "FileEntry",
+    "Frontend",
+    "Graph",
+    "Manifest",
+    "Pack",
+    "Task",
+    "encode_manifest",
+    "load_pack",
+    "pack_bytes",
+]
+
+SHIPPED = ("digits", "gsc12", "gsc12-res", "gsc35", "home")
+DEFAULT_PACK = "home"
+"""The shipped pack of devices and coordinators that were told no other."""
+DOCUMENTS = ("license", "license.txt", "notice", "notice.txt", "readme.md", "readme.txt")
+"""Files that a pack may list though nothing in it refers to them."""
+
+
+class _Version(msgspec.Struct):
+    format: int
+
+
+class Pack:
+    """A checked pack in memory.
+
+    Parameters
+    ----------
+    manifest
+        Its manifest.
+    files
+        Content of every file the manifest lists.
+    manifest_bytes
+        The `manifest.json` it was read from; without, its canonical encoding.
+    signature
+        Who vouches for it.
+
+    Raises
+    ------
+    PackError
+        A file is missing, of another length or another hash; the format is of another version; a table is unsound;
+        the signature is not one over this manifest.
+    """
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        files: Mapping[str, bytes],
+        manifest_bytes: bytes | None = None,
+        signature: PackSignature | None = None,
+    ) -> None:
+        if manifest_bytes is None and manifest.format in READABLE:
+            manifest = msgspec.structs.replace(manifest, format=manifest.needed_format)
+        _refuse_format(manifest.format, "This pack")
+        if manifest.format < manifest.needed_format:
+            raise PackError(f"The pack {manifest.name} has format {manifest.format} and parts of a newer one.")
+        for entry in manifest.files:
+            content = files.get(entry.path)
+            if content is None:
+                raise PackError(f"The pack {manifest.name} lacks its file {entry.path}.")
+            if len(content) != entry.bytes or hashlib.sha256(content).hexdigest() != entry.sha256:
+                raise PackError(f"The file {entry.path} of the pack {manifest.name} is not the one its manifest names.")
+        paths = [entry.path for entry in manifest.files]
+        if len(set(paths)) != len(paths) or {MANIFEST_FILE, SIGNATURE_FILE} & set(paths):
+            raise PackError(f"The pack {manifest.name} lists a file twice, or its own manifest or signature.")
+        self.manifest = manifest
+        packed = files if isinstance(files, PackedFiles) else PackedFiles((path, files[path]) for path in paths)
+        self.files = packed.only(paths)
+        self.manifest_bytes = encode_manifest(manifest) if manifest_bytes is None else manifest_bytes
+        self.identity = hashlib.sha256(self.manifest_bytes).hexdigest()
+        if signature is not None and not signature.vouches(self.manifest_bytes):
+            raise PackError(f"The signature of the pack {manifest.name} is not one over its manifest: do not use it.")
+        self.signature = signature
+        try:
+            self.tables = {name: TensorTable(specs) for name, specs in manifest.architectures.items()}
+        except WireError as error:
+            raise PackError(f"The pack {manifest.name}: {error}") from error
+        self._check_interfaces()
+
+    def _check_interfaces(self) -> None:
+        manifest, labels = self.manifest, len(self.manifest.task.labels)
+        if len(set(self.labels)) != labels:
+            raise PackError(f"The pack {manifest.name} has a label twice.")
+        if manifest.plugin not in self.tables:
+            raise PackError(f"The pack {manifest.name} names a plug-in {manifest.plugin} that it does not describe.")
+        for name, table in self.tables.items():
+            if table.specs[-2].shape[0] != labels or table.specs[-1].shape != (labels,):
+                raise PackError(f"The classifier of {name} in the pack {manifest.name} is not one for {labels} labels.")
+        for graph in manifest.graphs:
+            if graph.file not in self.files or graph.model not in self.tables:
+                raise PackError(f"A graph of the pack {manifest.name} names a file or model that is not there.")
+            self._check_graph(graph)
+        if len({graph.file for graph in manifest.graphs}) != len(manifest.graphs):
+            raise PackError(f"Two graphs of the pack {manifest.name} share a file.")
+        self._check_references()
+        check_listening(manifest, self.files)
+
+    def _check_references(self) -> None:
+        """Whatever the manifest refers to is there, and whatever is there is referred to."""
+        manifest = self.manifest
+        models = {*manifest.start, *manifest.ort_training, *(entry.model for entry in manifest.tflite)}
+        named = {graph.file for graph in manifest.graphs} | {start.file for start in manifest.start.values()}
+        named |= {entry.file for entry in manifest.tflite}
+        named |= set() if manifest.negatives is UNSET else {manifest.negatives.file}
+        for training in manifest.ort_training.values():
+            named |= {training.training, training.evaluation, training.checkpoint, *training.optimizers.values()}
+        missing = sorted(models - set(self.tables)) + sorted(named - set(self.files))
+        if missing:
+            raise PackError(f"The pack {manifest.name} refers to {missing[0]}, which is not there.")
+        stray = sorted(set(self.files) - named - set(DOCUMENTS))
+        if stray:
+            raise PackError(f"The pack {manifest.name} lists {stray[0]}, which nothing in it refers to.")
+
+    def _check_graph(self, graph: Graph) -> None:
+        """A graph takes its batch and its models, and gives back each model and optimizer vector it changes."""
+        step = graph.kind != "evaluate"
+        sound = (graph.optimizer is not None) == step and (graph.batch is not None or not step)
+        two = len(ROLES[graph.kind]) == 2
+        sound = sound and graph.plugin == (self.manifest.plugin if two else None)
+        sound = sound and len(set(graph.terms)) == len(graph.terms) and len(set(graph.inputs)) == len(graph.inputs)
+        if not (sound and list(graph.inputs) == step_inputs(graph) and list(graph.outputs) == step_outputs(graph)):
+            raise PackError(
+                f"The {graph.kind} graph {graph.file} of the pack {self.manifest.name} lacks an input or output that "
+                f"such a graph has: rebuild the pack."
+            )
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The words, in the classifier's order."""
+        return self.manifest.task.labels
+
+    @property
+    def listening(self) -> Listening | None:
+        """How a device listens with it, where it says so."""
+        return None if self.manifest.listening is UNSET else self.manifest.listening
+
+    def negatives(self) -> list[NDArray[np.float32]]:
+        """Mel energies (frames, mels) of each stretch of sound without keywords that it carries; may be none."""
+        return read_negatives(self.manifest, self.files)
+
+    @property
+    def plugin_table(self) -> TensorTable:
+        """Tensor table of the plug-in: the layout of what travels."""
+        return self.tables[self.manifest.plugin]
+
+    def table(self, architecture: str) -> TensorTable:
+        """Tensor table of a model; PackError with a hint when there is none of that name."""
+        if architecture not in self.tables:
+            raise PackError(
+                f'The pack {self.manifest.name} has no model "{architecture}": {nearest(architecture, self.tables)}'
+            )
+        return self.tables[architecture]
+
+    def hold_only(self, models: Collection[str]) -> None:
+        """Forget the graphs and trained weights of other models, for good: a device needs its own and the plug-in."""
+        manifest = self.manifest
+        other = {graph.file for graph in manifest.graphs if graph.model not in models}
+        other |= {start.file for model, start in manifest.start.items() if model not in models}
+        self.files = self.files.only([name for name in self.files if name not in other])
+
+    def graph(
+        self, kind: str, model: str, optimizer: str | None = None, terms: Sequence[str] = (), batch: int | None = None
+    ) -> Graph:
+        """The graph of a kind for a model (and optimizer, terms, batch); PackError when the pack carries none."""
+        self.table(model)
+        for graph in self.manifest.graphs:
+            same = (graph.kind, graph.model, graph.optimizer) == (kind, model, optimizer)
+            if same and set(graph.terms) == set(terms) and batch in (None, graph.batch):
+                return graph
+        wanted = " and ".join(filter(None, (optimizer, *terms, f"batch {batch}" if batch else None))) or "no optimizer"
+        raise PackError(f"The pack {self.manifest.name} has no {kind} graph for {model} with {wanted}.")
+
+    def with_labels(self, labels: Sequence[str], name: str = "custom") -> Pack:
+        """The same models for other words: step graphs do not depend on the number of labels.
+
+        What depends on the words is left out: trained weights, thresholds, negatives, artifacts of other runtimes, and
+        the signature.
+
+        Raises
+        ------
+        PackError
+            Fewer than two words, or a word twice.
+        """
+        words = tuple(labels)
+        if len(words) < 2 or len(set(words)) != len(words):
+            raise PackError("A task needs at least two different words.")
+
+        def fit(spec: TensorSpec) -> TensorSpec:
+            if spec.name not in ("head.weight", "head.bias"):
+                return spec
+            return msgspec.structs.replace(spec, shape=(len(words), *spec.shape[1:]))
+
+        models = {name: tuple(fit(s) for s in specs) for name, specs in self.manifest.architectures.items()}
+        task = msgspec.structs.replace(self.manifest.task, labels=words)
+        if words == self.labels:
+            return Pack(msgspec.structs.replace(self.manifest, name=name), self.files)
+        kept = {graph.file for graph in self.manifest.graphs} | set(DOCUMENTS)
+        manifest = msgspec.structs.replace(
+            self.manifest, name=name, task=task, architectures=models, start={}, ort_training={}, tflite=(),
+            listening=UNSET, negatives=UNSET,
+            files=tuple(entry for entry in self.manifest.files if entry.path in kept),
+        )  # fmt: skip
+        return Pack(manifest, self.files)
+
+    def signed(self, signature: PackSignature) -> Pack:
+        """The same pack with a signature; PackError when it is not one over its manifest."""
+        return Pack(self.manifest, self.files, self.manifest_bytes, signature)
+
+
+def pack_bytes(pack: Pack) -> bytes:
+    """The pack as `.tar.zst`: manifest, signature, files by name; the same pack gives the same bytes."""
+    signature = [] if pack.signature is None else [(SIGNATURE_FILE, encode_signature(pack.signature))]
+    return tar_bytes([(MANIFEST_FILE, pack.manifest_bytes), *signature, *sorted(pack.files.items())])
+
+
+def _refuse_format(version: int, where: str) -> None:
+    if version not in READABLE:
+        readable = " and ".join(map(str, READABLE))
+        raise PackError(f"{where} has format {version}; this version of Auricle reads {readable}.")
+
+
+def _decode_manifest(data: bytes | None, where: str) -> Manifest:
+    if data is None:
+        raise PackError(f"{where} is not a pack: it has no {MANIFEST_FILE}.")
+    if len(data) > LARGEST_MANIFEST:
+        raise PackError(f"The manifest of {where} holds more than {LARGEST_MANIFEST >> 20} MiB.")
+    try:
+        version = msgspec.json.decode(data, type=_Version).format
+        _refuse_format(version, where)
+        return msgspec.json.decode(data, type=Manifest)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise PackError(f"The manifest of {where} is not valid: {error}.") from error
+
+
+def _from_files(files: Mapping[str, bytes], where: str) -> Pack:
+    manifest = _decode_manifest(files.get(MANIFEST_FILE), where)
+    unlisted = set(files) - {entry.path for entry in manifest.files} - {MANIFEST_FILE, SIGNATURE_FILE}
+    if unlisted:
+        raise PackError(f"{where} holds {min(unlisted)!r}, which its manifest does not list.")
+    signature = decode_signature(files[SIGNATURE_FILE], where) if SIGNATURE_FILE in files else None
+    return Pack(manifest, files, files[MANIFEST_FILE], signature)
+
+
+def _from_folder(folder: Path) -> Pack:
+    """Reads what the manifest lists and nothing else: a folder may hold other things, such as `.git`."""
+    found = {MANIFEST_FILE: read_inside(folder, MANIFEST_FILE, LARGEST_MANIFEST)}
+    manifest = _decode_manifest(found[MANIFEST_FILE], str(folder))
+    if sum(entry.bytes for entry in manifest.files) > LARGEST_PACK:
+        raise PackError(f"{folder} holds more than {LARGEST_PACK >> 20} MiB.")
+    found[SIGNATURE_FILE] = read_inside(folder, SIGNATURE_FILE, LARGEST_SIGNATURE)
+    found |= {entry.path: read_inside(folder, entry.path, entry.bytes) for entry in manifest.files}
+    return _from_files({path: data for path, data in found.items() if data is not None}, str(folder))
+
+
+def load_pack(source: str | Path, trusted: Collection[bytes] | None = None) -> Pack:
+    """Read a pack: the name of a shipped one (`home`, `gsc12`, ...), a directory, or a `.tar.zst`.
+
+    Parameters
+    ----------
+    source
+        Where it is.
+    trusted
+        Public keys (32 bytes each) of which one must have signed it; None: a pack without a signature will do. One
+        that is there is verified in any case. A shipped pack needs none: it comes with the program that reads it.
+
+    Raises
+    ------
+    PackError
+        There is none, it is not whole and sound, or nobody who is trusted vouches for it.
+    """
+    if isinstance(source, str) and source in SHIPPED:
+        shipped = resources.files("auricle").joinpath("packs") / f"{source}.tar.zst"
+        return _from_files(untar(shipped.read_bytes(), source), source)
+    pack = _read(source)
+    if trusted is not None:
+        _refuse_untrusted(pack, trusted)
+    return pack
+
+
+def _read(source: str | Path) -> Pack:
+    path = Path(source)
+    try:
+        if path.is_dir():
+            return _from_folder(path)
+        if path.is_file():
+            return _from_files(untar(read_file(path), str(path)), str(path))
+    except OSError as error:
+        raise PackError(f"{path} cannot be read ({error.strerror}).") from error
+    raise PackError(
+        f'There is no pack "{source}": give a directory, a .tar.zst file, or one of {", ".join(SHIPPED)}; '
+        f"{nearest(str(source), SHIPPED)}"
+    )
+
+
+def _refuse_untrusted(pack: Pack, trusted: Collection[bytes]) -> None:
+    if pack.signature is None:
+        raise PackError(f"The pack {pack.manifest.name} is not signed, and only packs by a trusted key are taken.")
+    if bytes.fromhex(pack.signature.key) not in trusted:
+        raise PackError(
+            f"The pack {pack.manifest.name} is signed by {pack.signature.key[:16]}..., which is not a trusted key."
+        )

@@ -1,0 +1,150 @@
+"""The command `auricle`: one sub-command a part, loaded only when it is called."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from typing import Any, cast
+
+import typer
+from typer.core import TyperGroup
+
+from auricle import __version__
+from auricle.errors import AuricleError, nearest
+from auricle.process import fresh_process
+from auricle.process.ending import begin_log, fail
+
+PARTS = {
+    "fleet": ("auricle_fleet.commands", "Emulate a fleet: real speech, real agents, a real broker."),
+    "edge": ("auricle_edge.commands", "Run the agent of one device."),
+    "cloud": ("auricle_cloud.commands", "Run the coordinator."),
+    "export": ("auricle_export.commands", "Build, train, sign and inspect training packs."),
+    "flash": ("auricle_export.flash.commands", "Put agents on boards: profiles, bundles, images."),
+}
+
+NEEDS = {"edge": ("onnxruntime", "soundfile"), "fleet": ("onnxruntime", "soundfile")}
+"""Libraries that a part imports only when it uses them, and cannot do without."""
+
+COMPLETE = "_AURICLE_COMPLETE"
+"""Environment variable by which a shell's completion asks."""
+
+CommandLineError = cast("type[typer.BadParameter]", typer.BadParameter.__mro__[2])
+"""What typer raises for a wrong command line: click's `ClickException`, since typer 0.26 that of its own copy."""
+
+
+class MissingPartError(AuricleError):
+    """A part whose extra is not installed."""
+
+
+class _Root(TyperGroup):
+    """Gives Ctrl-C on to `main`: typer by itself ends with 130 and without a word."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            raise typer.Abort from error
+
+
+def _load(part: str) -> typer.Typer:
+    module, _ = PARTS[part]
+    try:
+        app: typer.Typer = importlib.import_module(module).app
+        for library in NEEDS.get(part, ()):
+            if importlib.util.find_spec(library) is None:
+                raise ModuleNotFoundError(name=library)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0].startswith("auricle"):
+            raise
+        raise MissingPartError(
+            f'"auricle {part}" needs {error.name}, which is not installed: pip install "auricle[{part}]"'
+        ) from error
+    return app
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"auricle {__version__}")
+        raise typer.Exit
+
+
+def build_app(wanted: str | None) -> typer.Typer:
+    """Assemble the command with one part loaded and the others named.
+
+    Parameters
+    ----------
+    wanted
+        The part that will be called; None for the overview.
+    """
+    app = typer.Typer(
+        cls=_Root, no_args_is_help=True, pretty_exceptions_enable=False, add_completion=True, rich_markup_mode=None
+    )
+
+    @app.callback()
+    def root(
+        version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+    ) -> None:
+        """Federated keyword spotting: devices learn from their own microphone, the audio stays on them."""
+
+    for part, (_, text) in PARTS.items():
+        app.add_typer(_load(part) if part == wanted else typer.Typer(), name=part, help=text, no_args_is_help=True)
+    return app
+
+
+def _completed_part() -> str | None:
+    """The part of the command line that a shell asks to complete; None when none does, or it is not there yet."""
+    line = os.environ.get("_TYPER_COMPLETE_ARGS") or os.environ.get("COMP_WORDS", "")
+    try:
+        words = shlex.split(line)
+    except ValueError:
+        words = line.split()
+    return words[1] if len(words) > 1 and words[1] in PARTS else None
+
+
+def _complete() -> int:
+    """Answer a shell's question what may come next; nothing where a part is not installed."""
+    try:
+        typer.main.get_command(build_app(_completed_part())).main([], prog_name="auricle")
+    except AuricleError:
+        return 1
+    except SystemExit as done:
+        return done.code if isinstance(done.code, int) else 0
+    return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit code: 0, 2 for a user's mistake, 130 when interrupted."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if COMPLETE in os.environ:
+        return _complete()
+    as_json = "--json" in given
+    begin_log(as_json)
+    part = given[0] if given else None
+    if not given or (given == [part] and part in PARTS):
+        given.append("--help")
+    if part is not None and not part.startswith("-") and part not in PARTS:
+        return fail(f'There is no command "{part}": {nearest(part, PARTS)}', 2, as_json)
+    try:
+        command = typer.main.get_command(build_app(part))
+        result = command.main(given, prog_name="auricle", standalone_mode=False)
+    except AuricleError as error:
+        return fail(str(error), error.exit_code, as_json)
+    except CommandLineError as error:
+        return fail(error.format_message(), 2, as_json)
+    except (typer.Abort, KeyboardInterrupt):
+        return fail("Interrupted.", 130, as_json)
+    return result if isinstance(result, int) else 0
+
+
+def entry() -> None:
+    """Entry point of the console script."""
+    fresh_process.ours = True
+    sys.exit(main())
+
+
+if __name__ == "__main__":
+    entry()

@@ -1,0 +1,67 @@
+"""Run something until it ends or the process is asked to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+from auricle.mqtt_link.identity_files import FOLDER, IdentityFiles
+from auricle.mqtt_link.link import BrokerAddress
+from auricle.mqtt_link.loopback import require_private
+
+T = TypeVar("T")
+
+PASSWORD = "AURICLE_PASSWORD"
+"""Environment variable with the broker's password, so that it stands on no command line."""
+
+
+async def until_signal(work: Coroutine[Any, Any, T]) -> T | None:
+    """Await `work`; the first SIGINT or SIGTERM cancels it, a second one ends the process at once.
+
+    Returns None when it was cancelled.
+    """
+    task = asyncio.ensure_future(work)
+    loop = asyncio.get_running_loop()
+
+    def stop(number: int) -> None:
+        if asked:
+            os._exit(128 + number)
+        asked.append(number)
+        task.cancel()
+
+    asked: list[int] = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop, number)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        return None
+
+
+def broker_of(url: str, user: str, state: Path | None = None) -> BrokerAddress:
+    """Read a broker's URL; a password that it leaves out comes from the environment, for `user` if it names none.
+
+    Parameters
+    ----------
+    url
+        See `BrokerAddress.parse`.
+    user
+        Who connects.
+    state
+        Its state folder: certificate and key are used where they are there.
+
+    Raises
+    ------
+    SettingsError
+        It is no URL, or without TLS on another machine.
+    """
+    address = require_private(BrokerAddress.parse(url))
+    if state is not None:
+        address = IdentityFiles(state / FOLDER).lend(address)
+    if address.password is None and PASSWORD in os.environ:
+        return address.as_user(address.username or user, os.environ[PASSWORD])
+    return address

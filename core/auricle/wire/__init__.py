@@ -1,0 +1,1 @@
+"""What devices and coordinators say to each other: messages, frames, tensors, topics, identities, claims."""

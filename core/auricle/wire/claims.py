@@ -1,0 +1,90 @@
+"""How a device becomes somebody: what it asks the coordinator's API for, and what it is given."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from msgspec import Meta
+
+from auricle.errors import DataError
+from auricle.wire.broker_passwords import Password
+from auricle.wire.messages import DeviceId
+
+RESERVED = ("coordinator", "observer", "root")
+"""Names that no device may have: the first two have other rights at the broker."""
+
+LONGEST_TOKEN_FILE = 4096
+ClaimToken = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{20,100}\Z", max_length=100, description="Used once.")]
+Pem = Annotated[str, Meta(pattern=r"^[ -~\r\n]*\Z", min_length=1, max_length=16_384)]
+PublicKey = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z", max_length=64, description="Ed25519, 64 hex digits.")]
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A device asks for its certificate: the token says who it is, the request which key is its own."""
+
+    token: ClaimToken
+    request: Pem
+    """PKCS #10, signed by the device's key; the name in it counts for nothing."""
+    public_key: PublicKey | None = None
+    """The key that signs its messages: believed from now on where the token replaces a board."""
+
+
+class Renewal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A device asks for its next certificate."""
+
+    certificate: Pem
+    """The one it has."""
+    request: Pem
+    """PKCS #10, signed by the key of that certificate."""
+
+
+class Certified(msgspec.Struct, frozen=True, kw_only=True):
+    """Who the device is from now on."""
+
+    device: DeviceId
+    certificate: Pem
+    """The device's certificate, then the issuing authority's."""
+    expires: Annotated[float, Meta(description="Seconds since 1970, UTC.")]
+    renew_after: Annotated[float, Meta(description="Seconds since 1970, UTC.")]
+    password: Password | None = None
+    """The device's own, for brokers that ask for one besides the certificate."""
+
+
+class AuthorityShown(msgspec.Struct, frozen=True, kw_only=True):
+    """The certificate that everything is checked against; a device believes it if it has the pin it was told."""
+
+    certificate: Pem
+
+
+def pin(certificate: x509.Certificate) -> str:
+    """SHA-256 of a certificate's DER, 64 hexadecimal digits."""
+    return hashlib.sha256(certificate.public_bytes(Encoding.DER)).hexdigest()
+
+
+def key_hash(public: x509.Certificate | x509.CertificateSigningRequest) -> str:
+    """SHA-256 of the public key in a certificate or request (SubjectPublicKeyInfo), 64 hexadecimal digits."""
+    return hashlib.sha256(public.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()
+
+
+def read_token(path: Path) -> str:
+    """The claim token in a file.
+
+    Raises
+    ------
+    DataError
+        It cannot be read, or holds something else.
+    """
+    try:
+        with path.open("rb") as file:
+            text = file.read(LONGEST_TOKEN_FILE).decode("ascii").strip()
+        token: str = msgspec.convert(text, ClaimToken)
+    except OSError as error:
+        raise DataError(f"The claim token {path} cannot be read ({error.strerror}): make another.") from error
+    except (UnicodeDecodeError, msgspec.ValidationError) as error:
+        raise DataError(f"{path} holds no claim token: make one with auricle cloud enrol token.") from error
+    return token

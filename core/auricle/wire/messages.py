@@ -1,0 +1,326 @@
+"""Every message that crosses the wire, as msgspec structs. No type here can carry audio, features or labels."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+SCHEMA = 1
+"""Major version of the messages; another one is refused with `upgrade_required`."""
+
+DeviceId = Annotated[str, Meta(pattern=r"^[a-z0-9-]{4,64}\Z", max_length=64)]
+FleetName = Annotated[str, Meta(pattern=r"^[a-z0-9-]{1,64}\Z", max_length=64)]
+Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z", max_length=64)]
+Token = Annotated[str, Meta(pattern=r"^[ -~]*\Z", max_length=64)]
+"""A name of printable ASCII: it ends up in logs and on terminals."""
+Short = Annotated[str, Meta(max_length=200)]
+Count = Annotated[int, Meta(ge=0, le=1 << 40)]
+Round = Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]
+"""Fits a database's integer."""
+Seconds = Annotated[float, Meta(ge=0, le=1e9)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Rounded = Literal[0, 1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700, 1000]
+"""A coarse count: nothing between these numbers, and nothing above the last, can be said."""
+Quarters = Annotated[int, Meta(ge=0, le=96)]
+"""Whole quarter hours, a day at most."""
+Decibels = Annotated[int, Meta(ge=-96, le=0, multiple_of=3)]
+"""Of full scale, in steps of 3."""
+Sensitivity = Annotated[int, Meta(ge=-2, le=2)]
+"""Steps by which all thresholds are lower (above 0: more is heard, also wrongly) or higher than the device's own."""
+TargetPath = Annotated[str, Meta(pattern=r"^(?!.*\.\.)[a-z0-9][a-z0-9._/-]*\Z", max_length=200)]
+"""Name of a target in the signed metadata of updates: a relative path without `..`."""
+
+
+WORSE = "worse_"
+"""What the reason of a device begins with whose own judge refused its round: it is well, and declined."""
+WORSE_RECEIVED = "worse_received_"
+"""What the reason of a device that trains begins with where the received plug-in is significantly worse than the best
+one that it had: it takes part, and the coordinator may go back."""
+
+
+class Message(msgspec.Struct, frozen=True, tag_field="type", kw_only=True):
+    """What every header says: schema, who, and a nonce that makes it unique."""
+
+    fleet: FleetName
+    device: DeviceId
+    """The device that speaks or is spoken to; the coordinator's own name in messages to all."""
+    boot: Token
+    """Identity of the sender's process since it started."""
+    schema: Annotated[int, Meta(ge=1, le=1000)] = SCHEMA
+    nonce: Token = ""
+
+
+class Register(Message, frozen=True, tag="register", kw_only=True):
+    """A device says who it is; sent at every boot."""
+
+    public_key: Annotated[bytes, Meta(min_length=32, max_length=32)]
+    agent: Token
+    pack: Sha256
+    architecture: Token
+    codecs: Annotated[tuple[Token, ...], Meta(max_length=8)]
+    samples: Count
+    """Training clips on the device: a number, not the clips."""
+
+
+class Get(Message, frozen=True, tag="get", kw_only=True):
+    """A device asks what is next, so that a lost invitation costs time and nothing else."""
+
+    round: Round
+    """The last round it knows of."""
+
+
+class Status(Message, frozen=True, tag="status", kw_only=True):
+    """Progress, or why a device does not take part."""
+
+    task: Token
+    round: Round
+    state: Literal["training", "declined", "failed"]
+    reason: Short = ""
+
+
+class Loss(Message, frozen=True, tag="loss", kw_only=True):
+    """Answer to `Measure`: the inference loss of a model on the device's training clips (FedVSA 6.1)."""
+
+    task: Token
+    round: Round
+    epoch: Count
+    base: Sha256
+    loss: float
+    samples: Count
+
+
+class Update(Message, frozen=True, tag="update", kw_only=True):
+    """A trained plug-in: the body is its raw tensors (or part `part` of `parts` of them)."""
+
+    task: Token
+    round: Round
+    attempt: Annotated[int, Meta(ge=1, le=1 << 20)]
+    epoch: Count
+    base: Sha256
+    """The model it started from."""
+    body: Sha256
+    length: Count
+    codec: Token
+    samples: Count
+    loss: float
+    """Inference loss of the received model on the training clips before training (FedVSA 6.1)."""
+    part: Annotated[int, Meta(ge=0, le=4096)] = 0
+    parts: Annotated[int, Meta(ge=1, le=4096)] = 1
+    steps: Count = 0
+    seconds: Seconds = 0.0
+    personal_accuracy: Share | None = None
+    """Of the local model on the device's held-out clips."""
+    plugin_accuracy: Share | None = None
+    """Of the received plug-in on the same clips."""
+    held_out: Count = 0
+
+
+class Release(Message, frozen=True, tag="release", kw_only=True):
+    """What a device runs, sent at every boot and after each step of an update: what counts as updated."""
+
+    board: Token = ""
+    """Board and system of the installed bundle; empty: the agent was not installed from one."""
+    os: Token = ""
+    bundle: Sha256 | None = None
+    """Identity of the bundle that runs: the SHA-256 of its manifest."""
+    version: Token
+    """Of the agent."""
+    pack: Sha256
+    """The pack that runs."""
+    confirmed: bool
+    """Whether what runs has passed its health check; False while it is on trial."""
+    rollout: Token = ""
+    """The newest rollout that the device was asked to follow."""
+    state: Literal["idle", "fetching", "trial", "confirmed", "failed", "refused"] = "idle"
+    """How far that rollout has come here; `failed`: the previous version runs again."""
+    reason: Short = ""
+    """Why it failed or was refused."""
+
+
+class HearingReport(Message, frozen=True, tag="hearingreport", kw_only=True):
+    """How well a device hears, in coarse figures of a period; sent only by devices whose owner has allowed it.
+
+    The types hold nothing but steps: no moment, no text, no exact count.
+    """
+
+    period: Annotated[int, Meta(ge=1, le=(1 << 31) - 1)]
+    """The device's own number of the report: the same number again is the same report."""
+    pack: Sha256
+    """The pack that it listened with."""
+    base: Sha256 | None = None
+    """The fleet's model that it had received last, throughout the period; None: none, or it changed meanwhile."""
+    span: Annotated[int, Meta(ge=1, le=96)]
+    """Quarter hours from its beginning to its end."""
+    heard: Quarters
+    """Of which sound was listened to."""
+    detections: Rounded
+    denied: Rounded
+    """Detections of which a person has said that they were wrong."""
+    missed: Rounded
+    """Times that a person has said that it was not heard."""
+    level: Decibels | None = None
+    """Median of the sound's level."""
+    noise: Decibels | None = None
+    """The noise floor."""
+    full_scale: Literal["none", "trace", "some", "much"] = "none"
+    """Share of samples at full scale: 0, below 0.1 %, below 1 %, 1 % and more."""
+    offset: Literal["none", "small", "large"] | None = None
+    """Distance of the sound's mean from 0, of full scale: below 0.1 %, below 1 %, 1 % and more."""
+    each: Annotated[tuple[Rounded, ...], Meta(max_length=64)] = ()
+    """Detections by keyword, in the pack's order; empty unless the owner has allowed it as well."""
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a device trains in a round. Defaults are those of FedMLAC (ALGORITHMS 3.1)."""
+
+    mode: Literal["mutual", "supervised"] = "mutual"
+    """Mutual learning of local model and plug-in, or the plug-in alone on labels (the FedAvg baseline)."""
+    epochs: Annotated[int, Meta(ge=1, le=1000)] = 1
+    optimizer: Literal["sgd", "adamw", "mixed"] = msgspec.field(default="sgd", name="optimiser")
+    """`mixed`: AdamW for the local model, plain SGD for the plug-in."""
+    rate: Annotated[float, Meta(gt=0, le=10)] = 0.01
+    """Learning rate of the plug-in."""
+    local_rate: Annotated[float, Meta(gt=0, le=10)] = 0.01
+    momentum: Annotated[float, Meta(ge=0, lt=1)] = 0.0
+    decay: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    clip: Annotated[float, Meta(ge=0)] = 0.0
+    """Largest norm of a gradient; 0: no limit."""
+    alpha: Share = 0.5
+    """Weight of the labels in the local model's loss (A4)."""
+    plugin_ce: Annotated[float, Meta(ge=0, le=100)] = 0.0
+    """Weight of the labels in the plug-in's loss (A5: none in the paper)."""
+    order: Literal["simultaneous", "alternating"] = "simultaneous"
+    """Mutual learning: both models from one pass of each, or the plug-in from the local model's new weights (A6)."""
+    temperature: Annotated[float, Meta(ge=0.1, le=100)] = 1.0
+    """Divides the logits that teacher and student compare in mutual learning (A4: 1, the paper has none)."""
+    mu: Annotated[float, Meta(ge=0, le=100)] = 0.0
+    """Pull of the plug-in towards the received one: the proximal term of FedProx."""
+    prior: Annotated[float, Meta(ge=0, le=10)] = 0.0
+    """Strength of the logit adjustment by the device's own label frequencies while the plug-in trains; 0: none."""
+    keep_state: bool = False
+    """Whether the optimizers' states, of local model and plug-in, live on between a device's rounds."""
+    augment: bool = False
+    """On-device augmentation: shift, gain, background noise, SpecAugment."""
+    codec: Token = "float32"
+    seed: Count = 0
+
+
+class Invite(Message, frozen=True, tag="invite", kw_only=True):
+    """Take part in a round, starting from this model."""
+
+    task: Token
+    round: Round
+    epoch: Count
+    base: Sha256
+    ttl: Seconds
+    """Seconds from now within which an update counts."""
+    plan: Plan
+    length: Count
+    """Bytes of the model's blob, which travels in `chunks` parts under the blob topic."""
+    codec: Token
+    chunks: Annotated[int, Meta(ge=1, le=4096)]
+
+
+class Measure(Message, frozen=True, tag="measure", kw_only=True):
+    """Say how large the loss of this model is on your clips: the first phase of a two-phase FedVSA round."""
+
+    task: Token
+    round: Round
+    epoch: Count
+    base: Sha256
+    length: Count
+    codec: Token
+    chunks: Annotated[int, Meta(ge=1, le=4096)]
+
+
+class Ack(Message, frozen=True, tag="ack", kw_only=True):
+    """The fate of an update, sent after it was committed."""
+
+    task: Token
+    round: Round
+    attempt: Annotated[int, Meta(ge=1, le=1 << 20)]
+    epoch: Count
+    body: Sha256
+    verdict: Short
+    """accepted, duplicate, late, stale, closed, conflict, or rejected:<reason>."""
+    weight: Share = 1.0
+    """With `stale`: the factor by which the update counts less; 0: it was too old to count."""
+
+
+class Nothing(Message, frozen=True, tag="nothing", kw_only=True):
+    """Answer to `Get`: no round for you now; or `again`: register first."""
+
+    epoch: Count
+    again: bool = False
+
+
+class Abort(Message, frozen=True, tag="abort", kw_only=True):
+    """Stop working on this round."""
+
+    task: Token
+    round: Round
+    epoch: Count
+    reason: Short = ""
+
+
+class Target(Message, frozen=True, tag="target", kw_only=True):
+    """Install this. It only names a target: what it is, and for whom, the device takes from the signed metadata."""
+
+    epoch: Count
+    rollout: Token
+    kind: Literal["bundle", "pack"]
+    path: TargetPath
+    identity: Sha256
+    """Of the bundle or pack, so that a device that has it already says so without fetching."""
+
+
+class Tune(Message, frozen=True, tag="tune", kw_only=True):
+    """Hear more or less; a device whose owner refuses it says so in its `DeviceState`."""
+
+    epoch: Count
+    sensitivity: Sensitivity
+
+
+class CoordinatorState(Message, frozen=True, tag="coordinator", kw_only=True):
+    """Retained: whether the coordinator is there, and in which epoch."""
+
+    online: bool
+    epoch: Count
+
+
+class DeviceState(Message, frozen=True, tag="device", kw_only=True):
+    """Retained, and the last will: whether a device is there. A hint, never a reason to fail a round."""
+
+    online: bool
+    agent: Token = ""
+    pack: Sha256 = "0" * 64
+    architecture: Token = ""
+    gate: Literal["train", "wait", "decline"] = "train"
+    """What the device's own gate says: may it be invited now?"""
+    gate_reason: Short = ""
+    sensitivity: Sensitivity | None = None
+    """In effect; None: the device takes none from its coordinator."""
+
+
+class Model(Message, frozen=True, tag="model", kw_only=True):
+    """Retained: the model that is current."""
+
+    task: Token
+    version: Count
+    epoch: Count
+    pack: Sha256
+    pack_name: Token = ""
+    """For people: what devices that run another pack are told."""
+    blob: Sha256
+    length: Count
+    codec: Token
+    chunks: Annotated[int, Meta(ge=1, le=4096)]
+    ttl: Seconds
+
+
+Uplink = Register | Get | Status | Loss | Update | Release | HearingReport
+Downlink = Invite | Measure | Ack | Nothing | Abort | Target | Tune
+Retained = CoordinatorState | DeviceState | Model
+WireMessage = Uplink | Downlink | Retained

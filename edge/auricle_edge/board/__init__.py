@@ -1,0 +1,1 @@
+"""What a board says of itself, and whether it may work now."""

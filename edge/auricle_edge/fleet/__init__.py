@@ -1,0 +1,1 @@
+"""A device's side of the rounds: the agent, what it fetches, what it sends."""

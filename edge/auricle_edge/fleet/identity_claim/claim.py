@@ -1,0 +1,247 @@
+"""From a token to a certificate and on to the next one, in steps that may each be cut off by the power.
+
+The key is made first and kept: a claim that is made again is that of the same key, for which the coordinator gives out
+the same certificate. The broker's password, then the certificate are written when they have been checked, then the
+record, and the token goes last.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
+from auricle.errors import SettingsError, StorageError
+from auricle.files import sync_folder, write_durably
+from auricle.mqtt_link.identity_files import FOLDER, IdentityFiles
+from auricle.wire.broker_passwords import read_login, write_login
+from auricle.wire.claims import LONGEST_TOKEN_FILE, Certified, Claim, Renewal, pin, read_token
+from auricle.wire.identity import DEVICE_KEY, Identity
+from auricle.wire.messages import DeviceId
+from auricle_edge.fleet.identity_claim.claim_server import ClaimError, ClaimServer
+
+RECORD = "claim.json"
+
+
+class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a renewal needs to know."""
+
+    device: DeviceId
+    server: str
+    pin: str
+    renew_after: float
+    """Seconds since 1970; 0: ask at once."""
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What a claim or renewal came to."""
+
+    device: str
+    done: str
+    """`claimed`, `there already`, `renewed` or `not due`."""
+    expires: float
+    token_erased: bool = True
+
+
+def claim(state: Path, server: str, ca_pin: str, token_file: Path, now: float) -> Outcome:
+    """Make the device's key, exchange the token for a certificate, erase the token.
+
+    Parameters
+    ----------
+    state
+        The device's state folder.
+    server, ca_pin
+        See `ClaimServer`.
+    token_file
+        Where the token stands.
+    now
+        Seconds since 1970: a certificate that has expired is none.
+
+    Raises
+    ------
+    ClaimError
+        The coordinator refuses, or is not the one with this pin.
+    TryLaterError
+        It cannot be reached now.
+    DataError
+        There is no token in the file.
+    StorageError
+        The folder cannot be written.
+    """
+    files, coordinator = IdentityFiles(state / FOLDER), ClaimServer(server, ca_pin)
+    _make_private(files.folder)
+    key = _key(files.key)
+    held = _held(files, key, ca_pin)
+    if held is not None and _expires(held) < now:
+        held = None
+    done = "there already"
+    renew_after = 0.0
+    if held is None:
+        token = read_token(token_file)
+        root = coordinator.root()
+        write_durably(files.authority, root.public_bytes(Encoding.PEM))
+        public = Identity.load_or_create(state / DEVICE_KEY).public.hex()
+        given = coordinator.certify("/v1/enrol", Claim(token=token, request=_request(key), public_key=public), root)
+        held = _checked(given, key, root)
+        _keep_password(files, given)
+        write_durably(files.certificate, given.certificate.encode())
+        done, renew_after = "claimed", given.renew_after
+    if done == "claimed" or not (files.folder / RECORD).exists():
+        _record(files, ClaimRecord(device=_name(held), server=server, pin=ca_pin, renew_after=renew_after))
+    return Outcome(device=_name(held), done=done, expires=_expires(held), token_erased=erase(token_file))
+
+
+def renew(state: Path, now: float) -> Outcome:
+    """Renew the certificate when two thirds of its life are over, and fetch a password that is missing.
+
+    Errors as in `claim`.
+
+    Parameters
+    ----------
+    state
+        The device's state folder.
+    now
+        Seconds since 1970.
+    """
+    files = IdentityFiles(state / FOLDER)
+    record = _read_record(files.folder / RECORD)
+    key = _key(files.key)
+    held = _held(files, key, record.pin)
+    if held is None:
+        raise ClaimError("This device has no certificate that fits its key: claim one with a token.")
+    if now < record.renew_after and _has_password(files):
+        return Outcome(device=record.device, done="not due", expires=_expires(held))
+    coordinator = ClaimServer(record.server, record.pin)
+    root = x509.load_pem_x509_certificate(files.authority.read_bytes())
+    certificate = held.public_bytes(Encoding.PEM).decode()
+    given = coordinator.certify("/v1/renew", Renewal(certificate=certificate, request=_request(key)), root)
+    fresh = _checked(given, key, root)
+    if _name(fresh) != record.device:
+        raise ClaimError("The coordinator answered with another device's certificate: it is not used.")
+    _keep_password(files, given)
+    write_durably(files.certificate, given.certificate.encode())
+    _record(files, msgspec.structs.replace(record, renew_after=given.renew_after))
+    return Outcome(device=record.device, done="not due" if fresh == held else "renewed", expires=_expires(fresh))
+
+
+def erase(token_file: Path) -> bool:
+    """Overwrite and remove a token; False where the place cannot be written: it was used, so it is worth nothing."""
+    try:
+        with token_file.open("r+b") as file:
+            file.write(bytes(min(token_file.stat().st_size, LONGEST_TOKEN_FILE)))
+            file.flush()
+            os.fsync(file.fileno())
+        token_file.unlink()
+        sync_folder(token_file.parent)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def _keep_password(files: IdentityFiles, given: Certified) -> None:
+    if given.password is not None:
+        write_login(files.login, given.device, given.password)
+
+
+def _has_password(files: IdentityFiles) -> bool:
+    try:
+        return read_login(files.login) is not None
+    except SettingsError:
+        return False
+
+
+def _make_private(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o700)
+    except OSError as error:
+        raise StorageError(f"{folder} cannot be made ({error.strerror}).") from error
+
+
+def _key(path: Path) -> ec.EllipticCurvePrivateKey:
+    """The device's key, drawn when there is none; it never leaves the device."""
+    try:
+        loaded = serialization.load_pem_private_key(path.read_bytes(), None)
+    except FileNotFoundError:
+        drawn = ec.generate_private_key(ec.SECP256R1())
+        write_durably(path, drawn.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()), mode=0o600)
+        return drawn
+    except (OSError, ValueError, TypeError) as error:
+        raise StorageError(f"The key {path} cannot be read ({error}): remove it and use a new token.") from error
+    if not isinstance(loaded, ec.EllipticCurvePrivateKey):
+        raise StorageError(f"{path} is a key of another kind: remove it, and claim with a new token.")
+    return loaded
+
+
+def _request(key: ec.EllipticCurvePrivateKey) -> str:
+    """Proof that we have the key; the name in it counts for nothing."""
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "auricle")])
+    request = x509.CertificateSigningRequestBuilder().subject_name(name).sign(key, hashes.SHA256())
+    return request.public_bytes(Encoding.PEM).decode()
+
+
+def _held(files: IdentityFiles, key: ec.EllipticCurvePrivateKey, ca_pin: str) -> x509.Certificate | None:
+    """The certificate that is there, if it is whole, for this key and under the authority with this pin."""
+    try:
+        root = x509.load_pem_x509_certificate(files.authority.read_bytes())
+        chain = x509.load_pem_x509_certificates(files.certificate.read_bytes())
+        return _sound(chain, key, root) if pin(root) == ca_pin else None
+    except (OSError, ValueError, ClaimError):
+        return None
+
+
+def _checked(given: Certified, key: ec.EllipticCurvePrivateKey, root: x509.Certificate) -> x509.Certificate:
+    """The certificate of an answer, when it is what was asked for."""
+    try:
+        certificate = _sound(x509.load_pem_x509_certificates(given.certificate.encode()), key, root)
+    except ValueError as error:
+        raise ClaimError("The coordinator answered with something that is no certificate.") from error
+    if _name(certificate) != given.device:
+        raise ClaimError("The coordinator answered with another device's certificate: it is not used.")
+    return certificate
+
+
+def _sound(
+    chain: list[x509.Certificate], key: ec.EllipticCurvePrivateKey, root: x509.Certificate
+) -> x509.Certificate:  # fmt: skip
+    try:
+        certificate, issuing = chain
+        certificate.verify_directly_issued_by(issuing)
+        issuing.verify_directly_issued_by(root)
+    except (ValueError, TypeError, InvalidSignature) as error:
+        raise ClaimError("The certificate is not from the authority that this device believes.") from error
+    if certificate.public_key() != key.public_key():
+        raise ClaimError("The certificate is for another key than this device's.")
+    return certificate
+
+
+def _name(certificate: x509.Certificate) -> str:
+    names = [str(each.value) for each in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    try:
+        return msgspec.convert(names[0] if len(names) == 1 else "", DeviceId)
+    except msgspec.ValidationError as error:
+        raise ClaimError("The certificate is not that of a device.") from error
+
+
+def _expires(certificate: x509.Certificate) -> float:
+    return certificate.not_valid_after_utc.timestamp()
+
+
+def _record(files: IdentityFiles, record: ClaimRecord) -> None:
+    write_durably(files.folder / RECORD, msgspec.json.encode(record), mode=0o600)
+
+
+def _read_record(path: Path) -> ClaimRecord:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=ClaimRecord)
+    except (OSError, msgspec.DecodeError) as error:
+        raise ClaimError(f"{path} does not say where to renew ({error}): claim with a token.") from error

@@ -1,0 +1,131 @@
+"""The coordinator's API as a device without a certificate sees it: it believes one root, and that by its pin."""
+
+from __future__ import annotations
+
+import http.client
+import re
+import ssl
+from urllib.parse import urlsplit
+
+import msgspec
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from auricle.errors import AuricleError, SettingsError
+from auricle.mqtt_link.loopback import is_loopback
+from auricle.wire.claims import AuthorityShown, Certified, Claim, Renewal, pin
+
+SECONDS = 30.0
+LARGEST = 64 << 10
+"""Bytes of an answer."""
+LATER = (408, 429, 500, 502, 503, 504)
+
+
+class ClaimError(AuricleError):
+    """A claim or renewal that failed for good: another attempt like it would fail too."""
+
+
+class TryLaterError(ClaimError):
+    """The coordinator cannot be reached or cannot answer now."""
+
+    exit_code = 75
+
+
+class _Problem(msgspec.Struct):
+    detail: str = ""
+
+
+class ClaimServer:
+    """Asks one coordinator.
+
+    Parameters
+    ----------
+    url
+        `https://host:port`; `http://` on this machine only.
+    ca_pin
+        SHA-256 of its root's certificate, 64 hexadecimal digits.
+
+    Raises
+    ------
+    SettingsError
+        The URL or the pin is none.
+    """
+
+    def __init__(self, url: str, ca_pin: str) -> None:
+        parts = urlsplit(url)
+        try:
+            self._port = parts.port
+        except ValueError:
+            parts = urlsplit("")
+        if not parts.hostname or parts.scheme not in ("http", "https") or parts.path.strip("/") or parts.query:
+            raise SettingsError(f'The coordinator\'s URL "{url}" cannot be read: write https://host:port.')
+        if parts.scheme == "http" and not is_loopback(parts.hostname):
+            raise SettingsError(f"{url} would send the token in the clear: write https://.")
+        if not re.fullmatch(r"[0-9a-f]{64}", ca_pin):
+            raise SettingsError("The pin is 64 hexadecimal digits, as auricle cloud enrol init prints it.")
+        self._host, self._tls, self._pin = parts.hostname, parts.scheme == "https", ca_pin
+
+    def root(self) -> x509.Certificate:
+        """The root's certificate, with the right pin; whoever shows another is not the coordinator.
+
+        Raises
+        ------
+        ClaimError
+            It is another one.
+        TryLaterError
+            Nobody answers.
+        """
+        unknown = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        unknown.check_hostname = False
+        unknown.verify_mode = ssl.CERT_NONE  # nothing secret is said, and what comes back has to have the pin
+        answer = self._ask("GET", "/v1/authority", None, unknown)
+        try:
+            shown = msgspec.json.decode(answer, type=AuthorityShown)
+            root = x509.load_pem_x509_certificate(shown.certificate.encode())
+        except (msgspec.DecodeError, ValueError) as error:
+            raise ClaimError(f"{self._host} shows no certificate authority: is it the coordinator?") from error
+        if pin(root) != self._pin:
+            raise ClaimError(f"{self._host} shows another authority than the one that this device was told to believe.")
+        return root
+
+    def certify(self, path: str, asked: Claim | Renewal, root: x509.Certificate) -> Certified:
+        """Ask for a certificate, at a server that the root has certified; errors as in `root`."""
+        known = ssl.create_default_context(cadata=root.public_bytes(Encoding.PEM).decode())
+        answer = self._ask("POST", path, msgspec.json.encode(asked), known)
+        try:
+            return msgspec.json.decode(answer, type=Certified)
+        except msgspec.DecodeError as error:
+            raise ClaimError(f"The answer of {self._host} cannot be read: {error}.") from error
+
+    def _ask(self, method: str, path: str, body: bytes | None, context: ssl.SSLContext) -> bytes:
+        connection = (
+            http.client.HTTPSConnection(self._host, self._port, timeout=SECONDS, context=context)
+            if self._tls
+            else http.client.HTTPConnection(self._host, self._port, timeout=SECONDS)
+        )
+        try:
+            connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
+            answer = connection.getresponse()
+            content = answer.read(LARGEST + 1)
+        except ssl.SSLCertVerificationError as error:
+            raise ClaimError(
+                f"The certificate of {self._host} does not hold ({error.verify_message}): "
+                "look at the device's clock, and at the names in the coordinator's certificate."
+            ) from error
+        except (TimeoutError, OSError, http.client.HTTPException) as error:
+            raise TryLaterError(f"The coordinator at {self._host} does not answer: {error}.") from error
+        finally:
+            connection.close()
+        if answer.status == 200 and len(content) <= LARGEST:
+            return content
+        kind = TryLaterError if answer.status in LATER else ClaimError
+        raise kind(f"{self._host} refuses: {_detail(content) or answer.status}")
+
+
+def _detail(content: bytes) -> str:
+    """The sentence of a refusal, without anything that a terminal would obey."""
+    try:
+        text = msgspec.json.decode(content[:LARGEST], type=_Problem).detail[:500]
+    except msgspec.DecodeError:
+        return ""
+    return "".join(character if character.isprintable() else "?" for character in text)

@@ -1,0 +1,101 @@
+"""When a device reports how well it hears, and the number that each report has."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from auricle.errors import StorageError
+from auricle.files import write_durably
+from auricle_edge.fleet.report.period import LONGEST, QUARTER, HearingFigures, Period
+from auricle_edge.fleet.report.readings import reading_of
+from auricle_edge.fleet.report.settings import ReportSettings
+from auricle_edge.listening.capture.state import CaptureState
+from auricle_edge.listening.detect.figures import DetectFigures
+
+NUMBER = "hearing-report"
+"""File with the number of the last report."""
+LAST = (1 << 31) - 1
+
+
+class HearingReporter:
+    """Counts what one device hears, for reports to its coordinator.
+
+    Parameters
+    ----------
+    settings
+        What the owner allows.
+    folder
+        The state folder, where the number of the last report is kept.
+    keywords
+        Those of the pack, in its order.
+    figures, capture
+        What the detector has counted, and how the microphone is now.
+    clock
+        Seconds that never go back.
+    """
+
+    def __init__(
+        self,
+        settings: ReportSettings,
+        folder: Path,
+        keywords: Sequence[str],
+        figures: Callable[[], DetectFigures],
+        capture: Callable[[], CaptureState],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings, self._file = settings, folder / NUMBER
+        self._keywords = tuple(keywords) if settings.words else ()
+        self._figures, self._capture, self._clock = figures, capture, clock
+        self._base: str | None = None
+        self.last: HearingFigures | None = None
+        """What was reported last, since the start."""
+        self._period = Period(clock(), figures(), None)
+
+    def missed(self) -> None:
+        """A person has said that a word was not heard."""
+        self._period.missed += 1
+
+    def look(self, base: str | None) -> None:
+        """Take in the moment; several times a minute. `base`: the fleet's model that was received last."""
+        self._base = base
+        self._period.note(reading_of(self._capture()), base)
+
+    @property
+    def due(self) -> bool:
+        """Whether the period is over."""
+        return self._clock() - self._period.began >= self._settings.minutes / 15 * QUARTER
+
+    def end(self) -> tuple[int, HearingFigures] | None:
+        """End the period and begin the next: the report's number and figures.
+
+        None where nothing was listened to, or the coordinator could not be reached for longer than a report covers.
+
+        Raises
+        ------
+        StorageError
+            The number cannot be kept: this report is not sent, for the next would have its number.
+        """
+        now, counted = self._clock(), self._figures()
+        ended, self._period = self._period, Period(now, counted, self._base)
+        if now - ended.began >= (LONGEST + 1) * QUARTER:
+            return None
+        figures = ended.figures(now, counted, self._keywords)
+        if figures is None:
+            return None
+        number, self.last = self._next_number(), figures
+        return number, figures
+
+    def _next_number(self) -> int:
+        try:
+            last = int(self._file.read_bytes()[:20])
+        except FileNotFoundError:
+            last = 0
+        except (OSError, ValueError) as error:
+            raise StorageError(
+                f"{self._file} does not hold the number of the last report ({error}): delete it."
+            ) from error
+        number = last + 1 if 0 <= last < LAST else 1
+        write_durably(self._file, str(number).encode())
+        return number

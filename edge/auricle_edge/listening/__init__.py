@@ -1,0 +1,1 @@
+"""From sound to detections: capture, the detector, and who is told."""

@@ -1,0 +1,114 @@
+"""A microphone through PortAudio (sounddevice), without NumPy."""
+
+from __future__ import annotations
+
+import fnmatch
+from typing import Any
+
+from auricle_edge.listening.capture.alsa_cards import cards, find_card
+from auricle_edge.listening.capture.piece import Piece, Refusal, counts, rates
+
+INVALID_RATE = -9997
+INVALID_CHANNELS = -9998
+BUFFER_SECONDS = 0.3
+"""What the driver keeps while this process does not get the processor."""
+
+
+class Microphone:
+    """An open input of PortAudio."""
+
+    waits = False
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self._trouble = portaudio().PortAudioError
+        found = chosen(options["kind"], options["target"])
+        self.device: str = found["name"]
+        self._stream, self.rate, self.channels = opened(found, options)
+        self._size = max(1, round(self.rate * options["block"]))
+
+    def read(self) -> Piece:
+        """Wait for the next block."""
+        try:
+            data, overflowed = self._stream.read(self._size)
+        except self._trouble as error:
+            raise Refusal("device-lost", f"{self.device} stopped: {message(error)}.") from error
+        return Piece(bytes(data), overflowed)
+
+
+def portaudio() -> Any:
+    """The package sounddevice; Refusal where the library that it binds is missing."""
+    try:
+        import sounddevice
+    except (ImportError, OSError) as error:
+        raise Refusal("no-portaudio", f"{error}: pip install sounddevice, apt install libportaudio2.") from error
+    return sounddevice
+
+
+def inputs() -> list[dict[str, Any]]:
+    """PortAudio's inputs, with `index`, `name`, `max_input_channels` and `default_samplerate`."""
+    return [entry for entry in portaudio().query_devices() if entry["max_input_channels"] > 0]
+
+
+def default_input() -> int:
+    """Index of the default input; negative when there is none."""
+    return int(portaudio().default.device[0])
+
+
+def chosen(kind: str, target: str) -> dict[str, Any]:
+    """The input that a source means now; Refusal when it is not there."""
+    there = inputs()
+    if kind == "alsa" or target.startswith(("CARD=", "usb=")):
+        found = by_card(target, there)
+    elif target:
+        found = by_name(target, there)
+    else:
+        found = next((entry for entry in there if entry["index"] == default_input()), there[0] if there else None)
+    if found is None:
+        names = ", ".join(entry["name"] for entry in there) or "none"
+        raise Refusal("no-device", f'No microphone "{target or "default"}"; there is: {names}.')
+    return found
+
+
+def by_name(pattern: str, there: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """The input of this name; else the first in alphabetical order that has it in its name or fits it as a pattern."""
+    low = pattern.lower()
+    glob = low if any(sign in low for sign in "*?[") else f"*{low}*"
+    fits = [entry for entry in there if fnmatch.fnmatchcase(entry["name"].lower(), glob)]
+    return min(fits, key=lambda entry: (entry["name"].lower() != low, entry["name"]), default=None)
+
+
+def by_card(target: str, there: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """The input that is this ALSA card's; PortAudio says which by the card's index of the moment."""
+    found = find_card(target, cards())
+    if found is None:
+        return None
+    mark = f"(hw:{found[0].index},{found[1]})"
+    return next((entry for entry in there if mark in entry["name"]), None)
+
+
+def opened(found: dict[str, Any], options: dict[str, Any]) -> tuple[Any, int, int]:
+    """Open at the native rate and channels, or at the first others that the device takes."""
+    sounddevice, trouble = portaudio(), "it takes no rate"
+    for rate in rates(options["rate"], round(found["default_samplerate"])):
+        for count in counts(options["channels"], found["max_input_channels"]):
+            try:
+                stream = sounddevice.RawInputStream(
+                    device=found["index"], samplerate=rate, channels=count, dtype="int16",
+                    blocksize=round(rate * options["block"]), latency=BUFFER_SECONDS,
+                )  # fmt: skip
+                stream.start()
+            except sounddevice.PortAudioError as error:
+                trouble = message(error)
+                code = error.args[1] if len(error.args) > 1 else None
+                if code == INVALID_RATE:
+                    break
+                if code == INVALID_CHANNELS:
+                    continue
+                raise Refusal("refused", f"{found['name']} cannot be opened: {trouble}.") from error
+            return stream, rate, count
+    raise Refusal("refused", f"{found['name']} cannot be opened: {trouble}.")
+
+
+def message(error: Exception) -> str:
+    """PortAudio's words, with its number."""
+    return " ".join(str(part) for part in error.args[:2])

@@ -1,0 +1,302 @@
+"""The detector: blocks of sound in, keywords out."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from auricle.errors import PackError, SettingsError
+from auricle.speech.features import LogMel
+from auricle.speech.word_span import word_span
+from auricle_edge.listening.detect.decision import Decider
+from auricle_edge.listening.detect.figures import DetectFigures, Tally
+from auricle_edge.listening.detect.near import NearMiss, NearWatch
+from auricle_edge.listening.detect.recognisers import Cascade, Posteriors, Recognise
+from auricle_edge.listening.detect.ring import Ring
+from auricle_edge.listening.detect.settings import DetectSettings
+from auricle_edge.listening.detect.states import Awake, State, waken
+from auricle_edge.listening.detect.voice import make_gate
+from auricle_edge.listening.sound import RATE, Block, Detection, Event, Timeout
+
+
+class Detector:
+    """Listens to a stream and says which keywords it heard.
+
+    With wake words it sleeps until one of them is heard, then takes commands for a window of time; without, every
+    keyword always counts (`states`).
+
+    Everything happens hop by hop, counted from the first sample after a gap, so that the same sound gives the same
+    detections however it was cut into blocks. A hop's mel energies are computed once, from frames of which the last
+    ends with the hop; a window is the energies of the newest frames, as many as a clip has. One thread feeds; every
+    other method may be called from any thread.
+
+    Parameters
+    ----------
+    frontend
+        The pack's front-end.
+    labels
+        The pack's labels, in order.
+    recognise
+        Posteriors (N, labels) of log-mels (N, T, mels). Of a `Cascade`, the second stage runs where the first one
+        proposes a keyword that counts now.
+    settings
+        How windows are judged.
+    model
+        What `recognise` is: "personal", "plugin", "ensemble" or "cascade".
+    clock
+        The clock of `Block.arrived`, for latencies.
+
+    Raises
+    ------
+    PackError
+        The pack is for another sample rate than that of the sound.
+    SettingsError
+        The hop is no multiple of the front-end's, or longer than a clip; a threshold or wake word that is no keyword;
+        a package is missing.
+    """
+
+    def __init__(
+        self, frontend: LogMel, labels: Sequence[str], recognise: Recognise, settings: DetectSettings | None = None,
+        *, model: str = "plugin", clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        self.settings = settings or DetectSettings()
+        task = frontend.task
+        if task.sample_rate != RATE:
+            raise PackError(f"The pack is for sound at {task.sample_rate} Hz; a device listens at {RATE} Hz.")
+        self._frames = hop_frames(self.settings.hop, task.frontend.hop, task.frames)
+        self._hop = self._frames * task.frontend.hop
+        self._span = self._hop - task.frontend.hop + task.frontend.window
+        """Samples under a hop's frames."""
+        self._frontend, self._clock = frontend, clock
+        self._hop_frontend = LogMel(msgspec.structs.replace(task, frames=self._frames, clip_samples=self._span))
+        covered = (task.frames - 1) * task.frontend.hop + task.frontend.window
+        self._lead = (covered - task.clip_samples + 1) // 2
+        """Samples after a clip that its last frame sees."""
+        self._model = (recognise, model)
+        self._decider = Decider(labels, self.settings)
+        self._gate = make_gate(self.settings, task.frontend.floor)
+        self._ring = Ring(max(round(self.settings.ring * RATE), 2 * task.clip_samples + self._span))
+        self._energies = np.zeros((task.frames, task.frontend.mels), np.float32)
+        self._arrivals: deque[tuple[int, float]] = deque()
+        self._begun = self._next = 0
+        self._awake: Awake | None = None
+        self._tally = Tally()
+        self._near: NearWatch | None = None
+        self._lock = threading.Lock()
+
+    # -- for the thread that listens
+
+    def feed(self, block: Block) -> list[Detection]:
+        """Take a block and say which keywords were heard, wake words included: `listen` without its timeouts."""
+        return [event for event in self.listen(block) if isinstance(event, Detection)]
+
+    def listen(self, block: Block) -> list[Event]:
+        """Take a block and say what happened; samples that came before are passed over."""
+        began = time.thread_time()
+        with self._lock:
+            closed = self._sleep() if self._arrivals and block.start > self._ring.newest else None
+            samples = self._follow(block)
+            self._ring.append(samples)
+            self._arrivals.append((self._ring.newest, block.arrived))
+            while self._arrivals[0][0] < self._ring.newest - 2 * RATE:
+                self._arrivals.popleft()
+            events: list[Event] = [] if closed is None else [closed]
+            while self._next + self._hop <= self._ring.newest:
+                self._next += self._hop
+                event = self._judge_hop()
+                if event is not None:
+                    events.append(event)
+            self._tally.sound(len(samples), time.thread_time() - began)
+            return events
+
+    def _follow(self, block: Block) -> NDArray[np.int16]:
+        """The samples of a block that are new; after a gap, everything begins again."""
+        newest = self._ring.newest
+        if self._arrivals and block.start <= newest:
+            return block.samples[newest - block.start :]
+        if self._arrivals:
+            self._ring.skip(block.start - newest)
+        else:
+            self._ring.begin(block.start)
+        self._arrivals.clear()
+        self._begun = self._next = block.start
+        self._gate.reset()
+        self._decider.reset()
+        if self._near is not None:
+            self._near.reset()
+        return block.samples
+
+    def _judge_hop(self) -> Event | None:
+        """Judge the hop that ends at `_next`."""
+        end = self._next
+        first = max(end - self._span, self._begun)
+        samples = self._ring.read(first, end)
+        under = np.pad(samples, (self._span - len(samples), 0))
+        energies = self._hop_frontend.energies(under[None])[0]
+        self._energies = np.concatenate((self._energies[self._frames :], energies))
+        is_open = self._gate.hear(samples[-self._hop :], energies)
+        task = self._frontend.task
+        judged = is_open and end - self._begun >= task.frames * task.frontend.hop
+        self._tally.hop(open_=is_open, judged=judged)
+        awake = self._awake is not None and self._awake.listens
+        decision = self._decider.step(self._posteriors(awake) if judged else None, awake=awake)
+        if self._near is not None:
+            window = (end - self._lead - task.clip_samples, end - self._lead)
+            self._near.hop(window, self._decider.smoothed, self._decider.closeness, decision is not None)
+        return self._pass_hop() if decision is None else self._detection(end, *decision)
+
+    def _posteriors(self, awake: bool) -> Posteriors:
+        """Posteriors (L,) of the newest window, by the second stage too where the first proposes something."""
+        recognise, features = self._model[0], self._frontend.finish(self._energies[None])
+        found = recognise.first(features) if isinstance(recognise, Cascade) else recognise(features)
+        if isinstance(recognise, Cascade) and self._decider.proposes(found[0], recognise.share, awake=awake):
+            self._tally.second_windows += 1
+            found = recognise.judged(features, found)
+        newest: Posteriors = found[0]
+        return newest
+
+    def _pass_hop(self) -> Timeout | None:
+        """A hop in which nothing was heard; what it means for the window that may be open."""
+        if self._awake is None:
+            return None
+        left = self._awake.after_hop()
+        if left is None:
+            return self._sleep()
+        self._awake = left
+        return None
+
+    def _sleep(self) -> Timeout | None:
+        """Close the window, where one is open, without a command."""
+        if self._awake is None:
+            return None
+        wake, self._awake = self._awake.wake, None
+        self._tally.timeouts += 1
+        return Timeout(wake.id, wake.word, self._next, time.time())
+
+    def _detection(self, end: int, label: int, score: float) -> Detection:
+        """The keyword that was heard in the window that ends at `end`, and the state after it."""
+        task, word = self._frontend.task, self._decider.labels[label]
+        clip_end = end - self._lead
+        frame = word_span(self._energies, task.frontend.floor)[1] - 1
+        word_end = min(clip_end, end - (task.frames - 1 - frame) * task.frontend.hop)
+        is_wake = word in self.settings.wake
+        opened = None if is_wake or self._awake is None else self._awake.wake
+        detection = Detection(
+            id=os.urandom(6).hex(),
+            word=word,
+            score=score,
+            model=self._model[1],
+            start=clip_end - task.clip_samples,
+            end=clip_end,
+            word_end=word_end,
+            at=time.time(),
+            latency=self._clock() - self._arrival(word_end),
+            kind="wake" if is_wake else "detection",
+            wake=None if opened is None else opened.id,
+            wake_word=None if opened is None else opened.word,
+        )
+        self._awake = waken(detection, self.settings.window, self.settings.hop) if is_wake else None
+        self._tally.detected(detection)
+        return detection
+
+    def _arrival(self, sample: int) -> float:
+        """When a sample came: a block's time, less what follows in it."""
+        end, arrived = next((arrival for arrival in self._arrivals if arrival[0] >= sample), self._arrivals[-1])
+        return arrived - (end - sample) / RATE
+
+    # -- for every thread
+
+    def replace(
+        self,
+        recognise: Recognise,
+        model: str,
+        thresholds: Mapping[str, float] | None = None,
+        commands: Mapping[str, float] | None = None,
+    ) -> None:
+        """Judge with another model from the next block on, and with other thresholds where some are given.
+
+        `commands` are those of the commands after a wake word.
+
+        Raises
+        ------
+        SettingsError
+            A threshold for something that is no keyword; the old model goes on.
+        """
+        with self._lock:
+            if thresholds is not None:
+                self._decider.set_thresholds(thresholds, commands)
+            self._model = (recognise, model)
+
+    def sleep(self) -> Timeout | None:
+        """Close the window after a wake word, since no sound comes any more; the timeout, where one was open."""
+        with self._lock:
+            return self._sleep()
+
+    @property
+    def state(self) -> State:
+        """`open` without wake words, else `asleep` or, after one, `awake`."""
+        if not self.settings.wake:
+            return "open"
+        return "asleep" if self._awake is None else "awake"
+
+    def watch_near(self, share: float, found: Callable[[NearMiss], None]) -> None:
+        """Have words told that come to this share of their threshold and are not accepted, see `NearWatch`."""
+        rest = round(self.settings.refractory / self.settings.hop)
+        with self._lock:
+            self._near = NearWatch(self._decider.labels, share, rest, found)
+
+    def audio(self, start: int, end: int) -> NDArray[np.int16]:
+        """The samples (end - start,) from the ring; DataError when they are not all there."""
+        with self._lock:
+            return self._ring.read(start, end)
+
+    @property
+    def newest(self) -> int:
+        """Number of the sample that comes next."""
+        return self._ring.newest
+
+    @property
+    def oldest(self) -> int:
+        """Number of the first sample that `audio` can still give."""
+        return self._ring.oldest
+
+    @property
+    def speaking(self) -> bool:
+        """Whether there is, or just was, speech."""
+        return self._gate.open
+
+    @property
+    def posteriors(self) -> dict[str, float]:
+        """The smoothed posteriors by label, for a meter."""
+        with self._lock:
+            return dict(zip(self._decider.labels, self._decider.smoothed.tolist(), strict=True))
+
+    def denied(self, identity: str) -> bool:
+        """Count a detection as a false accept, once; False when it is not one of the last thousand, or was denied."""
+        with self._lock:
+            return self._tally.deny(identity)
+
+    @property
+    def figures(self) -> DetectFigures:
+        """What the detector says about itself."""
+        with self._lock:
+            return self._tally.figures()
+
+
+def hop_frames(seconds: float, frame_hop: int, clip_frames: int) -> int:
+    """Frames of a hop of so many seconds; SettingsError where they are no whole number, or more than a clip's."""
+    samples = seconds * RATE
+    frames = round(samples / frame_hop)
+    if not 1 <= frames <= clip_frames or abs(frames * frame_hop - samples) > 1e-6 * RATE:
+        raise SettingsError(
+            f"hop = {seconds} in [detect] must be a multiple of {frame_hop / RATE} seconds and no longer than a clip: "
+            f"say {max(1, min(frames, clip_frames)) * frame_hop / RATE}."
+        )
+    return frames

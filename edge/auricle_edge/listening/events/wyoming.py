@@ -1,0 +1,236 @@
+"""A Wyoming wake-word service (https://github.com/rhasspy/wyoming), as Home Assistant and satellites look for one.
+
+A client that sends sound gets the keywords in it; one that asks to detect and sends none gets those of the device's own
+microphone. Where there are wake words, they are what is offered: a client streams on after its `detection`, to somebody
+who understands speech. A client that names a command gets its detections too. The protocol has no word for a window
+that closed without a command, so nobody is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Protocol
+from urllib.parse import urlsplit
+
+import msgspec
+import numpy as np
+
+from auricle import __version__
+from auricle.errors import SettingsError, WireError
+from auricle_edge.listening.events.wyoming_events import LARGEST_LINE, read_event
+from auricle_edge.listening.sound import RATE, Block, Detection, Event
+
+log = logging.getLogger("auricle.events")
+
+MOST_CLIENTS = 8
+HOME = "https://github.com/auricle-kws/auricle"
+
+
+class Spotter(Protocol):
+    """Finds keywords in blocks of sound, as `detect.Detector` does."""
+
+    def feed(self, block: Block) -> Sequence[Detection]:
+        """The keywords that this block completes."""
+
+
+class _Format(msgspec.Struct, frozen=True):
+    rate: int
+    width: int
+    channels: int
+
+
+class _Detect(msgspec.Struct, frozen=True):
+    names: Annotated[tuple[Annotated[str, msgspec.Meta(max_length=64)], ...], msgspec.Meta(max_length=256)] | None = (
+        None
+    )
+
+
+SOUND = _Format(RATE, 2, 1)
+
+
+def require_wyoming() -> None:
+    """SettingsError where the protocol's package is not installed."""
+    try:
+        import wyoming.info  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise SettingsError('events.wyoming needs wyoming: pip install "auricle[wyoming]".') from error
+
+
+class WyomingService:
+    """An output that is a server.
+
+    Parameters
+    ----------
+    url
+        `tcp://host:port`.
+    words
+        What it offers: the wake words, or every keyword where there are none.
+    model
+        Name of the pack, for the clients' lists.
+    spotter
+        Makes a detector for the sound of one client.
+    """
+
+    name = "wyoming"
+
+    def __init__(self, url: str, words: Sequence[str], model: str, spotter: Callable[[], Spotter]) -> None:
+        parts = urlsplit(url)
+        try:
+            port = parts.port
+        except ValueError:
+            port = None
+        if parts.scheme != "tcp" or not parts.hostname or port is None:
+            raise SettingsError(f"events.wyoming is tcp://host:port, such as tcp://127.0.0.1:10400, not {url}.")
+        self._host, self._port = parts.hostname, port
+        self._words, self._model, self._spotter = tuple(words), model, spotter
+        self._clients: set[_Client] = set()
+        self._server: asyncio.Server | None = None
+
+    @property
+    def port(self) -> int:
+        """Where it listens, also when it was asked for any free port (0)."""
+        return self._port
+
+    async def open(self) -> None:
+        """Listen; SettingsError when the address cannot be had."""
+        require_wyoming()
+        try:
+            self._server = await asyncio.start_server(self._serve, self._host, self._port, limit=LARGEST_LINE)
+        except OSError as error:
+            raise SettingsError(f"events.wyoming cannot listen on {self._host}:{self._port}: {error}.") from error
+        self._port = self._server.sockets[0].getsockname()[1]
+
+    async def deliver(self, event: Event) -> None:
+        """Tell the clients that wait for the device's own microphone."""
+        if isinstance(event, Detection):
+            await asyncio.gather(*(client.heard(event) for client in tuple(self._clients) if client.waits))
+
+    async def close(self) -> None:
+        """Hang up."""
+        if self._server is not None:
+            self._server.close()
+            for client in tuple(self._clients):
+                client.hang_up()
+            await self._server.wait_closed()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        client = _Client(self, reader, writer)
+        if len(self._clients) >= MOST_CLIENTS:
+            log.warning("A Wyoming client was turned away: there are %d.", MOST_CLIENTS)
+            client.hang_up()
+            return
+        self._clients.add(client)
+        try:
+            await client.run()
+        except (WireError, msgspec.MsgspecError) as error:
+            log.warning("A Wyoming client was hung up on: %s", error)
+            with contextlib.suppress(OSError):
+                await client.refuse(str(error))
+        except OSError as error:
+            log.info("A Wyoming client is gone: %s", error)
+        finally:
+            self._clients.discard(client)
+            client.hang_up()
+
+    def info(self) -> dict[str, Any]:
+        """The answer to `describe`."""
+        from wyoming.info import Attribution, Info, WakeModel, WakeProgram
+
+        us = Attribution("Auricle", HOME)
+        models = [
+            WakeModel(word, us, True, f'The keyword "{word}" of {self._model}', __version__, [], word)
+            for word in self._words
+        ]
+        program = WakeProgram("auricle", us, True, "Keyword spotting that learns on the device", __version__, models)
+        return dict(Info(wake=[program]).event().data)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words that it offers, and that a client gets which names none."""
+        return self._words
+
+    def make_spotter(self) -> Spotter:
+        """A detector for one client's sound."""
+        return self._spotter()
+
+
+class _Client:
+    """One connection: what it asked for, and the detector of its sound."""
+
+    def __init__(self, service: WyomingService, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._service, self._reader, self._writer = service, reader, writer
+        self._names: frozenset[str] | None = None
+        self._spotter: Spotter | None = None
+        self._position = 0
+        self._found = False
+
+    @property
+    def waits(self) -> bool:
+        """Whether it asked to detect and sends no sound of its own."""
+        return self._names is not None and self._spotter is None
+
+    async def run(self) -> None:
+        """Answer until it hangs up."""
+        while (event := await read_event(self._reader)) is not None:
+            await self._answer(*event)
+
+    async def heard(self, detection: Detection) -> None:
+        """Tell it of a keyword, if it asked for that one."""
+        if self._names is not None and detection.word in self._names:
+            self._found = True
+            data = {"name": detection.word, "timestamp": int(detection.end * 1000 / RATE)}
+            with contextlib.suppress(OSError):
+                await self._send("detection", data)
+
+    async def refuse(self, reason: str) -> None:
+        """Say why it is hung up on."""
+        await self._send("error", {"text": reason, "code": "invalid"})
+
+    def hang_up(self) -> None:
+        """Close the connection."""
+        self._writer.close()
+
+    async def _answer(self, kind: str, data: dict[str, Any], payload: bytes) -> None:
+        if kind == "describe":
+            await self._send("info", self._service.info())
+        elif kind == "ping":
+            await self._send("pong", {"text": str(data.get("text") or "")[:200]})
+        elif kind == "detect":
+            names = msgspec.convert(data, _Detect).names
+            self._names = frozenset(names or self._service.words)
+        elif kind == "audio-start":
+            self._begin(data)
+        elif kind == "audio-chunk":
+            await self._listen(data, payload)
+        elif kind == "audio-stop":
+            if self._spotter is not None and not self._found:
+                await self._send("not-detected", {})
+            self._spotter = None
+
+    def _begin(self, data: dict[str, Any]) -> None:
+        sound = msgspec.convert(data, _Format)
+        if sound != SOUND:
+            raise WireError(f"The sound has to be {RATE} Hz, 16 bits, one channel")
+        self._names = frozenset(self._service.words) if self._names is None else self._names
+        self._spotter, self._position, self._found = self._service.make_spotter(), 0, False
+
+    async def _listen(self, data: dict[str, Any], payload: bytes) -> None:
+        if self._spotter is None:
+            self._begin(data)
+        if msgspec.convert(data, _Format) != SOUND or len(payload) % 2:
+            raise WireError(f"The sound has to be {RATE} Hz, 16 bits, one channel")
+        samples = np.frombuffer(payload, "<i2")
+        block = Block(samples, self._position, time.monotonic())
+        self._position = block.end
+        assert self._spotter is not None
+        for detection in await asyncio.to_thread(self._spotter.feed, block):
+            await self.heard(detection)
+
+    async def _send(self, kind: str, data: dict[str, Any]) -> None:
+        from wyoming.event import Event, async_write_event
+
+        await async_write_event(Event(kind, data), self._writer)

@@ -1,0 +1,84 @@
+"""The thread that listens: sound in, events out. It writes nothing to disk and waits for nobody."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from auricle.errors import AuricleError
+from auricle_edge.listening.broadcast import AudioBroadcast
+from auricle_edge.listening.capture.capture import Capture
+from auricle_edge.listening.detect import Detector
+from auricle_edge.listening.sound import Block, Event
+
+log = logging.getLogger("auricle.edge")
+
+MOST_FAILURES = 20
+"""Blocks in a row that may fail before the listening is given up, loudly."""
+
+
+class Listener:
+    """Runs a detector over a capture.
+
+    Parameters
+    ----------
+    capture
+        Gives blocks; ends when it is stopped, or its recording is over.
+    detector
+        Finds keywords.
+    heard
+        Called with each event, in this thread: it must not block.
+    taps
+        Those who listen along.
+    ended
+        Called once when the listening has ended, with what ended it: None when the sound did.
+    """
+
+    def __init__(
+        self, capture: Capture, detector: Detector, heard: Callable[[Event], None], taps: AudioBroadcast,
+        ended: Callable[[AuricleError | None], None],
+    ) -> None:  # fmt: skip
+        self._capture, self._detector, self._heard, self._taps, self._ended = capture, detector, heard, taps, ended
+        self._thread = threading.Thread(target=self._run, name="listen", daemon=True)
+        self._failed = 0
+        self.failures = 0
+        """Blocks that could not be judged."""
+
+    def start(self) -> None:
+        """Begin; the capture has been started."""
+        self._thread.start()
+
+    def join(self, seconds: float = 5.0) -> None:
+        """Wait for the thread, once its capture was stopped."""
+        self._thread.join(seconds)
+
+    def _run(self) -> None:
+        end: AuricleError | None = None
+        try:
+            for block in self._capture.blocks():
+                self._taps.push(block)
+                self._judge(block)
+        except AuricleError as error:
+            end = error
+        except Exception as error:
+            log.exception("The listening failed in an unforeseen way")
+            end = AuricleError(f"The listening failed in an unforeseen way ({error!r}): see the log.")
+        closed = self._detector.sleep()
+        if closed is not None:
+            self._heard(closed)
+        self._taps.close()
+        self._ended(end)
+
+    def _judge(self, block: Block) -> None:
+        try:
+            for event in self._detector.listen(block):
+                self._heard(event)
+        except Exception as error:
+            self.failures += 1
+            self._failed += 1
+            log.exception("A block of sound could not be judged")
+            if self._failed >= MOST_FAILURES:
+                raise AuricleError(f"{self._failed} blocks of sound in a row could not be judged: {error!r}") from error
+        else:
+            self._failed = 0

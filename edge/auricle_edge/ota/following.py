@@ -1,0 +1,328 @@
+"""The agent's side of updates: follows what the coordinator names, and says truly how far that has come.
+
+A bundle is root's business: the agent writes down what is wanted, and reads in the installation's files what became of
+it. A pack is its own: a process fetches it and puts it on trial, the device starts anew with it, and keeps it or goes
+back. Nothing of python-tuf is loaded here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import random
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator
+
+import msgspec
+
+from auricle.errors import AuricleError, StorageError
+from auricle.mqtt_link.deadline import within
+from auricle.packs.signature import trusted_key
+from auricle.wire.messages import Target
+from auricle_edge.fleet.standing import Standing, State
+from auricle_edge.ota.health import Health
+from auricle_edge.ota.installation import ANSWER, Installation, Installed, outcome_reason
+from auricle_edge.ota.pack_shelf import PackShelf
+from auricle_edge.ota.pack_trial import Trials
+from auricle_edge.ota.records import FOLDER, WANTED, Answer, Progress, Wanted, forget, own_record, short
+from auricle_edge.ota.records import write_record as write
+from auricle_edge.settings import PATIENCE, EdgeSettings
+
+log = logging.getLogger("auricle.edge")
+
+LOOK = 2.0
+"""Seconds between two looks at what root has written."""
+FIRST_PAUSE, LONGEST_PAUSE = 15.0, 3600.0
+"""Seconds between two attempts, doubled each time."""
+BUSY = 5.0
+"""Seconds between two looks whether the device still trains."""
+
+
+class Following:
+    """Follows updates.
+
+    Parameters
+    ----------
+    settings
+        The device's.
+    pack
+        Identity of the pack that runs in this process.
+    restart
+        Ends this process's work and starts it anew.
+    busy
+        Whether the device trains: then nothing is fetched.
+    """
+
+    def __init__(
+        self, settings: EdgeSettings, pack: str, *, restart: Callable[[], None],
+        busy: Callable[[], bool] = lambda: False,
+    ) -> None:  # fmt: skip
+        self._settings, self._pack, self._restart, self._busy = settings, pack, restart, busy
+        self._folder, self._installation = settings.folder / FOLDER, Installation()
+        self._runs = self._installed()
+        shelf = PackShelf(settings.folder, settings.pack, trusted_key(settings.pack_key))
+        self._trials = Trials(settings.folder, shelf)
+        self._progress, self._trial = self._trials.progress, self._trials.trial
+        own = "" if self._runs is None else self._runs.identity
+        self.health = Health(own, os.urandom(8).hex(), settings.updates.health_seconds)
+        self.health.write(time.monotonic())
+        self._began, self._trouble = time.monotonic(), ""
+        self._news = asyncio.Event()
+        self._work: asyncio.Task[None] | None = None
+        self._again: float | None = None
+        """When root is asked once more."""
+        self._next_check = time.monotonic() + (settings.updates.check_every or 0)
+
+    def _installed(self) -> Installed | None:
+        """The bundle that runs here; a device listens, too, whose installation is damaged."""
+        try:
+            return self._installation.running()
+        except StorageError as error:
+            log.warning("%s", error)
+            return None
+
+    # -- what is told
+
+    def standing(self) -> Standing:
+        """How the device stands now."""
+        runs, progress, journal = self._runs, self._progress, self._installation.journal
+        settled = journal.trial is None and journal.confirmed and self._trial is None
+        active = runs is None or journal.active == runs.slot.name  # not so in one that is about to be ended
+        wanted = None if progress is None else progress.wanted
+        return Standing(
+            board="" if runs is None else runs.facts.board, os="" if runs is None else runs.facts.os,
+            bundle=None if runs is None else runs.identity, confirmed=settled and active,
+            rollout="" if wanted is None else wanted.rollout, state=None if progress is None else progress.state,
+            reason="" if progress is None else progress.reason,
+        )  # fmt: skip
+
+    async def follow(self, target: Target) -> None:
+        """Take in what the coordinator names; the answer is in `standing`."""
+        wanted = Wanted(rollout=target.rollout, path=target.path, identity=target.identity)
+        before = self._progress
+        if before is not None and before.kind == target.kind and _same(before.wanted, wanted):
+            return
+        if before is not None and before.state == "trial":
+            log.warning(
+                "Another update was named while one is on trial; it is looked at when the coordinator asks again."
+            )
+            return
+        await self._halt()
+        self._put(Progress(kind=target.kind, wanted=wanted))
+        log.info("An update was named: %s", target.path)
+        self._resume()
+
+    # -- life
+
+    async def run(self, changed: Callable[[], Awaitable[None]]) -> None:
+        """Follow until cancelled.
+
+        Parameters
+        ----------
+        changed
+            Called when `standing` is another than before.
+        """
+        said: Standing | None = None
+        try:
+            with self._heeded():
+                self._resume()
+            while True:
+                self._news.clear()
+                with self._heeded():
+                    self._look()
+                now = self.standing()
+                if now != said:
+                    with self._heeded():
+                        await changed()
+                    said = now
+                with contextlib.suppress(asyncio.TimeoutError):
+                    await within(self._news.wait(), LOOK)
+        finally:
+            await self._halt()
+
+    def watch(self, well: bool) -> None:
+        """Take in whether all is well at this moment: what is on trial stays once it has been for long enough."""
+        with self._heeded():
+            self._watch(well, time.monotonic())
+
+    @contextlib.contextmanager
+    def _heeded(self) -> Iterator[None]:
+        """A full disk, or a pack that cannot be gone back to, is said once and does not end the listening."""
+        try:
+            yield
+        except AuricleError as error:
+            if str(error) != self._trouble:
+                log.warning("%s", error)
+            self._trouble = str(error)
+
+    def _watch(self, well: bool, now: float) -> None:
+        healthy = self.health.look(well, now)
+        if self._trial is None:
+            return
+        if healthy:
+            self._trials.confirm()
+            self._reread()
+        elif now - self._began > PATIENCE * self._settings.updates.health_seconds:
+            self._trials.take_back("The device did not get healthy with it in time.")
+            self._reread()
+            self._restart()
+
+    def _reread(self) -> None:
+        self._progress, self._trial = self._trials.progress, self._trials.trial
+        self._news.set()
+
+    def _put(self, progress: Progress) -> None:
+        self._trials.put(progress)
+        self._progress = progress
+        self._news.set()
+
+    def _settle(self, state: State, reason: str = "") -> None:
+        assert self._progress is not None
+        if (self._progress.state, self._progress.reason) != (state, short(reason)):
+            log.info("The update is %s. %s", state, reason)
+            self._put(msgspec.structs.replace(self._progress, state=state, reason=short(reason)))
+
+    def _resume(self) -> None:
+        """See what is true of the newest rollout, and go on with what is not at its end."""
+        progress = self._progress
+        if progress is None or progress.state in ("failed", "refused"):
+            return
+        wanted = progress.wanted
+        if progress.kind == "bundle":
+            self._judge(progress)
+        elif wanted.identity == self._pack:
+            self._settle("confirmed" if self._trial is None else "trial")
+        elif progress.state != "fetching":
+            self._settle("failed", "Another pack was chosen on the device.")
+        else:
+            self._work = asyncio.get_running_loop().create_task(self._fetch_pack(wanted))
+        if progress.kind == "bundle" and self._progress is not None and self._progress.state == "fetching":
+            self._ask(progress)
+
+    async def _halt(self) -> None:
+        if self._work is not None:
+            self._work.cancel()
+            await asyncio.gather(self._work, return_exceptions=True)
+            self._work = None
+
+    # -- bundles
+
+    def _ask(self, progress: Progress) -> None:
+        """Write down for root what is wanted: that starts it."""
+        again = msgspec.structs.replace(progress.wanted, attempt=progress.wanted.attempt + 1)
+        self._put(msgspec.structs.replace(progress, wanted=again))
+        write(self._folder / WANTED, again)
+        self._again = None
+
+    def _look(self) -> None:
+        """See what root has done, or ask for newer bundles when it is time."""
+        progress = self._progress
+        if progress is not None and progress.kind == "bundle" and progress.state in ("fetching", "trial"):
+            self._judge(progress)
+        elif self._settings.updates.check_every is not None and time.monotonic() >= self._next_check:
+            self._next_check = time.monotonic() + self._settings.updates.check_every
+            if self._runs is not None:
+                write(self._folder / WANTED, Wanted(attempt=random.getrandbits(32)))
+
+    def _judge(self, progress: Progress) -> None:
+        """What the installation's files say of a bundle."""
+        wanted, journal, runs = progress.wanted, self._installation.journal, self._runs
+        last = journal.last
+        if runs is None:
+            self._settle("refused", "This agent was not installed from a bundle: update it as it was installed.")
+        elif journal.trial is not None and journal.trial.identity == wanted.identity:
+            self._settle("trial")
+        elif runs.identity == wanted.identity and journal.active == runs.slot.name:
+            self._settle("confirmed")
+        elif last is not None and (last.rollout, last.identity) == (wanted.rollout, wanted.identity):
+            self._settle("refused" if last.outcome == "refused" else "failed", outcome_reason(last))
+        elif progress.state != "fetching":
+            self._settle("failed", "Another bundle was installed on the device.")
+        else:
+            self._wait(progress)
+        if self._progress is not None and self._progress.state != "fetching":
+            forget(self._folder / WANTED)
+
+    def _wait(self, progress: Progress) -> None:
+        """What root says while it fetches; it is asked again after a pause when it could not."""
+        wanted, answer = progress.wanted, own_record(self._installation.place / ANSWER, Answer)
+        mine = answer is not None and (answer.rollout, answer.identity) == (wanted.rollout, wanted.identity)
+        if answer is None or not mine or answer.attempt != wanted.attempt:
+            return
+        if answer.state == "refused":
+            self._settle("refused", answer.reason)
+        elif answer.state == "later":
+            self._settle("fetching", answer.reason)
+            self._again = self._again or time.monotonic() + _pause(wanted.attempt)
+            if time.monotonic() >= self._again and self._progress is not None:
+                self._ask(self._progress)
+
+    # -- packs
+
+    async def _fetch_pack(self, wanted: Wanted) -> None:
+        """Until the pack is on trial or refused."""
+        attempt = 0
+        while True:
+            while self._busy():
+                await asyncio.sleep(BUSY)
+            answer = await self._ask_process(wanted)
+            if answer.state == "staged":
+                log.info("The pack %s is on trial from the next start on", (wanted.identity or "")[:12])
+                self._restart()
+                return
+            if answer.state == "refused":
+                self._settle("refused", answer.reason)
+                return
+            self._settle("fetching", answer.reason)
+            await asyncio.sleep(_pause(attempt))
+            attempt += 1
+
+    async def _ask_process(self, wanted: Wanted) -> Answer:
+        """What the process that fetches came to; one that crashes is no reason to try again."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "auricle_edge.ota.pack_upgrade", stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE, env={**os.environ, "PYTHONSAFEPATH": "1"},
+        )  # fmt: skip
+        job = msgspec.json.encode({"settings": self._settings, "wanted": wanted})
+        try:
+            said, _ = await process.communicate(job)
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        try:
+            return msgspec.json.decode(said, type=Answer)
+        except msgspec.DecodeError:
+            reason = f"What tried the pack ended with {process.returncode}."
+            return Answer(
+                rollout=wanted.rollout, identity=wanted.identity, attempt=0, state="refused", reason=reason
+            )  # fmt: skip
+
+
+def _same(a: Wanted, b: Wanted) -> bool:
+    return (a.rollout, a.path, a.identity) == (b.rollout, b.path, b.identity)
+
+
+def _pause(attempt: int) -> float:
+    """Seconds until the next attempt."""
+    return min(FIRST_PAUSE * 2.0 ** min(attempt, 20), LONGEST_PAUSE) * random.uniform(0.8, 1.2)
+
+
+def count_start(settings: EdgeSettings) -> None:
+    """Before anything of a pack is loaded: count the start, or go back from a pack that started too often.
+
+    A disk that is full keeps no device from starting; the start is then not counted.
+
+    Raises
+    ------
+    PackError
+        The pack before is not sound any more.
+    """
+    shelf = PackShelf(settings.folder, settings.pack, trusted_key(settings.pack_key))
+    try:
+        Trials(settings.folder, shelf).start()
+    except StorageError as error:
+        log.warning("%s", error)

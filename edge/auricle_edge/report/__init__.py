@@ -1,6 +1,0 @@
-"""What a device tells its coordinator about how well it hears: coarse figures, and only if its owner has said so."""
-
-from auricle_edge.report.reporter import HearingReporter
-from auricle_edge.report.settings import ReportSettings
-
-__all__ = ["HearingReporter", "ReportSettings"]

@@ -1,0 +1,92 @@
+"""The process of a device that listens: `python -m auricle_edge.service.process`, started by `auricle edge run`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import msgspec
+
+from auricle_edge.board.small_process import be_small
+
+
+def serve(encoded: bytes, as_json: bool) -> bool:
+    """Listen until interrupted, or until the device has to start anew with what it has just installed.
+
+    Parameters
+    ----------
+    encoded
+        The settings, an `EdgeSettings` as JSON.
+    as_json
+        Say as JSON what the device starts with.
+
+    Returns
+    -------
+    bool
+        Whether to start anew.
+
+    Raises
+    ------
+    AuricleError
+        It cannot start, or it ended with an error.
+    """
+    be_small()
+    from auricle.process.until_signal import until_signal
+    from auricle_edge.ota.following import count_start
+    from auricle_edge.ota.pack_shelf import running_pack
+    from auricle_edge.service.greeting import awaited, other_words
+    from auricle_edge.service.listening_device import ListeningDevice
+    from auricle_edge.settings import EdgeSettings
+    from auricle_edge.training.own_model import own_model
+
+    settings = msgspec.json.decode(encoded, type=EdgeSettings)
+    count_start(settings)
+    pack = running_pack(settings)
+    pack.hold_only((own_model(pack, settings.local, settings.start), pack.manifest.plugin))
+    device = ListeningDevice(settings, pack)
+    model = device.hearing.now
+    heard, others = awaited(pack.labels, device.detect), other_words(settings.pack)
+    facts = {
+        "device": settings.name, "fleet": settings.fleet, "pack": pack.identity, "pack_name": pack.manifest.name,
+        "words": device.words, "wake": heard.wake, "window": heard.window, "commands": heard.commands,
+        "other_words": others, "source": settings.capture.source, "runtime": device.choice.runtime.name,
+        "reason": device.choice.reason, "model": model.candidate.name, "model_reason": model.reason,
+        "own_model": device.own_model, "own_model_reason": device.own_model_reason,
+    }  # fmt: skip
+    words = f"{settings.name} listens to {settings.capture.source} for {heard.sentence}"
+    sentences = (words, others, device.choice.reason, model.reason, device.own_model_reason)
+    greet = partial(say, facts, as_json, "\n".join(filter(None, sentences)))
+    asyncio.run(until_signal(device.run(greet)))
+    return device.starts_anew
+
+
+def say(facts: Mapping[str, object], as_json: bool, sentences: str) -> None:
+    """What it starts with: as JSON on standard output, or for a person on standard error."""
+    print(json.dumps(facts) if as_json else sentences, file=sys.stdout if as_json else sys.stderr, flush=True)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run; the exit code."""
+    from auricle.errors import AuricleError
+    from auricle.process import fresh_process
+    from auricle.process.ending import begin_log, fail
+
+    fresh_process.ours = True
+    as_json = "--json" in arguments
+    begin_log(as_json, verbose="--verbose" in arguments)
+    try:
+        encoded = fresh_process.given(arguments[0])
+        if serve(encoded, as_json):
+            fresh_process.become("auricle_edge.service.process", encoded, *arguments[1:])
+    except AuricleError as error:
+        return fail(str(error), error.exit_code, as_json)
+    except KeyboardInterrupt:
+        return fail("Interrupted.", 130, as_json)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

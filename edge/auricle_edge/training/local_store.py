@@ -1,0 +1,168 @@
+"""The device's own model and optimizer state on disk, as safetensors: it never leaves the device.
+
+The two states before the newest one are kept too, `local.1.safetensors` and `local.2.safetensors`, to go back to, and
+the newest one of another pack under that pack's name, so that an update of packs that is taken back finds its model.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from auricle.errors import StorageError
+from auricle.files import describe, sync_folder, write_durably
+from auricle.wire.tensors import TensorTable
+from auricle_edge.training.train import LocalState
+
+KEPT = 2
+"""States kept before the newest one."""
+
+
+class _Note(msgspec.Struct):
+    """What stands in the file's metadata."""
+
+    pack: str
+    steps: Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+
+
+class _Metadata(msgspec.Struct):
+    auricle: str
+
+
+class _Header(msgspec.Struct):
+    metadata: _Metadata = msgspec.field(name="__metadata__")
+
+
+UNSOUND = (OSError, SafetensorError, msgspec.MsgspecError, ValueError, KeyError, TypeError, RecursionError)
+"""What reading a file raises that is no state of ours."""
+
+
+def _note(data: bytes) -> _Note:
+    """The note in a safetensors file; one of `UNSOUND` where there is none."""
+    header = msgspec.json.decode(data[8 : 8 + int.from_bytes(data[:8], "little")], type=_Header)
+    return msgspec.json.decode(header.metadata.auricle, type=_Note)
+
+
+class LocalStore:
+    """Keeps a device's `LocalState` between rounds and restarts.
+
+    Parameters
+    ----------
+    folder
+        The device's folder.
+    pack
+        Identity of the pack; state of another pack is not used.
+    table
+        Tensor table of the local model.
+    """
+
+    def __init__(self, folder: Path, pack: str, table: TensorTable) -> None:
+        self._path, self._pack, self._table = folder / "local.safetensors", pack, table
+        self._parked = self._parking(pack)
+        self._earlier = [folder / f"local.{i + 1}.safetensors" for i in range(KEPT)]
+
+    def save(self, state: LocalState) -> None:
+        """Keep the state durably, and the one before; StorageError when the disk cannot take it.
+
+        After a crash anywhere in between the newest state is the old one or the new one, whole.
+        """
+        tensors = {"weights": state.weights, **{f"slot/{k}": v for k, v in state.slots.items()}}
+        whole = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
+        note = msgspec.json.encode(_Note(self._pack, state.steps)).decode()
+        data = save(whole, metadata={"auricle": note})
+        if data != _bytes(self._path):
+            self._park_other()
+            self._set_aside()
+            write_durably(self._path, data)
+
+    def read(self) -> LocalState | None:
+        """The newest state; None when there is none, or when it is damaged or of another pack."""
+        return self._read(self._path) or self._read(self._parked)
+
+    def previous(self) -> LocalState | None:
+        """The state before the newest one; None when none is kept that can be used."""
+        return next((state for state in map(self._read, self._others()) if state is not None), None)
+
+    def rollback(self) -> LocalState:
+        """Make the state before the newest one the newest, durably; StorageError when there is none.
+
+        The newest one is given up. After a crash in between the newest state is either of the two, whole.
+        """
+        for path in self._others():
+            state = self._read(path)
+            if state is not None:
+                try:
+                    path.replace(self._path)
+                    sync_folder(self._path.parent)
+                except OSError as error:
+                    raise StorageError(describe(error, self._path)) from error
+                return state
+        raise StorageError(f"{self._path.parent} keeps no earlier local model to go back to: train a round first.")
+
+    def _others(self) -> list[Path]:
+        """The files of earlier states, the newest first; after a crash the first may be the newest state itself."""
+        newest = _bytes(self._path)
+        return [path for path in self._earlier if _bytes(path) != newest]
+
+    def _set_aside(self) -> None:
+        """Keep the newest state as the one before; a crash in between leaves the newest one where it is."""
+        first = self._earlier[0]
+        if self._read(self._path) is None or _bytes(first) == _bytes(self._path):
+            return
+        try:
+            for older, newer in zip(self._earlier[::-1], self._earlier[-2::-1], strict=False):
+                if newer.exists():
+                    newer.replace(older)
+            first.hardlink_to(self._path)
+            sync_folder(first.parent)
+        except OSError:  # a file system without links
+            write_durably(first, _bytes(self._path))
+
+    def _parking(self, pack: str) -> Path:
+        return self._path.with_name(f"local-{pack[:12]}.safetensors")
+
+    def _park_other(self) -> None:
+        """Keep the newest state under its pack's name when that is another one; of such packs, the last."""
+        try:
+            note = _note(self._path.read_bytes())
+        except UNSOUND:
+            return
+        if note.pack == self._pack or not re.fullmatch("[0-9a-f]{64}", note.pack):
+            return
+        parked = self._parking(note.pack)
+        try:
+            self._path.replace(parked)
+            for other in self._path.parent.glob("local-*.safetensors"):
+                if other != parked:
+                    other.unlink()
+            sync_folder(parked.parent)
+        except OSError as error:
+            raise StorageError(describe(error, parked)) from error
+
+    def _read(self, path: Path) -> LocalState | None:
+        try:
+            data = path.read_bytes()
+            tensors = load(data)
+            note = _note(data)
+        except UNSOUND:
+            return None
+        weights = tensors.get("weights")
+        sound = all(t.dtype == np.float32 and t.ndim == 1 and np.isfinite(t).all() for t in tensors.values())
+        if note.pack != self._pack or weights is None or weights.size != self._table.size or not sound:
+            return None
+        slots = {name.removeprefix("slot/"): t for name, t in tensors.items() if name.startswith("slot/")}
+        return LocalState(weights, slots, note.steps)
+
+
+def _bytes(path: Path) -> bytes:
+    """What a file holds; nothing where it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""

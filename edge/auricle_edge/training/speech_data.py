@@ -1,0 +1,163 @@
+"""A device's labelled clips as mel energies, split into a part to train on and a part that is never trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auricle.errors import DataError
+from auricle.packs.pack import Pack
+from auricle.speech.audio import read_audio, read_clip, scan_folder
+from auricle.speech.augment import noise_energies
+from auricle.speech.features import Energies, LogMel
+
+
+@dataclass(frozen=True, eq=False)
+class Clips:
+    """Clips of one device."""
+
+    energies: Energies
+    """(N, T, mels) mel energies."""
+    targets: NDArray[np.int64]
+    """(N,) index of the label."""
+    weights: NDArray[np.float32] = field(default=None)  # type: ignore[arg-type]
+    """(N,) how much each counts beside the others, finite and not negative; 1 each where none are given."""
+
+    def __post_init__(self) -> None:
+        """Fill in weights of 1; DataError where energies, targets and weights are not of one length or not sound."""
+        if self.weights is None:
+            object.__setattr__(self, "weights", np.ones(len(self.targets), np.float32))
+        if not len(self.energies) == len(self.targets) == len(self.weights):
+            raise DataError("Clips need as many energies and weights as labels.")
+        if not (np.isfinite(self.weights).all() and (self.weights >= 0).all()):
+            raise DataError("The weight of a clip is a finite number, zero or more.")
+
+    def __len__(self) -> int:
+        """Count the clips."""
+        return len(self.targets)
+
+    def chosen(self, indices: NDArray[np.int64]) -> Clips:
+        """Keep the clips at these positions."""
+        return Clips(self.energies[indices], self.targets[indices], self.weights[indices])
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceData:
+    """What a device learns from and judges itself by."""
+
+    train: Clips
+    held_out: Clips
+    noise: NDArray[np.float32] | None
+    """Mel energies (F, mels) of background noise; None where none was recorded."""
+    unlabelled: Clips | None = None
+    """Clips whose targets mean nothing: what they teach is what the fleet's model is sure of (FixMatch)."""
+
+
+@dataclass(frozen=True)
+class DataSource:
+    """Where a device's clips come from, when they change while it runs."""
+
+    read: Callable[[], DeviceData]
+    """The clips as they are now; called in the training thread."""
+    generation: Callable[[], int]
+    """A number that grows with every change; cheap."""
+
+
+def split_held_out(targets: NDArray[np.int64], share: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Positions to train on and to hold out: about `share` of each label; of each at least one clip stays in training.
+
+    Parameters
+    ----------
+    targets
+        (N,) labels.
+    share
+        Part to hold out, 0 to 0.5. The counts are rounded down per label; what rounding left over is then held out
+        from the labels with most clips, so that the total is close to share * N.
+    seed
+        The same seed holds out the same clips.
+    """
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(targets))
+    wanted = int(share * len(targets) + 1e-9)
+    held: list[int] = []
+    by_label = [[int(i) for i in order if targets[i] == label] for label in rng.permutation(np.unique(targets))]
+    for of_label in by_label:
+        for _ in range(min(int(share * len(of_label) + 1e-9), len(of_label) - 1)):
+            held.append(of_label.pop())
+    while len(held) < wanted:
+        largest = max(by_label, key=len)
+        if len(largest) < 2:
+            break
+        held.append(largest.pop())
+    held_out = np.sort(np.array(held, np.int64))
+    return np.setdiff1d(np.arange(len(targets)), held_out), held_out
+
+
+def device_data(
+    frontend: LogMel, audio: NDArray[Any], targets: NDArray[np.int64], noise: NDArray[np.float32] | None,
+    *, held_out: float = 0.2, seed: int = 0,
+) -> DeviceData:  # fmt: skip
+    """Compute a device's clips from audio (N, samples) and split them."""
+    clips = Clips(frontend.energies(audio), targets)
+    train, held = split_held_out(targets, held_out, seed)
+    return DeviceData(clips.chosen(train), clips.chosen(held), noise)
+
+
+def load_clips(
+    folder: Path, pack: Pack, *, speaker: str | None = None, held_out: float = 0.2, seed: int = 0
+) -> tuple[DeviceData, tuple[str, ...]]:
+    """Read a folder of labelled clips, `<word>/<speaker>_nohash_<n>.(wav|flac)`, for the words of a pack.
+
+    Parameters
+    ----------
+    folder
+        The folder; words that the pack does not know are passed over, `_background_noise_` is the noise.
+    pack
+        Gives the labels and the front-end.
+    speaker
+        Only this speaker's clips; all without.
+    held_out, seed
+        As in `split_held_out`.
+
+    Returns
+    -------
+    tuple
+        The data, and a reason for every file that could not be read.
+
+    Raises
+    ------
+    DataError
+        No such folder, or no readable clip of a known word in it.
+    """
+    found = scan_folder(folder)
+    known = {label: i for i, label in enumerate(pack.labels)}
+    audio, targets, skipped = [], [], list(found.skipped)
+    for clip in found.clips:
+        if clip.word not in known or (speaker is not None and clip.speaker != speaker):
+            continue
+        try:
+            audio.append(read_clip(clip.path, pack.manifest.task.clip_samples))
+            targets.append(known[clip.word])
+        except DataError as error:
+            skipped.append(str(error))
+    if not audio:
+        whose = f" of speaker {speaker}" if speaker else ""
+        raise DataError(
+            f"{folder} has no readable clip{whose} of the words of the pack {pack.manifest.name}: "
+            "name a pack of the folder's words with --pack."
+        )
+    frontend = LogMel(pack.manifest.task)
+    recordings = []
+    for path in found.noise:
+        try:
+            recordings.append(read_audio(path))
+        except DataError as error:
+            skipped.append(str(error))
+    noise = noise_energies(frontend, recordings)
+    data = device_data(frontend, np.stack(audio), np.array(targets, np.int64), noise, held_out=held_out, seed=seed)
+    return data, tuple(skipped)

@@ -1,0 +1,83 @@
+"""`auricle export import-speech`: a collection with a manifest into Speech Commands layout."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from auricle_export.commands.late_import import import_for
+from auricle_export.speech.speech_manifest import Columns
+
+if TYPE_CHECKING:
+    from auricle_export.speech.import_speech import ImportReport
+
+
+def import_speech(
+    manifest: Path = typer.Argument(..., help="A .csv or .tsv with a header: MSWC's splits, Common Voice's validated."),
+    out: Path = typer.Option(..., help="Folder to write: <word>/<speaker>_nohash_<n>.flac."),
+    audio: Path | None = typer.Option(
+        None, help="Folder that the manifest's paths start from [clips beside it, or its own]."
+    ),
+    words: str | None = typer.Option(None, help="Only these words, parted by commas [all]."),
+    most: int | None = typer.Option(None, help="At most so many clips of a word [all]."),
+    running: bool = typer.Option(False, help="Keep whole sentences, in the folder speech, as sound without keywords."),
+    without: str | None = typer.Option(None, help="Leave out sentences that hold one of these, parted by commas."),
+    path_column: str | None = typer.Option(None, help="The column of the file [path, link, file or filename]."),
+    word_column: str | None = typer.Option(None, help="The column of what is said [word, sentence or text]."),
+    speaker_column: str | None = typer.Option(None, help="The column of who speaks [speaker or client_id]."),
+    as_json: bool = typer.Option(False, "--json", help="Print a JSON object, nothing else."),
+) -> None:
+    """Bring recordings with a manifest into Speech Commands layout: 16 kHz, a second a word, speakers hashed.
+
+    Reads wav, FLAC, Ogg, Opus and MP3. Run again after an interruption: what is there is not written twice.
+    """
+    work = import_for("import-speech", "speech.import_speech")
+    settings = work.ImportSettings(
+        manifest,
+        out,
+        audio,
+        Columns(path_column, word_column, speaker_column),
+        _listed(words),
+        most,
+        running,
+        _listed(without),
+    )
+    columns = (TextColumn("importing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), disable=as_json, transient=True) as bar:
+        task = bar.add_task("importing", total=None)
+        report = work.import_speech(settings, lambda done, total: bar.update(task, completed=done, total=total))
+    typer.echo(json.dumps(_facts(report)) if as_json else _told(report, out))
+
+
+def _listed(words: str | None) -> frozenset[str]:
+    return frozenset(word.strip().lower() for word in (words or "").split(",") if word.strip())
+
+
+def _facts(report: ImportReport) -> dict[str, object]:
+    return {
+        "written": report.written,
+        "there": report.there,
+        "passed_over": report.passed_over,
+        "words": len(report.words),
+        "speakers": len(report.speakers),
+        "bad": dict(report.bad.most_common()),
+        "examples": report.examples,
+    }
+
+
+def _told(report: ImportReport, out: Path) -> str:
+    lines = [
+        f"{report.written:,} clips written to {out}, {report.there:,} were there; {len(report.words):,} words, "
+        f"{len(report.speakers):,} speakers"
+    ]
+    if report.passed_over:
+        lines.append(f"{report.passed_over:,} rows passed over: other words, or more than --most")
+    for reason, count in report.bad.most_common():
+        example = f" (first: {report.examples[reason]})" if reason in report.examples else ""
+        lines.append(f"{count:,} rows not used: {reason}{example}")
+    return "\n".join(lines)

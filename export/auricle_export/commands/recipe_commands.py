@@ -1,0 +1,196 @@
+"""`auricle export pretrain --recipe`: train a pack that listens, or `--check` one against its recipe."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Column, Table
+
+from auricle.errors import AuricleError, SettingsError
+from auricle.files import write_durably
+from auricle.packs.pack import load_pack, pack_bytes
+from auricle_export.commands.command_line import command, given, interrupted, refuse_unwritable, stop_on_signal
+from auricle_export.commands.late_import import import_for
+from auricle_export.commands.pack_commands import DIFFERENT
+from auricle_export.commands.pretrain_view import View
+
+if TYPE_CHECKING:
+    from auricle.packs.pack import Pack
+    from auricle_export.pretrain.check import Checked
+    from auricle_export.pretrain.clip_recipe import ClipRecipe
+    from auricle_export.pretrain.live_task import LivePack
+    from auricle_export.pretrain.recipe import Recipe
+    from auricle_export.pretrain.settings import LiveSettings, PretrainSettings
+    from auricle_export.pretrain.task import Pretrained
+
+WIDTH = 80
+"""Columns of the table of a comparison."""
+_VERDICTS = {True: "same", False: "DIFFERS", None: "not compared"}
+
+
+class RecipeOptions(NamedTuple):
+    """Options of a training by a recipe, or of a check."""
+
+    recipe: str
+    data: str | None
+    pack: str | None
+    """None: the recipe's."""
+    out: Path | None
+    state: Path | None
+    words: tuple[str, ...]
+    """Folders that are added to the recipe's."""
+    attribution: tuple[str, ...]
+    seed: int
+    device: str
+    threads: int | None
+    as_json: bool
+
+
+def train_by_recipe(ctx: typer.Context, options: RecipeOptions) -> int:
+    """Train by a recipe and write the pack."""
+    if options.out is None:
+        raise SettingsError("Say which pack to write, as in --out my.tar.zst.")
+    recipe = _recipe(options)
+    out = options.out
+    folder = options.state if options.state is not None else out.with_name(f"{out.name}.state")
+    refuse_unwritable(out, folder)
+    base = load_pack(options.pack or recipe.pack)
+    reminder = _reminder(options)
+    if reminder and not options.as_json:
+        typer.echo(reminder, err=True)
+    with View(options.as_json) as view, stop_on_signal() as stopped:
+        try:
+            done = _train(base, recipe, options, folder, view, stopped)
+        except AuricleError:
+            if not stopped():
+                raise
+            return interrupted(command(ctx, folder), options.as_json)
+        write_durably(out, pack_bytes(done.pack))
+    import_for("pretrain", "pretrain.task").remove_state(folder, list(done.trained))
+    if options.as_json:
+        facts = {"pack": done.pack.manifest.name, "identity": done.pack.identity, "path": str(out)}
+        typer.echo(json.dumps(facts | ({"reminder": reminder} if reminder else {})))
+    else:
+        typer.echo(f"{done.pack.manifest.name} {done.pack.identity[:12]} -> {out}")
+    return 0
+
+
+def _train(
+    base: Pack,
+    recipe: Recipe | ClipRecipe,
+    options: RecipeOptions,
+    folder: Path,
+    view: View,
+    stopped: Callable[[], bool],
+) -> LivePack | Pretrained:
+    done: LivePack | Pretrained
+    if _for_clips(recipe):
+        work = import_for("pretrain", "pretrain.clip_task")
+        clips = work.ClipTask(recipe, _folder(options), folder, _clip_settings(options))
+        done = work.pretrain_clips(base, clips, watch=view, stopped=stopped)
+    else:
+        work = import_for("pretrain", "pretrain.live_task")
+        task = work.LiveTask(recipe, _folder(options), folder, _settings(options))
+        done = work.pretrain_live(base, task, watch=view, stopped=stopped)
+    return done
+
+
+def check_by_recipe(options: RecipeOptions) -> int:
+    """Compare a pack with what its recipe gives now; the exit code says whether something differs."""
+    for name, value in (("--out", options.out), ("--state", options.state), ("--seed", options.seed or None)):
+        if value is not None:
+            reason = "the pack says it" if name == "--seed" else "it writes nothing"
+            raise SettingsError(f"--check takes no {name}, since {reason}: leave it out.")
+    recipe = _recipe(options)
+    pack = load_pack(options.pack or recipe.pack)
+    with View(options.as_json) as view, stop_on_signal() as stopped:
+        try:
+            checked = _check(pack, recipe, options, view, stopped)
+        except AuricleError:
+            if not stopped():
+                raise
+            typer.echo(json.dumps({"interrupted": True}) if options.as_json else "Interrupted; nothing was compared.")
+            return 130
+    if options.as_json:
+        typer.echo(msgspec.json.encode(checked).decode())
+    else:
+        show(checked, Console(width=WIDTH))
+    return 0 if checked.same else DIFFERENT
+
+
+def _check(
+    pack: Pack, recipe: Recipe | ClipRecipe, options: RecipeOptions, view: View, stopped: Callable[[], bool]
+) -> Checked:
+    checked: Checked
+    if _for_clips(recipe):
+        work = import_for("pretrain", "pretrain.check_clips")
+        clips = work.ClipCheck(recipe, _folder(options), _clip_settings(options))
+        checked = work.check_clips(pack, clips, watch=view, stopped=stopped)
+    else:
+        work = import_for("pretrain", "pretrain.check")
+        task = work.CheckTask(recipe, _folder(options), _settings(options))
+        checked = work.check_pack(pack, task, watch=view, stopped=stopped)
+    return checked
+
+
+def show(checked: Checked, console: Console) -> None:
+    """Print a comparison as a table, with what it allows and what it could not compare."""
+    columns = (
+        Column("what", overflow="fold", width=32),
+        Column("in the pack", overflow="fold"),
+        Column("found", overflow="fold"),
+    )
+    table = Table(*columns, Column("", no_wrap=True), box=None, pad_edge=False)
+    for row in checked.rows:
+        table.add_row(row.what, row.pack, row.found, _VERDICTS[row.same])
+    console.print(table, markup=False, highlight=False)
+    differing = sum(row.same is False for row in checked.rows)
+    compared = sum(row.same is not None for row in checked.rows)
+    verdict = f"{differing} of {compared} differ" if differing else f"all {compared} that were compared are the same"
+    kinds = (f"Hits by kind of scene: {'/'.join(checked.kinds)}.",) if checked.kinds else ()
+    for line in (*kinds, *checked.notes, checked.tolerance, f"{checked.pack} {checked.identity[:12]}: {verdict}."):
+        console.print(line, markup=False, highlight=False)
+
+
+def _recipe(options: RecipeOptions) -> Recipe | ClipRecipe:
+    recipe: Recipe | ClipRecipe = import_for("pretrain", "pretrain.recipe").load_recipe(options.recipe)
+    return recipe.with_words(options.words, options.attribution)
+
+
+def _for_clips(recipe: Recipe | ClipRecipe) -> bool:
+    return isinstance(recipe, import_for("pretrain", "pretrain.clip_recipe").ClipRecipe)
+
+
+def _clip_settings(options: RecipeOptions) -> PretrainSettings:
+    settings: PretrainSettings = import_for("pretrain", "pretrain.settings").PretrainSettings(
+        seed=options.seed, device=options.device, **given(threads=options.threads)
+    )
+    return settings
+
+
+def _settings(options: RecipeOptions) -> LiveSettings:
+    work = import_for("pretrain", "pretrain.settings")
+    settings: LiveSettings = work.LiveSettings(
+        seed=options.seed, device=options.device, **given(threads=options.threads)
+    )
+    return settings
+
+
+def _folder(options: RecipeOptions) -> Path | None:
+    return None if options.data is None else Path(options.data)
+
+
+def _reminder(options: RecipeOptions) -> str:
+    """What somebody who adds recordings has to think of; nothing where it was thought of."""
+    if not options.words or options.attribution:
+        return ""
+    return (
+        f"{', '.join(options.words)} is added to the recipe: where the licence of these recordings asks to name "
+        "somebody, the pack has to, so say whom with --attribution TEXT, or write it into a recipe of your own."
+    )

@@ -1,0 +1,1 @@
+"""Packs built from models: PyTorch modules, step graphs, starts, negatives."""

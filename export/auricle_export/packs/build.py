@@ -1,0 +1,274 @@
+"""Build training packs: every graph of every architecture behind one manifest, the same bytes each time."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal, NamedTuple, get_args
+
+import torch
+from msgspec import structs
+from torch import nn
+
+from auricle.errors import PackError, nearest
+from auricle.files import write_durably
+from auricle.packs.manifest import FORMAT, FileEntry, Frontend, Graph, Manifest, Task
+from auricle.packs.pack import Pack, pack_bytes
+from auricle.wire.tensors import TensorSpec
+from auricle_export.compiler.trace import Net, find_parts
+from auricle_export.packs.author import Maker, load_module, tensor_specs
+from auricle_export.packs.models import ARCHITECTURES, PLUGIN, RESNETS, WORD_MODELS, built_in
+from auricle_export.packs.start_weights import with_start_of, without_start
+from auricle_export.packs.stepgraph import Traced, evaluate_graph, step_graph, trace
+
+Optimizer = Literal["sgd", "adamw"]
+Progress = Callable[[str, int, int], None]
+"""What was compiled last, how many models are done, of how many."""
+
+LABELS: dict[str, tuple[str, ...]] = {
+    "digits": ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"),
+    "gsc12": ("yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go", "_unknown_", "_silence_"),
+    "gsc35": (
+        "backward", "bed", "bird", "cat", "dog", "down", "eight", "five", "follow", "forward", "four", "go", "happy",
+        "house", "learn", "left", "marvin", "nine", "no", "off", "on", "one", "right", "seven", "sheila", "six",
+        "stop", "three", "tree", "two", "up", "visual", "wow", "yes", "zero",
+    ),
+    "gsc12-res": (
+        "yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go", "_unknown_", "_silence_",
+    ),
+    "home": (
+        "computer", "jarvis", "yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go", "_unknown_",
+        "_silence_",
+    ),
+}  # fmt: skip
+"""Word lists of the packs in the wheel."""
+RESIDUAL = ("gsc12-res", "home")
+"""Packs whose models are the residual networks; the others have the CRNNs of the papers."""
+RESIDUAL_PLUGIN = "resnet-lite"
+
+
+Kind = Literal["supervised", "mutual", "alternating", "fixmatch", "distill"]
+
+
+class Recipe(NamedTuple):
+    """One step graph to make for every model."""
+
+    kind: Kind
+    optimizer: Optimizer
+    terms: tuple[Literal["drift", "freeze"], ...] = ()
+
+    def file(self, model: str) -> str:
+        """Where it lies in the pack."""
+        return "graphs/" + ".".join([model, self.kind, self.optimizer, *self.terms, "onnx"])
+
+
+RECIPES = tuple(
+    Recipe(kind, optimizer, terms)
+    for kind in get_args(Kind)
+    for optimizer in get_args(Optimizer)
+    for terms in ((), ("drift", "freeze"))
+    if not terms or kind in ("supervised", "mutual")
+)
+"""The step graphs of a pack, for each of its models."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """A traced model and its tensor table's makings."""
+
+    traced: Traced
+    specs: tuple[TensorSpec, ...]
+    """For the labels it was traced with; the classifier's rows are set when a pack is assembled."""
+
+
+def trace_model(make: Maker, labels: int, task: Task | None = None) -> Model:
+    """Trace a module, 5 to 30 s. Raises CompileError."""
+    task = task or Task(LABELS["gsc12"])
+    torch.manual_seed(0)
+    net = find_parts(make(labels), labels, task.frames, task.frontend.mels)
+    return Model(trace(net), tensor_specs(net, labels))
+
+
+def _trace_shipped(name: str) -> Model:
+    labels = len(LABELS["gsc12"])
+    model = trace_model(partial(built_in, name), labels)
+    bare = replace(model.traced.net, module=_bare(model.traced.net))
+    return replace(model, traced=replace(model.traced, net=bare))
+
+
+def _bare(net: Net) -> nn.Module:
+    """Nothing of a module without BAVD is needed once it is traced."""
+    return net.module if net.maps else nn.Identity()
+
+
+def trace_models(
+    makers: Mapping[str, Maker | None], labels: int, task: Task | None = None, progress: Progress = lambda *_: None,
+    workers: int | None = None,
+) -> dict[str, Model]:  # fmt: skip
+    """Trace several models; those of this package (maker None) in parallel processes of about 1 GB each."""
+    shipped = [name for name, make in makers.items() if make is None]
+    models: dict[str, Model] = {}
+    processes = min(workers or min(4, os.cpu_count() or 1), max(1, len(shipped)))
+    if shipped:
+        with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+            for name, model in zip(shipped, pool.map(_trace_shipped, shipped), strict=True):
+                models[name] = model
+                progress(name, len(models), len(makers))
+    for name, make in makers.items():
+        if make is not None:
+            models[name] = trace_model(make, labels, task)
+            progress(name, len(models), len(makers))
+    return {name: models[name] for name in makers}
+
+
+def make_graphs(
+    models: Mapping[str, Model], plugin: str, recipes: Sequence[Recipe] = RECIPES
+) -> tuple[tuple[Graph, ...], dict[str, bytes]]:
+    """Put every step graph and evaluation graph together: milliseconds each, the same bytes each time."""
+    graphs, files = [], {}
+    for name, model in models.items():
+        made = [evaluate_graph(model.traced, name=name, file=f"graphs/{name}.evaluate.onnx")]
+        for recipe in recipes:
+            two = recipe.kind in ("mutual", "alternating")
+            made.append(
+                step_graph(
+                    recipe.kind, model.traced, models[plugin].traced if two else None, recipe.optimizer, recipe.terms,
+                    name=name, plugin_name=plugin if two else None, file=recipe.file(name),
+                )
+            )  # fmt: skip
+        for graph, proto in made:
+            graphs.append(graph)
+            files[graph.file] = proto.SerializeToString(deterministic=True)
+    return tuple(graphs), files
+
+
+def assemble(
+    name: str, labels: tuple[str, ...], models: Mapping[str, Model], plugin: str = PLUGIN,
+    recipes: Sequence[Recipe] = RECIPES, task: Task | None = None,
+) -> Pack:  # fmt: skip
+    """Put traced models and a word list behind a manifest."""
+    graphs, files = make_graphs(models, plugin, recipes)
+    entries = [FileEntry.of(path, data) for path, data in sorted(files.items())]
+    manifest = Manifest(
+        format=FORMAT,
+        name=name,
+        task=structs.replace(task, labels=labels) if task else Task(labels),
+        plugin=plugin,
+        architectures={key: _with_rows(model.specs, len(labels)) for key, model in models.items()},
+        graphs=graphs,
+        files=tuple(entries),
+        producers={part: version(part).split("+")[0] for part in ("onnx", "onnxscript", "torch")},
+    )
+    return Pack(manifest, files)
+
+
+def _with_rows(specs: tuple[TensorSpec, ...], labels: int) -> tuple[TensorSpec, ...]:
+    head = (structs.replace(spec, shape=(labels, *spec.shape[1:])) for spec in specs[-2:])
+    return (*specs[:-2], *head)
+
+
+def models_of(name: str) -> tuple[str, ...]:
+    """The models of a pack in the wheel."""
+    return tuple(RESNETS if name in RESIDUAL else ARCHITECTURES)
+
+
+def refuse_unknown(names: Sequence[str]) -> None:
+    """PackError, with a hint, for a pack that has no words here."""
+    for name in names:
+        if name not in LABELS:
+            raise PackError(f'There is no pack "{name}" to build: {nearest(name, LABELS)}')
+
+
+def build_packs(
+    names: Sequence[str], out: Path, progress: Progress = lambda *_: None, workers: int | None = None,
+    trained: Mapping[str, Pack] = MappingProxyType({}),
+) -> dict[str, Path]:  # fmt: skip
+    """Build named packs into a folder as `NAME.tar.zst`; returns their paths.
+
+    Parameters
+    ----------
+    trained
+        Packs by name whose trained weights to carry over, where their models are the same.
+
+    Raises
+    ------
+    PackError
+        There are no words for a pack of that name.
+    """
+    refuse_unknown(names)
+    wanted = [model for model in WORD_MODELS if any(model in models_of(name) for name in names)]
+    models = trace_models(dict.fromkeys(wanted), 0, None, progress, workers)
+    written = {}
+    for name in names:
+        path = out / f"{name}.tar.zst"
+        chosen = {model: models[model] for model in models_of(name)}
+        pack = assemble(name, LABELS[name], chosen, RESIDUAL_PLUGIN if name in RESIDUAL else PLUGIN)
+        write_durably(path, pack_bytes(with_start_of(pack, trained[name]) if name in trained else pack))
+        written[name] = path
+    return written
+
+
+def build_author_pack(
+    source: str, labels: Sequence[str], name: str, *, plugin: str = PLUGIN, mels: int = 40,
+    progress: Progress = lambda *_: None,
+) -> Pack:  # fmt: skip
+    """Compile a model author's own module, `FILE.py:NAME`, with a plug-in into a pack for these words.
+
+    Parameters
+    ----------
+    source
+        The local model; it also gets every graph that a plug-in has, so that it can travel itself.
+    plugin
+        One of `models.WORD_MODELS`, or another `FILE.py:NAME`.
+
+    Raises
+    ------
+    CompileError
+        A module cannot be found or compiled; the sentence says where and what to use instead.
+    PackError
+        Fewer than two words, a word twice, or a name that is no name.
+    """
+    words = tuple(labels)
+    if len(words) < 2 or len(set(words)) != len(words):
+        raise PackError("A task needs at least two different words.")
+    makers: dict[str, Maker | None] = {model_name(source): load_module(source)}
+    shared = plugin if plugin in WORD_MODELS else model_name(plugin)
+    makers.setdefault(shared, partial(built_in, plugin, mels=mels) if plugin in WORD_MODELS else load_module(plugin))
+    task = Task(words, frontend=Frontend(mels=mels))
+    models = trace_models(makers, len(words), task, progress)
+    return assemble(name, words, models, shared, task=task)
+
+
+def model_name(source: str) -> str:
+    """`FILE.py:TinyNet` as the name of a model, `tiny-net`."""
+    name = source.rpartition(":")[2]
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_+", "-", name).strip("-").lower() or "model"
+
+
+def differences(built: Pack, known: Pack) -> str | None:
+    """Say in a sentence what makes a built pack another one than a known one; None when they are the same.
+
+    Trained weights to start from are left out: they are not the same bits on every processor.
+    """
+    ours, theirs = (without_start(pack) for pack in (built, known))
+    if ours.identity == theirs.identity:
+        return None
+    name = built.manifest.name
+    made, wanted = ours.manifest.producers, theirs.manifest.producers
+    if made != wanted:
+        tools = ", ".join(f"{tool} {wanted[tool]}" for tool in sorted(wanted) if wanted[tool] != made.get(tool))
+        return (
+            f"The pack {name} differs because the other one was made with {tools}: install these versions to compare."
+        )
+    other = sorted(path for path in {*ours.files, *theirs.files} if ours.files.get(path) != theirs.files.get(path))
+    if other:
+        return f"The pack {name} differs in {len(other)} of {len(ours.files)} files, the first of them {other[0]}."
+    return f"The pack {name} has the same files but another manifest: its words, models or front-end differ."

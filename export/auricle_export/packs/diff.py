@@ -1,0 +1,120 @@
+"""What makes a pack another one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from auricle.checks.onnx_reader import read_model
+from auricle.errors import PackError
+from auricle.packs.manifest import Graph
+from auricle.packs.pack import Pack
+from auricle.packs.start import start_weights
+
+
+class Difference(NamedTuple):
+    """One thing in which two packs differ; None: it is not there."""
+
+    part: str
+    """task, model, graph, weights, file, producer, signature or name."""
+    name: str
+    a: Any
+    b: Any
+
+
+def pack_differences(a: Pack, b: Pack) -> list[Difference]:
+    """Everything in which two packs differ, what matters most first; empty for packs of one identity and signer."""
+    return [
+        *_values("task", _task(a), _task(b)),
+        *_values("model", _models(a), _models(b)),
+        *_values("graph", _graphs(a), _graphs(b)),
+        *_weights(a, b),
+        *_values("file", _files(a), _files(b)),
+        *_values("producer", dict(a.manifest.producers), dict(b.manifest.producers)),
+        *_values("signature", {"key": _signer(a)}, {"key": _signer(b)}),
+        *_values("name", {"name": a.manifest.name}, {"name": b.manifest.name}),
+    ]
+
+
+def _values(part: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[Difference]:
+    for name in dict.fromkeys([*a, *b]):
+        if a.get(name) != b.get(name):
+            yield Difference(part, name, a.get(name), b.get(name))
+
+
+def _task(pack: Pack) -> dict[str, Any]:
+    task: dict[str, Any] = msgspec.to_builtins(pack.manifest.task)
+    frontend = {f"frontend.{name}": value for name, value in task.pop("frontend").items()}
+    return {**task, **frontend, "plugin": pack.manifest.plugin}
+
+
+def _models(pack: Pack) -> dict[str, Any]:
+    """Shape of every tensor, and how it is drawn, by model and tensor."""
+    return {
+        f"{name}/{spec.name}": [list(spec.shape), spec.layer, spec.bound, spec.centre]
+        for name, table in pack.tables.items()
+        for spec in table.specs
+    }
+
+
+def _graphs(pack: Pack) -> dict[str, Any]:
+    return {graph.file: _graph(pack, graph) for graph in pack.manifest.graphs}
+
+
+def _graph(pack: Pack, graph: Graph) -> dict[str, Any]:
+    """How a graph is declared, and how many operators and numbers it has."""
+    where = f"The graph {graph.file} of the pack {pack.manifest.name}"
+    try:
+        model = read_model(pack.files[graph.file], where)
+        content: dict[str, Any] = {
+            "nodes": len(model.nodes), "constants": sum(tensor.array.size for tensor in model.initialisers)
+        }  # fmt: skip
+    except PackError as error:
+        content = {"unsound": str(error)}
+    return {**msgspec.to_builtins(graph), **content, "bytes": len(pack.files[graph.file])}
+
+
+def _weights(a: Pack, b: Pack) -> Iterator[Difference]:
+    """Trained weights: where they come from, and the largest difference of any of them."""
+    for model in dict.fromkeys([*a.manifest.start, *b.manifest.start]):
+        ours, theirs = (pack.manifest.start.get(model) for pack in (a, b))
+        yield from _values("weights", {model: msgspec.to_builtins(ours)}, {model: msgspec.to_builtins(theirs)})
+        if ours is None or theirs is None or a.files[ours.file] == b.files[theirs.file]:
+            continue
+        if a.tables[model].specs == b.tables[model].specs:
+            largest = float(np.abs(start_weights(a, model) - start_weights(b, model)).max())
+            yield Difference("weights", f"{model}: largest absolute difference", 0.0, largest)
+
+
+def _files(pack: Pack) -> dict[str, Any]:
+    return {entry.path: f"{entry.sha256[:12]} {entry.bytes} bytes" for entry in pack.manifest.files}
+
+
+def _signer(pack: Pack) -> str | None:
+    return None if pack.signature is None else pack.signature.key
+
+
+def told(difference: Difference) -> str:
+    """A difference as a line: `part name: a -> b`, with of two objects only the fields in which they differ."""
+    return "".join(c if c.isprintable() else "?" for c in _told(difference))
+
+
+def _told(difference: Difference) -> str:
+    a, b = difference.a, difference.b
+    if isinstance(a, dict) and isinstance(b, dict):
+        other = [key for key in dict.fromkeys([*a, *b]) if a.get(key) != b.get(key)]
+        changes = "; ".join(f"{key} {_short(a.get(key))} -> {_short(b.get(key))}" for key in other)
+        return f"{difference.part} {difference.name}: {changes}"
+    if a is None:
+        return f"{difference.part} {difference.name}: only in the second"
+    if b is None:
+        return f"{difference.part} {difference.name}: only in the first"
+    return f"{difference.part} {difference.name}: {_short(a)} -> {_short(b)}"
+
+
+def _short(value: Any) -> str:
+    text = "nothing" if value is None else " ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+    return text if len(text) <= 100 else f"{text[:97]}..."

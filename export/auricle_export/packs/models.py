@@ -1,0 +1,176 @@
+"""The built-in models: the five CRNNs of FedMLAC's Table 3, and residual networks over time that hear better.
+
+Each CRNN is a stack of (Conv1d, ReLU, max-pool by two) blocks over time, a GRU, and a linear classifier on the GRU's
+last state (both directions' last states for a bidirectional one). The paper fixes the five roles (a base model, three
+variations of it, and the light plug-in); the widths here are this project's, so that the plug-in has about 28,000
+weights for 35 labels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+MELS = 40
+FRAMES = 100
+
+
+@dataclass(frozen=True)
+class CrnnShape:
+    """What tells one CRNN from another."""
+
+    channels: tuple[int, ...]
+    """Output channels of each convolution block (kernel 3, padding 1)."""
+    hidden: int
+    """Hidden units of the GRU in each direction."""
+    layers: int = 1
+    """Stacked GRU layers."""
+    bidirectional: bool = False
+
+
+ARCHITECTURES: dict[str, CrnnShape] = {
+    "crnn-base": CrnnShape((64, 64), 64, bidirectional=True),
+    "crnn-wide": CrnnShape((96, 96), 96, bidirectional=True),
+    "crnn-deep": CrnnShape((48, 64, 64), 64, bidirectional=True),
+    "crnn-stacked": CrnnShape((64, 64), 64, layers=2),
+    "crnn-lite": CrnnShape((32, 32), 64),
+}
+PLUGIN = "crnn-lite"
+LOCALS = tuple(ARCHITECTURES)
+
+
+class Crnn(nn.Module):
+    """A keyword classifier: log-mels (B, T, mels) to logits (B, labels).
+
+    Parameters
+    ----------
+    shape
+        Widths and depths, one of `ARCHITECTURES` or your own.
+    labels
+        Number of labels.
+    mels
+        Mel bands of the input.
+    """
+
+    def __init__(self, shape: CrnnShape, labels: int, mels: int = MELS) -> None:
+        super().__init__()
+        widths = (mels, *shape.channels)
+        self.shape = shape
+        self.conv = nn.ModuleList(nn.Conv1d(a, b, 3, padding=1) for a, b in pairwise(widths))
+        self.gru = nn.GRU(widths[-1], shape.hidden, shape.layers, bidirectional=shape.bidirectional)
+        self.head = nn.Linear(shape.hidden * (2 if shape.bidirectional else 1), labels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return logits (B, labels) for log-mels (B, T, mels)."""
+        h = x.transpose(1, 2)
+        for conv in self.conv:
+            h = torch.max_pool1d(torch.relu(conv(h)), 2)
+        _, last = self.gru(h.permute(2, 0, 1))
+        directions = 2 if self.shape.bidirectional else 1
+        return self.head(torch.cat(list(last[-directions:]), dim=1))  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class ResNetShape:
+    """What tells one residual network over time from another."""
+
+    channels: tuple[int, ...]
+    """Of the first layer, then of each residual block."""
+    taps: tuple[tuple[int, int], ...]
+    """Of the two convolutions of each block."""
+
+
+RESNETS: dict[str, ResNetShape] = {
+    "resnet-lite": ResNetShape((32, 48, 56), ((3, 5), (3, 5))),
+    "resnet-base": ResNetShape((48, 80, 112), ((3, 5), (3, 7))),
+}
+"""A plug-in that costs a training step as much as `crnn-lite`, and a larger one for a device's own."""
+WORD_MODELS = (*ARCHITECTURES, *RESNETS)
+"""Every model that is built in."""
+
+
+class AudioBroadcast(nn.Module):
+    """A convolution over time as one linear layer of neighbouring frames: (B, T, C) to (B, T, outside).
+
+    Frames outside the clip are zeros. `count` frames, an odd number, are laid side by side; that is one product of
+    matrices, forwards and backwards, where a strided convolution is many small ones.
+    """
+
+    def __init__(self, inside: int, outside: int, count: int) -> None:
+        super().__init__()
+        self.count = count
+        self.linear = nn.Linear(inside * count, outside)
+
+    def forward(self, h: Tensor) -> Tensor:
+        """Convolve."""
+        if self.count > 1:
+            frames, margin = h.shape[1], self.count // 2
+            padded = nn.functional.pad(h, (0, 0, margin, margin))
+            h = torch.cat([padded[:, place : place + frames] for place in range(self.count)], 2)
+        return self.linear(h)  # type: ignore[no-any-return]
+
+
+def halved(h: Tensor) -> Tensor:
+    """Two frames as one of twice the width: (B, T, C) to (B, T / 2, 2 C), T rounded up."""
+    if h.shape[1] % 2:
+        h = nn.functional.pad(h, (0, 0, 0, 1))
+    return h.reshape(-1, h.shape[1] // 2, 2 * h.shape[2])
+
+
+class _Residual(nn.Module):
+    """relu(second(relu(first(x))) + relu(shortcut(x))), at half as many frames."""
+
+    def __init__(self, inside: int, outside: int, taps: tuple[int, int]) -> None:
+        super().__init__()
+        self.first = AudioBroadcast(2 * inside, outside, taps[0])
+        self.second = AudioBroadcast(outside, outside, taps[1])
+        self.shortcut = AudioBroadcast(2 * inside, outside, 1)
+
+    def forward(self, h: Tensor) -> Tensor:
+        """Halve the time axis of (B, T, C)."""
+        h = halved(h)
+        return torch.relu(self.second(torch.relu(self.first(h))) + torch.relu(self.shortcut(h)))
+
+
+class ResNet(nn.Module):
+    """A residual network of convolutions over time with the mel bands as channels: (B, T, mels) to logits (B, labels).
+
+    After Choi et al., "Temporal Convolution for Real-time Keyword Spotting on Mobile Devices", Interspeech 2019,
+    section 3 (https://arxiv.org/abs/1904.03814). Where that one skips every second frame, this one lays two side by
+    side, and batch normalisation is only there while it is trained centrally (`auricle_export.pretrain.normalised`):
+    on a device there is nothing to freeze.
+
+    Parameters
+    ----------
+    shape
+        One of `RESNETS`, or your own.
+    labels
+        Number of labels.
+    mels
+        Mel bands of the input.
+    """
+
+    def __init__(self, shape: ResNetShape, labels: int, mels: int = MELS) -> None:
+        super().__init__()
+        self.shape = shape
+        self.stem = AudioBroadcast(2 * mels, shape.channels[0], 1)
+        widths = pairwise(shape.channels)
+        self.blocks = nn.ModuleList(_Residual(a, b, taps) for (a, b), taps in zip(widths, shape.taps, strict=True))
+        self.head = nn.Linear(shape.channels[-1], labels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return logits (B, labels) for log-mels (B, T, mels)."""
+        h = torch.relu(self.stem(halved(x)))
+        for block in self.blocks:
+            h = block(h)
+        return self.head(h.mean(1))  # type: ignore[no-any-return]
+
+
+def built_in(name: str, labels: int, mels: int = MELS) -> nn.Module:
+    """The module of a built-in model, with weights as PyTorch draws them."""
+    if name in RESNETS:
+        return ResNet(RESNETS[name], labels, mels)
+    return Crnn(ARCHITECTURES[name], labels, mels)

@@ -1,0 +1,1 @@
+"""Recordings from elsewhere, as folders that training reads."""

@@ -1,0 +1,1 @@
+"""The broker of an emulated fleet: embedded, or mosquitto as a process."""

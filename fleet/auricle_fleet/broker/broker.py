@@ -1,0 +1,208 @@
+"""The broker that a fleet on one machine talks through: mosquitto if installed, else amqtt; never in our process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Literal
+
+from auricle.errors import BrokerError, nearest
+from auricle.mqtt_link.link import BrokerAddress
+from auricle_fleet.broker.amqtt import amqtt
+from auricle_fleet.broker.mosquitto import find_mosquitto, mosquitto
+from auricle_fleet.broker.process import BrokerProcess
+from auricle_fleet.broker.rights import Roles, check_names
+
+Kind = Literal["mosquitto", "amqtt"]
+
+log = logging.getLogger("auricle.broker")
+
+_HOST = "127.0.0.1"
+_ATTEMPTS = 5
+
+
+class Broker:
+    """A broker in a child process; `async with` stops it.
+
+    Parameters
+    ----------
+    kind
+        Which program it is. amqtt speaks MQTT 3.1.1 only and knows no shared subscriptions.
+    port
+        Where it listens, on loopback only.
+    users
+        Name and password of every user.
+    process
+        The running child.
+    log_file
+        What the broker writes.
+    """
+
+    def __init__(self, kind: Kind, port: int, users: Mapping[str, str], process: BrokerProcess, log_file: Path) -> None:
+        self.kind = kind
+        self.host = _HOST
+        self.port = port
+        self.log_file = log_file
+        self._users = dict(users)
+        self._process = process
+
+    @property
+    def pid(self) -> int | None:
+        """Process id; None when the broker is not running."""
+        return self._process.pid
+
+    def address(self, user: str) -> BrokerAddress:
+        """Return the address with this user's password and the protocol that the broker speaks.
+
+        Raises
+        ------
+        BrokerError
+            The broker was started without this user.
+        """
+        if user not in self._users:
+            raise BrokerError(f'the broker has no user "{user}": {nearest(user, self._users)}')
+        protocol: Literal["5", "3.1.1"] = "5" if self.kind == "mosquitto" else "3.1.1"
+        return BrokerAddress(_HOST, self.port, user, self._users[user], protocol=protocol)
+
+    async def __aenter__(self) -> Broker:
+        """Return the running broker."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Stop the broker."""
+        await self.stop()
+
+    async def stop(self) -> None:
+        """Ask the broker to end, and kill it if it does not within seconds."""
+        await self._process.stop()
+
+    def kill(self) -> None:
+        """SIGKILL: what the broker has not written down is lost."""
+        self._process.kill()
+
+    async def restart(self) -> None:
+        """Start the broker again on the same port, after it was stopped, killed or died.
+
+        Raises
+        ------
+        BrokerError
+            It does not start, for instance because the port was taken meanwhile.
+        """
+        await self._process.stop()
+        await self._process.start()
+
+
+async def start_broker(
+    workdir: Path,
+    users: Mapping[str, str],
+    *,
+    fleet: str,
+    coordinator: str = "coordinator",
+    observer: str = "observer",
+    port: int = 0,
+    kind: Kind | None = None,
+    persistence: bool = True,
+) -> Broker:
+    """Start a broker that knows these users and grants them what PROTOCOL.md, section 4, says.
+
+    Parameters
+    ----------
+    workdir
+        Its files go to `workdir/broker`.
+    users
+        Name and password of the coordinator, each device and, if wanted, an observer. All are known at the start.
+    fleet
+        Name of the fleet, the third level of every topic.
+    coordinator, observer
+        Which users have these roles; every other one is a device.
+    port
+        Loopback port; 0 takes a free one.
+    kind
+        Force one of the two; None takes mosquitto if it is found and amqtt with a warning if not.
+    persistence
+        mosquitto writes sessions and retained messages to disk, as a convenience; nothing relies on it.
+
+    Raises
+    ------
+    BrokerError
+        The port is taken, no broker is installed, or it does not start.
+    SettingsError
+        A name holds something else than small letters, digits and hyphens.
+    """
+    check_names(users)
+    roles = Roles(fleet, coordinator, observer)
+    folder = workdir / "broker"
+    chosen, prepare = _choose(kind, folder, users, roles, persistence)
+
+    async def start_here(port: int) -> Broker:
+        process = prepare(port)
+        await process.start()
+        return Broker(chosen, port, users, process, folder / "broker.log")
+
+    if port:
+        _check_free(port)
+        return await start_here(port)
+    for _ in range(_ATTEMPTS - 1):
+        # Another program can take the port between our look and the broker's start: then look again.
+        with contextlib.suppress(BrokerError):
+            return await start_here(_free_port())
+    return await start_here(_free_port())
+
+
+def _choose(
+    kind: Kind | None, folder: Path, users: Mapping[str, str], roles: Roles, persistence: bool
+) -> tuple[Kind, Callable[[int], BrokerProcess]]:
+    program = None if kind == "amqtt" else find_mosquitto()
+    if program is not None:
+        path = program
+        return "mosquitto", lambda port: mosquitto(path, folder, users, roles, port=port, persistence=persistence)
+    if kind == "mosquitto":
+        raise BrokerError("mosquitto is not installed: apt install mosquitto, or name a broker with --broker URL")
+    if kind is None:
+        log.warning("mosquitto is not installed: using amqtt (MQTT 3.1.1, nothing is kept, about 1,000 devices)")
+    return "amqtt", lambda port: amqtt(folder, users, roles, port=port)
+
+
+def _check_free(port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((_HOST, port))
+        except OSError as error:
+            raise BrokerError(
+                f"port {port} on {_HOST} is already in use or not allowed: stop the program that listens there, "
+                f"or leave the port out to take a free one ({error.strerror})"
+            ) from error
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((_HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+async def connect_broker(url: str, *, timeout: float = 5.0, ca: Path | None = None) -> BrokerAddress:
+    """Return the address of a broker that someone else runs, after a look whether it can be reached.
+
+    Raises
+    ------
+    BrokerError
+        Nothing answers there.
+    SettingsError
+        The URL is not one.
+    """
+    address = BrokerAddress.parse(url, ca=ca)
+    try:
+        _, writer = await asyncio.wait_for(asyncio.open_connection(address.host, address.port), timeout)
+    except (OSError, asyncio.TimeoutError, TimeoutError) as error:
+        reason = str(error) or f"no answer within {timeout} s"
+        raise BrokerError(
+            f"cannot reach the broker at {address}: {reason}; check the address, or leave --broker out"
+        ) from error
+    writer.close()
+    return address
