@@ -41,8 +41,17 @@ SHAPES = ((50, 126_000), (1_000, 28_000))
 LARGE = (10_000, 28_000)
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 RULES = (
-    "fedavg", "mean", "fedvsa", "lpa", "median", "trimmed-mean", "krum", "multi-krum", "geometric-median", "norm-clip",
-)  # fmt: skip
+    "fedavg",
+    "mean",
+    "fedvsa",
+    "lpa",
+    "median",
+    "trimmed-mean",
+    "krum",
+    "multi-krum",
+    "geometric-median",
+    "norm-clip",
+)
 NEAREST = {
     "fedavg": "weighted by samples, which byzfl does not",
     "mean": "fedavg, unweighted; byzfl sums in float32, ours in float64",
@@ -65,10 +74,14 @@ class Peer:
         own = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         self._errors: IO[str] = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the process
         self._process = subprocess.Popen(
-            [python, str(ROOT / "bench" / "aggregate_worker.py")], text=True, stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=self._errors, env={**own, **dict.fromkeys(THREADS, str(len(cores)))},
+            [python, str(ROOT / "bench" / "aggregate_worker.py")],
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            env={**own, **dict.fromkeys(THREADS, str(len(cores)))},
             preexec_fn=lambda: os.sched_setaffinity(0, cores),
-        )  # fmt: skip
+        )
         try:
             self.facts = self._ask(told)
         except BaseException:
@@ -123,9 +136,14 @@ def peers(names: tuple[str, ...], shape: tuple[int, int], given: argparse.Namesp
     """Processes by name, or the reason why there is none; they end with the block."""
     clients, size = shape
     told = {
-        "clients": clients, "size": size, "attackers": clients // 10, "bound": round(size**0.5, 3), "seed": 5,
-        "cores": len(given.cores), "rules": given.rules,
-    }  # fmt: skip
+        "clients": clients,
+        "size": size,
+        "attackers": clients // 10,
+        "bound": round(size**0.5, 3),
+        "seed": 5,
+        "cores": len(given.cores),
+        "rules": given.rules,
+    }
     started: dict[str, Any] = {}
     try:
         for name in names:
@@ -165,9 +183,13 @@ def measure(shape: tuple[int, int], given: argparse.Namespace, names: tuple[str,
         failed = {name: peer for name, peer in running.items() if isinstance(peer, str)}
     found = {rule: compare(by) for rule, by in rows.items()}
     return {
-        "clients": shape[0], "size": shape[1], "rules": found, "versions": versions, "failed": failed,
+        "clients": shape[0],
+        "size": shape[1],
+        "rules": found,
+        "versions": versions,
+        "failed": failed,
         "stream": statistics.median(streams),
-    }  # fmt: skip
+    }
 
 
 def compare(taken: Mapping[str, list[dict[str, Any]]]) -> dict[str, Any]:
@@ -175,11 +197,13 @@ def compare(taken: Mapping[str, list[dict[str, Any]]]) -> dict[str, Any]:
     by = {name: runs[1:] or runs for name, runs in taken.items()}
     facts: dict[str, Any] = {
         name: {
-            "seconds": statistics.median(each["seconds"] for each in runs), "extra": taken[name][0]["extra"],
-            "runs": len(runs), "sum": runs[-1]["sum"],
+            "seconds": statistics.median(each["seconds"] for each in runs),
+            "extra": taken[name][0]["extra"],
+            "runs": len(runs),
+            "sum": runs[-1]["sum"],
         }
         for name, runs in by.items()
-    }  # fmt: skip
+    }
     others = [name for name in by if name != "ours"]
     if others:
         faster = min(others, key=lambda name: facts[name]["seconds"])
@@ -210,9 +234,12 @@ def report(result: Mapping[str, Any]) -> str:
             "",
             f"ours for {large['clients']:,} clients x {large['size']:,} float32 ({upload_bytes(large) / 1e6:.0f} MB)",
         ]
-        lines.append(table(("rule", "ms", "extra MB"), [
-            [rule, *cells(of["ours"])] for rule, of in large["rules"].items() if "ours" in of
-        ]))  # fmt: skip
+        lines.append(
+            table(
+                ("rule", "ms", "extra MB"),
+                [[rule, *cells(of["ours"])] for rule, of in large["rules"].items() if "ours" in of],
+            )
+        )
         lines.append("  " + bandwidth(large))
         lines.append("  Krum and Multi-Krum keep all K x K distances and are left out")
     return "\n".join(lines)
@@ -271,8 +298,14 @@ def run(given: argparse.Namespace) -> dict[str, Any]:
         few = argparse.Namespace(**{**vars(given), "rounds": min(3, given.rounds)})
         few.rules = [rule for rule in given.rules if "krum" not in rule]
         scaling = measure(LARGE, few, ("ours",)) if few.rules else None
-    return {"cores": given.cores, "rounds": given.rounds, "load": load, "shapes": shapes, "scaling": scaling,
-            "pins": [BYZFL, FLWR, TORCH]}  # fmt: skip
+    return {
+        "cores": given.cores,
+        "rounds": given.rounds,
+        "load": load,
+        "shapes": shapes,
+        "scaling": scaling,
+        "pins": [BYZFL, FLWR, TORCH],
+    }
 
 
 def main() -> int:

@@ -57,15 +57,20 @@ def ours(told: Facts) -> Rules:
     clients, size, lying = told["clients"], told["size"], told["attackers"]
     places = cuts(size)
     cohort = Cohort.build(
-        ids=[f"{k:06}" for k in range(clients)], weights=uploads(clients, size, told["seed"]),
-        samples=samples(clients, told["seed"]), losses=np.linspace(0.5, 2.5, clients), start=np.zeros(size, np.float32),
+        ids=[f"{k:06}" for k in range(clients)],
+        weights=uploads(clients, size, told["seed"]),
+        samples=samples(clients, told["seed"]),
+        losses=np.linspace(0.5, 2.5, clients),
+        start=np.zeros(size, np.float32),
         layers=layers_of((f"t{a}", b - a, None) for a, b in itertools.pairwise(places)),
-    )  # fmt: skip
+    )
     options: dict[str, Facts] = {
-        "trimmed-mean": {"cut": lying}, "krum": {"attackers": lying}, "multi-krum": {"attackers": lying},
+        "trimmed-mean": {"cut": lying},
+        "krum": {"attackers": lying},
+        "multi-krum": {"attackers": lying},
         "geometric-median": {"nu": 0.1, "ftol": 0.0, "iterations": 3, "weighting": "uniform"},
         "norm-clip": {"bound": told["bound"]},
-    }  # fmt: skip
+    }
     options["mean"] = {"weighting": "uniform"}
     rules = {name: get_rule("fedavg" if name == "mean" else name, **options.get(name, {})) for name in told["rules"]}
     return {name: lambda rule=rule: rule(cohort).weights for name, rule in rules.items()}
@@ -83,10 +88,16 @@ def byzfl(told: Facts) -> Rules:
     given = torch.from_numpy(vectors) if told["torch"] else vectors
     lying, mean, clip = told["attackers"], made.Average(), Clipping(told["bound"])
     rules = {
-        "mean": mean, "lpa": mean, "fedvsa": mean, "median": made.Median(), "trimmed-mean": made.TrMean(lying),
-        "krum": made.Krum(lying), "multi-krum": made.MultiKrum(lying), "geometric-median": made.GeometricMedian(0.1, 3),
+        "mean": mean,
+        "lpa": mean,
+        "fedvsa": mean,
+        "median": made.Median(),
+        "trimmed-mean": made.TrMean(lying),
+        "krum": made.Krum(lying),
+        "multi-krum": made.MultiKrum(lying),
+        "geometric-median": made.GeometricMedian(0.1, 3),
         "norm-clip": lambda vectors: mean(clip(vectors)),
-    }  # fmt: skip
+    }
     return {name: lambda rule=rule: rule(given) for name, rule in rules.items()}
 
 

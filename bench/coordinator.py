@@ -50,11 +50,18 @@ async def simulate(told: dict[str, Any]) -> None:
     pack = load_pack(PACK)
     devices = [
         SimulatedDevice(
-            name, FLEET, BrokerAddress.parse(url), bytes.fromhex(told["key"]), pack.identity, pack.plugin_table.size,
-            RESEND, codec=told["codec"], keepalive=120,
+            name,
+            FLEET,
+            BrokerAddress.parse(url),
+            bytes.fromhex(told["key"]),
+            pack.identity,
+            pack.plugin_table.size,
+            RESEND,
+            codec=told["codec"],
+            keepalive=120,
         )
         for name, url in told["devices"]
-    ]  # fmt: skip
+    ]
     began = time.monotonic()
     for start in range(0, len(devices), 100):
         await asyncio.gather(*(device.link.start() for device in devices[start : start + 100]))
@@ -92,9 +99,13 @@ async def measure(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]
     users = {name: secrets.token_hex(8) for name in ("coordinator", *names)}
     async with await start_broker(folder, users, fleet=FLEET, kind="mosquitto") as broker:
         told = {
-            "broker": broker.address("coordinator").url, "folder": str(folder / "state"), "rounds": arguments.rounds,
-            "devices": arguments.devices, "rule": arguments.rule, "database": arguments.database,
-        }  # fmt: skip
+            "broker": broker.address("coordinator").url,
+            "folder": str(folder / "state"),
+            "rounds": arguments.rounds,
+            "devices": arguments.devices,
+            "rule": arguments.rule,
+            "database": arguments.database,
+        }
         server = await _child("--serve", told)
         key = json.loads(await server.stdout.readline())["coordinator"]
         everybody = [(name, broker.address(name).url) for name in names]
@@ -122,7 +133,7 @@ async def measure(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]
 async def _child(part: str, told: dict[str, Any]) -> Any:
     process = await asyncio.create_subprocess_exec(
         sys.executable, __file__, part, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=1 << 26
-    )  # fmt: skip
+    )
     assert process.stdin is not None
     process.stdin.write(json.dumps(told).encode() + b"\n")
     await process.stdin.drain()
@@ -137,10 +148,16 @@ async def serve(told: dict[str, Any]) -> None:
         print(json.dumps(line), flush=True)
 
     settings = RunSettings(
-        FLEET, BrokerAddress.parse(told["broker"]), Path(told["folder"]), told["rounds"], devices=told["devices"],
-        gather=300.0, quorum=1.0, preset=replace(PAPER, rule=told["rule"], rule_options={}),
+        FLEET,
+        BrokerAddress.parse(told["broker"]),
+        Path(told["folder"]),
+        told["rounds"],
+        devices=told["devices"],
+        gather=300.0,
+        quorum=1.0,
+        preset=replace(PAPER, rule=told["rule"], rule_options={}),
         database=told["database"],
-    )  # fmt: skip
+    )
     coordinator = Coordinator(settings, load_pack(PACK), show_round)
     print(json.dumps({"coordinator": coordinator.identity.public.hex()}), flush=True)
     await coordinator.run()
@@ -165,29 +182,39 @@ def report(found: dict[str, Any], arguments: argparse.Namespace) -> dict[str, An
         table.append(
             {
                 **{name: entry[name] for name in ("round", "counted", "seconds", "mb", "threads", "files")},
-                "updates_per_second": entry["counted"] / entry["seconds"], "cpu_ms": cost,
+                "updates_per_second": entry["counted"] / entry["seconds"],
+                "cpu_ms": cost,
                 **_latency(wait for number, wait in found["waits"] if number == entry["round"]),
             }
-        )  # fmt: skip
+        )
     costs = [row["cpu_ms"] for row in table if row["cpu_ms"]]
     return {
-        "devices": arguments.devices, "codec": arguments.codec,
-        "bytes": load_pack(PACK).plugin_table.size * CODECS[arguments.codec].itemsize, "rounds": table,
-        "counted": sum(row["counted"] for row in table), "connect_seconds": found["connect_seconds"],
+        "devices": arguments.devices,
+        "codec": arguments.codec,
+        "bytes": load_pack(PACK).plugin_table.size * CODECS[arguments.codec].itemsize,
+        "rounds": table,
+        "counted": sum(row["counted"] for row in table),
+        "connect_seconds": found["connect_seconds"],
         "updates_per_second": statistics.median(row["updates_per_second"] for row in table),
         "cpu_ms": {part: statistics.median(cost[part] for cost in costs) for part in (costs[0] if costs else ())},
         **_latency(wait for _, wait in found["waits"]),
         "growth": {what: max(row[what] for row in table) - table[0][what] for what in ("mb", "threads", "files")},
-        "mb_most": max(row["mb"] for row in table), "load": os.getloadavg()[0], "cores": os.cpu_count(),
-    }  # fmt: skip
+        "mb_most": max(row["mb"] for row in table),
+        "load": os.getloadavg()[0],
+        "cores": os.cpu_count(),
+    }
 
 
 def show(result: dict[str, Any]) -> None:
     """Print a table."""
-    print(f"{result['devices']} devices connected in {result['connect_seconds']:.1f} s, updates of {result['bytes']} "
-          f"bytes ({result['codec']}); {result['cores']} cores, load {result['load']:.1f}")  # fmt: skip
-    print("round  counted  seconds  updates/s  ack median  ack p99  CPU ms an update: coordinator, broker, devices"
-          "     PSS  threads  files")  # fmt: skip
+    print(
+        f"{result['devices']} devices connected in {result['connect_seconds']:.1f} s, updates of {result['bytes']} "
+        f"bytes ({result['codec']}); {result['cores']} cores, load {result['load']:.1f}"
+    )
+    print(
+        "round  counted  seconds  updates/s  ack median  ack p99  CPU ms an update: coordinator, broker, devices"
+        "     PSS  threads  files"
+    )
     for row in result["rounds"]:
         costs = "".join(f"{ms:7.2f}" for ms in row["cpu_ms"].values()) or f"{'-':>21}"
         print(
@@ -196,10 +223,12 @@ def show(result: dict[str, Any]) -> None:
             f"{row['threads']:7d}  {row['files']:5d}"
         )
     growth = result["growth"]
-    print(f"all: {result['counted']} counted, {result['updates_per_second']:.0f} a second, acknowledged after "
-          f"{result['ack_median']:.2f} s (median) and {result['ack_p99']:.2f} s (99 %), at most "
-          f"{result['mb_most']:.0f} MB; after the first round {growth['mb']:+.1f} MB, {growth['threads']:+d} threads, "
-          f"{growth['files']:+d} files at most")  # fmt: skip
+    print(
+        f"all: {result['counted']} counted, {result['updates_per_second']:.0f} a second, acknowledged after "
+        f"{result['ack_median']:.2f} s (median) and {result['ack_p99']:.2f} s (99 %), at most "
+        f"{result['mb_most']:.0f} MB; after the first round {growth['mb']:+.1f} MB, {growth['threads']:+d} threads, "
+        f"{growth['files']:+d} files at most"
+    )
     if result["cpu_ms"]:
         print("CPU an update: " + ", ".join(f"{part} {ms:.2f} ms" for part, ms in result["cpu_ms"].items()))
 

@@ -172,9 +172,13 @@ class Process:
         self.command = ["auricle", *arguments]
         own = {k: v for k, v in os.environ.items() if k not in ("PYTHONDONTWRITEBYTECODE",)}
         self._popen = subprocess.Popen(
-            [sys.executable, "-m", *self.command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=own,
+            [sys.executable, "-m", *self.command],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=own,
             preexec_fn=lambda: os.sched_setaffinity(0, cores),
-        )  # fmt: skip
+        )
         self.pid, self.lines, self._news = self._popen.pid, list[dict[str, Any]](), threading.Condition()
         self._errors = ""
         self._readers = [threading.Thread(target=read, daemon=True) for read in (self._read, self._complain)]
@@ -246,10 +250,18 @@ def phase(
     p50, p95 = np.percentile(latencies, (50, 95)).tolist() if latencies else (None, None)
     restarts = (sum(s["capture"]["restarts"].values()) for s in (after, before))
     return Phase(
-        name, elapsed, most, 100 * cpu / elapsed, after["capture"]["dropped"] - before["capture"]["dropped"],
-        next(restarts) - next(restarts), counted, 100 * sum(end - start for start, end in trained) / elapsed,
-        len(latencies), p50, p95,
-    )  # fmt: skip
+        name,
+        elapsed,
+        most,
+        100 * cpu / elapsed,
+        after["capture"]["dropped"] - before["capture"]["dropped"],
+        next(restarts) - next(restarts),
+        counted,
+        100 * sum(end - start for start, end in trained) / elapsed,
+        len(latencies),
+        p50,
+        p95,
+    )
 
 
 # -- the whole
@@ -317,10 +329,29 @@ async def measure(given: argparse.Namespace, folder: Path) -> tuple[list[str], l
     async with await start_broker(folder, users, fleet=FLEET) as broker:
         with opened(VirtualRoom(folder / "microphone")) as room:
             device = Process(
-                {given.core}, "edge", "run", "--config", str(config), "--device", DEVICE, "--fleet", FLEET, "--broker",
-                broker.address(DEVICE).url, "--coordinator", key, "--state", str(state), "--source", room.source,
-                "--pack", "gsc12", "--local", given.local, "--json",
-            )  # fmt: skip
+                {given.core},
+                "edge",
+                "run",
+                "--config",
+                str(config),
+                "--device",
+                DEVICE,
+                "--fleet",
+                FLEET,
+                "--broker",
+                broker.address(DEVICE).url,
+                "--coordinator",
+                key,
+                "--state",
+                str(state),
+                "--source",
+                room.source,
+                "--pack",
+                "gsc12",
+                "--local",
+                given.local,
+                "--json",
+            )
             running.append(device)
             coordinator: Process | None = None
 
@@ -341,10 +372,27 @@ async def measure(given: argparse.Namespace, folder: Path) -> tuple[list[str], l
                 phases.append(await asyncio.to_thread(phase, "idle", device, state, given.seconds, say, rounds))
                 if not given.idle_only:
                     coordinator = Process(
-                        others, "cloud", "serve", "--broker", broker.address("coordinator").url, "--fleet", FLEET,
-                        "--state", str(folder / "coordinator"), "--approval", "auto", "--listen", "none", "--rounds",
-                        "100000", "--preset", given.preset, "--pack", "gsc12", "--json",
-                    )  # fmt: skip
+                        others,
+                        "cloud",
+                        "serve",
+                        "--broker",
+                        broker.address("coordinator").url,
+                        "--fleet",
+                        FLEET,
+                        "--state",
+                        str(folder / "coordinator"),
+                        "--approval",
+                        "auto",
+                        "--listen",
+                        "none",
+                        "--rounds",
+                        "100000",
+                        "--preset",
+                        given.preset,
+                        "--pack",
+                        "gsc12",
+                        "--json",
+                    )
                     running.append(coordinator)
                     await asyncio.to_thread(coordinator.wait, lambda line: line.get("counted", 0) > 0)
                     phases.append(await asyncio.to_thread(phase, "training", device, state, given.seconds, say, rounds))
@@ -358,17 +406,34 @@ def row(measured: Phase) -> list[str]:
     """A line of the table."""
     memory, latency = measured.memory, (measured.latency_p50, measured.latency_p95)
     return [
-        measured.name, f"{memory.pss:.1f}", f"{memory.alone:.1f}", f"{memory.private_dirty:.1f}",
-        f"{measured.cpu_percent:.1f}", str(measured.dropped), str(measured.restarts), str(measured.rounds),
-        f"{measured.training_percent:.0f}", str(measured.detections),
+        measured.name,
+        f"{memory.pss:.1f}",
+        f"{memory.alone:.1f}",
+        f"{memory.private_dirty:.1f}",
+        f"{measured.cpu_percent:.1f}",
+        str(measured.dropped),
+        str(measured.restarts),
+        str(measured.rounds),
+        f"{measured.training_percent:.0f}",
+        str(measured.detections),
         *("-" if value is None else f"{value:.0f}" for value in latency),
-    ]  # fmt: skip
+    ]
 
 
 HEADER = (
-    "", "PSS MB", "alone MB", "private dirty MB", "CPU %", "samples dropped", "restarts", "rounds", "training %",
-    "detections", "latency p50 ms", "p95 ms",
-)  # fmt: skip
+    "",
+    "PSS MB",
+    "alone MB",
+    "private dirty MB",
+    "CPU %",
+    "samples dropped",
+    "restarts",
+    "rounds",
+    "training %",
+    "detections",
+    "latency p50 ms",
+    "p95 ms",
+)
 
 
 def main() -> None:

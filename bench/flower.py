@@ -237,10 +237,14 @@ def report(result: Mapping[str, Any]) -> str:
         for key, words in (("server_killed", "whole server killed"), ("main_killed", "main server process killed")):
             fate = result[name][key]
             kept = "the model is kept" if fate["model_kept"] else "the model is lost"
-            tail = "the run goes on" if fate["goes_on"] else (
-                f"the run does not go on ({fate['why']}, known after {fate['noticed']:.0f} s); submitted again, its "
-                f"first round closes {fate['submitted_again']:.1f} s later"
-            )  # fmt: skip
+            tail = (
+                "the run goes on"
+                if fate["goes_on"]
+                else (
+                    f"the run does not go on ({fate['why']}, known after {fate['noticed']:.0f} s); submitted again, "
+                    f"its first round closes {fate['submitted_again']:.1f} s later"
+                )
+            )
             lines.append(f"  {name}, {words}: {tail}; {kept}")
     return "\n".join(lines)
 

@@ -59,11 +59,30 @@ class Ours(Fleet):
     async def start_server(self) -> None:
         if self.broker.pid is None:
             await self.broker.restart()
-        self.processes.start("server", [
-            sys.executable, "-m", "auricle", "cloud", "serve", "--broker", self.broker.address("coordinator").url,
-            "--fleet", self.fleet, "--state", self._state, "--approval", "auto", "--listen", "none",
-            "--pack", "gsc12", "--json",
-        ], self._env)  # fmt: skip
+        self.processes.start(
+            "server",
+            [
+                sys.executable,
+                "-m",
+                "auricle",
+                "cloud",
+                "serve",
+                "--broker",
+                self.broker.address("coordinator").url,
+                "--fleet",
+                self.fleet,
+                "--state",
+                self._state,
+                "--approval",
+                "auto",
+                "--listen",
+                "none",
+                "--pack",
+                "gsc12",
+                "--json",
+            ],
+            self._env,
+        )
         self._greetings += 1
         await wait_for(lambda: self._key() if len(self._told()) >= self._greetings else None, "the coordinator", READY)
 
@@ -76,12 +95,34 @@ class Ours(Fleet):
 
     def _start_device(self, number: int) -> None:
         name = f"device-{number}"
-        self.processes.start(name, [
-            sys.executable, "-m", "auricle", "edge", "run", "--device", name, "--fleet", self.fleet,
-            "--broker", self.broker.address(name).url, "--coordinator", self._key(), "--speech", self._speech,
-            "--speaker", sorted({clip.name.split("_nohash_")[0] for clip in self._speech.rglob("*.wav")})[number],
-            "--state", self.folder / name, "--pack", "gsc12", "--json",
-        ], self._env)  # fmt: skip
+        self.processes.start(
+            name,
+            [
+                sys.executable,
+                "-m",
+                "auricle",
+                "edge",
+                "run",
+                "--device",
+                name,
+                "--fleet",
+                self.fleet,
+                "--broker",
+                self.broker.address(name).url,
+                "--coordinator",
+                self._key(),
+                "--speech",
+                self._speech,
+                "--speaker",
+                sorted({clip.name.split("_nohash_")[0] for clip in self._speech.rglob("*.wav")})[number],
+                "--state",
+                self.folder / name,
+                "--pack",
+                "gsc12",
+                "--json",
+            ],
+            self._env,
+        )
 
     async def start_device(self, number: int) -> None:
         self._start_device(number)
@@ -111,9 +152,21 @@ class Ours(Fleet):
 
     async def begin(self, rounds: int) -> None:
         self._before = self._rows("SELECT coalesce(max(round), 0) FROM rounds")[0][0]
-        await output([
-            sys.executable, "-m", "auricle", "cloud", "rounds", "start", "--count", str(rounds), "--state", self._state,
-        ], self._env)  # fmt: skip
+        await output(
+            [
+                sys.executable,
+                "-m",
+                "auricle",
+                "cloud",
+                "rounds",
+                "start",
+                "--count",
+                str(rounds),
+                "--state",
+                self._state,
+            ],
+            self._env,
+        )
 
     def closed(self) -> list[Closed]:
         rows = self._rows(
@@ -123,7 +176,7 @@ class Ours(Fleet):
             " (SELECT max(seconds) FROM updates u WHERE u.counted_in = r.round)"
             " FROM rounds r WHERE state = 'published' AND closed IS NOT NULL AND round > ? ORDER BY round",
             self._before,
-        )  # fmt: skip
+        )
         return [Closed(at, counted, bool(kept), training or 0.0) for at, counted, kept, training in rows]
 
     async def state(self) -> str:

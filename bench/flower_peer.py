@@ -60,9 +60,10 @@ class Flower(Fleet):
         self._bin, self._app, self._runs, self._run = python.parent, folder / "app", 0, ""
         self._port, *self._ports = free_ports(1 + DEVICES)
         self._env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")} | {
-            "FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1",
+            "FLWR_TELEMETRY_ENABLED": "0",
+            "FLWR_DISABLE_UPDATE_CHECK": "1",
             "PATH": f"{self._bin}{os.pathsep}{os.environ['PATH']}",
-        }  # fmt: skip
+        }
 
     def _home(self, name: str) -> dict[str, str]:
         return {**self._env, "FLWR_HOME": str(self.folder / f"home-{name}")}
@@ -83,17 +84,34 @@ class Flower(Fleet):
         await self._all_there()
 
     async def start_server(self) -> None:
-        self.processes.start("server", [
-            self._bin / "flower-superlink", "--insecure", "--database", self.folder / "state.sqlite",
-            "--port", str(self._port), "--disable-runtime-dependency-installation",
-        ], self._home("server"))  # fmt: skip
+        self.processes.start(
+            "server",
+            [
+                self._bin / "flower-superlink",
+                "--insecure",
+                "--database",
+                self.folder / "state.sqlite",
+                "--port",
+                str(self._port),
+                "--disable-runtime-dependency-installation",
+            ],
+            self._home("server"),
+        )
 
     def _start_device(self, number: int) -> None:
         name = f"device-{number}"
-        self.processes.start(name, [
-            self._bin / "flower-supernode", "--insecure", "--superlink", f"127.0.0.1:{self._port}",
-            "--port", str(self._ports[number]),
-        ], self._home(name))  # fmt: skip
+        self.processes.start(
+            name,
+            [
+                self._bin / "flower-supernode",
+                "--insecure",
+                "--superlink",
+                f"127.0.0.1:{self._port}",
+                "--port",
+                str(self._ports[number]),
+            ],
+            self._home(name),
+        )
 
     async def start_device(self, number: int) -> None:
         self._start_device(number)

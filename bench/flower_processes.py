@@ -39,9 +39,14 @@ class Processes:
         """Start a program."""
         with (self.folder / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
-                [str(part) for part in command], stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder,
-                env={**env, MARK: f"{self._token}:{name}:"}, start_new_session=True,
-            )  # fmt: skip
+                [str(part) for part in command],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                env={**env, MARK: f"{self._token}:{name}:"},
+                start_new_session=True,
+            )
         self._started.append((name, process))
 
     def check(self) -> None:

@@ -65,11 +65,18 @@ def measure(pack: Pack, model: str, rounds: int, calls: int) -> list[dict[str, A
     rows = []
     for name, taken in times.items():
         ratios = [t / ours for t, ours in zip(taken, times["onnxruntime"], strict=True)]
-        rows.append({
-            "model": model, "runtime": name, "microseconds": statistics.median(taken),
-            "ratio": statistics.median(ratios), "ratio_least": min(ratios), "ratio_most": max(ratios),
-            "bytes": sizes[name], "logit_difference": differences[name],
-        })  # fmt: skip
+        rows.append(
+            {
+                "model": model,
+                "runtime": name,
+                "microseconds": statistics.median(taken),
+                "ratio": statistics.median(ratios),
+                "ratio_least": min(ratios),
+                "ratio_most": max(ratios),
+                "bytes": sizes[name],
+                "logit_difference": differences[name],
+            }
+        )
     return rows
 
 

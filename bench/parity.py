@@ -51,10 +51,17 @@ def row_of(case: Case, runtime: StepRuntime, steps: int, authors: Authors = SHIP
     bare, given = job(case, pack, bare=True), job(case, pack)
     made = batches(pack, given.kind)
     first, last = gradients(bare, made[PARTIAL], runtime, authors), drift(given, made, steps, runtime, authors)
-    return {
-        "gradient": first.ours, "gradient_float32": first.float32, "drift": last.ours, "drift_float32": last.float32,
-        "moved": last.moved,
-    }, first.exact, last.exact  # fmt: skip
+    return (
+        {
+            "gradient": first.ours,
+            "gradient_float32": first.float32,
+            "drift": last.ours,
+            "drift_float32": last.float32,
+            "moved": last.moved,
+        },
+        first.exact,
+        last.exact,
+    )
 
 
 class OrtTraining:
@@ -89,9 +96,13 @@ class OrtTraining:
             asked = {"pack": str(folder / "pack.tar.zst"), "model": model, "steps": steps}
             (folder / "asked.json").write_text(json.dumps({**asked, "cases": [case.name for case in wanted]}))
             done = subprocess.run(
-                [python, "-m", "bench.parity_ort", folder / "asked.json", folder], cwd=ROOT, text=True,
-                capture_output=True, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)},
-            )  # fmt: skip
+                [python, "-m", "bench.parity_ort", folder / "asked.json", folder],
+                cwd=ROOT,
+                text=True,
+                capture_output=True,
+                check=False,
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+            )
             if done.returncode != 0:
                 reason = " ".join(done.stderr.strip().splitlines()[-1:])
                 self._refused = {case.name: reason for case in wanted}
@@ -113,9 +124,14 @@ class OrtTraining:
 
 
 def rows(
-    pack: Pack, models: Sequence[str], steps: int, ort: OrtTraining, known: Mapping[str, Row],
-    authors: Authors = SHIPPED, losses: Sequence[str] = tuple(LOSSES),
-) -> Iterator[Row]:  # fmt: skip
+    pack: Pack,
+    models: Sequence[str],
+    steps: int,
+    ort: OrtTraining,
+    known: Mapping[str, Row],
+    authors: Authors = SHIPPED,
+    losses: Sequence[str] = tuple(LOSSES),
+) -> Iterator[Row]:
     """Every row of the table; those that are known are not computed."""
     runtime = StepRuntime(pack)
     for model in models:

@@ -113,10 +113,15 @@ def job(case: Case, pack: Pack, *, bare: bool = False) -> Job:
         inputs["means"] = rng.standard_normal((len(pack.labels), width)).astype(np.float32)
         inputs["valid"] = (np.arange(len(pack.labels)) % 3 > 0).astype(np.float32)
     return Job(
-        kind=loss.kind, models=models, optimizer=optimizer, terms=loss.terms, vectors=vectors, inputs=inputs,
+        kind=loss.kind,
+        models=models,
+        optimizer=optimizer,
+        terms=loss.terms,
+        vectors=vectors,
+        inputs=inputs,
         weights={role: table.initial(seed) for seed, (role, table) in enumerate(tables.items(), 1)},
         scalars={**scalars, **loss.scalars},
-    )  # fmt: skip
+    )
 
 
 def threshold(case: Case, pack: Pack, teacher: Array) -> float:
@@ -146,9 +151,10 @@ def batches(pack: Pack, kind: str, count: int = DISTINCT) -> list[Batch]:
 
         full = batch - 5 if number % 3 == 1 else batch
         one: Batch = {
-            "x": noisy(targets), "target": np.eye(labels, dtype=np.float32)[targets],
+            "x": noisy(targets),
+            "target": np.eye(labels, dtype=np.float32)[targets],
             "weight": (np.arange(batch) < full).astype(np.float32),
-        }  # fmt: skip
+        }
         if kind == "fixmatch":
             hidden = rng.integers(0, labels, batch)
             one |= {"weak": noisy(hidden), "strong": noisy(hidden)}

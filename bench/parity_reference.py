@@ -165,8 +165,11 @@ class Reference:
         unlabelled = (counted * F.cross_entropy(strong, pseudo, reduction="none")).sum()
         value = labelled + self.job.scalar("lambda") * unlabelled
         return {
-            "loss": value, "loss.labelled": labelled, "loss.unlabelled": unlabelled, "confident": counted.sum(),
-        }  # fmt: skip
+            "loss": value,
+            "loss.labelled": labelled,
+            "loss.unlabelled": unlabelled,
+            "confident": counted.sum(),
+        }
 
     def _mutual(self, batch: Batch) -> dict[str, float]:
         """Both from one forward pass; alternating: the plug-in learns from the local model after its step (A6)."""

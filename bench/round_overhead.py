@@ -42,9 +42,12 @@ def bare_step(runtime: Runtime, optimizer: str, repeats: int) -> float:
     rates = {f"{role}.rate": 0.01 for role in models}
     weights = {role: pack.table(model).initial(0) for role, model in models.items()}
     job = Job(
-        kind="mutual", models=models, optimizer=optimizer, weights=weights,
+        kind="mutual",
+        models=models,
+        optimizer=optimizer,
+        weights=weights,
         scalars={**rates, "alpha": 0.5, "plugin_ce": 1.0},
-    )  # fmt: skip
+    )
     rng, size, task = np.random.default_rng(0), runtime.begin(job).batch, pack.manifest.task
     batch = {
         "x": rng.random((size, task.frames, task.frontend.mels), np.float32),
@@ -109,13 +112,18 @@ def main() -> int:
     rows = [(seconds, steps, bare, steps * bare / cores) for seconds, steps, bare in run.measured[1:]]
     ratios = sorted(seconds / due for seconds, _, _, due in rows)
     result = {
-        "devices": len(run.data.devices), "steps_per_round": rows[0][1], "cores": cores,
+        "devices": len(run.data.devices),
+        "steps_per_round": rows[0][1],
+        "cores": cores,
         "bare_step_ms": round(1e3 * statistics.median(r[2] for r in rows), 3),
         "bare_round_s": round(statistics.median(r[3] for r in rows), 3),
         "round_s": round(statistics.median(r[0] for r in rows), 3),
-        "ratio": round(statistics.median(ratios), 3), "ratio_low": round(ratios[0], 3),
-        "ratio_high": round(ratios[-1], 3), "rounds": len(rows), "load": os.getloadavg()[0],
-    }  # fmt: skip
+        "ratio": round(statistics.median(ratios), 3),
+        "ratio_low": round(ratios[0], 3),
+        "ratio_high": round(ratios[-1], 3),
+        "rounds": len(rows),
+        "load": os.getloadavg()[0],
+    }
     if given.json:
         print(json.dumps(result))
     else:

@@ -83,12 +83,19 @@ def prepare(folder: Path, pack: Pack, kind: str, optimizer: str, roles: Mapping[
     np.savez(folder / f"{kind}.npz", **arrays)
     (folder / f"{kind}.onnx").write_bytes(pack.files[graph.file])
     return {
-        "kind": kind, "models": roles, "optimizer": optimizer, "scalars": scalars, "labels": labels,
+        "kind": kind,
+        "models": roles,
+        "optimizer": optimizer,
+        "scalars": scalars,
+        "labels": labels,
         "tensors": {r: [(s.name, s.shape) for s in pack.table(m).specs] for r, m in roles.items()},
-        "graph": str(folder / f"{kind}.onnx"), "outputs": graph.outputs, "losses": len(LOSSES[kind]),
-        "data": str(folder / f"{kind}.npz"), "pack": str(folder / "pack.tar.zst"),
+        "graph": str(folder / f"{kind}.onnx"),
+        "outputs": graph.outputs,
+        "losses": len(LOSSES[kind]),
+        "data": str(folder / f"{kind}.npz"),
+        "pack": str(folder / "pack.tar.zst"),
         "artifacts": str(folder / f"{kind}.artifacts"),
-    }  # fmt: skip
+    }
 
 
 def start(folder: Path, scenario: str, peer: str, spec: Mapping[str, Any], core: int) -> tuple[Worker, int]:
@@ -105,9 +112,13 @@ def start(folder: Path, scenario: str, peer: str, spec: Mapping[str, Any], core:
 
 def _make_artifacts(python: Path, spec: Path) -> None:
     done = subprocess.run(
-        [python, "-m", "bench.step_artifacts", spec], cwd=ROOT, capture_output=True, text=True, check=False,
+        [python, "-m", "bench.step_artifacts", spec],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    )
     if done.returncode != 0:
         raise Failed(" ".join(done.stderr.strip().splitlines()[-1:]))
 
@@ -223,10 +234,18 @@ def run(given: argparse.Namespace) -> dict[str, Any]:
             if "seconds" in facts:
                 facts["share_of_peak"] = scenario["flops"] / facts["cpu_seconds"] / max(peak.values())
     return {
-        "pack": pack.manifest.name, "identity": pack.identity, "labels": len(pack.labels), "batch": 16,
-        "optimizer": given.optimizer, "rounds": given.rounds, "steps": given.steps, "load": load,
-        "pins": [TORCH, ORT_TRAINING], "peak": peak, "scenarios": scenarios,
-    }  # fmt: skip
+        "pack": pack.manifest.name,
+        "identity": pack.identity,
+        "labels": len(pack.labels),
+        "batch": 16,
+        "optimizer": given.optimizer,
+        "rounds": given.rounds,
+        "steps": given.steps,
+        "load": load,
+        "pins": [TORCH, ORT_TRAINING],
+        "peak": peak,
+        "scenarios": scenarios,
+    }
 
 
 def main() -> int:

@@ -34,9 +34,11 @@ def main() -> int:
         checkpoint = Checkpoint(made["checkpoint"]).replace({MODEL: data[f"weights:{role}"]}, pack.table(model), 0)
         optimizer = tuned(made[spec["optimizer"]], {"clip": math.inf, "decay": 0.0})
         for name, content in (
-            ("training.onnx", made["training"]), ("evaluation.onnx", made["evaluation"]), ("optimizer.onnx", optimizer),
+            ("training.onnx", made["training"]),
+            ("evaluation.onnx", made["evaluation"]),
+            ("optimizer.onnx", optimizer),
             ("checkpoint", checkpoint),
-        ):  # fmt: skip
+        ):
             (folder / name).write_bytes(content)
     return 0
 

@@ -53,9 +53,12 @@ def runtime(spec: Facts) -> tuple[Step, Facts]:
     facts = {"imported": memory(), "with": "auricle_edge.runtimes.StepRuntime"}
     data, models = np.load(spec["data"]), spec["models"]
     job = Job(
-        kind=spec["kind"], models=models, optimizer=spec["optimizer"], scalars=spec["scalars"],
+        kind=spec["kind"],
+        models=models,
+        optimizer=spec["optimizer"],
+        scalars=spec["scalars"],
         weights={role: data[f"weights:{role}"] for role in models},
-    )  # fmt: skip
+    )
     training = StepRuntime(load_pack(spec["pack"])).begin(job)
     weight = data["feed:weight"]
     batches = cycle({"x": x, "target": y, "weight": weight} for x, y in zip(data["x"], data["target"], strict=True))

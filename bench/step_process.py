@@ -39,9 +39,15 @@ class Worker:
     def __init__(self, python: Path, module: str, spec: Path, core: int, paths: tuple[Path, ...] = ()) -> None:
         self._errors: IO[str] = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the worker
         self._process = subprocess.Popen(
-            [python, "-m", module, spec], cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=self._errors, env=_surroundings(paths), preexec_fn=lambda: os.sched_setaffinity(0, {core}),
-        )  # fmt: skip
+            [python, "-m", module, spec],
+            cwd=ROOT,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            env=_surroundings(paths),
+            preexec_fn=lambda: os.sched_setaffinity(0, {core}),
+        )
         try:
             self.facts = self._answer()
         except BaseException:

@@ -31,9 +31,12 @@ class Series:
         """Seconds of a step: median and percentiles by the clock, median of CPU time; and CPU time by wall time."""
         tenths = statistics.quantiles(_all(self.wall), n=10)
         return {
-            "seconds": statistics.median(_all(self.wall)), "p10": tenths[0], "p90": tenths[-1],
-            "cpu_seconds": statistics.median(_all(self.cpu)), "busy": sum(_all(self.cpu)) / sum(_all(self.wall)),
-        }  # fmt: skip
+            "seconds": statistics.median(_all(self.wall)),
+            "p10": tenths[0],
+            "p90": tenths[-1],
+            "cpu_seconds": statistics.median(_all(self.cpu)),
+            "busy": sum(_all(self.cpu)) / sum(_all(self.wall)),
+        }
 
 
 def _all(rounds: Sequence[Sequence[float]]) -> list[float]:
@@ -41,9 +44,19 @@ def _all(rounds: Sequence[Sequence[float]]) -> list[float]:
 
 
 HEADER = (
-    "", "ms/step", "p10-p90", "x ours (range)", "CPU ms", "x ours (range)", "of peak", "peak RSS", "PSS", "imported",
-    "install", "CPU/wall",
-)  # fmt: skip
+    "",
+    "ms/step",
+    "p10-p90",
+    "x ours (range)",
+    "CPU ms",
+    "x ours (range)",
+    "of peak",
+    "peak RSS",
+    "PSS",
+    "imported",
+    "install",
+    "CPU/wall",
+)
 
 
 def row_of(name: str, facts: Mapping[str, Any]) -> list[str]:
@@ -52,10 +65,16 @@ def row_of(name: str, facts: Mapping[str, Any]) -> list[str]:
         return [name, *["-"] * (len(HEADER) - 1)]
     mega = [facts["bytes"][key] / 1e6 for key in ("peak", "pss", "imported", "install")]
     return [
-        name, f"{1e3 * facts['seconds']:.3f}", f"{1e3 * facts['p10']:.2f}-{1e3 * facts['p90']:.2f}",
-        _ratio(facts.get("ratio")), f"{1e3 * facts['cpu_seconds']:.3f}", _ratio(facts.get("cpu_ratio")),
-        f"{100 * facts['share_of_peak']:.0f} %", *(f"{value:.0f}" for value in mega), f"{100 * facts['busy']:.0f} %",
-    ]  # fmt: skip
+        name,
+        f"{1e3 * facts['seconds']:.3f}",
+        f"{1e3 * facts['p10']:.2f}-{1e3 * facts['p90']:.2f}",
+        _ratio(facts.get("ratio")),
+        f"{1e3 * facts['cpu_seconds']:.3f}",
+        _ratio(facts.get("cpu_ratio")),
+        f"{100 * facts['share_of_peak']:.0f} %",
+        *(f"{value:.0f}" for value in mega),
+        f"{100 * facts['busy']:.0f} %",
+    ]
 
 
 def _ratio(by: Mapping[str, float] | None) -> str:

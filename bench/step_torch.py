@@ -29,9 +29,8 @@ def peer(spec: Facts) -> tuple[Step, Facts]:
     data = np.load(spec["data"])
     modules = {role: _module(torch, model, spec, data, role) for role, model in spec["models"].items()}
     batches = [
-        (torch.from_numpy(x), torch.from_numpy(y.argmax(1)))
-        for x, y in zip(data["x"], data["target"], strict=True)
-    ]  # fmt: skip
+        (torch.from_numpy(x), torch.from_numpy(y.argmax(1))) for x, y in zip(data["x"], data["target"], strict=True)
+    ]
     if spec["compile"]:
         return _compiled(torch, modules, batches, spec, facts)
     how = _fastest(torch, modules, batches, spec)

@@ -45,8 +45,10 @@ from auricle_export.packs.build import Model, Recipe, assemble
 from auricle_export.packs.stepgraph import trace
 
 NETS: dict[str, tuple[Callable[[int], nn.Module], float]] = {
-    "ds-cnn": (DsCnn, 3e-3), "bc-resnet": (BcResNet, 3e-3), "transformer": (KeywordTransformer, 1e-3),
-}  # fmt: skip
+    "ds-cnn": (DsCnn, 3e-3),
+    "bc-resnet": (BcResNet, 3e-3),
+    "transformer": (KeywordTransformer, 1e-3),
+}
 """Maker and learning rate."""
 BATCH, DECAY, WARM_UP = 16, 1e-2, 0.1
 
@@ -180,10 +182,11 @@ def compare(name: str, speech: Speech, epochs: int, seeds: int) -> dict[str, Any
         found = f"PyTorch {theirs[-1][0]:.4f}, graph {ours[-1][0]:.4f}"
         print(f"  {name} seed {seed}: {found}", file=sys.stderr, flush=True)
     return {
-        "net": name, "weights": sum(p.numel() for p in make(len(speech.labels)).parameters()),
+        "net": name,
+        "weights": sum(p.numel() for p in make(len(speech.labels)).parameters()),
         **{f"{who}.accuracy": [value for value, _ in runs] for who, runs in (("pytorch", theirs), ("graph", ours))},
         **{f"{who}.ms": 1e3 * min(s for _, s in runs) for who, runs in (("pytorch", theirs), ("graph", ours))},
-    }  # fmt: skip
+    }
 
 
 def shown(row: dict[str, Any]) -> str:
@@ -199,9 +202,17 @@ def shown(row: dict[str, Any]) -> str:
 
 
 HEADER = (
-    "net", "weights", "PyTorch, by seed", "mean (spread)", "graph, by seed", "mean (spread)", "difference",
-    "PyTorch ms", "graph ms", "ratio",
-)  # fmt: skip
+    "net",
+    "weights",
+    "PyTorch, by seed",
+    "mean (spread)",
+    "graph, by seed",
+    "mean (spread)",
+    "difference",
+    "PyTorch ms",
+    "graph ms",
+    "ratio",
+)
 
 
 def main() -> None:

@@ -47,8 +47,11 @@ def test_no_module_of_a_part_imports_pytorch_or_another_parts_needs(part: str) -
 
     done = subprocess.run(
         [sys.executable, "-c", IMPORT_ALL.format(absent=absent, names=modules(part))],
-        capture_output=True, text=True, timeout=100, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
 
     assert done.returncode == 0, done.stderr
 
@@ -59,9 +62,14 @@ def test_the_import_rules_hold() -> None:
         pytest.skip("import-linter is not installed")
 
     done = subprocess.run(
-        [program, "--no-cache"], cwd=ROOT, capture_output=True, text=True, timeout=100, check=False,
+        [program, "--no-cache"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(str(ROOT / source) for source in SOURCES)},
-    )  # fmt: skip
+    )
 
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -78,16 +86,28 @@ def test_every_extra_installs_alone_and_its_part_imports(extra: str, tmp_path: P
 
     installed = subprocess.run(
         [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", wanted],
-        capture_output=True, text=True, env=clean, cwd=tmp_path, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        env=clean,
+        cwd=tmp_path,
+        check=False,
+    )
     imported = subprocess.run(
         [python, "-c", IMPORT_ALL.format(absent=set() if extra == "export" else {"torch"}, names=names)],
-        capture_output=True, text=True, env=clean, cwd=tmp_path, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        env=clean,
+        cwd=tmp_path,
+        check=False,
+    )
     helped = subprocess.run(
         [tmp_path / "env" / "bin" / "auricle", *([extra.split(",")[0]] if extra else []), "--help"],
-        capture_output=True, text=True, env=clean, cwd=tmp_path, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        env=clean,
+        cwd=tmp_path,
+        check=False,
+    )
 
     assert installed.returncode == 0, installed.stderr
     assert imported.returncode == 0, imported.stderr

@@ -56,9 +56,12 @@ def listen_address(text: str) -> tuple[str, int] | None:
 
 
 async def run_service(
-    settings: RunSettings, pack: Pack, api: ApiSettings | None, started: Callable[[Started], None],
+    settings: RunSettings,
+    pack: Pack,
+    api: ApiSettings | None,
+    started: Callable[[Started], None],
     watcher: Callable[[RoundDone], Awaitable[None]],
-) -> None:  # fmt: skip
+) -> None:
     """Run a coordinator until all its rounds are done, or SIGINT or SIGTERM.
 
     Parameters
@@ -114,7 +117,13 @@ def application(coordinator: Coordinator, api: ApiSettings) -> web.Application:
 
     healthy: dict[str, Check] = {"database": database_answers(store), "disk": folder_takes(settings.folder)}
     return make_app(
-        operations, store.tokens, coordinator.announcements, coordinator.metrics.registry, healthy,
-        {"broker": connected, "blobs": BlobsTake(coordinator.blobs), "updates": metadata_lives(releases)}, api,
-        lambda: open_enrolment(settings.folder, store.database, coordinator.inbox.reload), releases,
-    )  # fmt: skip
+        operations,
+        store.tokens,
+        coordinator.announcements,
+        coordinator.metrics.registry,
+        healthy,
+        {"broker": connected, "blobs": BlobsTake(coordinator.blobs), "updates": metadata_lives(releases)},
+        api,
+        lambda: open_enrolment(settings.folder, store.database, coordinator.inbox.reload),
+        releases,
+    )

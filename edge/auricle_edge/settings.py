@@ -104,11 +104,19 @@ class EdgeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 TABLES: dict[str, type[msgspec.Struct]] = {
-    "capture": CaptureSettings, "detect": DetectTable, "events": EventSettings, "clips": ClipSettings,
-    "labels": LabelSettings, "learn": LearnSettings, "gate": GateSettings, "buttons": ButtonSettings,
-    "control": ControlSettings, "updates": UpdateSettings, "report": ReportSettings,
+    "capture": CaptureSettings,
+    "detect": DetectTable,
+    "events": EventSettings,
+    "clips": ClipSettings,
+    "labels": LabelSettings,
+    "learn": LearnSettings,
+    "gate": GateSettings,
+    "buttons": ButtonSettings,
+    "control": ControlSettings,
+    "updates": UpdateSettings,
+    "report": ReportSettings,
     "remote": RemoteSettings,
-}  # fmt: skip
+}
 
 
 def read_settings(config: Path | None, given: Mapping[str, object]) -> EdgeSettings:

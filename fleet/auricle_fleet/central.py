@@ -20,10 +20,14 @@ RATE, DECAY, WARMUP = 3e-3, 0.01, 3
 
 
 def train_centrally(
-    data: FleetData, runtime: Runtime, epochs: int, seed: int,
-    progress: Callable[[int, int], None] = lambda *_: None, start: Flat | None = None,
+    data: FleetData,
+    runtime: Runtime,
+    epochs: int,
+    seed: int,
+    progress: Callable[[int, int], None] = lambda *_: None,
+    start: Flat | None = None,
     learn: LearnSettings | None = None,
-) -> float | None:  # fmt: skip
+) -> float | None:
     """Accuracy on unseen speakers after central training: AdamW at 3e-3, half a cosine down over the epochs.
 
     Parameters

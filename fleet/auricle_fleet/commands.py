@@ -88,12 +88,34 @@ def run(
         settings = FleetSettings.load(folder)
     else:
         settings = FleetSettings(
-            data=data, words=words, pack=pack, devices=devices, min_clips=min_clips, unseen=unseen, takes=takes,
-            rounds=rounds, participation=participation, quorum=quorum, deadline=deadline, rule=rule, mode=mode,
-            local=local, preset=preset, server_rate=server_rate, start=start, codec=codec, carried=carried,
-            judge=judge, judge_minutes=judge_minutes, judge_share=judge_share, central=central,
-            central_epochs=central_epochs, seed=seed, port=port, broker=broker,
-        )  # fmt: skip
+            data=data,
+            words=words,
+            pack=pack,
+            devices=devices,
+            min_clips=min_clips,
+            unseen=unseen,
+            takes=takes,
+            rounds=rounds,
+            participation=participation,
+            quorum=quorum,
+            deadline=deadline,
+            rule=rule,
+            mode=mode,
+            local=local,
+            preset=preset,
+            server_rate=server_rate,
+            start=start,
+            codec=codec,
+            carried=carried,
+            judge=judge,
+            judge_minutes=judge_minutes,
+            judge_share=judge_share,
+            central=central,
+            central_epochs=central_epochs,
+            seed=seed,
+            port=port,
+            broker=broker,
+        )
     prepare_folder(settings, folder, resume=resume)
     with View(as_json=as_json) as view:
         summary = asyncio.run(_interruptible(FleetRun(settings, folder, view)))

@@ -80,9 +80,11 @@ def load_data(settings: FleetSettings, progress: Progress = lambda *_: None) -> 
                 unpacking=lambda done, total: progress("unpacking Speech Commands", done, total),
             )
         speech = load_folder(
-            root, words, seed=settings.seed,
+            root,
+            words,
+            seed=settings.seed,
             progress=lambda done, total: progress("reading clips", done, total),
-        )  # fmt: skip
+        )
     split = split_by_speaker(speech, devices=devices, min_clips=settings.min_clips, unseen=unseen, seed=settings.seed)
     pack, origin = task_pack(speech.labels, own)
     frontend = LogMel(pack.manifest.task)

@@ -58,9 +58,12 @@ class View:
         self._live: Live | None = None
         self._rows: list[Mapping[str, Any]] = []
         self._steps = Progress(
-            TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:.0f}/{task.total:.0f}"),
-            TimeRemainingColumn(), console=self._console,
-        )  # fmt: skip
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+            TimeRemainingColumn(),
+            console=self._console,
+        )
         self._tasks: dict[str, Any] = {}
         self._said: dict[str, float] = {}
 
@@ -123,10 +126,15 @@ class View:
         for line in self._rows[-SHOWN:]:
             accuracy = line["plugin_accuracy_unseen"] or 0.0
             table.add_row(
-                f"{line['round']}/{line['rounds']}", percent(line["plugin_accuracy_unseen"]),
-                "█" * round(24 * accuracy), percent(line["personal_accuracy"]),
-                f"{line['counted']}/{line['invited']}", size(line["bytes_up"]), size(line["bytes_down"]),
-                f"{line['seconds']:.1f}", duration(line["seconds_left"]),
-            )  # fmt: skip
+                f"{line['round']}/{line['rounds']}",
+                percent(line["plugin_accuracy_unseen"]),
+                "█" * round(24 * accuracy),
+                percent(line["personal_accuracy"]),
+                f"{line['counted']}/{line['invited']}",
+                size(line["bytes_up"]),
+                size(line["bytes_down"]),
+                f"{line['seconds']:.1f}",
+                duration(line["seconds_left"]),
+            )
         shown = [table] if self._rows else []
         return Group(*shown, self._steps)

@@ -45,9 +45,12 @@ def _ticks(low: float, high: float) -> list[float]:
 
 
 def chart(
-    title: str, series: Sequence[tuple[str, str, Sequence[tuple[float, float]]]], high: float, unit: str,
+    title: str,
+    series: Sequence[tuple[str, str, Sequence[tuple[float, float]]]],
+    high: float,
+    unit: str,
     level: tuple[str, float] | None = None,
-) -> str:  # fmt: skip
+) -> str:
     """Draw lines over rounds as SVG.
 
     Parameters
@@ -199,13 +202,17 @@ def render(summary: Mapping[str, Any], rounds: Sequence[Mapping[str, Any]]) -> s
             ("plug-in, unseen speakers", "var(--a)", _points(rounds, "plugin_accuracy_unseen")),
             ("local models, mean", "var(--b)", _points(rounds, "personal_accuracy")),
         ],
-        1.0, "%", None if central is None else (f"central {percent(central)}", central),
-    )  # fmt: skip
+        1.0,
+        "%",
+        None if central is None else (f"central {percent(central)}", central),
+    )
     losses = _points(rounds, "inference_loss")
     loss = chart(
-        "Inference loss by round", [("plug-in, devices' clips", "var(--a)", losses)],
-        max((y for _, y in losses), default=1.0) * 1.05 or 1.0, "",
-    )  # fmt: skip
+        "Inference loss by round",
+        [("plug-in, devices' clips", "var(--a)", losses)],
+        max((y for _, y in losses), default=1.0) * 1.05 or 1.0,
+        "",
+    )
     accepts = _points(rounds, "false_accepts_per_hour")
     words = ", ".join(summary["words"])
     lead = (

@@ -184,9 +184,15 @@ class FleetRun:
     async def _train_centrally(self, data: FleetData) -> float | None:
         epochs, seed = self.settings.central_epochs, self.settings.seed
         return await self._in_thread(
-            train_centrally, data, self.runtime, epochs, seed,
-            lambda done, total: self._step("training centrally", done, total), self.first, self.judging.learn,
-        )  # fmt: skip
+            train_centrally,
+            data,
+            self.runtime,
+            epochs,
+            seed,
+            lambda done, total: self._step("training centrally", done, total),
+            self.first,
+            self.judging.learn,
+        )
 
     async def _federate(self, data: FleetData) -> None:
         names = [f"dev-{i:03d}" for i in range(len(data.devices))]
@@ -198,12 +204,18 @@ class FleetRun:
             address = await self._broker(stack, names)
             workers = stack.enter_context(ThreadPoolExecutor(os.cpu_count() or 1, "train"))
             run = RunSettings(
-                fleet=FLEET, broker=address(NAME), folder=self.out / "state" / "coordinator",
-                rounds=self.settings.rounds, preset=self.preset,
-                participation=self.settings.participation, quorum=self.settings.quorum,
-                deadline=self.settings.deadline, devices=len(names), seed=self.settings.seed,
+                fleet=FLEET,
+                broker=address(NAME),
+                folder=self.out / "state" / "coordinator",
+                rounds=self.settings.rounds,
+                preset=self.preset,
+                participation=self.settings.participation,
+                quorum=self.settings.quorum,
+                deadline=self.settings.deadline,
+                devices=len(names),
+                seed=self.settings.seed,
                 start=self.first,
-            )  # fmt: skip
+            )
             coordinator = Coordinator(run, data.pack, self._watch)
             self._make_agents(names, address, coordinator.identity.public, workers)
             tasks = [asyncio.create_task(agent.run()) for agent in self.agents]
@@ -225,9 +237,12 @@ class FleetRun:
         return self.broker.address
 
     def _make_agents(
-        self, names: list[str], address: Callable[[str], BrokerAddress], coordinator: bytes,
+        self,
+        names: list[str],
+        address: Callable[[str], BrokerAddress],
+        coordinator: bytes,
         workers: ThreadPoolExecutor,
-    ) -> None:  # fmt: skip
+    ) -> None:
         kinds = self.settings.architectures(self.data.pack)
         for i, (name, (_, clips)) in enumerate(zip(names, self.data.devices, strict=True)):
             folder = self.out / "state" / "devices" / name
@@ -247,18 +262,26 @@ class FleetRun:
                 p.personal[row["device"]] = row["personal_accuracy"]
         elapsed = time.monotonic() - p.began
         per_round = (p.earlier_seconds + elapsed) / done.number
-        self.metrics.add({
-            "round": done.number, "rounds": done.rounds, "state": done.state,
-            "plugin_accuracy_unseen": judged, "personal_accuracy": _mean(list(p.personal.values())),
-            "invited": done.invited, "counted": done.counted, "seconds": round(done.seconds, 3),
-            "seconds_total": round(p.earlier_seconds + elapsed, 3),
-            "seconds_left": round(per_round * (done.rounds - done.number), 1),
-            "bytes_up": p.earlier_up + sum(a.link.counters.bytes_sent for a in self.agents),
-            "bytes_down": p.earlier_down + sum(a.link.counters.bytes_received for a in self.agents),
-            "inference_loss": _mean([r["loss"] for r in done.report.get("updates", []) if r["loss"] is not None]),
-            "false_accepts_per_hour": accepts, "refused": refusals(done.report.get("failed", {})),
-            "kept": _kept(done.report.get("layers", [])),
-        })  # fmt: skip
+        self.metrics.add(
+            {
+                "round": done.number,
+                "rounds": done.rounds,
+                "state": done.state,
+                "plugin_accuracy_unseen": judged,
+                "personal_accuracy": _mean(list(p.personal.values())),
+                "invited": done.invited,
+                "counted": done.counted,
+                "seconds": round(done.seconds, 3),
+                "seconds_total": round(p.earlier_seconds + elapsed, 3),
+                "seconds_left": round(per_round * (done.rounds - done.number), 1),
+                "bytes_up": p.earlier_up + sum(a.link.counters.bytes_sent for a in self.agents),
+                "bytes_down": p.earlier_down + sum(a.link.counters.bytes_received for a in self.agents),
+                "inference_loss": _mean([r["loss"] for r in done.report.get("updates", []) if r["loss"] is not None]),
+                "false_accepts_per_hour": accepts,
+                "refused": refusals(done.report.get("failed", {})),
+                "kept": _kept(done.report.get("layers", [])),
+            }
+        )
         last = self.metrics.last
         assert last is not None
         self.view.round(last)
@@ -282,22 +305,33 @@ class FleetRun:
             "plugin_accuracy_unseen": last.get("plugin_accuracy_unseen"),
             "personal_accuracy": last.get("personal_accuracy"),
             "central_accuracy_unseen": self.central,
-            "start": self.settings.start, "start_accuracy_unseen": self.first_accuracy,
+            "start": self.settings.start,
+            "start_accuracy_unseen": self.first_accuracy,
             "start_false_accepts_per_hour": self.first_accepts,
             "false_accepts_per_hour": last.get("false_accepts_per_hour"),
-            "judge": self.settings.judges, "judged_seconds": round(self.judging.seconds, 1),
+            "judge": self.settings.judges,
+            "judged_seconds": round(self.judging.seconds, 1),
             "refused_rounds": sum(len(line.get("refused", [])) for line in self.metrics.rounds),
             "refusing_devices": len({name for line in self.metrics.rounds for name in line.get("refused", [])}),
-            "devices": len(data.devices), "rounds": last.get("round", 0), "rounds_planned": self.settings.rounds,
-            "interrupted": interrupted, "seconds": last.get("seconds_total", 0.0),
-            "bytes_up": last.get("bytes_up", 0), "bytes_down": last.get("bytes_down", 0),
-            "words": list(data.pack.labels), "training_clips": data.training_clips,
-            "unseen_clips": len(data.unseen), "unseen_speakers": data.unseen_speakers,
-            "skipped_files": len(data.skipped), "rule": self.settings.rule or get_preset(self.settings.preset).rule,
-            "preset": self.settings.preset, "rates": asdict(self.preset.rates()),
-            "seed": self.settings.seed, "pack": data.pack.identity,
+            "devices": len(data.devices),
+            "rounds": last.get("round", 0),
+            "rounds_planned": self.settings.rounds,
+            "interrupted": interrupted,
+            "seconds": last.get("seconds_total", 0.0),
+            "bytes_up": last.get("bytes_up", 0),
+            "bytes_down": last.get("bytes_down", 0),
+            "words": list(data.pack.labels),
+            "training_clips": data.training_clips,
+            "unseen_clips": len(data.unseen),
+            "unseen_speakers": data.unseen_speakers,
+            "skipped_files": len(data.skipped),
+            "rule": self.settings.rule or get_preset(self.settings.preset).rule,
+            "preset": self.settings.preset,
+            "rates": asdict(self.preset.rates()),
+            "seed": self.settings.seed,
+            "pack": data.pack.identity,
             "version": __version__,
-        }  # fmt: skip
+        }
         write_summary(self.out, summary)
         write_report(self.out, summary, self.metrics.rounds)
         return summary

@@ -67,9 +67,13 @@ class Board:
     def popen(self, *arguments: str) -> subprocess.Popen[str]:
         """Start the environment's Python; a signal to the process reaches it."""
         return subprocess.Popen(
-            self.debian.command(PYTHON, *arguments), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, text=True, env=INSIDE,
-        )  # fmt: skip
+            self.debian.command(PYTHON, *arguments),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=INSIDE,
+        )
 
     def _install_lock(self, say: Say) -> None:
         home = self.path / ENVIRONMENT[1:]
@@ -86,8 +90,19 @@ class Board:
             shutil.copy(self.target.lock, folder)
             here = f"/tmp/{Path(folder).name}"
             self.debian.run("/usr/bin/python3", "-m", "venv", ENVIRONMENT)
-            self.python("-m", "pip", "install", "-q", "--no-index", "--find-links", here, "--only-binary=:all:",
-                        "--require-hashes", "-r", f"{here}/{self.target.lock.name}")  # fmt: skip
+            self.python(
+                "-m",
+                "pip",
+                "install",
+                "-q",
+                "--no-index",
+                "--find-links",
+                here,
+                "--only-binary=:all:",
+                "--require-hashes",
+                "-r",
+                f"{here}/{self.target.lock.name}",
+            )
         stamp.write_bytes(wanted)
 
     def _install_checkout(self, say: Say) -> None:

@@ -78,10 +78,20 @@ class DebianRoot:
                 f"{self.folder} has {free / 1e9:.1f} GB free; a Debian root needs {SPACE / 1e9:.1f} GB."
             )
         command = [
-            "unshare", "--mount", "debootstrap", f"--arch={self.machine}", "--variant=minbase", "--force-check-gpg",
-            f"--cache-dir={debs}", f"--include={','.join(self.packages)}", *self.options, self.suite, str(new),
-            "" if self.script else debian_mirror(os.environ, _APT) or "", self.script,
-        ]  # fmt: skip
+            "unshare",
+            "--mount",
+            "debootstrap",
+            f"--arch={self.machine}",
+            "--variant=minbase",
+            "--force-check-gpg",
+            f"--cache-dir={debs}",
+            f"--include={','.join(self.packages)}",
+            *self.options,
+            self.suite,
+            str(new),
+            "" if self.script else debian_mirror(os.environ, _APT) or "",
+            self.script,
+        ]
         say(f"making a root of {self.suite} for {self.machine} (a few minutes)")
         failure = _watch(command, self.folder / "debootstrap.log", say)
         if failure:
@@ -142,9 +152,16 @@ def _watch(command: list[str], log: Path, say: Say) -> str:
     last, line, failure = "", "", ""
     with (
         log.open("w") as file,
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-                         stdin=subprocess.DEVNULL, close_fds=False) as process,
-    ):  # fmt: skip
+        subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+            close_fds=False,
+        ) as process,
+    ):
         assert process.stdout is not None
         for line in process.stdout:
             file.write(line)

@@ -22,9 +22,16 @@ from auricle.packs.pack import Graph, Pack, load_pack
 from auricle.speech.features import LogMel
 
 HYPER = {
-    "rate": 0.01, "momentum": 0.9, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "decay": 0.01, "l2": 0.0,
-    "clip": 5.0, "mu": 0.0,
-}  # fmt: skip
+    "rate": 0.01,
+    "momentum": 0.9,
+    "beta1": 0.9,
+    "beta2": 0.999,
+    "epsilon": 1e-8,
+    "decay": 0.01,
+    "l2": 0.0,
+    "clip": 5.0,
+    "mu": 0.0,
+}
 LOSS = {"alpha": 0.5, "plugin_ce": 0.5, "temperature": 2.0}
 JUDGED = 8
 
@@ -50,15 +57,19 @@ def main(architecture: str, optimizer: str, steps: int, arrays: str) -> dict[str
         if step == 0:
             logits = _logits(pack, graph, feeds, "first")
     logits.update(_logits(pack, graph, feeds, "last"))
-    weights = {f"weights.{role}": np.concatenate([feeds[f"{role}/{p}"].ravel() for p in PARTS])
-               for role in ROLES["mutual"]}  # fmt: skip
+    weights = {
+        f"weights.{role}": np.concatenate([feeds[f"{role}/{p}"].ravel() for p in PARTS]) for role in ROLES["mutual"]
+    }
     found: dict[str, Any] = {"features": features, **logits, **weights}
     np.savez(arrays, **found)
     return {
-        "machine": platform.machine(), "onnxruntime": ort.__version__, "pack": pack.identity, "losses": losses,
+        "machine": platform.machine(),
+        "onnxruntime": ort.__version__,
+        "pack": pack.identity,
+        "losses": losses,
         "milliseconds": 1e3 * statistics.median(seconds),
         "peak_megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-    }  # fmt: skip
+    }
 
 
 def _audio(rng: np.random.Generator, clips: int, samples: int) -> Any:

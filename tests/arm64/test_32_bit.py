@@ -71,9 +71,11 @@ def test_a_32_bit_raspberry_pi_is_told_to_take_the_64_bit_image() -> None:
 
         done = subprocess.run(
             root.command("/usr/bin/python3", "-m", "auricle", "edge", "run", "--json"),
-            capture_output=True, text=True, check=False,
+            capture_output=True,
+            text=True,
+            check=False,
             env={**INSIDE, "PYTHONPATH": f"{inside}/core:{inside}/edge"},
-        )  # fmt: skip
+        )
 
     assert root.run("/usr/bin/python3", "-c", "import sys; print(sys.maxsize)").strip() == str(2**31 - 1)
     assert done.returncode == 2, done.stderr

@@ -64,9 +64,11 @@ def test_a_mutual_step_and_inference_give_the_numbers_of_the_host(
     host = json.loads(
         subprocess.run(
             [sys.executable, str(HERE / "steps.py"), *arguments, str(shared.path / "host.npz")],
-            capture_output=True, text=True, check=True,
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout
-    )  # fmt: skip
+    )
 
     there = json.loads(board.python(f"{shared.inside}/steps.py", *arguments, f"{shared.inside}/board.npz"))
 
@@ -100,8 +102,10 @@ def _print(
 ) -> None:
     print(f"\ncrnn-base + crnn-lite, mutual, {optimizer}: {host['machine']} and {there['machine']} (qemu-user)")
     for name, side in (("host", host), ("board", there)):
-        print(f"  {name}: onnxruntime {side['onnxruntime']}, {side['milliseconds']:.1f} ms a step, "
-              f"peak RSS {side['peak_megabytes']:.0f} MB")  # fmt: skip
+        print(
+            f"  {name}: onnxruntime {side['onnxruntime']}, {side['milliseconds']:.1f} ms a step, "
+            f"peak RSS {side['peak_megabytes']:.0f} MB"
+        )
     print(f"  losses of the first step: {host['losses'][0]} and {there['losses'][0]}")
     print(f"  largest difference of a loss at steps 1 to {len(losses)}: {', '.join(f'{d:.1e}' for d in losses)}")
     print(f"  largest difference of {', '.join(f'{name} {d:.1e}' for name, d in sorted(difference.items()))}")

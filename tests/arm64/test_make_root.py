@@ -27,22 +27,29 @@ Suites: bookworm
 
 def make_root(*before: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*before, sys.executable, "-m", "tests.arm64.make_root"], cwd=CHECKOUT, capture_output=True, text=True,
-        check=False, env={**os.environ, **environment}, timeout=100,
-    )  # fmt: skip
+        [*before, sys.executable, "-m", "tests.arm64.make_root"],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+        timeout=100,
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "mirror"),
     [
         (DEB822, "http://mirror.example/debian"),
-        ("deb [signed-by=/k.gpg] https://mirror.example/pub/debian/ bookworm main\n",
-         "https://mirror.example/pub/debian"),
+        (
+            "deb [signed-by=/k.gpg] https://mirror.example/pub/debian/ bookworm main\n",
+            "https://mirror.example/pub/debian",
+        ),
         ("# deb http://old.example/debian bookworm main\n", None),
         ("deb http://mirror.example/ubuntu noble main\n", None),
         ("", None),
     ],
-)  # fmt: skip
+)
 def test_the_archive_is_that_of_this_machines_apt(text: str, mirror: str | None, tmp_path: Path) -> None:
     (tmp_path / "sources.list.d").mkdir()
     (tmp_path / "sources.list.d" / "debian.sources").write_text(text)

@@ -50,10 +50,17 @@ def test_there_is_a_lock_for_each_target_and_none_names_a_host() -> None:
 
 def test_what_a_lock_lacks_or_has_in_another_version_is_named() -> None:
     locked = {"numpy": Locked("numpy", "1.25.0", SHA256), "msgspec": Locked("msgspec", "0.20.0", SHA256)}
-    wanted = [Requirement(text) for text in (
-        "numpy>=1.26", "msgspec>=0.18", "Rich_Table>=1", "tomli>=2; python_version < '3.11'",
-        "pywin32; sys_platform == 'win32'", "extra-only; extra == 'mic'",
-    )]  # fmt: skip
+    wanted = [
+        Requirement(text)
+        for text in (
+            "numpy>=1.26",
+            "msgspec>=0.18",
+            "Rich_Table>=1",
+            "tomli>=2; python_version < '3.11'",
+            "pywin32; sys_platform == 'win32'",
+            "extra-only; extra == 'mic'",
+        )
+    ]
 
     assert unmet(wanted, locked, Target(11)) == ["numpy>=1.26 is locked at 1.25.0", "Rich_Table>=1 is not locked"]
     assert unmet(wanted, locked, Target(10))[-1] == 'tomli>=2; python_version < "3.11" is not locked'
@@ -111,9 +118,23 @@ def test_pip_resolves_the_extras_offline_from_exactly_these(
     sha256 = hashlib.sha256(content).hexdigest()
     asked.write_text(f"auricle[{','.join(EXTRAS)}] @ {own.as_uri()} --hash=sha256:{sha256}\n{target.lock.read_text()}")
 
-    pip("install", "-q", "--dry-run", "--ignore-installed", "--no-index", "--find-links", str(wheelhouse(target)),
-        "--require-hashes", *target.options, "--target", str(tmp_path / "to"), "--report", str(report),
-        "-r", str(asked))  # fmt: skip
+    pip(
+        "install",
+        "-q",
+        "--dry-run",
+        "--ignore-installed",
+        "--no-index",
+        "--find-links",
+        str(wheelhouse(target)),
+        "--require-hashes",
+        *target.options,
+        "--target",
+        str(tmp_path / "to"),
+        "--report",
+        str(report),
+        "-r",
+        str(asked),
+    )
 
     chosen = {
         canonicalize_name(item["metadata"]["name"]): item["download_info"]["archive_info"]["hashes"]["sha256"]
@@ -132,8 +153,20 @@ def test_another_wheel_than_the_locked_one_is_not_taken(
     (tmp_path / "lock.txt").write_text(line)
 
     with pytest.raises(WheelError, match=r"pip download failed: \S"):
-        pip("download", "-q", "--no-deps", "--no-index", "--find-links", str(tmp_path), "--require-hashes",
-            *target.options, "--dest", str(tmp_path / "to"), "-r", str(tmp_path / "lock.txt"))  # fmt: skip
+        pip(
+            "download",
+            "-q",
+            "--no-deps",
+            "--no-index",
+            "--find-links",
+            str(tmp_path),
+            "--require-hashes",
+            *target.options,
+            "--dest",
+            str(tmp_path / "to"),
+            "-r",
+            str(tmp_path / "lock.txt"),
+        )
 
 
 @pytest.mark.arm64

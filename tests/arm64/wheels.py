@@ -43,7 +43,7 @@ __all__ = [
     "wheelhouse",
     "wheels_of",
     "wrong_tags",
-]  # fmt: skip
+]
 
 CHECKOUT = Path(__file__).parents[2]
 TARGETS = tuple(Target(minor, machine) for machine in ("aarch64", "x86_64") for minor in (10, 11, 12, 13))
@@ -52,12 +52,18 @@ TARGETS = tuple(Target(minor, machine) for machine in ("aarch64", "x86_64") for 
 def markers(target: Target) -> dict[str, str]:
     """The values of requirement markers on a target, which pip itself takes from the machine that it runs on."""
     return {
-        "python_version": f"3.{target.minor}", "python_full_version": f"3.{target.minor}.0",
-        "implementation_name": "cpython", "implementation_version": f"3.{target.minor}.0",
-        "platform_python_implementation": "CPython", "os_name": "posix", "sys_platform": "linux",
-        "platform_system": "Linux", "platform_machine": target.machine, "platform_release": "",
+        "python_version": f"3.{target.minor}",
+        "python_full_version": f"3.{target.minor}.0",
+        "implementation_name": "cpython",
+        "implementation_version": f"3.{target.minor}.0",
+        "platform_python_implementation": "CPython",
+        "os_name": "posix",
+        "sys_platform": "linux",
+        "platform_system": "Linux",
+        "platform_machine": target.machine,
+        "platform_release": "",
         "platform_version": "",
-    }  # fmt: skip
+    }
 
 
 def extra_requirements(*extras: str) -> list[Requirement]:
@@ -133,12 +139,23 @@ def resolved(target: Target, *requirements: str) -> list[Locked]:
     """What pip's newest choice of wheels for a target is, from the configured index."""
     with tempfile.TemporaryDirectory() as nowhere:
         report = Path(nowhere) / "report.json"
-        pip("install", "-q", "--dry-run", "--ignore-installed", *target.options, "--target", nowhere,
-            "--report", str(report), *requirements)  # fmt: skip
+        pip(
+            "install",
+            "-q",
+            "--dry-run",
+            "--ignore-installed",
+            *target.options,
+            "--target",
+            nowhere,
+            "--report",
+            str(report),
+            *requirements,
+        )
         return [
             Locked(
-                canonicalize_name(item["metadata"]["name"]), item["metadata"]["version"],
+                canonicalize_name(item["metadata"]["name"]),
+                item["metadata"]["version"],
                 item["download_info"]["archive_info"]["hashes"]["sha256"],
             )
             for item in json.loads(report.read_text())["install"]
-        ]  # fmt: skip
+        ]

@@ -25,8 +25,10 @@ def test_a_ratio_is_written_with_its_range() -> None:
 
 def test_columns_are_as_wide_as_what_is_in_them() -> None:
     assert table(("", "ms"), [("long name", "1"), ("b", "20.5")]).splitlines() == [
-        "             ms", "long name     1", "b          20.5",
-    ]  # fmt: skip
+        "             ms",
+        "long name     1",
+        "b          20.5",
+    ]
 
 
 def test_a_rule_is_compared_with_the_faster_peer_and_a_slow_one_need_not_be_repeated() -> None:

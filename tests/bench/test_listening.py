@@ -159,8 +159,10 @@ def test_the_tables_fit_a_terminal_and_say_both_listeners_of_both_sides() -> Non
     for when in SIDES:
         for listener in (PLUGIN, DEVICE):
             assert sum(line.startswith(f"{when}: {listener}") for line in lines) == 4
-    assert any(line.split() == ["before:", "plug-in", "~50.0", "(50-50)", "50.0", "(50-50)", "50.0", "(50-50)"]
-               for line in lines)  # fmt: skip
+    assert any(
+        line.split() == ["before:", "plug-in", "~50.0", "(50-50)", "50.0", "(50-50)", "50.0", "(50-50)"]
+        for line in lines
+    )
     assert any("owners answer 0.1 of them, at random" in line for line in lines)
     assert "above the start's false accepts, as it listens: day 2" in lines
     assert "above the start's false accepts: 1 of 3 rounds: 2" in lines

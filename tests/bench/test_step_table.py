@@ -24,15 +24,29 @@ def test_a_series_counts_every_step() -> None:
 
 def test_a_peer_that_does_not_run_has_a_row_and_a_reason() -> None:
     facts = {
-        **_series([1.0, 2.0]).facts(), "share_of_peak": 0.5, "with": "onnxruntime",
+        **_series([1.0, 2.0]).facts(),
+        "share_of_peak": 0.5,
+        "with": "onnxruntime",
         "bytes": {"peak": 70e6, "pss": 50e6, "imported": 40e6, "install": 140e6},
-    }  # fmt: skip
+    }
     result = {
-        "batch": 16, "labels": 35, "optimizer": "sgd", "rounds": 1, "steps": 2, "load": [0, 0, 0],
+        "batch": 16,
+        "labels": 35,
+        "optimizer": "sgd",
+        "rounds": 1,
+        "steps": 2,
+        "load": [0, 0, 0],
         "peak": {"numpy 512": 1e11},
-        "scenarios": {"s": {"title": "CRNN-Lite", "flops": 1e6, "compared": 5, "apart": 0.0, "peers": {
-            "ours, bare": facts, "torch.compile": {"failed": "no C++ compiler"}}}},
-    }  # fmt: skip
+        "scenarios": {
+            "s": {
+                "title": "CRNN-Lite",
+                "flops": 1e6,
+                "compared": 5,
+                "apart": 0.0,
+                "peers": {"ours, bare": facts, "torch.compile": {"failed": "no C++ compiler"}},
+            }
+        },
+    }
 
     lines = report(result).splitlines()
 

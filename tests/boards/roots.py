@@ -83,9 +83,13 @@ class Root:
     def run(self, *arguments: str, offline: bool = False) -> subprocess.CompletedProcess[str]:
         """Run a program in it to its end."""
         return subprocess.run(
-            self.command(*arguments, offline=offline), capture_output=True, text=True, check=False,
-            stdin=subprocess.DEVNULL, env=INSIDE,
-        )  # fmt: skip
+            self.command(*arguments, offline=offline),
+            capture_output=True,
+            text=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            env=INSIDE,
+        )
 
     def command(self, *arguments: str, offline: bool = False) -> list[str]:
         """The command line that runs a program in it, with `env=INSIDE`; a signal to the process reaches it.

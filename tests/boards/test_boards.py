@@ -29,9 +29,13 @@ class Inside(Command):
 
     def __init__(self, root: Root, *arguments: str) -> None:
         self.process = subprocess.Popen(
-            root.command(AURICLE, *arguments), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, text=True, env=INSIDE,
-        )  # fmt: skip
+            root.command(AURICLE, *arguments),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=INSIDE,
+        )
         self.lines, self.errors = [], ""
         self._news = threading.Condition()
         self._readers = [threading.Thread(target=self._read_lines), threading.Thread(target=self._read_errors)]
@@ -82,9 +86,21 @@ def claim(root: Root, home: House, device: str) -> None:
     root.put(TOKEN, (home.tokens(device) / f"{device}.token").read_bytes())
     server = f"https://{home.host}:{home.api_port}"
     told = succeed(
-        root.run(AURICLE, "edge", "claim", "--server", server, "--ca-pin", home.pin, "--token-file", TOKEN, "--state",
-                 STATE, "--json")
-    )  # fmt: skip
+        root.run(
+            AURICLE,
+            "edge",
+            "claim",
+            "--server",
+            server,
+            "--ca-pin",
+            home.pin,
+            "--token-file",
+            TOKEN,
+            "--state",
+            STATE,
+            "--json",
+        )
+    )
     assert json.loads(told)["device"] == device
 
 

@@ -64,9 +64,11 @@ class Server:
 
 @contextmanager
 def serving(
-    filled: Filled, settings: ApiSettings | None = None, healthy: dict[str, Check] | None = None,
+    filled: Filled,
+    settings: ApiSettings | None = None,
+    healthy: dict[str, Check] | None = None,
     ready: dict[str, Check] | None = None,
-) -> Iterator[Server]:  # fmt: skip
+) -> Iterator[Server]:
     """Serve it until the end of the block."""
     started: list[Server] = []
     up, down = threading.Event(), asyncio.Event()
@@ -84,9 +86,16 @@ def serving(
             return operations
 
         app = make_app(
-            operations_for, filled.store.tokens, announcements, registry, checks, ready or {}, chosen,
-            lambda: open_enrolment(filled.folder, filled.store.database), filled.folder / "releases",
-        )  # fmt: skip
+            operations_for,
+            filled.store.tokens,
+            announcements,
+            registry,
+            checks,
+            ready or {},
+            chosen,
+            lambda: open_enrolment(filled.folder, filled.store.database),
+            filled.folder / "releases",
+        )
         async with listening(app, chosen) as url:
             started.append(Server(filled, url, asyncio.get_running_loop(), announcements, woken))
             up.set()

@@ -19,18 +19,36 @@ BASE, BODY, PACK = "a" * 64, "b" * 64, "c" * 64
 def register(device: str = "dev-a", **changes: Any) -> Register:
     """A device's first message."""
     fields = {
-        "fleet": "f", "device": device, "boot": "boot-1", "public_key": b"k" * 32, "agent": "1", "pack": PACK,
-        "architecture": "crnn-lite", "codecs": ("float32",), "samples": 5,
-    }  # fmt: skip
+        "fleet": "f",
+        "device": device,
+        "boot": "boot-1",
+        "public_key": b"k" * 32,
+        "agent": "1",
+        "pack": PACK,
+        "architecture": "crnn-lite",
+        "codecs": ("float32",),
+        "samples": 5,
+    }
     return Register(**{**fields, **changes})
 
 
 def update(device: str = "dev-a", **changes: Any) -> Update:
     """A trained update for round 1."""
     fields = {
-        "fleet": "f", "device": device, "boot": "boot-1", "task": TASK, "round": 1, "attempt": 1, "epoch": 1,
-        "base": BASE, "body": BODY, "length": 8, "codec": "float32", "samples": 5, "loss": 1.5,
-    }  # fmt: skip
+        "fleet": "f",
+        "device": device,
+        "boot": "boot-1",
+        "task": TASK,
+        "round": 1,
+        "attempt": 1,
+        "epoch": 1,
+        "base": BASE,
+        "body": BODY,
+        "length": 8,
+        "codec": "float32",
+        "samples": 5,
+        "loss": 1.5,
+    }
     return Update(**{**fields, **changes})
 
 
@@ -42,9 +60,16 @@ def begin(store: Store, devices: Iterable[str] = ("dev-a", "dev-b")) -> None:
 
 
 def open_round(
-    store: Store, devices: Iterable[str], number: int = 1, *, mode: Literal["sync", "async"] = "sync",
-    base: str = BASE, version: int = 0, task: str = TASK, plan: bytes = b"plan",
-) -> None:  # fmt: skip
+    store: Store,
+    devices: Iterable[str],
+    number: int = 1,
+    *,
+    mode: Literal["sync", "async"] = "sync",
+    base: str = BASE,
+    version: int = 0,
+    task: str = TASK,
+    plan: bytes = b"plan",
+) -> None:
     """A round that collects, with these devices in its cohort."""
     store.rounds.plan_up_to(task, number, mode=mode)
     values = {"base": base, "base_version": version, "plan": plan, "opened": 1.0}

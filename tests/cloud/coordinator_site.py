@@ -37,9 +37,7 @@ TOPICS = Topics(FLEET)
 DEVICES = ("dev-a", "dev-b", "dev-c", "dev-d")
 USERS = {name: f"secret-of-{name}" for name in (NAME, "observer", *DEVICES)}
 PLAN = Plan(rate=0.1, local_rate=0.1)
-LPA = Preset(
-    PLAN, "lpa", {"prune_low": 0.0, "prune_high": 0.34}, OptimizerSettings(kind="momentum", lr=0.5, beta1=0.5)
-)  # fmt: skip
+LPA = Preset(PLAN, "lpa", {"prune_low": 0.0, "prune_high": 0.34}, OptimizerSettings(kind="momentum", lr=0.5, beta1=0.5))
 FEDAVG = Preset(PLAN, "fedavg")
 
 
@@ -66,9 +64,14 @@ class Site:
         self, rounds: int | None, preset: Preset = FEDAVG, evaluator: Evaluator | None = None, **changes: Any
     ) -> Coordinator:
         values = {
-            "devices": 3, "quorum": 0.6, "least_wait": 50.0, "patience": 0.0, "deadline": 60.0, "gather": 60.0,
+            "devices": 3,
+            "quorum": 0.6,
+            "least_wait": 50.0,
+            "patience": 0.0,
+            "deadline": 60.0,
+            "gather": 60.0,
             **changes,
-        }  # fmt: skip
+        }
         settings = RunSettings(FLEET, self.broker.address(NAME), self.state, rounds, preset=preset, **values)
         return Coordinator(settings, self.pack, self._watch, evaluator)
 
@@ -95,9 +98,16 @@ class Site:
         """A device that registers and says nothing more of its own."""
         topic = TOPICS.up(name, "reg")
         register = Register(
-            fleet=FLEET, device=name, boot="b", public_key=key.public, agent="1", pack=self.pack.identity,
-            architecture="crnn-lite", codecs=("float32",), samples=1,
-        )  # fmt: skip
+            fleet=FLEET,
+            device=name,
+            boot="b",
+            public_key=key.public,
+            agent="1",
+            pack=self.pack.identity,
+            architecture="crnn-lite",
+            codecs=("float32",),
+            samples=1,
+        )
 
         async def say(_: Delivery) -> None:
             await link.publish(topic, seal(key, topic, register))

@@ -100,9 +100,15 @@ class Desk:
     """An inbox with its database, and everything that it answered."""
 
     def __init__(
-        self, folder: Path, size: int = SIZE, devices: tuple[str, ...] = ("dev-a", "dev-b"), *,
-        limits: Limits = UNLIMITED, standing: Standing = "approved", place: Path | str | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        folder: Path,
+        size: int = SIZE,
+        devices: tuple[str, ...] = ("dev-a", "dev-b"),
+        *,
+        limits: Limits = UNLIMITED,
+        standing: Standing = "approved",
+        place: Path | str | None = None,
+    ) -> None:
         self.folder = folder
         self.store, self.blobs = Store(place or folder / "c.db"), Blobs(folder / "blobs")
         self.heard = Answers()
@@ -146,16 +152,21 @@ class Desk:
 
 def register(device: str, key: Identity, **changes: Any) -> Register:
     message = Register(
-        fleet=FLEET, device=device, boot="b1", public_key=key.public, agent="1", pack=PACK, architecture="crnn-lite",
-        codecs=("float32",), samples=5,
-    )  # fmt: skip
+        fleet=FLEET,
+        device=device,
+        boot="b1",
+        public_key=key.public,
+        agent="1",
+        pack=PACK,
+        architecture="crnn-lite",
+        codecs=("float32",),
+        samples=5,
+    )
     return msgspec.structs.replace(message, **changes)
 
 
 def loss(device: str = "dev-a", **changes: Any) -> Loss:
-    message = Loss(
-        fleet=FLEET, device=device, boot="b1", task=TASK, round=1, epoch=1, base=BASE, loss=0.5, samples=5
-    )  # fmt: skip
+    message = Loss(fleet=FLEET, device=device, boot="b1", task=TASK, round=1, epoch=1, base=BASE, loss=0.5, samples=5)
     return msgspec.structs.replace(message, **changes)
 
 
@@ -165,9 +176,20 @@ def body_of(*values: float, size: int = SIZE) -> bytes:
 
 def update(body: bytes, device: str = "dev-a", **changes: Any) -> Update:
     message = Update(
-        fleet=FLEET, device=device, boot="b1", task=TASK, round=1, attempt=1, epoch=1, base=BASE, body=digest(body),
-        length=len(body), codec="float32", samples=5, loss=1.5,
-    )  # fmt: skip
+        fleet=FLEET,
+        device=device,
+        boot="b1",
+        task=TASK,
+        round=1,
+        attempt=1,
+        epoch=1,
+        base=BASE,
+        body=digest(body),
+        length=len(body),
+        codec="float32",
+        samples=5,
+        loss=1.5,
+    )
     return msgspec.structs.replace(message, **changes)
 
 

@@ -41,18 +41,40 @@ class Filled:
 def register(device: str, pack: str) -> Register:
     """A device's first message."""
     return Register(
-        fleet="f", device=device, boot="boot-1", public_key=device.encode().ljust(32, b"k"), agent="1", pack=pack,
-        architecture="crnn-lite", codecs=("float32",), samples=5,
-    )  # fmt: skip
+        fleet="f",
+        device=device,
+        boot="boot-1",
+        public_key=device.encode().ljust(32, b"k"),
+        agent="1",
+        pack=pack,
+        architecture="crnn-lite",
+        codecs=("float32",),
+        samples=5,
+    )
 
 
 def update(device: str, base: str, body: str, **changes: Any) -> Update:
     """A trained update for round 1."""
     values: dict[str, Any] = {
-        "fleet": "f", "device": device, "boot": "boot-1", "task": TASK, "round": 1, "attempt": 1, "epoch": 1,
-        "base": base, "body": body, "length": 8, "codec": "float32", "samples": 10, "loss": 1.5, "steps": 3,
-        "seconds": 2.0, "plugin_accuracy": 0.5, "personal_accuracy": 0.75, "held_out": 4,
-    }  # fmt: skip
+        "fleet": "f",
+        "device": device,
+        "boot": "boot-1",
+        "task": TASK,
+        "round": 1,
+        "attempt": 1,
+        "epoch": 1,
+        "base": base,
+        "body": body,
+        "length": 8,
+        "codec": "float32",
+        "samples": 10,
+        "loss": 1.5,
+        "steps": 3,
+        "seconds": 2.0,
+        "plugin_accuracy": 0.5,
+        "personal_accuracy": 0.75,
+        "held_out": 4,
+    }
     return Update(**{**values, **changes})
 
 
@@ -64,18 +86,26 @@ REPORT: dict[str, Any] = {
     "rule_options": {"prune_high": 0.34, "prune_low": 0.0},
     "layers": [
         {
-            "layer": "conv", "kept": ["dev-a"], "pruned_low": [], "pruned_high": ["dev-b"],
-            "share": {"dev-a": 1.0, "dev-b": 0.0}, "deviation": {"dev-a": 0.25, "dev-b": 4.0},
+            "layer": "conv",
+            "kept": ["dev-a"],
+            "pruned_low": [],
+            "pruned_high": ["dev-b"],
+            "share": {"dev-a": 1.0, "dev-b": 0.0},
+            "deviation": {"dev-a": 0.25, "dev-b": 4.0},
         },
         {
-            "layer": "head", "kept": ["dev-a", "dev-b"], "pruned_low": [], "pruned_high": [],
-            "share": {"dev-a": 0.25, "dev-b": 0.75}, "deviation": None,
+            "layer": "head",
+            "kept": ["dev-a", "dev-b"],
+            "pruned_low": [],
+            "pruned_high": [],
+            "share": {"dev-a": 0.25, "dev-b": 0.75},
+            "deviation": None,
         },
     ],
     "flag": None,
     "dropped": [],
     "warnings": ["two clients are few"],
-}  # fmt: skip
+}
 
 
 def fill(folder: Path, place: Path | str | None = None) -> Filled:

@@ -8,9 +8,12 @@ from auricle_cloud.aggregation.cohort import Float64Array, FloatArray
 
 
 def replacement(
-    start: FloatArray, wanted: FloatArray, share: float,
-    benign: FloatArray | None = None, benign_share: Float64Array | None = None,
-) -> FloatArray:  # fmt: skip
+    start: FloatArray,
+    wanted: FloatArray,
+    share: float,
+    benign: FloatArray | None = None,
+    benign_share: Float64Array | None = None,
+) -> FloatArray:
     """Return the upload w^t + u_m with u_m = (1/p_m) [(w_p - w^t) - Σ_benign p_k (w_k - w^t)] (eq. 10, A52).
 
     Parameters

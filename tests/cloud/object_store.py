@@ -43,20 +43,33 @@ class ObjectStore:
     def environment(self) -> dict[str, str]:
         """What tells an S3 client where the server is and who asks."""
         return {
-            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{self._port}", "AWS_ACCESS_KEY_ID": KEY,
-            "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_DEFAULT_REGION": "us-east-1",
-        }  # fmt: skip
+            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{self._port}",
+            "AWS_ACCESS_KEY_ID": KEY,
+            "AWS_SECRET_ACCESS_KEY": SECRET,
+            "AWS_DEFAULT_REGION": "us-east-1",
+        }
 
     def start(self) -> None:
         """Start it, on the same port as before, and wait until it listens."""
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 [
-                    self._program, "serve", "s3", "--config", os.devnull, "--addr", f"127.0.0.1:{self._port}",
-                    "--auth-key", f"{KEY},{SECRET}", "--no-cleanup", str(self._data),
+                    self._program,
+                    "serve",
+                    "s3",
+                    "--config",
+                    os.devnull,
+                    "--addr",
+                    f"127.0.0.1:{self._port}",
+                    "--auth-key",
+                    f"{KEY},{SECRET}",
+                    "--no-cleanup",
+                    str(self._data),
                 ],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            )  # fmt: skip
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
         until = time.monotonic() + START_SECONDS
         while not (found := re.search(r"server on \[http://127\.0\.0\.1:(\d+)/\]", self._log.read_text())):
             assert self._process.poll() is None and time.monotonic() < until, self._log.read_text()[-2000:]

@@ -52,18 +52,27 @@ class Server:
         made = self._run([place / "initdb", "-D", data, "-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "-N"])
         assert made.wait(START_SECONDS) == 0, self._said()
         options = [
-            "listen_addresses=", f"unix_socket_directories={self.folder}", "fsync=off", "max_connections=60",
+            "listen_addresses=",
+            f"unix_socket_directories={self.folder}",
+            "fsync=off",
+            "max_connections=60",
             "shared_buffers=16MB",
-        ]  # fmt: skip
+        ]
         self._process = self._run([place / "postgres", "-D", data, *(text for o in options for text in ("-c", o))])
         self._wait_ready()
 
     def _run(self, command: list[Any]) -> subprocess.Popen[bytes]:
         environment = {"PATH": os.environ["PATH"], "TZ": "UTC"}
         return subprocess.Popen(
-            command, cwd=self.folder, env=environment, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log,
-            start_new_session=True, **self._who,
-        )  # fmt: skip
+            command,
+            cwd=self.folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=self._log,
+            start_new_session=True,
+            **self._who,
+        )
 
     def _said(self) -> str:
         return (self.folder / "log").read_text(errors="replace")[-2000:]
@@ -82,9 +91,7 @@ class Server:
                 except subprocess.TimeoutExpired:
                     continue
 
-    def ask(
-        self, statement: str | sql.Composed, *values: object, database: str = "postgres"
-    ) -> list[tuple[Any, ...]]:  # fmt: skip
+    def ask(self, statement: str | sql.Composed, *values: object, database: str = "postgres") -> list[tuple[Any, ...]]:
         """Run a statement outside of any transaction; its rows."""
         query = sql.SQL(statement) if isinstance(statement, str) else statement
         with psycopg.connect(host=str(self.folder), user=USER, dbname=database, autocommit=True) as connection:

@@ -21,9 +21,19 @@ def manifest(files: Mapping[str, bytes], **changes: Any) -> dict[str, Any]:
         for path, data in sorted(files.items())
     ]
     return {
-        "format": 1, "name": "auricle", "version": "1.0.0", "board": "pi5", "os": "trixie", "base": "debian13",
-        "python": "3.13", "architecture": "aarch64", "fleet": "home", "pack": "c" * 64, "files": listed, **changes,
-    }  # fmt: skip
+        "format": 1,
+        "name": "auricle",
+        "version": "1.0.0",
+        "board": "pi5",
+        "os": "trixie",
+        "base": "debian13",
+        "python": "3.13",
+        "architecture": "aarch64",
+        "fleet": "home",
+        "pack": "c" * 64,
+        "files": listed,
+        **changes,
+    }
 
 
 def write_tar(path: Path, files: Mapping[str, bytes]) -> Path:

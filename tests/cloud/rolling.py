@@ -17,30 +17,50 @@ OLD, NEW, NEWER, OTHER, PACK, NEXT_PACK = (digit * 64 for digit in "0123cd")
 
 def release_row(identity: str, board: str = "pi5", version: str = "2.0.0", **changes: Any) -> dict[str, Any]:
     return {
-        "path": f"bundle/{board}/trixie/{identity[:12]}.tar", "kind": "bundle", "board": board, "os": "trixie",
-        "fleet": FLEET, "version": version, "identity": identity, "sha256": "f" * 64, "size": 10, **changes,
-    }  # fmt: skip
+        "path": f"bundle/{board}/trixie/{identity[:12]}.tar",
+        "kind": "bundle",
+        "board": board,
+        "os": "trixie",
+        "fleet": FLEET,
+        "version": version,
+        "identity": identity,
+        "sha256": "f" * 64,
+        "size": 10,
+        **changes,
+    }
 
 
-PACK_ROW = release_row(
-    NEXT_PACK, "", "1", path=f"pack/{NEXT_PACK[:12]}.tar.zst", kind="pack", os="", fleet=""
-)  # fmt: skip
+PACK_ROW = release_row(NEXT_PACK, "", "1", path=f"pack/{NEXT_PACK[:12]}.tar.zst", kind="pack", os="", fleet="")
 ROWS = [release_row(NEW), release_row(NEWER, version="3.0.0"), release_row(OTHER, "pi4"), PACK_ROW]
 PATH = ROWS[0]["path"]
 
 
 def register(device: str) -> Register:
     return Register(
-        fleet=FLEET, device=device, boot="boot-1", public_key=device.encode().ljust(32, b"k"), agent="1", pack=PACK,
-        architecture="crnn-lite", codecs=("float32",), samples=5,
-    )  # fmt: skip
+        fleet=FLEET,
+        device=device,
+        boot="boot-1",
+        public_key=device.encode().ljust(32, b"k"),
+        agent="1",
+        pack=PACK,
+        architecture="crnn-lite",
+        codecs=("float32",),
+        samples=5,
+    )
 
 
 def release(device: str, **changes: Any) -> Release:
     values = {
-        "fleet": FLEET, "device": device, "boot": "boot-1", "board": "pi5", "os": "trixie", "bundle": OLD,
-        "version": "1.0.0", "pack": PACK, "confirmed": True,
-    }  # fmt: skip
+        "fleet": FLEET,
+        "device": device,
+        "boot": "boot-1",
+        "board": "pi5",
+        "os": "trixie",
+        "bundle": OLD,
+        "version": "1.0.0",
+        "pack": PACK,
+        "confirmed": True,
+    }
     return Release(**{**values, **changes})
 
 
@@ -69,18 +89,22 @@ class Rolling:
 
     def goes(self, name: str) -> None:
         """A device goes offline."""
-        self.store.devices.presence(
-            DeviceState(fleet=FLEET, device=name, boot="boot-1", online=False)
-        )  # fmt: skip
+        self.store.devices.presence(DeviceState(fleet=FLEET, device=name, boot="boot-1", online=False))
 
     def comes(self, name: str) -> None:
         self.store.devices.presence(DeviceState(fleet=FLEET, device=name, boot="boot-1", online=True))
 
     def start(self, *identities: str, **changes: Any) -> str:
         values = {
-            "label": None, "stages": [10.0, 50.0, 100.0], "errors": 0.2, "minimum": 3, "soak": 60.0,
-            "deadline": 600.0, "replacing": False, "who": "ana",
-        }  # fmt: skip
+            "label": None,
+            "stages": [10.0, 50.0, 100.0],
+            "errors": 0.2,
+            "minimum": 3,
+            "soak": 60.0,
+            "deadline": 600.0,
+            "replacing": False,
+            "who": "ana",
+        }
         chosen = [row for row in ROWS if row["identity"] in (identities or (NEW,))]
         return self.rollouts.start(chosen, **{**values, **changes})
 

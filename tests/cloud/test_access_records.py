@@ -105,8 +105,9 @@ def test_schedules_are_set_changed_run_and_removed(store: Store) -> None:
     with pytest.raises(StorageError, match='no schedule "night"'):
         store.schedules.remove("night")
     assert [(e["kind"], e["who"], e["detail"]) for e in store.journal.events()][:2] == [
-        ("schedule removed", "ana", "night"), ("scheduled", "bob", "night: 2 rounds at 23:59, 10 idle"),
-    ]  # fmt: skip
+        ("schedule removed", "ana", "night"),
+        ("scheduled", "bob", "night: 2 rounds at 23:59, 10 idle"),
+    ]
 
 
 def test_a_time_that_is_none_is_refused(store: Store) -> None:

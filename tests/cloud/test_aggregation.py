@@ -48,9 +48,13 @@ def row(
 
 
 def next_model(
-    start: Flat, counted: list[dict[str, Any]], blobs: Blobs, rule: Rule, server: OptimizerSettings,
+    start: Flat,
+    counted: list[dict[str, Any]],
+    blobs: Blobs,
+    rule: Rule,
+    server: OptimizerSettings,
     state: OptimizerState | None = None,
-) -> NextModel:  # fmt: skip
+) -> NextModel:
     """From rows and files to the next model of a synchronous round."""
     return follow(cohort_of(TABLE, start, counted, blobs), rule, server, state)
 

@@ -105,8 +105,13 @@ def test_changes_made_through_the_api_are_in_the_database_with_their_author(serv
     events = server.filled.store.journal.events(limit=6)
     assert {event["who"] for event in events} == {"the-operator"}
     assert [event["kind"] for event in reversed(events)] == [
-        "planned", "abort", "approved", "labelled", "scheduled", "rolled back",
-    ]  # fmt: skip
+        "planned",
+        "abort",
+        "approved",
+        "labelled",
+        "scheduled",
+        "rolled back",
+    ]
     assert server.woken == ["the-operator"] * 6
 
 
@@ -172,7 +177,7 @@ def test_a_token_is_never_sent_in_the_clear_over_a_network() -> None:
         ("GET", f"/v1/blobs/{'0' * 64}", None, 404, "no current model"),
         ("GET", "/v1/blobs/..%2f..%2fcoordinator.db", None, 422, "SHA-256"),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_is_said_in_a_sentence(
     same: Server, method: str, path: str, body: object, status: int, says: str
 ) -> None:
@@ -255,8 +260,9 @@ def test_health_tells_what_fails_and_nothing_else(tmp_path: Path) -> None:
     waiting = {"broker": lambda: "The broker at 10.0.0.7 is not reached."}
     with serving(filled, ready=waiting) as server:
         assert server.ask("GET", "/healthz", role=None)[:2] == (
-            200, {"status": "ok", "checks": {"database": "ok", "disk": "ok"}},
-        )  # fmt: skip
+            200,
+            {"status": "ok", "checks": {"database": "ok", "disk": "ok"}},
+        )
         status, told, _ = server.ask("GET", "/readyz", role=None)
         assert (status, told["checks"]["broker"]) == (503, "failing")
         assert "10.0.0.7" not in json.dumps(told)

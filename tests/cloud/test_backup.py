@@ -173,7 +173,7 @@ def _newer(members: list[tuple[tarfile.TarInfo, bytes]]) -> None:
         (lambda members: members.pop(0), "damaged"),
         (lambda members: members.append(members[0]), "twice"),
     ],
-)  # fmt: skip
+)
 def test_what_is_not_whole_is_refused_before_anything_is_touched(tmp_path: Path, change: Change, says: str) -> None:
     (tmp_path / "state").mkdir()
     filled = fill(tmp_path / "state")

@@ -327,11 +327,28 @@ def _other_bytes(end: str) -> Change:
         (_other_bytes(".tar"), "has another content"),
     ],
     ids=[
-        "parent", "deeper", "hidden", "folder", "capital", "targets-parent", "no-hash", "metadata", "marker", "aside",
-        "other-hash", "link", "hard-link", "directory", "timestamp", "snapshot", "bundle", "bad-timestamp",
-        "bad-targets", "bad-bundle",
+        "parent",
+        "deeper",
+        "hidden",
+        "folder",
+        "capital",
+        "targets-parent",
+        "no-hash",
+        "metadata",
+        "marker",
+        "aside",
+        "other-hash",
+        "link",
+        "hard-link",
+        "directory",
+        "timestamp",
+        "snapshot",
+        "bundle",
+        "bad-timestamp",
+        "bad-targets",
+        "bad-bundle",
     ],
-)  # fmt: skip
+)
 def test_what_belongs_into_no_backup_is_refused_by_name_before_anything_is_touched(
     made: Path, tmp_path: Path, change: Change, says: str
 ) -> None:

@@ -67,8 +67,12 @@ def test_one_that_fails_does_not_spoil_those_it_came_with(place: Path | str) -> 
     said = run(database, "a", "b", None, "c", None)
 
     assert [answer if isinstance(answer, str) else type(answer) for answer in said] == [
-        "a", "b", StorageError, "c", StorageError,
-    ]  # fmt: skip
+        "a",
+        "b",
+        StorageError,
+        "c",
+        StorageError,
+    ]
     assert kinds(database) == ["a", "b", "c"]
     database.close()
 

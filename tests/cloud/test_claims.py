@@ -109,8 +109,10 @@ def test_expired_unknown_and_replaced_tokens_are_refused_with_an_entry_each(enro
             enrolment.claim(Claim(token=given, request=request(key)), who="10.0.0.8")
 
     assert [row[:2] for row in journal(store, "claim refused")] == [
-        ("kitchen-1", "10.0.0.8"), ("", "10.0.0.8"), ("", "10.0.0.8"),
-    ]  # fmt: skip
+        ("kitchen-1", "10.0.0.8"),
+        ("", "10.0.0.8"),
+        ("", "10.0.0.8"),
+    ]
     assert enrolment.records.all() == []
 
 

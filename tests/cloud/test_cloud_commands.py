@@ -77,9 +77,15 @@ def there(server: Server, role: str = "admin") -> dict[str, str]:
 
 def test_every_looking_command_says_the_same_here_and_there(filled: Filled) -> None:
     looks = [
-        ("overview",), ("journal", "--limit", 3), ("rounds", "list"), ("rounds", "show", 1), ("rounds", "why", 1),
-        ("devices", "show", "dev-b"), ("models", "list"), ("tokens", "list"),
-    ]  # fmt: skip
+        ("overview",),
+        ("journal", "--limit", 3),
+        ("rounds", "list"),
+        ("rounds", "show", 1),
+        ("rounds", "why", 1),
+        ("devices", "show", "dev-b"),
+        ("models", "list"),
+        ("tokens", "list"),
+    ]
     with serving(filled) as server:
         for look in looks:
             assert told(auricle(*look, "--json", **there(server))) == told(auricle(*look, "--json", **here(filled)))
@@ -110,10 +116,13 @@ def test_an_operator_acts_without_a_coordinator(filled: Filled) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("rounds", "abort", 2), ("devices", "quarantine", "dev-a"), ("devices", "revoke", "dev-a"),
-        ("models", "rollback"), ("tokens", "revoke", "bob"),
+        ("rounds", "abort", 2),
+        ("devices", "quarantine", "dev-a"),
+        ("devices", "revoke", "dev-a"),
+        ("models", "rollback"),
+        ("tokens", "revoke", "bob"),
     ],
-)  # fmt: skip
+)
 def test_what_destroys_asks_and_refuses_where_nobody_can_answer(filled: Filled, arguments: tuple[object, ...]) -> None:
     filled.store.tokens.create("bob", "viewer")
     before = filled.store.journal.events(limit=1)
@@ -204,9 +213,19 @@ def test_the_doctor_looks_at_everything_and_says_what_is_bad(filled: Filled) -> 
 
 def test_preflight_finds_what_serve_would_fail_at(tmp_path: Path) -> None:
     done = auricle(
-        "preflight", "--broker", "mqtt://127.0.0.1:1", "--pack", "digits", "--rule", "lap", "--listen", "0.0.0.0:80",
-        "--state", tmp_path, "--json",
-    )  # fmt: skip
+        "preflight",
+        "--broker",
+        "mqtt://127.0.0.1:1",
+        "--pack",
+        "digits",
+        "--rule",
+        "lap",
+        "--listen",
+        "0.0.0.0:80",
+        "--state",
+        tmp_path,
+        "--json",
+    )
 
     assert done.returncode == 1
     said = {finding["check"]: finding for finding in json.loads(done.stdout)["findings"]}
@@ -254,17 +273,34 @@ def test_names_and_ids_complete_in_a_real_shell(filled: Filled, tmp_path: Path) 
           _auricle_completion auricle; echo "${COMPREPLY[*]}"
         done"""
     asked = [
-        "auricle clo", "auricle cloud rounds w", "auricle cloud rounds show ", "auricle cloud devices show dev-",
-        "auricle cloud rounds why 1 dev-a", "auricle cloud models promote ", "auricle cloud devices list --standing a",
+        "auricle clo",
+        "auricle cloud rounds w",
+        "auricle cloud rounds show ",
+        "auricle cloud devices show dev-",
+        "auricle cloud rounds why 1 dev-a",
+        "auricle cloud models promote ",
+        "auricle cloud devices list --standing a",
         "auricle cloud devices show --state /no/such dev-",
-    ]  # fmt: skip
+    ]
     path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
 
     done = subprocess.run(
-        ["bash", "--norc", "-c", script], input="\n".join(asked) + "\n", capture_output=True, text=True, timeout=280,
-        check=False, env=environment(PATH=path, **here(filled)),
-    )  # fmt: skip
+        ["bash", "--norc", "-c", script],
+        input="\n".join(asked) + "\n",
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+        env=environment(PATH=path, **here(filled)),
+    )
 
     assert done.stdout.splitlines() == [
-        "cloud", "why watch wait", "3 2 1", "dev-a dev-b dev-c dev-d dev-e", "dev-a", "1 0", "approved", "",
-    ], done.stderr  # fmt: skip
+        "cloud",
+        "why watch wait",
+        "3 2 1",
+        "dev-a dev-b dev-c dev-d dev-e",
+        "dev-a",
+        "1 0",
+        "approved",
+        "",
+    ], done.stderr

@@ -64,8 +64,9 @@ def test_rounds_count_everybody_and_the_same_updates_give_the_same_bytes(runtime
         store.close()
 
         assert [(d.number, d.state, d.invited, d.counted) for d in site.done] == [
-            (1, "published", 3, 3), (2, "published", 3, 3),
-        ]  # fmt: skip
+            (1, "published", 3, 3),
+            (2, "published", 3, 3),
+        ]
         assert [encode(d.model) for d in site.done] == models[1:]
         assert len(set(models)) == 3
         assert last is not None
@@ -226,8 +227,9 @@ def test_a_coordinator_that_starts_again_goes_on_with_the_open_round_and_its_coh
         assert (opened["state"], invited) == ("collecting", ["dev-a", "dev-d"])
         assert report["invited"] == ["dev-a", "dev-d"]
         assert [(d.number, d.state, d.invited, d.counted) for d in site.done] == [
-            (1, "published", 2, 1), (2, "published", 2, 1),
-        ]  # fmt: skip
+            (1, "published", 2, 1),
+            (2, "published", 2, 1),
+        ]
         assert rows[:1] == before
         assert [encode(d.model) for d in site.done] == recomputed(second, rows, 2)[1:]
 

@@ -92,8 +92,11 @@ def test_standing_decides_whose_key_is_believed(store: Store) -> None:
 
     assert [row["standing"] for row in store.devices.all()] == list(STANDINGS)
     assert [row["reason"] for row in store.devices.all()] == [
-        "", "made approved", "made quarantined", "made revoked",
-    ]  # fmt: skip
+        "",
+        "made approved",
+        "made quarantined",
+        "made revoked",
+    ]
     assert store.devices.keys() == {name: name.encode().ljust(32) for name in names[:3]}
     assert store.devices.revoked() == {"dev-d"}
 
@@ -111,8 +114,10 @@ def test_standings_are_set_for_all_or_for_none_and_told_once(store: Store) -> No
     assert (changed, again, nobody) == (["dev-a", "dev-b"], ["dev-c"], [])
     assert {row["standing"] for row in store.devices.all()} == {"approved"}
     assert [(e["device"], e["who"], e["detail"]) for e in store.journal.events(kind="approved")] == [
-        ("dev-c", "bob", ""), ("dev-b", "ana", "known"), ("dev-a", "ana", "known"),
-    ]  # fmt: skip
+        ("dev-c", "bob", ""),
+        ("dev-b", "ana", "known"),
+        ("dev-a", "ana", "known"),
+    ]
 
 
 def test_a_revoked_device_never_comes_back(store: Store) -> None:
@@ -177,7 +182,8 @@ def test_refusals_add_up_by_device_and_reason(store: Store) -> None:
 
     rows = [(r["device"], r["code"], r["count"], r["detail"]) for r in store.devices.refusals()]
     assert rows == [
-        ("dev-a", "schema", 1, "schema: x"), ("dev-b", "rate", 3 + (1 << 33), ("rate: again " + "y" * 300)[:200]),
-    ]  # fmt: skip
+        ("dev-a", "schema", 1, "schema: x"),
+        ("dev-b", "rate", 3 + (1 << 33), ("rate: again " + "y" * 300)[:200]),
+    ]
     assert [row["code"] for row in store.devices.refusals("dev-b")] == ["rate"]
     assert store.devices.refusals("dev-x") == []

@@ -16,10 +16,13 @@ from auricle_cloud.operations.explanation import explain, filter_by_outcome, inv
 from auricle_cloud.operations.round_answers import DeviceWhy
 
 LAYER: dict[str, Any] = {
-    "layer": "gru", "kept": ["dev-b", "dev-c"], "pruned_low": ["dev-a"], "pruned_high": ["dev-d"],
+    "layer": "gru",
+    "kept": ["dev-b", "dev-c"],
+    "pruned_low": ["dev-a"],
+    "pruned_high": ["dev-d"],
     "share": {"dev-a": 0.0, "dev-b": 0.25, "dev-c": 0.75, "dev-d": 0.0},
     "deviation": {"dev-a": 0.1, "dev-b": 0.2, "dev-c": 0.3, "dev-d": 9.0},
-}  # fmt: skip
+}
 REPORT: dict[str, Any] = {
     "invited": ["dev-a", "dev-b", "dev-c", "dev-d", "dev-e", "dev-f", "dev-g", "dev-h"],
     "failed": {"dev-e": "its clock is wrong", "dev-f": "hot"},
@@ -32,11 +35,20 @@ REPORT: dict[str, Any] = {
     "rule": "lpa",
     "rule_options": {},
     "detection": {
-        "fires": True, "sentence": "6 of 8 losses are above 2.1", "reference": 2.1, "losses": {"dev-d": 3.5},
-        "votes": ["dev-d"], "judged_round": 11, "method": "exact", "bad": ["dev-d"], "repair": "re-aggregated",
-        "shapley": {"dev-d": {"value": -0.031, "error": 0.004}}, "accuracy_before": 0.31, "accuracy_after": 0.93,
+        "fires": True,
+        "sentence": "6 of 8 losses are above 2.1",
+        "reference": 2.1,
+        "losses": {"dev-d": 3.5},
+        "votes": ["dev-d"],
+        "judged_round": 11,
+        "method": "exact",
+        "bad": ["dev-d"],
+        "repair": "re-aggregated",
+        "shapley": {"dev-d": {"value": -0.031, "error": 0.004}},
+        "accuracy_before": 0.31,
+        "accuracy_after": 0.93,
     },
-}  # fmt: skip
+}
 
 
 def one(device: str, report: dict[str, Any] = REPORT, now: dict[str, str] | None = None) -> DeviceWhy:
@@ -93,17 +105,19 @@ def test_the_round_is_summed_up() -> None:
     assert "The rule lpa pruned 2 devices somewhere, most often dev-a: in 1 of 1 layer." in said
     assert "Failed or declined: dev-e, dev-f." in said and "Nothing arrived from: dev-h." in said
     assert said[-3:] == [
-        "Judged by exact Shapley values over the cached updates.", "Named harmful: dev-d.",
+        "Judged by exact Shapley values over the cached updates.",
+        "Named harmful: dev-d.",
         "The model was re-aggregated: accuracy 0.3100 -> 0.9300.",
-    ]  # fmt: skip
+    ]
 
 
 def test_an_update_that_counted_in_a_later_round_is_not_called_missing() -> None:
     found = one("dev-h", {**REPORT, "elsewhere": {"dev-h": 14}})
 
     assert (found.outcome, found.sentences) == (
-        "elsewhere", ["dev-h was invited to round 12, and its update counted in round 14."],
-    )  # fmt: skip
+        "elsewhere",
+        ["dev-h was invited to round 12, and its update counted in round 14."],
+    )
 
 
 def test_an_update_that_is_not_finite_was_dropped_and_judges_no_layer() -> None:
@@ -133,8 +147,15 @@ def test_numbers_that_are_not_finite_are_left_out() -> None:
 
 def test_a_score_by_which_a_rule_chose_is_told_with_its_rank() -> None:
     score = {"dev-a": 3.25, "dev-b": 1.0, "dev-c": 9.5, "dev-d": None}
-    layer = {"kept": ["dev-a", "dev-b"], "pruned_low": [], "pruned_high": [], "deviation": None, "score": score,
-             "share": {"dev-a": 0.5, "dev-b": 0.5, "dev-c": 0, "dev-d": 0}, "score_of": "sum of distances"}  # fmt: skip
+    layer = {
+        "kept": ["dev-a", "dev-b"],
+        "pruned_low": [],
+        "pruned_high": [],
+        "deviation": None,
+        "score": score,
+        "share": {"dev-a": 0.5, "dev-b": 0.5, "dev-c": 0, "dev-d": 0},
+        "score_of": "sum of distances",
+    }
     layers = [{"layer": "gru", **layer}, {"layer": "head", **layer}]
     report = {**REPORT, "rule": "multi_krum", "layers": layers, "detection": None}
 
@@ -170,11 +191,19 @@ def test_the_score_of_the_rule_itself_reaches_the_explanation() -> None:
 @pytest.mark.parametrize(
     ("outcome", "devices"),
     [
-        ("counted", ["dev-b", "dev-c", "dev-d"]), ("dropped", ["dev-a"]), ("pruned", ["dev-d"]), ("failed", ["dev-e"]),
-        ("declined", ["dev-f"]), ("refused", ["dev-g"]), ("silent", ["dev-h"]), ("late", ["dev-x", "dev-y"]),
-        ("not_invited", ["dev-p"]), ("harmful", ["dev-d"]), ("elsewhere", []),
+        ("counted", ["dev-b", "dev-c", "dev-d"]),
+        ("dropped", ["dev-a"]),
+        ("pruned", ["dev-d"]),
+        ("failed", ["dev-e"]),
+        ("declined", ["dev-f"]),
+        ("refused", ["dev-g"]),
+        ("silent", ["dev-h"]),
+        ("late", ["dev-x", "dev-y"]),
+        ("not_invited", ["dev-p"]),
+        ("harmful", ["dev-d"]),
+        ("elsewhere", []),
     ],
-)  # fmt: skip
+)
 def test_devices_are_found_by_how_they_fared(outcome: Any, devices: list[str]) -> None:
     report = {**REPORT, "dropped": ["dev-a"]}
 

@@ -63,9 +63,12 @@ def test_a_server_that_never_answers_makes_nobody_wait_and_leaves_liveness_alone
     filled = fill(tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         for name, value in (
-            ("AWS_ENDPOINT_URL", f"http://127.0.0.1:{silent.getsockname()[1]}"), ("AWS_MAX_ATTEMPTS", "1"),
-            ("AWS_ACCESS_KEY_ID", "k"), ("AWS_SECRET_ACCESS_KEY", "s"), ("AWS_DEFAULT_REGION", "us-east-1"),
-        ):  # fmt: skip
+            ("AWS_ENDPOINT_URL", f"http://127.0.0.1:{silent.getsockname()[1]}"),
+            ("AWS_MAX_ATTEMPTS", "1"),
+            ("AWS_ACCESS_KEY_ID", "k"),
+            ("AWS_SECRET_ACCESS_KEY", "s"),
+            ("AWS_DEFAULT_REGION", "us-east-1"),
+        ):
             monkeypatch.setenv(name, value)
         check = BlobsTake(open_blobs("s3://bucket/prefix"), patience=0.05)
         with serving(filled, ready={"blobs": check}) as server:

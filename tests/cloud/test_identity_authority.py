@@ -54,10 +54,24 @@ def test_openssl_accepts_the_chain_strictly(authority: Authority, tmp_path: Path
     (tmp_path / "chain.pem").write_text(authority.chain(certificate))
 
     done = subprocess.run(
-        ["openssl", "verify", "-x509_strict", "-CAfile", authority.folder / "root.pem", "-untrusted",
-         tmp_path / "chain.pem", "-purpose", "sslserver", "-verify_hostname", "broker.lan", tmp_path / "chain.pem"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [
+            "openssl",
+            "verify",
+            "-x509_strict",
+            "-CAfile",
+            authority.folder / "root.pem",
+            "-untrusted",
+            tmp_path / "chain.pem",
+            "-purpose",
+            "sslserver",
+            "-verify_hostname",
+            "broker.lan",
+            tmp_path / "chain.pem",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
     assert done.returncode == 0, done.stderr
 

@@ -57,8 +57,9 @@ def test_from_an_empty_folder_to_fifty_tokens_and_a_broker(tmp_path: Path, capsy
     assert again["reloaded"] is False
     assert (tmp_path / "broker" / "server.key").read_bytes() == key
     assert [(row["name"], row["kind"]) for row in listed["certificates"]] == [
-        ("broker.lan", "server"), ("coordinator", "user"),
-    ]  # fmt: skip
+        ("broker.lan", "server"),
+        ("coordinator", "user"),
+    ]
     assert len(listed["claims"]) == 51
 
 
@@ -132,9 +133,13 @@ def test_emqx_grants_what_mosquitto_grants_and_denies_the_rest() -> None:
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_what_is_not_allowed_is_refused_in_a_sentence(
-    authority: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
-    words: list[str], sentence: str,
-) -> None:  # fmt: skip
+    authority: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    sentence: str,
+) -> None:
     monkeypatch.chdir(tmp_path)
 
     assert main(["cloud", "enrol", *words, "--state", str(authority)]) == 2
@@ -164,11 +169,25 @@ def test_times_are_read() -> None:
     "words",
     [
         ["cloud", "serve", "--broker", "mqtt://192.0.2.1", "--fleet", "f", "--state", "s"],
-        ["edge", "run", "--broker", "mqtt://broker.lan", "--fleet", "f", "--state", "s", "--device", "dev-a",
-         "--coordinator", "a" * 64, "--source", "fifo:nowhere"],
+        [
+            "edge",
+            "run",
+            "--broker",
+            "mqtt://broker.lan",
+            "--fleet",
+            "f",
+            "--state",
+            "s",
+            "--device",
+            "dev-a",
+            "--coordinator",
+            "a" * 64,
+            "--source",
+            "fifo:nowhere",
+        ],
     ],
     ids=["serve", "edge run"],
-)  # fmt: skip
+)
 def test_a_plain_broker_on_another_machine_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:

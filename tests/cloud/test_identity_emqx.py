@@ -65,11 +65,14 @@ def test_with_passwords_names_are_those_of_the_built_in_database() -> None:
     assert not [name for name in read["mqtt"] if name.startswith("peer_cert")]
     assert [dict(each) for each in read["authentication"]] == [
         {
-            "mechanism": "password_based", "backend": "built_in_database", "user_id_type": "username",
+            "mechanism": "password_based",
+            "backend": "built_in_database",
+            "user_id_type": "username",
             "password_hash_algorithm": {"name": "sha256", "salt_position": "prefix"},
-            "bootstrap_file": str(FOLDER / EMQX_USERS), "bootstrap_type": "hash",
+            "bootstrap_file": str(FOLDER / EMQX_USERS),
+            "bootstrap_type": "hash",
         }
-    ]  # fmt: skip
+    ]
 
 
 def test_users_are_rows_as_emqx_imports_them() -> None:

@@ -98,8 +98,12 @@ def test_a_broker_with_passwords_stays_one_and_knows_whoever_has_a_token(
     left = users(out / "passwords")
     run(capsys, *broker, "--no-passwords")
 
-    assert {f"password_file {out / 'passwords'}", "allow_anonymous false", "require_certificate true",
-            "use_username_as_clientid true"} <= set(configuration)  # fmt: skip
+    assert {
+        f"password_file {out / 'passwords'}",
+        "allow_anonymous false",
+        "require_certificate true",
+        "use_username_as_clientid true",
+    } <= set(configuration)
     assert not [line for line in configuration if line.startswith("use_identity")]
     assert (first, same, left) == (["coordinator"], True, ["coordinator", "kitchen-1"])
     assert stat.S_IMODE((out / "acl").stat().st_mode) == 0o600

@@ -219,8 +219,12 @@ def test_what_does_not_count_leaves_no_file(desk: Desk) -> None:
     desk.tell(ANA, "dev-a", "upd", update(body), body)
 
     assert desk.verdicts() == [
-        "rejected:round", "rejected:round", "rejected:not invited", "rejected:base", "late",
-    ]  # fmt: skip
+        "rejected:round",
+        "rejected:round",
+        "rejected:not invited",
+        "rejected:base",
+        "late",
+    ]
     assert desk.inbox.refused == {"round": 2, "not invited": 1, "base": 1}
     assert desk.store.updates.counted(TASK, 1) == []
     assert desk.files() == 0

@@ -111,11 +111,15 @@ def test_random_bytes_are_refused_and_counted(target: Desk, noise: bytes, framed
 
 
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats() | st.text(max_size=80)
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats()
+    | st.text(max_size=80)
     | st.binary(max_size=80),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
     max_leaves=8,
-)  # fmt: skip
+)
 
 
 @FUZZ

@@ -124,10 +124,12 @@ def test_a_loss_that_is_none_is_kept_as_unknown_and_passed_on(desk: Desk, value:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"samples": 0}, "samples"), ({"samples": 10_000_001}, "samples"), ({"round": 2}, "not invited"),
+        ({"samples": 0}, "samples"),
+        ({"samples": 10_000_001}, "samples"),
+        ({"round": 2}, "not invited"),
         ({"task": "other"}, "not invited"),
     ],
-)  # fmt: skip
+)
 def test_a_loss_of_nobody_or_for_no_round_is_refused(desk: Desk, changes: dict[str, Any], reason: str) -> None:
     desk.tell(ANA, "dev-a", "loss", loss(**changes))
 
@@ -212,8 +214,9 @@ def test_refusals_are_written_down_by_device_and_reason_once(desk: Desk) -> None
     desk.inbox.flush()
 
     assert [(r["device"], r["code"], r["count"]) for r in desk.store.devices.refusals()] == [
-        ("dev-a", "frame", 4), ("dev-b", "round", 1),
-    ]  # fmt: skip
+        ("dev-a", "frame", 4),
+        ("dev-b", "round", 1),
+    ]
     # A stranger is counted, and writes nothing into the database: there are as many names as somebody makes up.
     assert desk.inbox.refused == {"frame": 4, "round": 1, "unregistered": 1}
     assert desk.heard.refusals[-2:] == [

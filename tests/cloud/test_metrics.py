@@ -15,9 +15,13 @@ def told(
 ) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
     """Which rollouts are paused, and the devices of each by state."""
     metrics.look(
-        [], {"version": 0, "accuracy": None}, connected=True, waiting=0, unfinished=0,
+        [],
+        {"version": 0, "accuracy": None},
+        connected=True,
+        waiting=0,
+        unfinished=0,
         rollouts=rolling.rollouts.watched(most),
-    )  # fmt: skip
+    )
     text = generate_latest(metrics.registry).decode()
     samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
     paused = {s.labels["rollout"]: s.value for s in samples if s.name == "auricle_rollout_paused"}
@@ -41,8 +45,9 @@ def test_a_rollout_is_told_from_its_start_to_its_end_and_forgotten_after_the_nex
     rolling.steps(first)
     asked = rolling.asked()
     assert told(metrics, rolling) == (
-        {first: 0}, {first: {**dict.fromkeys(DEVICE_STATES, 0), "asked": len(asked)}},
-    )  # fmt: skip
+        {first: 0},
+        {first: {**dict.fromkeys(DEVICE_STATES, 0), "asked": len(asked)}},
+    )
 
     rolling.answer(first, state="failed", bundle="0" * 64)
     rolling.steps(first)

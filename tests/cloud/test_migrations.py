@@ -49,14 +49,26 @@ def fill_first(engine: sa.Engine, *, versioned: bool) -> None:
     tables = sa.MetaData()
     tables.reflect(engine)
     device = {
-        "public_key": b"k" * 32, "boot": "b1", "online": True, "pack": "c" * 64, "architecture": "crnn-lite",
-        "samples": 7, "first_seen": 10.0, "last_seen": 20.0,
-    }  # fmt: skip
+        "public_key": b"k" * 32,
+        "boot": "b1",
+        "online": True,
+        "pack": "c" * 64,
+        "architecture": "crnn-lite",
+        "samples": 7,
+        "first_seen": 10.0,
+        "last_seen": 20.0,
+    }
     round_ = {"task": OLD, "opened": 100.0}
     update_row = {
-        "task": OLD, "attempt": 1, "codec": "float32", "samples": 5, "steps": 3, "seconds": 2.5, "held_out": 4,
+        "task": OLD,
+        "attempt": 1,
+        "codec": "float32",
+        "samples": 5,
+        "steps": 3,
+        "seconds": 2.5,
+        "held_out": 4,
         "received": 101.0,
-    }  # fmt: skip
+    }
     rows: dict[str, list[dict[str, Any]]] = {
         "meta": [{"key": "epoch", "value": "41"}],
         "devices": [{"device": name, **device} for name in ("dev-a", "dev-b")],
@@ -65,18 +77,48 @@ def fill_first(engine: sa.Engine, *, versioned: bool) -> None:
             {"task": OLD, "version": 1, "blob": SECOND, "optimizer": "5" * 64, "created": 110.0},
         ],
         "rounds": [
-            {**round_, "round": 1, "state": "published", "base": FIRST, "cohort": json.dumps(["dev-a", "dev-b"]),
-             "plan": b"p1", "closed": 109.0, "report": json.dumps({"rule": "lpa", "updates": [{"loss": None}]})},
-            {**round_, "round": 2, "state": "collecting", "base": SECOND, "cohort": json.dumps(["dev-b"]),
-             "plan": b"p2", "closed": None, "report": None},
+            {
+                **round_,
+                "round": 1,
+                "state": "published",
+                "base": FIRST,
+                "cohort": json.dumps(["dev-a", "dev-b"]),
+                "plan": b"p1",
+                "closed": 109.0,
+                "report": json.dumps({"rule": "lpa", "updates": [{"loss": None}]}),
+            },
+            {
+                **round_,
+                "round": 2,
+                "state": "collecting",
+                "base": SECOND,
+                "cohort": json.dumps(["dev-b"]),
+                "plan": b"p2",
+                "closed": None,
+                "report": None,
+            },
         ],
         "updates": [
-            {**update_row, "round": 1, "device": "dev-a", "body": "d" * 64, "loss": 1.5, "personal_accuracy": 0.75,
-             "plugin_accuracy": 0.5},
-            {**update_row, "round": 1, "device": "dev-b", "body": "e" * 64, "loss": None, "personal_accuracy": None,
-             "plugin_accuracy": None},
+            {
+                **update_row,
+                "round": 1,
+                "device": "dev-a",
+                "body": "d" * 64,
+                "loss": 1.5,
+                "personal_accuracy": 0.75,
+                "plugin_accuracy": 0.5,
+            },
+            {
+                **update_row,
+                "round": 1,
+                "device": "dev-b",
+                "body": "e" * 64,
+                "loss": None,
+                "personal_accuracy": None,
+                "plugin_accuracy": None,
+            },
         ],
-    }  # fmt: skip
+    }
     with engine.begin() as connection:
         for name, content in rows.items():
             connection.execute(tables.tables[name].insert(), content)
@@ -127,8 +169,9 @@ def test_a_database_of_the_first_schema_keeps_everything(old: Path | str) -> Non
 
     devices = store.devices.all()
     assert [(d["device"], d["standing"], d["gate"], d["samples"]) for d in devices] == [
-        ("dev-a", "approved", "train", 7), ("dev-b", "approved", "train", 7),
-    ]  # fmt: skip
+        ("dev-a", "approved", "train", 7),
+        ("dev-b", "approved", "train", 7),
+    ]
     assert (bytes(devices[0]["public_key"]), devices[0]["online"], devices[0]["first_seen"]) == (b"k" * 32, True, 10.0)
     first, second = store.rounds.get(OLD, 1), store.rounds.get(OLD, 2)
     assert (first["state"], first["base"], first["plan"], first["opened"]) == ("published", FIRST, b"p1", 100.0)
@@ -139,8 +182,9 @@ def test_a_database_of_the_first_schema_keeps_everything(old: Path | str) -> Non
     assert {name: row["state"] for name, row in store.rounds.invited(OLD, 2).items()} == {"dev-b": "invited"}
     counted = store.updates.counted(OLD, 1)
     assert [(u["device"], u["body"], u["loss"], u["counted_in"], u["staleness"]) for u in counted] == [
-        ("dev-a", "d" * 64, 1.5, 1, 0), ("dev-b", "e" * 64, None, 1, 0),
-    ]  # fmt: skip
+        ("dev-a", "d" * 64, 1.5, 1, 0),
+        ("dev-b", "e" * 64, None, 1, 0),
+    ]
     models = [(m["version"], m["blob"], m["origin"], m["round"], m["parent"]) for m in store.models.all(OLD)]
     assert models == [(1, SECOND, "round", 1, 0), (0, FIRST, "first", None, None)]
     assert store.models.get(OLD, 1)["optimizer"] == "5" * 64
@@ -152,12 +196,14 @@ def test_the_round_under_way_goes_on_after_the_upgrade(old: Path | str) -> None:
     store = Store(old)
     store.models.begin(OLD, "c" * 64, "9" * 64)
 
-    said = store.updates.count([
-        update("dev-b", task=OLD, round=2, base=SECOND),
-        update("dev-a", task=OLD, round=2, base=SECOND),
-        update("dev-a", task=OLD, round=1, base=FIRST, body="d" * 64),
-        update("dev-b", task=OLD, round=1, base=FIRST, body="f" * 64),
-    ])  # fmt: skip
+    said = store.updates.count(
+        [
+            update("dev-b", task=OLD, round=2, base=SECOND),
+            update("dev-a", task=OLD, round=2, base=SECOND),
+            update("dev-a", task=OLD, round=1, base=FIRST, body="d" * 64),
+            update("dev-b", task=OLD, round=1, base=FIRST, body="f" * 64),
+        ]
+    )
     store.rounds.move(OLD, 2, "collecting", "closing")
     with store.rounds.moving(OLD, 2, "closing", "aggregated", report={"made": 2}) as tx:
         version = store.models.add(tx, OLD, "3" * 64, optimizer=None, origin="round", number=2)
@@ -253,9 +299,12 @@ def test_no_revision_is_waiting_to_be_written(tmp_path: Path) -> None:
 
     done = subprocess.run(
         [sys.executable, "-m", "auricle_cloud.storage.migrations", "nothing"],
-        cwd=tmp_path, capture_output=True, text=True,
-        env={"PYTHONPATH": f"{tmp_path}:{core}", "PATH": ""}, timeout=60,
-    )  # fmt: skip
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": f"{tmp_path}:{core}", "PATH": ""},
+        timeout=60,
+    )
 
     assert done.returncode == 0, done.stderr
     (written,) = set((copy / "storage" / "migrations" / "versions").glob("*_nothing.py"))

@@ -34,8 +34,9 @@ def test_a_task_is_begun_once_and_belongs_to_its_pack(store: Store) -> None:
     current = store.models.current(TASK)
     assert (current["version"], current["blob"], current["origin"], current["parent"]) == (0, BASE, "first", None)
     assert [(row["task"], row["pack"], row["current"]) for row in store.models.tasks()] == [
-        ("other", "d" * 64, 0), (TASK, PACK, 0),
-    ]  # fmt: skip
+        ("other", "d" * 64, 0),
+        (TASK, PACK, 0),
+    ]
 
 
 def test_a_model_and_the_report_of_its_round_come_together_and_once(store: Store) -> None:

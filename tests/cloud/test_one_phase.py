@@ -48,8 +48,11 @@ def test_an_alarm_after_training_puts_the_updates_onto_the_repaired_model(runtim
 
         models = {row["version"]: row for row in store.models.all(TASK)}
         assert [(v, models[v]["origin"], models[v]["round"], models[v]["parent"]) for v in sorted(models)] == [
-            (0, "first", None, None), (1, "round", 1, 0), (2, "repair", 2, 0), (3, "round", 2, 2),
-        ]  # fmt: skip
+            (0, "first", None, None),
+            (1, "round", 1, 0),
+            (2, "repair", 2, 0),
+            (3, "round", 2, 2),
+        ]
         assert models[2]["blob"] == models[0]["blob"] and store.models.current(TASK)["version"] == 3
         done, row = site.done[-1].report, store.rounds.get(TASK, 2)
         assert done["detection"]["fires"] and done["detection"]["repair"] == "rolled back"

@@ -53,7 +53,7 @@ def test_more_are_invited_than_needed_and_the_round_closes_when_enough_answered(
     async def case(site: Site) -> None:
         coordinator = site.coordinator(
             1, FEDAVG, devices=4, participation=0.75, over_selection=1.4, quorum=0.5, least_wait=50.0
-        )  # fmt: skip
+        )
         site.start_agents(coordinator)
         async with site.scripted("dev-d", Identity.create()):
             await coordinator.run()
@@ -207,14 +207,14 @@ def test_an_alarm_on_a_model_whose_updates_are_gone_goes_back_to_the_one_before(
         validation = ValidationSet(np.zeros(shape, np.float32), np.arange(4) % labels)
         coordinator = site.coordinator(
             3, FEDAVG, devices=1, detection=Detection(), evaluator=OnnxEvaluator(site.pack, validation)
-        )  # fmt: skip
+        )
         site.start_agents(coordinator, DEVICES[:1])
         await coordinator.run()
         store = site.store()
         assert coordinator.blobs.get(store.models.get(TASK, 0)["blob"])
         second = site.coordinator(
             3, FEDAVG, devices=1, detection=Detection(), evaluator=OnnxEvaluator(site.pack, validation)
-        )  # fmt: skip
+        )
         for row in store.updates.counted(TASK, 1):
             second.blobs.remove(row["body"])
         judgement = second._synchronous._judgement

@@ -111,13 +111,18 @@ def test_devices_are_found_by_name_and_label_and_paged(filled: Filled, do: Opera
 @pytest.mark.parametrize(
     ("number", "outcome", "devices"),
     [
-        (1, "counted", ["dev-a", "dev-b"]), (1, "failed", ["dev-c"]), (1, "silent", ["dev-d"]), (1, "late", []),
-        (1, "pruned", ["dev-b"]), (2, "silent", ["dev-a", "dev-b", "dev-c", "dev-d"]), (2, "counted", []),
+        (1, "counted", ["dev-a", "dev-b"]),
+        (1, "failed", ["dev-c"]),
+        (1, "silent", ["dev-d"]),
+        (1, "late", []),
+        (1, "pruned", ["dev-b"]),
+        (2, "silent", ["dev-a", "dev-b", "dev-c", "dev-d"]),
+        (2, "counted", []),
     ],
-)  # fmt: skip
+)
 def test_a_cohort_is_shown_by_how_its_devices_fared(
     do: Operations, number: int, outcome: Any, devices: list[str]
-) -> None:  # fmt: skip
+) -> None:
     assert [member.device for member in do.show_round(number, outcome=outcome).cohort] == devices
     if number == 1:
         said = do.why_round(1, outcome=outcome)
@@ -212,14 +217,17 @@ def test_tokens_and_schedules_come_and_go(do: Operations) -> None:
         ("label_device", {"device": "dev-a"}, "label is missing."),
         ("label_device", {"device": "dev-a", "label": "a\nb"}, "label: it has to be text on one line."),
         ("approve_devices", {"devices": []}, "devices: expected a list of length >= 1."),
-        ("approve_devices", {"devices": ["Dev A"]}, "devices[0]: it has to be a device's name: 4 to 64 small letters, "
-                                                    "digits and hyphens."),
+        (
+            "approve_devices",
+            {"devices": ["Dev A"]},
+            "devices[0]: it has to be a device's name: 4 to 64 small letters, digits and hyphens.",
+        ),
         ("set_schedule", {"name": "a", "at": "25:00"}, "at: it has to be HH:MM, or always."),
         ("create_token", {"name": "x", "role": "king"}, 'role: there is no "king"; there is: admin, operator, viewer.'),
         ("overview", {"colour": "red"}, 'There is no parameter "colour".'),
         ("list_devices", {"serach": "x"}, 'There is no parameter "serach"; did you mean "search"?'),
     ],
-)  # fmt: skip
+)
 def test_values_that_are_not_allowed_are_refused_with_what_would_be(
     tmp_path: Path, migrated_file: Path, operation: str, values: dict[str, object], says: str
 ) -> None:

@@ -66,8 +66,19 @@ def test_the_document_has_nothing_inline_and_what_it_names_is_there() -> None:
 def test_a_script_makes_no_markup_or_code_from_text(path: Path) -> None:
     text = path.read_text()
 
-    for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function",
-                 "localStorage", "document.cookie", "DOMParser", "srcdoc", "javascript:"):  # fmt: skip
+    for word in (
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacentHTML",
+        "document.write",
+        "eval(",
+        "new Function",
+        "localStorage",
+        "document.cookie",
+        "DOMParser",
+        "srcdoc",
+        "javascript:",
+    ):
         assert word not in text, word
 
 
@@ -113,10 +124,17 @@ def contrast(one: str, other: str) -> float:
 
 TEXTS = [
     *[(t, ground) for t in ("text", "muted", "accent", "good", "bad", "wait") for ground in ("surface", "ground")],
-    ("text", "raised"), ("muted", "raised"), ("accent", "raised"), ("bad", "raised"), ("on-accent", "accent"),
-    ("text", "near"), ("text", "far"), ("ground", "text"),
-    *[("on-light", f"shade-{i}") for i in (1, 2, 3)], *[("on-dark", f"shade-{i}") for i in (4, 5)],
-]  # fmt: skip
+    ("text", "raised"),
+    ("muted", "raised"),
+    ("accent", "raised"),
+    ("bad", "raised"),
+    ("on-accent", "accent"),
+    ("text", "near"),
+    ("text", "far"),
+    ("ground", "text"),
+    *[("on-light", f"shade-{i}") for i in (1, 2, 3)],
+    *[("on-dark", f"shade-{i}") for i in (4, 5)],
+]
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

@@ -105,9 +105,10 @@ def test_a_damaged_blob_is_not_handed_out_and_is_mended_by_putting_it_again(tmp_
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"AURP", b"NONE\1\0\0\0", b"AURP\xff\xff\xff\xff", b"AURP\2\0\0\0" + b"x" * 50],
+    "content",
+    [b"", b"AURP", b"NONE\1\0\0\0", b"AURP\xff\xff\xff\xff", b"AURP\2\0\0\0" + b"x" * 50],
     ids=["empty", "cut", "other", "count", "entries"],
-)  # fmt: skip
+)
 def test_a_file_that_is_no_parcel_holds_nothing(tmp_path: Path, content: bytes) -> None:
     blobs = Blobs(tmp_path)
     blobs.put_all(BODIES)

@@ -21,9 +21,22 @@ def test_the_paper_preset_is_fedmlac_and_nothing_else() -> None:
     plan = PAPER.plan_for(7, 5000, seed=3)
 
     assert plan == Plan(
-        mode="mutual", epochs=1, optimizer="sgd", rate=0.01, local_rate=0.01, momentum=0.0, decay=0.0, clip=0.0,
-        alpha=0.5, plugin_ce=0.0, prior=0.0, keep_state=False, augment=False, codec="float32", seed=3,
-    )  # fmt: skip
+        mode="mutual",
+        epochs=1,
+        optimizer="sgd",
+        rate=0.01,
+        local_rate=0.01,
+        momentum=0.0,
+        decay=0.0,
+        clip=0.0,
+        alpha=0.5,
+        plugin_ce=0.0,
+        prior=0.0,
+        keep_state=False,
+        augment=False,
+        codec="float32",
+        seed=3,
+    )
     assert PAPER.rule == "lpa"
     assert get_rule(PAPER.rule, **PAPER.rule_options).defaults == {"prune_low": 0.1, "prune_high": 0.1}
     assert PAPER.rule_options == {}
@@ -60,8 +73,10 @@ def test_the_schedule_reaches_whom_it_is_for() -> None:
     ]
 
     assert rates == [
-        pytest.approx((0.1, 0.2, 0.8)), pytest.approx((0.2, 0.4, 0.4)), pytest.approx((0.1, 0.2, 0.4)),
-    ]  # fmt: skip
+        pytest.approx((0.1, 0.2, 0.8)),
+        pytest.approx((0.2, 0.4, 0.4)),
+        pytest.approx((0.1, 0.2, 0.4)),
+    ]
 
 
 def test_a_server_without_an_optimizer_has_no_rate_to_schedule() -> None:

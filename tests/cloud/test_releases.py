@@ -80,8 +80,12 @@ def test_a_bundle_is_read_with_its_place_among_the_targets(tmp_path: Path) -> No
     found = read_candidate(make_bundle(tmp_path / "b.tar", KEY), KEY.public)
 
     assert (found.kind, found.board, found.os, found.fleet, found.version) == (
-        "bundle", "pi5", "trixie", "home", "1.0.0",
-    )  # fmt: skip
+        "bundle",
+        "pi5",
+        "trixie",
+        "home",
+        "1.0.0",
+    )
     assert found.path == f"bundle/pi5/trixie/{found.identity[:12]}.tar"
 
 
@@ -282,9 +286,12 @@ class Device:
 
     def updater(self) -> Updater:
         found = Updater(
-            str(self.folder / "metadata"), f"{self.url}/v1/updates/metadata/", str(self.folder),
-            f"{self.url}/v1/updates/targets/", bootstrap=self.root,
-        )  # fmt: skip
+            str(self.folder / "metadata"),
+            f"{self.url}/v1/updates/metadata/",
+            str(self.folder),
+            f"{self.url}/v1/updates/targets/",
+            bootstrap=self.root,
+        )
         found.refresh()
         return found
 
@@ -319,9 +326,13 @@ def test_a_device_fetches_what_was_released_over_http(
     path = repository.add(candidate, keys)
 
     assert device.custom(path) == {
-        "kind": "bundle", "board": "pi5", "os": "trixie", "fleet": "home", "version": "1.0.0",
+        "kind": "bundle",
+        "board": "pi5",
+        "os": "trixie",
+        "fleet": "home",
+        "version": "1.0.0",
         "identity": candidate.identity,
-    }  # fmt: skip
+    }
     assert device.fetch(path) == candidate.file.read_bytes()
 
     repository.remove(path, keys)
@@ -423,11 +434,22 @@ def test_parts_of_a_file_are_answered_without_a_token(
 
 
 ESCAPES = [
-    "metadata/online.key", "metadata/..%2fonline.key", "metadata/%2e%2e%2fonline.key", "metadata/2.root.json",
-    "metadata/lock", "metadata/root.json%00", "targets/..%2fonline.key", "targets/%2e%2e/online.key",
-    "targets/bundle/..%2f..%2f..%2fonline.key", "targets/%2fetc%2fpasswd", "targets/bundle", "targets/.hidden.tar",
-    "targets/link.tar", "targets/a//b.tar", "targets/" + "a" * 300,
-]  # fmt: skip
+    "metadata/online.key",
+    "metadata/..%2fonline.key",
+    "metadata/%2e%2e%2fonline.key",
+    "metadata/2.root.json",
+    "metadata/lock",
+    "metadata/root.json%00",
+    "targets/..%2fonline.key",
+    "targets/%2e%2e/online.key",
+    "targets/bundle/..%2f..%2f..%2fonline.key",
+    "targets/%2fetc%2fpasswd",
+    "targets/bundle",
+    "targets/.hidden.tar",
+    "targets/link.tar",
+    "targets/a//b.tar",
+    "targets/" + "a" * 300,
+]
 
 
 def test_nothing_else_is_served(api: Server, repository: Repository) -> None:

@@ -75,9 +75,7 @@ def test_a_name_that_claimed_or_registered_gets_no_second_token_by_accident(enro
     assert [row["device"] for row in enrolment.records.pending()] == ["dev-c"]
 
 
-def test_nothing_changes_before_the_token_is_claimed(
-    enrolment: Enrolment, store: Store, authority: Authority
-) -> None:  # fmt: skip
+def test_nothing_changes_before_the_token_is_claimed(enrolment: Enrolment, store: Store, authority: Authority) -> None:
     key = new_key()
     old = claim(enrolment, key, ANA, replace=False)
     store.devices.register(register(NAME, ANA), "approved")

@@ -284,8 +284,10 @@ def test_a_device_follows_one_rollout_at_a_time(rolling: Rolling) -> None:
     second = rolling.start(NEWER, replacing=True)
 
     assert [rolling.rollouts.get(name)["state"] for name in (first, other, second)] == [
-        "replaced", "running", "running",
-    ]  # fmt: skip
+        "replaced",
+        "running",
+        "running",
+    ]
     assert rolling.asked() == []
     rolling.steps(second)
     assert {row["rollout"] for row in rolling.rollouts.asked()} == {second}
@@ -391,9 +393,16 @@ def _change(rollouts: Rollouts, name: str, new: RolloutState) -> None:
         rollouts.abort(name, who="ana")
     else:
         rollouts.start(
-            [ROWS[1]], label=None, stages=[100.0], errors=0.1, minimum=3, soak=0.0, deadline=600.0, replacing=True,
+            [ROWS[1]],
+            label=None,
+            stages=[100.0],
+            errors=0.1,
+            minimum=3,
+            soak=0.0,
+            deadline=600.0,
+            replacing=True,
             who="ana",
-        )  # fmt: skip
+        )
 
 
 # -- what hostile devices say
@@ -412,9 +421,16 @@ def attacked(either: Desk) -> tuple[Desk, str]:
         either.tell(key, name, "rel", release(name, fleet="f"))
     either.store.releases.mirror([{**ROWS[0], "fleet": "f"}], who="test")
     rollout = either.store.rollouts.start(
-        either.store.releases.all(), label=None, stages=[100.0], errors=0.5, minimum=3, soak=0.0, deadline=600.0,
-        replacing=False, who="ana",
-    )  # fmt: skip
+        either.store.releases.all(),
+        label=None,
+        stages=[100.0],
+        errors=0.5,
+        minimum=3,
+        soak=0.0,
+        deadline=600.0,
+        replacing=False,
+        who="ana",
+    )
     either.store.rollouts.step(rollout, 1e9, "f")
     either.heard.said.clear()
     return either, rollout
@@ -446,21 +462,37 @@ def test_a_rollout_that_is_unknown_or_not_ones_own_changes_nothing(attacked: tup
 
 
 HOSTILE: dict[str, Any] = {
-    "a huge reason": {"reason": "x" * 100_000}, "a huge rollout": {"rollout": "r" * 10_000},
-    "a number for a word": {"rollout": 7}, "a board that escapes": {"board": "\x1b[2J"},
-    "no identity": {"bundle": "../x"}, "a state that is none": {"state": "updated"},
-    "confirmed by a word": {"confirmed": "yes"}, "no pack": {"pack": None}, "a list": {"version": ["1"]},
-}  # fmt: skip
+    "a huge reason": {"reason": "x" * 100_000},
+    "a huge rollout": {"rollout": "r" * 10_000},
+    "a number for a word": {"rollout": 7},
+    "a board that escapes": {"board": "\x1b[2J"},
+    "no identity": {"bundle": "../x"},
+    "a state that is none": {"state": "updated"},
+    "confirmed by a word": {"confirmed": "yes"},
+    "no pack": {"pack": None},
+    "a list": {"version": ["1"]},
+}
 
 
 def test_what_is_no_release_is_refused(attacked: tuple[Desk, str]) -> None:
     desk, rollout = attacked
     before = rows(desk.store)
     honest = {
-        "type": "release", "schema": 1, "nonce": "n", "fleet": "f", "device": "dev-a", "boot": "b", "board": "pi5",
-        "os": "trixie", "bundle": NEW, "version": "1", "pack": "c" * 64, "confirmed": True, "rollout": rollout,
+        "type": "release",
+        "schema": 1,
+        "nonce": "n",
+        "fleet": "f",
+        "device": "dev-a",
+        "boot": "b",
+        "board": "pi5",
+        "os": "trixie",
+        "bundle": NEW,
+        "version": "1",
+        "pack": "c" * 64,
+        "confirmed": True,
+        "rollout": rollout,
         "state": "confirmed",
-    }  # fmt: skip
+    }
     topic = TOPICS.up("dev-a", "rel")
 
     for what, lie in HOSTILE.items():

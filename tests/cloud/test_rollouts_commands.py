@@ -172,12 +172,17 @@ def test_every_device_is_told_why_it_is_where_it_is(filled: Filled, rolling: Rol
 
 
 MISTAKES = [
-    (("start", "ffff"), 'no release "ffff"'), (("start", NEW, "--stages", "50,20"), "larger than the one before"),
-    (("start", NEW, "--stages", "half"), "no percentages"), (("start", NEW, "--stages", "0,100"), "stages"),
-    (("start", NEW, "--errors", "2"), "errors"), (("start", NEW, "--soak", "soon"), "is no time"),
-    (("start", NEW, NEW[:20], "2" * 64), "are for the same devices"), (("start", NEW, "d" * 64), "of one pack"),
-    (("show", "r1-aaaa"), "none yet"), (("pause", "r1-aaaa"), "none yet"),
-]  # fmt: skip
+    (("start", "ffff"), 'no release "ffff"'),
+    (("start", NEW, "--stages", "50,20"), "larger than the one before"),
+    (("start", NEW, "--stages", "half"), "no percentages"),
+    (("start", NEW, "--stages", "0,100"), "stages"),
+    (("start", NEW, "--errors", "2"), "errors"),
+    (("start", NEW, "--soak", "soon"), "is no time"),
+    (("start", NEW, NEW[:20], "2" * 64), "are for the same devices"),
+    (("start", NEW, "d" * 64), "of one pack"),
+    (("show", "r1-aaaa"), "none yet"),
+    (("pause", "r1-aaaa"), "none yet"),
+]
 
 
 def test_mistakes_are_one_sentence(filled: Filled, rolling: Rolling) -> None:

@@ -48,10 +48,18 @@ class Board:
         return {"fleet": FLEET, "device": self.name, "boot": "b"}
 
     async def _greet(self, _: Delivery) -> None:
-        await self._say("reg", Register(
-            **self._head(), public_key=self.key.public, agent="1", pack=self.pack, architecture="crnn-lite",
-            codecs=("float32",), samples=1,
-        ))  # fmt: skip
+        await self._say(
+            "reg",
+            Register(
+                **self._head(),
+                public_key=self.key.public,
+                agent="1",
+                pack=self.pack,
+                architecture="crnn-lite",
+                codecs=("float32",),
+                samples=1,
+            ),
+        )
         await self._release()
 
     async def _release(self, **changes: Any) -> None:
@@ -131,9 +139,16 @@ def test_devices_update_and_say_so_through_a_coordinator_that_is_replaced(tmp_pa
             await until(lambda: len(first.store.rollouts.installed(board.name for board in boards)) == 3)
             await until(lambda: len(first.store.releases.all()) == 1)
             name = first.store.rollouts.start(
-                first.store.releases.all(), label=None, stages=[100.0], errors=0.1, minimum=3, soak=0.0,
-                deadline=600.0, replacing=False, who="ana",
-            )  # fmt: skip
+                first.store.releases.all(),
+                label=None,
+                stages=[100.0],
+                errors=0.1,
+                minimum=3,
+                soak=0.0,
+                deadline=600.0,
+                replacing=False,
+                who="ana",
+            )
             await until(lambda: states(first, name) == {"dev-a": "updated", "dev-b": "asked", "dev-c": "updated"})
         boards[1].busy = False
         async with served(site, boards) as second:
@@ -161,9 +176,16 @@ def test_a_version_that_fails_on_a_device_pauses_the_rollout(tmp_path: Path) -> 
             await until(lambda: len(store.rollouts.installed(board.name for board in boards)) == 3)
             await until(lambda: len(store.releases.all()) == 1)
             name = store.rollouts.start(
-                store.releases.all(), label=None, stages=[10.0, 100.0], errors=0.1, minimum=3, soak=0.0,
-                deadline=600.0, replacing=False, who="ana",
-            )  # fmt: skip
+                store.releases.all(),
+                label=None,
+                stages=[10.0, 100.0],
+                errors=0.1,
+                minimum=3,
+                soak=0.0,
+                deadline=600.0,
+                replacing=False,
+                who="ana",
+            )
             await until(lambda: store.rollouts.get(name)["state"] == "paused")
             assert "no sound" in store.rollouts.get(name)["reason"]
             assert list(states(coordinator, name).values()) == ["failed"]

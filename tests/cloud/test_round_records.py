@@ -40,12 +40,15 @@ def test_planned_rounds_follow_each_other(store: Store) -> None:
     assert states(store) == dict.fromkeys([5, 4, 3, 2, 1], "planned")
     rows = [store.rounds.get(TASK, number) for number in (1, 3)]
     assert [(r["mode"], r["asked_by"], r["base"], r["report"]) for r in rows] == [
-        ("sync", "ana", None, None), ("async", "", None, None),
-    ]  # fmt: skip
+        ("sync", "ana", None, None),
+        ("async", "", None, None),
+    ]
     assert [(e["kind"], e["round"], e["who"], e["detail"]) for e in store.journal.events(kind="planned")] == [
-        ("planned", 4, "", "2 rounds"), ("planned", 1, "", "1 rounds"), ("planned", 3, "", "1 rounds"),
+        ("planned", 4, "", "2 rounds"),
+        ("planned", 1, "", "1 rounds"),
+        ("planned", 3, "", "1 rounds"),
         ("planned", 1, "ana", "2 rounds"),
-    ]  # fmt: skip
+    ]
 
 
 def test_of_those_that_plan_at_once_each_gets_its_own_rounds(place: Path | str) -> None:
@@ -156,8 +159,9 @@ def test_every_way_there_is_can_be_gone_and_is_announced_before_and_after(place:
         assert store.journal.outgoing()[-1]["content"] == {"n": number}
         # Before the transaction others see the old state, after it the new one.
         assert [(what, saw[number]) for what, saw in seen] == [
-            (f"before {label(old, new)}", old), (f"after {label(old, new)}", new),
-        ]  # fmt: skip
+            (f"before {label(old, new)}", old),
+            (f"after {label(old, new)}", new),
+        ]
 
     assert len(store.journal.outgoing()) == len(TRANSITIONS)
     store.close()
@@ -331,8 +335,9 @@ def test_who_gave_up_is_kept_with_the_reason(store: Store) -> None:
 
     invited = store.rounds.invited(TASK, 1)
     assert [(name, row["state"], row["reason"]) for name, row in invited.items()] == [
-        ("dev-a", "failed", "no clips"), ("dev-b", "declined", "x" * 100),
-    ]  # fmt: skip
+        ("dev-a", "failed", "no clips"),
+        ("dev-b", "declined", "x" * 100),
+    ]
     # An update that comes all the same counts: presence and excuses are hints.
     assert [verdict.code for verdict in store.updates.count([update()])] == ["accepted"]
 
@@ -348,16 +353,20 @@ def test_losses_are_kept_by_model_from_invited_devices_only(store: Store) -> Non
             return store.rounds.enter_loss(tx, message, loss)
 
     said = [
-        add("dev-b", 0.5, 10), add("dev-a", None, 1 << 40), add("dev-z", 0.1), add("dev-a", 0.1, round=2),
+        add("dev-b", 0.5, 10),
+        add("dev-a", None, 1 << 40),
+        add("dev-z", 0.1),
+        add("dev-a", 0.1, round=2),
         add("dev-a", 0.1, task="other"),
-    ]  # fmt: skip
+    ]
     first = store.rounds.losses(TASK, 1, BASE)
     add("dev-b", 0.25, 11, base="9" * 64)
 
     assert said == [True, True, False, False, False]
     assert {name: (row["loss"], row["samples"]) for name, row in first.items()} == {
-        "dev-a": (None, 1 << 40), "dev-b": (0.5, 10),
-    }  # fmt: skip
+        "dev-a": (None, 1 << 40),
+        "dev-b": (0.5, 10),
+    }
     assert list(store.rounds.losses(TASK, 1, BASE)) == ["dev-a"]
     assert store.rounds.losses(TASK, 1, "9" * 64)["dev-b"]["loss"] == 0.25
 

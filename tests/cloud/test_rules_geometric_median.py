@@ -34,9 +34,12 @@ def test_the_steps_are_those_of_the_paper(clients: int, spread: str) -> None:
         weights[3] = plain(weights, np.full(clients, 1 / clients), 1e-6)[0]
     samples = rng.integers(1, 90, clients)
     cohort = Cohort.build(
-        ids=[f"{k:03}" for k in range(clients)], weights=weights, samples=samples, start=np.zeros(1500, np.float32),
+        ids=[f"{k:03}" for k in range(clients)],
+        weights=weights,
+        samples=samples,
+        start=np.zeros(1500, np.float32),
         layers=[Layer("all", (slice(0, 1500),))],
-    )  # fmt: skip
+    )
 
     result = geometric_median(cohort, ftol=0.0, iterations=STEPS)
 
@@ -49,9 +52,12 @@ def test_the_steps_are_those_of_the_paper(clients: int, spread: str) -> None:
 def test_steps_end_when_the_point_is_still_and_it_is_said_when_they_ran_out(iterations: int, settled: bool) -> None:
     corners = np.array([[0, 0], [4, 0], [1, 3]], np.float64)
     cohort = Cohort.build(
-        ids=["a", "b", "c"], weights=corners, samples=np.ones(3), start=np.zeros(2),
+        ids=["a", "b", "c"],
+        weights=corners,
+        samples=np.ones(3),
+        start=np.zeros(2),
         layers=[Layer("all", (slice(0, 2),))],
-    )  # fmt: skip
+    )
 
     result = geometric_median(cohort, iterations=iterations)
 

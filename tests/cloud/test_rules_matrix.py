@@ -55,9 +55,12 @@ def bits(*, threads: int, blas: int) -> str:
     """Run every rule in a process whose BLAS was told how many threads to use."""
     told = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(blas))
     done = subprocess.run(
-        [sys.executable, "-c", BITS, str(threads)], env={**os.environ, **told, "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        [sys.executable, "-c", BITS, str(threads)],
+        env={**os.environ, **told, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return done.stdout
 
 
@@ -72,8 +75,13 @@ def test_pieces_cover_every_layer_in_order() -> None:
     pieces = pieces_of([(slice(0, 5), slice(9, 10)), (slice(5, 9),), (slice(10, 10),)], 2)
 
     assert [(piece.layer, piece.start, piece.stop) for piece in pieces] == [
-        (0, 0, 2), (0, 2, 4), (0, 4, 5), (0, 9, 10), (1, 5, 7), (1, 7, 9),
-    ]  # fmt: skip
+        (0, 0, 2),
+        (0, 2, 4),
+        (0, 4, 5),
+        (0, 9, 10),
+        (1, 5, 7),
+        (1, 7, 9),
+    ]
 
 
 @pytest.mark.parametrize(("count", "width"), [(1, 1), (7, 8192), (64, 129), (65, 3), (200, 1000), (9000, 2)])

@@ -61,9 +61,12 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
 
 def two_clients() -> Cohort:
     return Cohort.build(
-        ids=["b", "a"], weights=np.array([[3, 4], [1, 2]], np.float32), samples=[1, 1],
-        start=np.zeros(2, np.float32), layers=(Layer("all", (slice(0, 2),)),),
-    )  # fmt: skip
+        ids=["b", "a"],
+        weights=np.array([[3, 4], [1, 2]], np.float32),
+        samples=[1, 1],
+        start=np.zeros(2, np.float32),
+        layers=(Layer("all", (slice(0, 2),)),),
+    )
 
 
 def test_a_rule_of_another_package_is_found_by_its_name_and_takes_options(install: Install) -> None:
@@ -127,8 +130,10 @@ def test_a_broken_package_is_one_sentence(install: Install, target: str, code: s
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("target", "sentence"), [("wrong", "gave no finite model"), ("short", "of 2 values"),
-                                                  ("raising", "failed .division by zero")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("target", "sentence"),
+    [("wrong", "gave no finite model"), ("short", "of 2 values"), ("raising", "failed .division by zero")],
+)
 def test_a_rule_that_does_not_do_what_a_rule_does_is_named(install: Install, target: str, sentence: str) -> None:
     install("acme-rules", f"first = acme_rules:{target}")
 

@@ -96,8 +96,13 @@ def test_a_softmax_is_the_same_at_any_level(level: float) -> None:
 @pytest.mark.parametrize(
     ("value", "limits", "sentence"),
     [
-        (0.0, {}, None), (0, {}, None), (1e300, {}, None), (2.0, {"least": 2.0}, None), (0.5, {"below": 1.0}, None),
-        (1e-300, {"above": True}, None), (0.0, {"below": 1.0}, None),
+        (0.0, {}, None),
+        (0, {}, None),
+        (1e300, {}, None),
+        (2.0, {"least": 2.0}, None),
+        (0.5, {"below": 1.0}, None),
+        (1e-300, {"above": True}, None),
+        (0.0, {"below": 1.0}, None),
         (-1e-300, {}, "x is -1e-300; it must be a number at least 0."),
         (0.0, {"above": True}, "x is 0.0; it must be a number greater than 0."),
         (1.9, {"least": 2.0}, "x is 1.9; it must be a number at least 2."),
@@ -108,7 +113,7 @@ def test_a_softmax_is_the_same_at_any_level(level: float) -> None:
         (math.nan, {}, "x is nan; it must be a number at least 0."),
         (math.inf, {}, "x is inf; it must be a number at least 0."),
     ],
-)  # fmt: skip
+)
 def test_a_number_is_within_its_limits(value: object, limits: dict[str, Any], sentence: str | None) -> None:
     if sentence is None:
         check_number("x", value, **limits)
@@ -121,11 +126,18 @@ def test_a_number_is_within_its_limits(value: object, limits: dict[str, Any], se
 @pytest.mark.parametrize(
     ("value", "limits", "allowed"),
     [
-        (0, {}, True), (None, {}, True), (3, {"least": 3}, True), (1, {"least": 1, "optional": False}, True),
-        (-1, {}, False), (2, {"least": 3}, False), (None, {"optional": False}, False), (True, {}, False),
-        (1.0, {}, False), ("1", {}, False),
+        (0, {}, True),
+        (None, {}, True),
+        (3, {"least": 3}, True),
+        (1, {"least": 1, "optional": False}, True),
+        (-1, {}, False),
+        (2, {"least": 3}, False),
+        (None, {"optional": False}, False),
+        (True, {}, False),
+        (1.0, {}, False),
+        ("1", {}, False),
     ],
-)  # fmt: skip
+)
 def test_a_count_is_a_whole_number(value: object, limits: dict[str, Any], allowed: bool) -> None:
     if allowed:
         check_count("x", value, **limits)
@@ -172,11 +184,17 @@ def test_krum_warns_below_twice_its_attackers_and_three(count: int, attackers: i
 @pytest.mark.parametrize(
     ("name", "option"),
     [
-        ("fedavg", {"weighting": "none"}), ("lpa", {"prune_low": -0.1}), ("fedvsa", {"clip": 0.0}),
-        ("lpa+fedvsa", {"prune_high": 1.0}), ("trimmed-mean", {"beta": 0.5}), ("krum", {"attackers": -1}),
-        ("multi-krum", {"attackers": -1}), ("geometric-median", {"nu": 0.0}), ("norm-clip", {"bound": 0.0}),
+        ("fedavg", {"weighting": "none"}),
+        ("lpa", {"prune_low": -0.1}),
+        ("fedvsa", {"clip": 0.0}),
+        ("lpa+fedvsa", {"prune_high": 1.0}),
+        ("trimmed-mean", {"beta": 0.5}),
+        ("krum", {"attackers": -1}),
+        ("multi-krum", {"attackers": -1}),
+        ("geometric-median", {"nu": 0.0}),
+        ("norm-clip", {"bound": 0.0}),
     ],
-)  # fmt: skip
+)
 def test_a_rule_refuses_its_options_itself(name: str, option: dict[str, Any]) -> None:
     with pytest.raises(SettingsError, match=next(iter(option))):
         RULES[name].function(_line(5), **option)

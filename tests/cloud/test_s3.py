@@ -55,9 +55,11 @@ def test_who_names_another_bucket_or_key_is_told_so_and_nothing_is_kept(
     blobs = open_blobs(url)
 
     for attempt in (
-        lambda: blobs.put(b"abc"), lambda: blobs.put_all([b"a", b"b"]), lambda: blobs.get("0" * 64),
+        lambda: blobs.put(b"abc"),
+        lambda: blobs.put_all([b"a", b"b"]),
+        lambda: blobs.get("0" * 64),
         lambda: list(blobs.names()),
-    ):  # fmt: skip
+    ):
         with pytest.raises(StorageError, match=SENTENCE.format(f"({says})")):
             attempt()
     assert object_store.keys("x") == []
@@ -89,11 +91,29 @@ def test_a_coordinator_that_cannot_keep_blobs_says_so_in_a_sentence_and_does_not
 
     done = subprocess.run(
         [
-            sys.executable, "-m", "auricle", "cloud", "serve", "--broker", "mqtt://coordinator:x@127.0.0.1:1",
-            "--fleet", "f", "--pack", "digits", "--state", str(tmp_path), "--blobs", url, "--listen", "none",
+            sys.executable,
+            "-m",
+            "auricle",
+            "cloud",
+            "serve",
+            "--broker",
+            "mqtt://coordinator:x@127.0.0.1:1",
+            "--fleet",
+            "f",
+            "--pack",
+            "digits",
+            "--state",
+            str(tmp_path),
+            "--blobs",
+            url,
+            "--listen",
+            "none",
         ],
-        capture_output=True, text=True, timeout=100, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
 
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1, done.stderr
@@ -147,9 +167,12 @@ def test_a_backup_of_a_bucket_holds_what_was_restored_to_it(object_store: Object
 
 @pytest.mark.slow
 def test_a_server_killed_under_a_coordinator_costs_time_and_no_update(
-    object_store: ObjectStore, runtime: StepRuntime, tmp_path: Path, caplog: pytest.LogCaptureFixture,
+    object_store: ObjectStore,
+    runtime: StepRuntime,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "2")
     caplog.set_level(logging.WARNING, "auricle.cloud")
     heard, rounds = DeviceLog(), 4
@@ -200,9 +223,12 @@ def test_a_server_killed_under_a_coordinator_costs_time_and_no_update(
 
 @pytest.mark.slow
 def test_a_round_is_told_although_the_server_went_away_while_it_closed(
-    object_store: ObjectStore, runtime: StepRuntime, tmp_path: Path, caplog: pytest.LogCaptureFixture,
+    object_store: ObjectStore,
+    runtime: StepRuntime,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     caplog.set_level(logging.WARNING, "auricle.cloud")
     killed: list[str] = []
@@ -225,7 +251,8 @@ def test_a_round_is_told_although_the_server_went_away_while_it_closed(
         object_store.start()
         await running
         assert [(done.number, done.state, done.counted) for done in site.done] == [
-            (1, "published", 3), (2, "published", 3),
-        ]  # fmt: skip
+            (1, "published", 3),
+            (2, "published", 3),
+        ]
 
     run(case, runtime, tmp_path)

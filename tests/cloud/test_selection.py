@@ -9,9 +9,15 @@ import pytest
 from auricle_cloud.states.selection import choose, unfit
 
 FIT = {
-    "device": "dev-a", "standing": "approved", "reason": "", "pack": "p" * 64, "online": True, "gate": "train",
-    "gate_reason": "", "selected": 0,
-}  # fmt: skip
+    "device": "dev-a",
+    "standing": "approved",
+    "reason": "",
+    "pack": "p" * 64,
+    "online": True,
+    "gate": "train",
+    "gate_reason": "",
+    "selected": 0,
+}
 
 
 def test_over_many_rounds_everybody_is_selected_equally_often() -> None:

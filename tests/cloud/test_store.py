@@ -45,9 +45,18 @@ def test_a_tasks_life_with_a_restart_after_every_step(place: Path | str) -> None
 
     store = restarted()
     assert seen == [
-        "done", "1 planned", "1 collecting", "1 collecting", "1 collecting", "2 planned", "2 planned", "2 collecting",
-        "2 collecting", "done", "done",
-    ]  # fmt: skip
+        "done",
+        "1 planned",
+        "1 collecting",
+        "1 collecting",
+        "1 collecting",
+        "2 planned",
+        "2 planned",
+        "2 collecting",
+        "2 collecting",
+        "done",
+        "done",
+    ]
     assert store.database.epoch == len(steps) + 1
     assert [row["state"] for row in store.rounds.listed(TASK)] == ["published", "published"]
     assert {row["state"] for row in store.rounds.listed(TASK)} <= set(FINISHED)

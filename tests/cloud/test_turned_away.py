@@ -24,9 +24,7 @@ def runtime() -> StepRuntime:
     return StepRuntime(load_pack("digits"))
 
 
-async def send(
-    link: MqttLink, device: str, key: Identity, base: str, weights: np.ndarray, number: int = 1
-) -> None:  # fmt: skip
+async def send(link: MqttLink, device: str, key: Identity, base: str, weights: np.ndarray, number: int = 1) -> None:
     """Send an update and wait for the answer."""
     answered = asyncio.Event()
 
@@ -36,9 +34,20 @@ async def send(
     await link.subscribe(TOPICS.down(device, "ack"), hear)
     body, topic = encode(weights), TOPICS.up(device, "upd")
     update = Update(
-        fleet=FLEET, device=device, boot="b", task=TASK, round=number, attempt=1, epoch=1, base=base, body=digest(body),
-        length=len(body), codec="float32", samples=3, loss=1.0,
-    )  # fmt: skip
+        fleet=FLEET,
+        device=device,
+        boot="b",
+        task=TASK,
+        round=number,
+        attempt=1,
+        epoch=1,
+        base=base,
+        body=digest(body),
+        length=len(body),
+        codec="float32",
+        samples=3,
+        loss=1.0,
+    )
     await link.publish(topic, seal(key, topic, update, body))
     await asyncio.wait_for(answered.wait(), 30)
 

@@ -36,17 +36,34 @@ def test_the_verdicts(store: Store) -> None:
     said = [
         codes(store, one)[0]
         for one in (
-            update(), update(), update(attempt=2), update(body="d" * 64), update("dev-x"), update("dev-y"),
-            update("dev-b", base="e" * 64), update("dev-b", round=2), update("dev-b", task="other"),
+            update(),
+            update(),
+            update(attempt=2),
+            update(body="d" * 64),
+            update("dev-x"),
+            update("dev-y"),
+            update("dev-b", base="e" * 64),
+            update("dev-b", round=2),
+            update("dev-b", task="other"),
         )
-    ]  # fmt: skip
+    ]
     store.rounds.move(TASK, 1, "collecting", "closing")
     said += codes(store, update("dev-b"), update(), update(body="d" * 64))
 
     assert said == [
-        "accepted", "duplicate", "duplicate", "conflict", "rejected:not invited", "rejected:not invited",
-        "rejected:base", "rejected:round", "rejected:round", "late", "duplicate", "conflict",
-    ]  # fmt: skip
+        "accepted",
+        "duplicate",
+        "duplicate",
+        "conflict",
+        "rejected:not invited",
+        "rejected:not invited",
+        "rejected:base",
+        "rejected:round",
+        "rejected:round",
+        "late",
+        "duplicate",
+        "conflict",
+    ]
     (row,) = store.updates.counted(TASK, 1)
     assert (row["device"], row["body"], row["attempt"], row["loss"]) == ("dev-a", BODY, 1, 1.5)
 
@@ -60,8 +77,13 @@ def test_all_verdicts_of_a_batch_are_those_of_one_after_the_other(store: Store) 
     )
 
     assert [v.code for v in verdicts] == [
-        "accepted", "duplicate", "conflict", "rejected:not invited", "accepted", "duplicate",
-    ]  # fmt: skip
+        "accepted",
+        "duplicate",
+        "conflict",
+        "rejected:not invited",
+        "accepted",
+        "duplicate",
+    ]
     assert [v.counts for v in verdicts] == [True, False, False, False, True, False]
     assert [v.counted_in for v in verdicts] == [1, 1, 1, 0, 1, 1]
     assert store.updates.counted_devices(TASK, 1) == {"dev-a", "dev-b"}
@@ -120,17 +142,25 @@ def test_counted_updates_come_in_the_order_of_devices_and_nan_is_unknown(store: 
     codes(store, *(update(name, loss=loss) for name, loss in zip(names, (math.nan, math.inf, 0.5), strict=True)))
 
     assert [(r["device"], r["loss"]) for r in store.updates.counted(TASK, 1)] == [
-        ("dev-a", None), ("dev-b", 0.5), ("dev-c", None),
-    ]  # fmt: skip
+        ("dev-a", None),
+        ("dev-b", 0.5),
+        ("dev-c", None),
+    ]
 
 
 def test_everything_an_update_says_is_kept(store: Store) -> None:
     begin(store)
     open_round(store, ["dev-a"])
     sent = update(
-        attempt=3, codec="float16", samples=1 << 40, steps=1 << 40, seconds=1e9, held_out=1 << 40,
-        personal_accuracy=0.75, plugin_accuracy=0.0,
-    )  # fmt: skip
+        attempt=3,
+        codec="float16",
+        samples=1 << 40,
+        steps=1 << 40,
+        seconds=1e9,
+        held_out=1 << 40,
+        personal_accuracy=0.75,
+        plugin_accuracy=0.0,
+    )
 
     codes(store, sent)
 
@@ -196,8 +226,9 @@ def test_a_device_may_be_in_one_buffer_twice_for_two_invitations(store: Store) -
 
     assert said == ["stale", "accepted"]
     assert [(r["device"], r["round"], r["staleness"]) for r in store.updates.counted(TASK, 2)] == [
-        ("dev-a", 1, 1), ("dev-a", 2, 0),
-    ]  # fmt: skip
+        ("dev-a", 1, 1),
+        ("dev-a", 2, 0),
+    ]
 
 
 def test_between_asynchronous_rounds_nothing_is_open(store: Store) -> None:
@@ -211,9 +242,7 @@ def test_between_asynchronous_rounds_nothing_is_open(store: Store) -> None:
 def test_an_asynchronous_update_of_another_base_task_or_device_is_refused(store: Store) -> None:
     stale_fleet(store, 1)
 
-    said = codes(
-        store, update(base="9" * 64), update(task="other"), update("dev-c"), update(round=9), stale_limit=9
-    )  # fmt: skip
+    said = codes(store, update(base="9" * 64), update(task="other"), update("dev-c"), update(round=9), stale_limit=9)
 
     assert said == ["rejected:base", "rejected:round", "rejected:not invited", "rejected:round"]
 

@@ -34,9 +34,14 @@ def without(absent: set[str], *arguments: str) -> subprocess.CompletedProcess[st
 
 @pytest.mark.parametrize(
     ("part", "command", "absent"),
-    [("edge", "run", "onnxruntime"), ("edge", "run", "soundfile"), ("cloud", "serve", "sqlalchemy"),
-     ("fleet", "run", "sqlalchemy"), ("fleet", "run", "onnxruntime")],
-)  # fmt: skip
+    [
+        ("edge", "run", "onnxruntime"),
+        ("edge", "run", "soundfile"),
+        ("cloud", "serve", "sqlalchemy"),
+        ("fleet", "run", "sqlalchemy"),
+        ("fleet", "run", "onnxruntime"),
+    ],
+)
 def test_a_missing_part_says_which_extra_to_install(part: str, command: str, absent: str) -> None:
     done = without({absent}, part, command, "--json")
 

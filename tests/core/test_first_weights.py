@@ -20,13 +20,20 @@ WORDS = ("yes", "no", "up")
 
 def bare_pack(width: int = 2) -> Pack:
     specs = (
-        TensorSpec("body.weight", (2, width), "body", 0.5), TensorSpec("head.weight", (3, 2), "head", 0.5),
+        TensorSpec("body.weight", (2, width), "body", 0.5),
+        TensorSpec("head.weight", (3, 2), "head", 0.5),
         TensorSpec("head.bias", (3,), "head", 0.5),
-    )  # fmt: skip
+    )
     manifest = Manifest(
-        format=FORMAT, name="toy", task=Task(WORDS), plugin="lite", architectures={"lite": specs, "base": specs},
-        graphs=(), files=(), producers={},
-    )  # fmt: skip
+        format=FORMAT,
+        name="toy",
+        task=Task(WORDS),
+        plugin="lite",
+        architectures={"lite": specs, "base": specs},
+        graphs=(),
+        files=(),
+        producers={},
+    )
     return Pack(manifest, {})
 
 

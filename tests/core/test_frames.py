@@ -25,9 +25,20 @@ HASH = "0" * 64
 
 def _update(**changes: Any) -> Update:
     values: dict[str, Any] = {
-        "fleet": "home", "device": "kitchen", "boot": "b00t", "task": "keywords", "round": 3, "attempt": 1, "epoch": 1,
-        "base": HASH, "body": HASH, "length": 1 << 20, "codec": "float32", "samples": 40, "loss": 2.5,
-    }  # fmt: skip
+        "fleet": "home",
+        "device": "kitchen",
+        "boot": "b00t",
+        "task": "keywords",
+        "round": 3,
+        "attempt": 1,
+        "epoch": 1,
+        "base": HASH,
+        "body": HASH,
+        "length": 1 << 20,
+        "codec": "float32",
+        "samples": 40,
+        "loss": 2.5,
+    }
     return Update(**{**values, **changes})
 
 
@@ -155,9 +166,21 @@ def test_no_signed_bytes_crash_the_reader(message: bytes) -> None:
         msgspec.msgpack.encode(GET)[:-1],
         b"",
     ],
-    ids=["deep list", "deep map", "deep unknown", "list bomb", "map bomb", "bytes bomb", "field bomb", "large schema",
-         "NaN schema", "trailing", "truncated", "empty"],
-)  # fmt: skip
+    ids=[
+        "deep list",
+        "deep map",
+        "deep unknown",
+        "list bomb",
+        "map bomb",
+        "bytes bomb",
+        "field bomb",
+        "large schema",
+        "NaN schema",
+        "trailing",
+        "truncated",
+        "empty",
+    ],
+)
 def test_hostile_messages_are_refused_without_being_unpacked(message: bytes) -> None:
     tracemalloc.start()
     try:
@@ -193,9 +216,16 @@ def test_a_frame_of_no_allowed_length_is_refused(length: int) -> None:
 def test_the_key_may_be_the_one_a_registration_brings() -> None:
     """Trust on first use: the frame proves that its sender owns the key it names."""
     register = Register(
-        fleet="home", device="kitchen", boot="b", public_key=IDENTITY.public, agent="0.1", pack=HASH,
-        architecture="crnn-base", codecs=("float32",), samples=3,
-    )  # fmt: skip
+        fleet="home",
+        device="kitchen",
+        boot="b",
+        public_key=IDENTITY.public,
+        agent="0.1",
+        pack=HASH,
+        architecture="crnn-base",
+        codecs=("float32",),
+        samples=3,
+    )
 
     message, _ = open_frame(seal(IDENTITY, TOPIC, register), TOPIC, lambda m: m.public_key)  # type: ignore[attr-defined]
     assert message.public_key == IDENTITY.public

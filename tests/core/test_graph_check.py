@@ -266,7 +266,7 @@ LARGE: dict[str, list[onnx.NodeProto]] = {
         helper.make_node("Constant", [], ["values"], value_floats=[0.0, 1.0]),
         helper.make_node("OneHot", ["indices", "depth", "values"], ["huge"]),
     ],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("how", LARGE)
@@ -406,7 +406,8 @@ UNSOUND: dict[str, tuple[Callable[[onnx.ModelProto], Any], str]] = {
     "more outputs": (_node("MatMul", ["mean", "mix"], ["p", "q"]), "more outputs than such a one has"),
     "attribute type": (_attribute_type, "has no type or two values"),
     "attribute twice": (
-        lambda built: built.graph.node[0].attribute.append(built.graph.node[0].attribute[0]), "'keepdims' twice",
+        lambda built: built.graph.node[0].attribute.append(built.graph.node[0].attribute[0]),
+        "'keepdims' twice",
     ),
     "IR 11": (_set("ir_version", 11), "IR version 11"),
     "IR 3": (_set("ir_version", 3), "IR version 3"),
@@ -423,7 +424,7 @@ UNSOUND: dict[str, tuple[Callable[[onnx.ModelProto], Any], str]] = {
     "fixed batch": (_input_shape(0, 64, 5, 3), "fixed batch where the manifest says any"),
     "integers": (_input_shape(0, "batch", 5, 3, kind=TensorProto.INT64), "not a float32 tensor of 3 dimensions"),
     "other rank": (_input_shape(0, "batch", 15), "not a float32 tensor of 3 dimensions"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("what", UNSOUND)
@@ -449,10 +450,18 @@ def test_one_infinity_is_a_limit_and_allowed() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "numbers"),
-    [("int64", [-(2**63), 2**63 - 1]), ("int32", [-1, 5]), ("bool", [True, False]), ("float16", [0.5, -2]),
-     ("float64", [0.5, 1e300]), ("uint64", [0, 2**64 - 1]), ("uint8", [0, 255]), ("int8", [-128, 127]),
-     ("float32", [0.5, 1e38])],
-)  # fmt: skip
+    [
+        ("int64", [-(2**63), 2**63 - 1]),
+        ("int32", [-1, 5]),
+        ("bool", [True, False]),
+        ("float16", [0.5, -2]),
+        ("float64", [0.5, 1e300]),
+        ("uint64", [0, 2**64 - 1]),
+        ("uint8", [0, 255]),
+        ("int8", [-128, 127]),
+        ("float32", [0.5, 1e38]),
+    ],
+)
 @pytest.mark.parametrize("raw", [True, False])
 def test_constants_of_every_kind_are_read_as_onnx_reads_them(kind: str, numbers: list[Any], raw: bool) -> None:
     array = np.array([numbers], kind)
@@ -511,10 +520,11 @@ BYTES: dict[str, tuple[bytes, str]] = {
     "many numbers": (_model(graph=_field(5, _field(7, b"\x01" * 2_000_000))), f"more than {MOST_FIELDS} fields"),
     "many fields": (_model(graph=_field(5, b"\x38\x01" * 1_500_000)), f"more than {MOST_FIELDS} fields"),
     "graphs in graphs": (
-        _model(graph=_field(1, _field(5, _field(6, _field(1, _field(5, _field(6, b""))))))), "a graph inside",
+        _model(graph=_field(1, _field(5, _field(6, _field(1, _field(5, _field(6, b""))))))),
+        "a graph inside",
     ),
     "deep nesting": (_model(graph=b"\x0a\x7f" * 5000), "is refused"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("what", BYTES)
@@ -538,9 +548,15 @@ def test_a_graph_of_another_runtime_may_use_its_operators_and_must_be_wired() ->
 def test_the_unlabelled_batch_is_the_same_everywhere() -> None:
     """A FixMatch graph chooses the size of its unlabelled batch, once."""
     entry = Graph(
-        kind="fixmatch", model="lite", optimizer="sgd", batch=4, file="graphs/f.onnx", inputs=(), outputs=(),
+        kind="fixmatch",
+        model="lite",
+        optimizer="sgd",
+        batch=4,
+        file="graphs/f.onnx",
+        inputs=(),
+        outputs=(),
         noise={"mask": (4, 2)},
-    )  # fmt: skip
+    )
     shapes = {name: list(shape) for name, shape in [*tiny_pack.MODEL, *tiny_pack.MOMENTUM]}
     shapes |= {f"teacher/{part}": shape for part, shape in tiny_pack.SHAPES.items()}
     shapes |= {"x": [4, 5, 3], "target": [4, "labels"], "weight": [4], "mask": [4, 2]}
@@ -552,9 +568,15 @@ def test_the_unlabelled_batch_is_the_same_everywhere() -> None:
         nodes += [helper.make_node("Identity", [n.removeprefix("new/")], [n]) for n in step_outputs(entry)[4:]]
         data = model(nodes, inputs, [(n, None) for n in step_outputs(entry)]).SerializeToString()
         graph = Graph(
-            kind="fixmatch", model="lite", optimizer="sgd", batch=4, file=entry.file, noise=entry.noise,
-            inputs=tuple(step_inputs(entry)), outputs=tuple(step_outputs(entry)),
-        )  # fmt: skip
+            kind="fixmatch",
+            model="lite",
+            optimizer="sgd",
+            batch=4,
+            file=entry.file,
+            noise=entry.noise,
+            inputs=tuple(step_inputs(entry)),
+            outputs=tuple(step_outputs(entry)),
+        )
         pack = tiny_pack.pack({entry.file: data}, graphs=(*tiny_pack.graphs(), graph))
         check_graph(pack, graph)
 
@@ -603,10 +625,31 @@ def _refuse_other_reading(data: bytes) -> None:
 
 
 ATTRIBUTES = [
-    "allowzero", "auto_pad", "axes", "axis", "batch_dims", "blocksize", "ceil_mode", "dilations", "end", "equation",
-    "group", "hidden_size", "keepdims", "kernel_shape", "num_outputs", "pads", "perm", "start", "strides", "to",
-    "value_float", "value_floats", "value_int", "value_ints",
-]  # fmt: skip
+    "allowzero",
+    "auto_pad",
+    "axes",
+    "axis",
+    "batch_dims",
+    "blocksize",
+    "ceil_mode",
+    "dilations",
+    "end",
+    "equation",
+    "group",
+    "hidden_size",
+    "keepdims",
+    "kernel_shape",
+    "num_outputs",
+    "pads",
+    "perm",
+    "start",
+    "strides",
+    "to",
+    "value_float",
+    "value_floats",
+    "value_int",
+    "value_ints",
+]
 _SHAPE = st.lists(st.integers(0, 5), max_size=4).map(tuple)
 _ARRAY = st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-4, 9), max_size=5).map(
     lambda v: np.array(v, np.int64)
@@ -615,14 +658,18 @@ _ARRAY = st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-4, 9), max_siz
 
 @settings(max_examples=1000, deadline=2000)
 @given(
-    operator=st.sampled_from(sorted(RULES)), given_=st.lists(_SHAPE | _ARRAY, max_size=5), outputs=st.integers(1, 3),
+    operator=st.sampled_from(sorted(RULES)),
+    given_=st.lists(_SHAPE | _ARRAY, max_size=5),
+    outputs=st.integers(1, 3),
     attributes=st.dictionaries(
         st.sampled_from(ATTRIBUTES),
-        st.integers(-9, 9) | st.integers(-(2**63), 2**63 - 1) | st.lists(st.integers(-3, 5), min_size=1, max_size=5)
+        st.integers(-9, 9)
+        | st.integers(-(2**63), 2**63 - 1)
+        | st.lists(st.integers(-3, 5), min_size=1, max_size=5)
         | st.sampled_from(["ij,jk->ik", "ij->", "VALID", "SAME_UPPER", "é"]),
         max_size=3,
     ),
-)  # fmt: skip
+)
 def test_no_operator_crashes_the_check(
     operator: str, given_: list[Any], outputs: int, attributes: dict[str, Any]
 ) -> None:

@@ -278,12 +278,14 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
     ),
     "graph that is no file": (lambda: with_manifest(lambda c: c["graphs"][0].update(file="graphs/x")), "is not there"),
     "weights for no model": (
-        lambda: with_manifest(lambda c: c.update(start={"other": c["start"]["lite"]})), "refers to other, which is not"
+        lambda: with_manifest(lambda c: c.update(start={"other": c["start"]["lite"]})),
+        "refers to other, which is not",
     ),
     "file that nothing refers to": (lambda: with_manifest(lambda c: c.update(start={})), f"lists {WEIGHTS}"),
     # the graphs
     "10 GB tensor claimed": (
-        lambda: with_graph(constant(np.zeros(2, np.float32), dims=[50_000, 50_000])), "claims 2500000000 numbers"
+        lambda: with_graph(constant(np.zeros(2, np.float32), dims=[50_000, 50_000])),
+        "claims 2500000000 numbers",
     ),
     "10 GB tensor claimed in a step graph": (
         lambda: with_graph(lambda g: constant(np.zeros(2, np.float32), dims=[50_000, 50_000])(g), STEP),
@@ -293,10 +295,12 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
     "10 GB input": (lambda: with_graph(large_input), "'model/body' claims a shape of more than"),
     "2^40 numbers by doubling": (lambda: with_graph(doubled), "makes a tensor of .* numbers; at most"),
     "non-standard operator": (
-        lambda: with_graph(node("Shell", ["x"], ["y"], domain="com.example")), "'Shell' is of the domain 'com.example'"
+        lambda: with_graph(node("Shell", ["x"], ["y"], domain="com.example")),
+        "'Shell' is of the domain 'com.example'",
     ),
     "non-standard operator in the standard domain": (
-        lambda: with_graph(node("Shell", ["x"], ["y"])), "'Shell' is not one that a pack's graph may use"
+        lambda: with_graph(node("Shell", ["x"], ["y"])),
+        "'Shell' is not one that a pack's graph may use",
     ),
     "function": (lambda: with_graph(function), "defines functions of its own"),
     "nested graphs": (lambda: with_graph(subgraph), "holds a graph inside the graph"),
@@ -305,31 +309,36 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
     "two definitions": (lambda: with_graph(node("Relu", ["x"], ["logits"])), "defines 'logits' twice"),
     "NaN constant": (lambda: with_graph(constant(np.array([1, np.nan], np.float32))), "'extra' holds NaN"),
     "truncated graph": (
-        lambda: pack_bytes(tiny_pack.pack({EVALUATE: members()[EVALUATE][:-9]})), f"{EVALUATE} .* is cut short"
+        lambda: pack_bytes(tiny_pack.pack({EVALUATE: members()[EVALUATE][:-9]})),
+        f"{EVALUATE} .* is cut short",
     ),
     "2 GB in a length": (
-        lambda: pack_bytes(tiny_pack.pack({EVALUATE: b"\x08\x0a\x3a\x80\x80\x80\x80\x08"})), "is cut short"
+        lambda: pack_bytes(tiny_pack.pack({EVALUATE: b"\x08\x0a\x3a\x80\x80\x80\x80\x08"})),
+        "is cut short",
     ),
     "pickle for a graph": (lambda: pack_bytes(tiny_pack.pack({EVALUATE: b"\x80\x04K\x01."})), f"{EVALUATE} .* refused"),
     # the weights
     "NaN weights": (lambda: with_weights(poisoned(math.nan)), "'head.bias' holds numbers that are not finite"),
     "infinite weights": (lambda: with_weights(poisoned(math.inf)), "'head.bias' holds numbers that are not finite"),
     "10 GB weights claimed": (
-        lambda: with_weights(tensors(mix_weight={"shape": [50_000, 50_000]})), "'mix.weight' claims bytes"
+        lambda: with_weights(tensors(mix_weight={"shape": [50_000, 50_000]})),
+        "'mix.weight' claims bytes",
     ),
     "weights with 2^63 offsets": (
-        lambda: with_weights(tensors(mix_weight={"data_offsets": [0, 1 << 63]})), "claims bytes|is not valid"
+        lambda: with_weights(tensors(mix_weight={"data_offsets": [0, 1 << 63]})),
+        "claims bytes|is not valid",
     ),
     "weights of another shape": (lambda: with_weights(tensors(mix_weight={"shape": [2, 3]})), r"is \(2, 3\) where"),
     "weights of another type": (lambda: with_weights(tensors(mix_weight={"dtype": "F64"})), "header is not valid"),
     "overlapping weights": (
-        lambda: with_weights(tensors(head_weight={"data_offsets": [0, 24]})), "which are not its own"
+        lambda: with_weights(tensors(head_weight={"data_offsets": [0, 24]})),
+        "which are not its own",
     ),
     "other weights": (lambda: with_weights(renamed("hood.bias")), "does not hold the tensors of its model"),
     "header of 2^60 bytes": (lambda: with_weights(struct.pack("<Q", 1 << 60) + b"{}"), "not a safetensors file"),
     "truncated weights": (lambda: with_weights(tiny_pack.weights()[:-1]), "claims? .*bytes"),
     "pickle for weights": (lambda: with_weights(b"\x80\x04K\x01."), "not a safetensors file"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", HOSTILE)

@@ -93,12 +93,27 @@ def _get(**changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"device": "a"}, {"device": "a" * 65}, {"device": "Kitchen"}, {"device": "kitchen\n"}, {"device": "../etc"},
-        {"device": "kit/chen"}, {"device": "kit+"}, {"fleet": ""}, {"fleet": "home\n"}, {"boot": "x" * 65},
-        {"boot": "\x1b[2J"}, {"boot": "a\nb"}, {"boot": 3}, {"round": -1}, {"round": 1 << 32}, {"round": 1.5},
-        {"round": True}, {"round": None}, {"schema": 0},
+        {"device": "a"},
+        {"device": "a" * 65},
+        {"device": "Kitchen"},
+        {"device": "kitchen\n"},
+        {"device": "../etc"},
+        {"device": "kit/chen"},
+        {"device": "kit+"},
+        {"fleet": ""},
+        {"fleet": "home\n"},
+        {"boot": "x" * 65},
+        {"boot": "\x1b[2J"},
+        {"boot": "a\nb"},
+        {"boot": 3},
+        {"round": -1},
+        {"round": 1 << 32},
+        {"round": 1.5},
+        {"round": True},
+        {"round": None},
+        {"schema": 0},
     ],
-)  # fmt: skip
+)
 def test_a_field_out_of_its_bounds_is_refused(changes: dict[str, Any]) -> None:
     msgspec.convert(_get(), Get)
     with pytest.raises(msgspec.ValidationError):
@@ -108,13 +123,32 @@ def test_a_field_out_of_its_bounds_is_refused(changes: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"rate": 0}, {"rate": -1.0}, {"rate": math.nan}, {"rate": math.inf}, {"momentum": 1.0}, {"alpha": 1.1},
-        {"alpha": math.nan}, {"clip": math.nan}, {"clip": -1.0}, {"decay": math.inf}, {"epochs": 0}, {"epochs": 1001},
-        {"optimizer": "lion"}, {"mode": "central"}, {"plugin_ce": -0.5}, {"codec": "x" * 65}, {"colour": "red"},
-        {"order": "reversed"}, {"temperature": 0}, {"temperature": math.nan}, {"temperature": 101}, {"mu": -0.1},
-        {"mu": math.inf}, {"mu": 101},
+        {"rate": 0},
+        {"rate": -1.0},
+        {"rate": math.nan},
+        {"rate": math.inf},
+        {"momentum": 1.0},
+        {"alpha": 1.1},
+        {"alpha": math.nan},
+        {"clip": math.nan},
+        {"clip": -1.0},
+        {"decay": math.inf},
+        {"epochs": 0},
+        {"epochs": 1001},
+        {"optimizer": "lion"},
+        {"mode": "central"},
+        {"plugin_ce": -0.5},
+        {"codec": "x" * 65},
+        {"colour": "red"},
+        {"order": "reversed"},
+        {"temperature": 0},
+        {"temperature": math.nan},
+        {"temperature": 101},
+        {"mu": -0.1},
+        {"mu": math.inf},
+        {"mu": 101},
     ],
-)  # fmt: skip
+)
 def test_a_plan_that_cannot_be_trained_is_refused(changes: dict[str, Any]) -> None:
     msgspec.convert({}, Plan)
     with pytest.raises(msgspec.ValidationError):
@@ -130,14 +164,37 @@ def _hearing(**changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"detections": 4}, {"detections": 1001}, {"detections": -1}, {"denied": 6}, {"denied": 1.0}, {"missed": "yes"},
-        {"missed": None}, {"span": 0}, {"span": 97}, {"heard": 97}, {"heard": 0.5}, {"heard": -1}, {"period": 0},
-        {"period": 1 << 31}, {"level": -31}, {"level": 3}, {"level": -99}, {"level": -30.5}, {"noise": math.nan},
-        {"full_scale": "0.0123"}, {"full_scale": 0.5}, {"offset": "left"}, {"each": [4]}, {"each": [1.5]},
-        {"each": ["yes"]}, {"each": [0] * 65}, {"each": [[1]]},
-        {"base": "yes"}, {"pack": ""},
+        {"detections": 4},
+        {"detections": 1001},
+        {"detections": -1},
+        {"denied": 6},
+        {"denied": 1.0},
+        {"missed": "yes"},
+        {"missed": None},
+        {"span": 0},
+        {"span": 97},
+        {"heard": 97},
+        {"heard": 0.5},
+        {"heard": -1},
+        {"period": 0},
+        {"period": 1 << 31},
+        {"level": -31},
+        {"level": 3},
+        {"level": -99},
+        {"level": -30.5},
+        {"noise": math.nan},
+        {"full_scale": "0.0123"},
+        {"full_scale": 0.5},
+        {"offset": "left"},
+        {"each": [4]},
+        {"each": [1.5]},
+        {"each": ["yes"]},
+        {"each": [0] * 65},
+        {"each": [[1]]},
+        {"base": "yes"},
+        {"pack": ""},
     ],
-)  # fmt: skip
+)
 def test_a_report_of_hearing_can_say_nothing_between_its_steps(changes: dict[str, Any]) -> None:
     msgspec.convert(_hearing(), messages.HearingReport)
     msgspec.convert(_hearing(level=-30, noise=-96, each=[0, 1, 1000], offset="large"), messages.HearingReport)

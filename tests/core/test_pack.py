@@ -55,11 +55,15 @@ def _manifest(**changes: Any) -> Manifest:
         TensorSpec("head.bias", (2,), "head", 0.1),
     )
     values: dict[str, Any] = {
-        "format": FORMAT, "name": "tiny", "task": Task(("yes", "no")), "plugin": "lite",
-        "architectures": {"lite": table}, "graphs": (EVALUATE_ENTRY, STEP_ENTRY),
+        "format": FORMAT,
+        "name": "tiny",
+        "task": Task(("yes", "no")),
+        "plugin": "lite",
+        "architectures": {"lite": table},
+        "graphs": (EVALUATE_ENTRY, STEP_ENTRY),
         "files": tuple(FileEntry(path, len(GRAPH), hashlib.sha256(GRAPH).hexdigest()) for path in FILES),
         "producers": {"onnx": "1"},
-    }  # fmt: skip
+    }
     return Manifest(**{**values, **changes})
 
 
@@ -165,9 +169,7 @@ def test_what_a_pack_does_not_have_is_said_with_a_hint() -> None:
 
 TABLE = _manifest().architectures["lite"]
 EMPTY = hashlib.sha256(b"").hexdigest()
-TRAINED = Start(
-    file="weights/lite.safetensors", data="speech", clips=1, speakers=1, accuracy=0.5, judged_clips=1
-)  # fmt: skip
+TRAINED = Start(file="weights/lite.safetensors", data="speech", clips=1, speakers=1, accuracy=0.5, judged_clips=1)
 ARTIFACTS = OrtTraining(
     training="graphs/e.onnx", evaluation="ort/e.onnx", optimizers={}, checkpoint="ort/checkpoint", batch=16
 )
@@ -224,9 +226,22 @@ def test_an_unsound_manifest_is_refused(changes: dict[str, Any], sentence: str) 
 
 @pytest.mark.parametrize(
     "path",
-    ["/etc/passwd", "../up", "graphs/../../up", "graphs//x", "graphs/", "", ".hidden", "a\\b", "a\n", "a\0b", "Ä",
-     "a/b/c/d/e", "x" * 101],
-)  # fmt: skip
+    [
+        "/etc/passwd",
+        "../up",
+        "graphs/../../up",
+        "graphs//x",
+        "graphs/",
+        "",
+        ".hidden",
+        "a\\b",
+        "a\n",
+        "a\0b",
+        "Ä",
+        "a/b/c/d/e",
+        "x" * 101,
+    ],
+)
 def test_a_path_that_leaves_the_pack_is_refused(tmp_path: Path, path: str) -> None:
     content = msgspec.to_builtins(_manifest())
     content["files"] = [{"path": path, "bytes": 0, "sha256": hashlib.sha256(b"").hexdigest()}]
@@ -391,9 +406,16 @@ def test_no_manifest_crashes_the_reader(data: bytes) -> None:
 
 def test_state_and_noise_of_a_graph_keep_their_places_over_the_manifest() -> None:
     graph = Graph(
-        kind="supervised", model="lite", optimizer="sgd", batch=16, file="graphs/s.onnx", inputs=(), outputs=(),
-        noise={"model.noise.b": (2,), "model.noise.a": (3,)}, state={"model.bavd.b": (2,), "model.bavd.a": (3,)},
-    )  # fmt: skip
+        kind="supervised",
+        model="lite",
+        optimizer="sgd",
+        batch=16,
+        file="graphs/s.onnx",
+        inputs=(),
+        outputs=(),
+        noise={"model.noise.b": (2,), "model.noise.a": (3,)},
+        state={"model.bavd.b": (2,), "model.bavd.a": (3,)},
+    )
 
     read = msgspec.json.decode(msgspec.json.encode(graph, order="sorted"), type=Graph)
 

@@ -17,13 +17,18 @@ from auricle.packs.pack import Pack
 
 OFFSETS = {"mix.weight": 16, "head.weight": 48, "head.bias": 80}
 TFLITE = Tflite(
-    model="lite", precision="float32", file="lite.tflite",
+    model="lite",
+    precision="float32",
+    file="lite.tflite",
     buffers=tuple(Buffer(tensor=tensor, offset=offset) for tensor, offset in OFFSETS.items()),
-)  # fmt: skip
+)
 TRAINING = OrtTraining(
-    training="ort/training.onnx", evaluation="ort/eval.onnx", optimizers={"sgd": "ort/sgd.onnx"},
-    checkpoint="ort/checkpoint", batch=16,
-)  # fmt: skip
+    training="ort/training.onnx",
+    evaluation="ort/eval.onnx",
+    optimizers={"sgd": "ort/sgd.onnx"},
+    checkpoint="ort/checkpoint",
+    batch=16,
+)
 
 
 def _tflite(**changed: bytes) -> bytes:
@@ -44,9 +49,12 @@ def _gradient(domain: str = "com.microsoft") -> bytes:
 def _pack(tflite: bytes | None = None, entry: Tflite | None = None, training: bytes = _gradient()) -> Pack:
     inference = {} if tflite is None and entry is None else {"lite.tflite": tflite or _tflite()}
     files = {
-        **inference, "ort/training.onnx": training, "ort/eval.onnx": _gradient(), "ort/sgd.onnx": _gradient(),
+        **inference,
+        "ort/training.onnx": training,
+        "ort/eval.onnx": _gradient(),
+        "ort/sgd.onnx": _gradient(),
         "ort/checkpoint": b"anything",
-    }  # fmt: skip
+    }
     entries = (entry or TFLITE,) if inference else ()
     return tiny_pack.pack(files, tflite=entries, ort_training={"lite": TRAINING})
 
@@ -79,7 +87,7 @@ def _entry(**changes: Any) -> Tflite:
         ({"training": _gradient("com.example")}, "ort/training.onnx of the pack tiny is refused: .*'com.example'"),
         ({"training": _gradient()[:-1]}, "ort/training.onnx of the pack tiny is refused"),
     ],
-)  # fmt: skip
+)
 def test_what_is_not_sound_is_named(changes: dict[str, Any], sentence: str) -> None:
     pack = _pack(**changes)
 

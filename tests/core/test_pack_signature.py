@@ -72,8 +72,10 @@ def test_the_file_is_a_small_json_object() -> None:
     content = json.loads(encode_signature(pack.signature))
 
     assert content == {
-        "format": 1, "key": ALICE.public.hex(), "signature": ALICE.sign(DOMAIN + pack.manifest_bytes).hex(),
-    }  # fmt: skip
+        "format": 1,
+        "key": ALICE.public.hex(),
+        "signature": ALICE.sign(DOMAIN + pack.manifest_bytes).hex(),
+    }
 
 
 def test_trusted_keys_decide_who_may_have_signed(tmp_path: Path) -> None:
@@ -169,9 +171,13 @@ def test_a_public_key_is_64_hex_digits() -> None:
             public_key(text)
 
 
-@pytest.mark.parametrize("command", [
-    ["edge", "run", "--device", "kitchen-1", "--speech", "/no/where", "--coordinator", "00" * 32], ["cloud", "serve"],
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["edge", "run", "--device", "kitchen-1", "--speech", "/no/where", "--coordinator", "00" * 32],
+        ["cloud", "serve"],
+    ],
+)
 def test_a_device_and_a_coordinator_refuse_a_pack_that_their_key_has_not_signed(
     command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -40,9 +40,16 @@ def pack_of(buffers: tuple[Buffer, ...], precision: str = "float32", size: int =
     entry = Tflite(model="net", precision=precision, file="tflite/net.tflite", buffers=buffers)  # type: ignore[arg-type]
     file = FileEntry(path=entry.file, bytes=size, sha256=hashlib.sha256(content).hexdigest())
     manifest = Manifest(
-        format=FORMAT, name="toy", task=Task(("no", "yes")), plugin="net", architectures={"net": TABLE}, graphs=(),
-        files=(file,), producers={}, tflite=(entry,),
-    )  # fmt: skip
+        format=FORMAT,
+        name="toy",
+        task=Task(("no", "yes")),
+        plugin="net",
+        architectures={"net": TABLE},
+        graphs=(),
+        files=(file,),
+        producers={},
+        tflite=(entry,),
+    )
     return Pack(manifest, {entry.file: content}), entry
 
 

@@ -128,12 +128,18 @@ def manifest(content: Mapping[str, bytes], **changes: Any) -> Manifest:
     """A manifest that lists these files."""
     trained = Start(file=WEIGHTS, data="synthetic speech", clips=90, speakers=3, accuracy=0.75, judged_clips=30)
     values: dict[str, Any] = {
-        "format": FORMAT, "name": "tiny", "task": TASK, "plugin": "lite", "architectures": {"lite": TABLE},
-        "graphs": graphs(), "producers": {"onnx": "1"}, "start": {"lite": trained},
+        "format": FORMAT,
+        "name": "tiny",
+        "task": TASK,
+        "plugin": "lite",
+        "architectures": {"lite": TABLE},
+        "graphs": graphs(),
+        "producers": {"onnx": "1"},
+        "start": {"lite": trained},
         "files": tuple(
             FileEntry(path, len(data), hashlib.sha256(data).hexdigest()) for path, data in sorted(content.items())
         ),
-    }  # fmt: skip
+    }
     return Manifest(**{**values, **changes})
 
 

@@ -135,9 +135,14 @@ class Engine:
     running: dict[str, Running] = field(default_factory=dict)
 
     def start(
-        self, composition: Composition, name: str, *, command: list[str] | None = None, extra: Mapping[str, str] = {},
+        self,
+        composition: Composition,
+        name: str,
+        *,
+        command: list[str] | None = None,
+        extra: Mapping[str, str] = {},
         path: str = "",
-    ) -> Running:  # fmt: skip
+    ) -> Running:
         """Start a service.
 
         Parameters
@@ -184,8 +189,11 @@ class Engine:
         assigned = [f"{key}={value}" for key, value in spec["environment"].items()]
         return subprocess.run(
             [*enter, *become, "/usr/bin/env", "-i", *assigned, *command],
-            capture_output=True, text=True, timeout=seconds, check=False,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
 
     def healthy(self, composition: Composition, name: str) -> bool:
         """Whether the service's health check passes now."""
@@ -210,7 +218,7 @@ class Engine:
 
     def spec(
         self, composition: Composition, name: str, command: list[str] | None, extra: Mapping[str, str]
-    ) -> dict[str, Any]:  # fmt: skip
+    ) -> dict[str, Any]:
         """What `inside` is told."""
         service, image = composition.services[name], composition.image(name)
         uid, gid = (int(part) for part in service["user"].split(":"))
@@ -223,20 +231,24 @@ class Engine:
         return {
             "root": str(root),
             "tmpfs": service.get("tmpfs", []),
-            "binds": [*_system(), *self._volumes(composition, service, uid, gid), *_secrets(composition, service),
-                      *([str(CHECKOUT / source), target, False] for target, source in image.copied.items()),
-                      *([source, target, False] for target, source in extra.items())],
+            "binds": [
+                *_system(),
+                *self._volumes(composition, service, uid, gid),
+                *_secrets(composition, service),
+                *([str(CHECKOUT / source), target, False] for target, source in image.copied.items()),
+                *([source, target, False] for target, source in extra.items()),
+            ],
             "files": self._files(),
             "links": {**_links(), "/var/run": "/run", "/opt/auricle/bin/python3": sys.executable},
             "read_only": service["read_only"],
-            "uid": uid, "gid": gid, "groups": [],
+            "uid": uid,
+            "gid": gid,
+            "groups": [],
             "environment": {**places, "PYTHONPATH": ":".join(packages), **service.get("environment", {})},
             "command": command or default,
-        }  # fmt: skip
+        }
 
-    def _volumes(
-        self, composition: Composition, service: Mapping[str, Any], uid: int, gid: int
-    ) -> Iterator[list[Any]]:  # fmt: skip
+    def _volumes(self, composition: Composition, service: Mapping[str, Any], uid: int, gid: int) -> Iterator[list[Any]]:
         for text in service.get("volumes", []):
             source, target, *mode = text.split(":")
             if source.startswith("."):

@@ -65,9 +65,15 @@ def main() -> None:
     os.chdir("/")
     groups = ["--groups", ",".join(map(str, spec["groups"]))] if spec["groups"] else ["--clear-groups"]
     become = [
-        "/usr/bin/setpriv", f"--reuid={spec['uid']}", f"--regid={spec['gid']}", *groups,
-        "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs", "--",
-    ]  # fmt: skip
+        "/usr/bin/setpriv",
+        f"--reuid={spec['uid']}",
+        f"--regid={spec['gid']}",
+        *groups,
+        "--inh-caps=-all",
+        "--bounding-set=-all",
+        "--no-new-privs",
+        "--",
+    ]
     os.execvpe(become[0], [*become, *spec["command"]], spec["environment"])
 
 

@@ -95,7 +95,7 @@ def _from_reports(expression: str) -> bool:
 
 def test_every_metric_of_dashboard_and_alerts_is_told_and_prometheus_has_scraped_it(
     site: Site, round_done: int
-) -> None:  # fmt: skip
+) -> None:
     assert site.coordinator("/metrics")[0] == 401
     _, text = site.coordinator("/metrics", (site.engine.volume("monitoring") / "token").read_text().strip())
     told = {sample.name for family in text_string_to_metric_families(text) for sample in family.samples}
@@ -142,8 +142,13 @@ def test_alert_rules_are_evaluated_and_notice_a_coordinator_that_is_gone(site: S
 
 def test_preparing_again_changes_nothing_and_secrets_are_in_no_volume_in_the_clear(site: Site, round_done: int) -> None:
     state, broker = site.engine.volume("state"), site.engine.volume("broker")
-    kept = [state / "authority/root.pem", state / "api/server.pem", broker / "server.pem",
-            site.engine.volume("monitoring") / "token", *(site.deploy / "secrets").iterdir()]  # fmt: skip
+    kept = [
+        state / "authority/root.pem",
+        state / "api/server.pem",
+        broker / "server.pem",
+        site.engine.volume("monitoring") / "token",
+        *(site.deploy / "secrets").iterdir(),
+    ]
     before = {path: path.read_bytes() for path in kept}
     subprocess.run([site.deploy / "prepare", FLEET, "hub.lan", "192.0.2.7"], check=True, capture_output=True)
     site.engine.finish(site.composition, "first-start")

@@ -34,15 +34,25 @@ class Buildah:
     """buildah without an engine: chroot for isolation, images in a folder of their own."""
 
     def __init__(self, folder: Path) -> None:
-        self._common = ["buildah", "--root", str(folder / "images"), "--runroot", str(folder / "run"),
-                        "--storage-driver", "vfs"]  # fmt: skip
+        self._common = [
+            "buildah",
+            "--root",
+            str(folder / "images"),
+            "--runroot",
+            str(folder / "run"),
+            "--storage-driver",
+            "vfs",
+        ]
 
     def run(self, *arguments: str | Path) -> str:
         """Run buildah; what it printed."""
         done = subprocess.run(
-            [*self._common, *map(str, arguments)], capture_output=True, text=True, check=False,
+            [*self._common, *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            check=False,
             env={**os.environ, "BUILDAH_ISOLATION": "chroot"},
-        )  # fmt: skip
+        )
         assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
         return done.stdout.strip()
 
@@ -76,9 +86,10 @@ def buildah(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Buildah]:
 
 
 @pytest.mark.parametrize(
-    ("name", "module"), [("coordinator", "auricle_cloud.service"), ("agent", "auricle_edge.service.listening_device")],
+    ("name", "module"),
+    [("coordinator", "auricle_cloud.service"), ("agent", "auricle_edge.service.listening_device")],
     ids=["coordinator", "agent"],
-)  # fmt: skip
+)
 def test_the_dockerfile_makes_an_image_that_runs_as_its_user(buildah: Buildah, name: str, module: str) -> None:
     dockerfile = DEPLOY / f"{name}.Dockerfile"
     for image, suite in dict.fromkeys(BASE.findall(re.sub(r" AS \w+", "", dockerfile.read_text()))):

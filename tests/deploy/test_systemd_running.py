@@ -28,9 +28,16 @@ print(urllib.request.urlopen("https://localhost:8443/readyz", context=trust, tim
 """
 PASSPHRASE = "/etc/auricle/authority-passphrase"
 OPERATOR = (
-    "runuser", "-u", "auricle-cloud", "--", "env", f"AURICLE_STATE={STATE}",
-    f"AURICLE_AUTHORITY_PASSPHRASE_FILE={PASSPHRASE}", "/opt/auricle-cloud/bin/auricle", "cloud",
-)  # fmt: skip
+    "runuser",
+    "-u",
+    "auricle-cloud",
+    "--",
+    "env",
+    f"AURICLE_STATE={STATE}",
+    f"AURICLE_AUTHORITY_PASSPHRASE_FILE={PASSPHRASE}",
+    "/opt/auricle-cloud/bin/auricle",
+    "cloud",
+)
 
 
 @pytest.fixture(scope="module")

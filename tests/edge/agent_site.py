@@ -100,9 +100,17 @@ class Coordinator:
 
     def invite(self, block: bytes, number: int = 1, epoch: int = 5, **changes: Any) -> Invite:
         values = {
-            "task": TASK, "round": number, "epoch": epoch, "base": digest(block), "ttl": 60.0, "plan": Plan(),
-            "length": len(block), "codec": "float32", "chunks": -(-len(block) // CHUNK), **changes,
-        }  # fmt: skip
+            "task": TASK,
+            "round": number,
+            "epoch": epoch,
+            "base": digest(block),
+            "ttl": 60.0,
+            "plan": Plan(),
+            "length": len(block),
+            "codec": "float32",
+            "chunks": -(-len(block) // CHUNK),
+            **changes,
+        }
         return Invite(fleet=FLEET, device=DEVICE, boot="c", **values)
 
     async def ack(self, update: Update, verdict: str = "accepted", **changes: Any) -> None:

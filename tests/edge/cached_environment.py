@@ -55,8 +55,10 @@ def cached_python(name: str, needs: Sequence[str]) -> Path:
             subprocess.run([python, "-m", "venv", str(folder)], check=True, capture_output=True)
             installed = subprocess.run(
                 [folder / "bin" / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check", *needs],
-                capture_output=True, text=True, check=False,
-            )  # fmt: skip
+                capture_output=True,
+                text=True,
+                check=False,
+            )
             if installed.returncode != 0:
                 pytest.skip(f"{name} cannot be installed: {installed.stderr.strip()[-300:]}")
             (folder / READY).touch()
@@ -69,6 +71,10 @@ def run_there(
     """Run that Python on these of the checkout's sources."""
     paths = os.pathsep.join(str(path) for path in (ROOT, *(ROOT / source for source in sources)))
     return subprocess.run(
-        [python, *arguments], capture_output=True, text=True, check=False, cwd=folder,
+        [python, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
         env={**os.environ, "PYTHONPATH": paths},
-    )  # fmt: skip
+    )

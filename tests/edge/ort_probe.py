@@ -67,15 +67,21 @@ def refusals(runtime: Runtime) -> list[str]:
     """What it says to jobs that it cannot do."""
     pack = runtime.pack
     jobs: list[dict[str, Any]] = [
-        {"kind": "distill"}, {"terms": ("drift",)}, {"scalars": {"model.rate": 0.1, "model.momentum": 0.9}},
+        {"kind": "distill"},
+        {"terms": ("drift",)},
+        {"scalars": {"model.rate": 0.1, "model.momentum": 0.9}},
         {"optimizer": "adamw", "scalars": {"model.rate": 0.1, "model.l2": 0.1}},
-    ]  # fmt: skip
+    ]
     said = []
     for changes in jobs:
         values = {
-            "kind": "supervised", "models": {"model": "crnn-lite"}, "optimizer": "sgd",
-            "weights": {"model": pack.plugin_table.initial(0)}, "scalars": {"model.rate": 0.1}, **changes,
-        }  # fmt: skip
+            "kind": "supervised",
+            "models": {"model": "crnn-lite"},
+            "optimizer": "sgd",
+            "weights": {"model": pack.plugin_table.initial(0)},
+            "scalars": {"model.rate": 0.1},
+            **changes,
+        }
         try:
             runtime.begin(Job(**values))
             said.append("")
@@ -115,10 +121,13 @@ def main(folder: Path) -> None:
     results["logits:step"] = StepRuntime(pack).logits("crnn-lite", weights, x)
     np.savez(folder / "results.npz", **results)  # type: ignore[arg-type]
     facts = {
-        "reason": chosen.reason, "auto": choose_runtime("auto", pack).runtime.name, "refusals": refusals(runtime),
+        "reason": chosen.reason,
+        "auto": choose_runtime("auto", pack).runtime.name,
+        "refusals": refusals(runtime),
         "unloadable": unloadable(pack),
-        "torch": "torch" in sys.modules, "onnxruntime": sys.modules["onnxruntime"].__version__,
-    }  # fmt: skip
+        "torch": "torch" in sys.modules,
+        "onnxruntime": sys.modules["onnxruntime"].__version__,
+    }
     (folder / "facts.json").write_text(json.dumps(facts))
 
 

@@ -21,9 +21,16 @@ from typing import Any
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 FACTS: dict[str, Any] = {
-    "format": 1, "name": "auricle", "board": "pi5", "os": "raspios-12", "base": "bookworm", "python": PYTHON,
-    "architecture": platform.machine(), "fleet": "home", "pack": "0" * 64,
-}  # fmt: skip
+    "format": 1,
+    "name": "auricle",
+    "board": "pi5",
+    "os": "raspios-12",
+    "base": "bookworm",
+    "python": PYTHON,
+    "architecture": platform.machine(),
+    "fleet": "home",
+    "pack": "0" * 64,
+}
 PROBE = "import sys\n\n\ndef main() -> None:\n    print({version!r}, *sys.argv[1:])\n\n\nclass Deep:\n    call = main\n"
 ENTRY_POINTS = (
     "[console_scripts]\nauricle = auricle_probe:main\nauricle-probe = auricle_probe:main\n"
@@ -67,9 +74,13 @@ def units() -> dict[str, bytes]:
 
 
 def make_bundle(
-    folder: Path, version: str, *, more: Mapping[str, bytes | None] | None = None,
-    in_wheel: Mapping[str, bytes] | None = None, **facts: Any,
-) -> Path:  # fmt: skip
+    folder: Path,
+    version: str,
+    *,
+    more: Mapping[str, bytes | None] | None = None,
+    in_wheel: Mapping[str, bytes] | None = None,
+    **facts: Any,
+) -> Path:
     """Write a bundle as a folder; `more` adds files, or with None leaves one out, and `facts` change its manifest."""
     slots = resources.files("auricle_edge").joinpath("installation/slots.py").read_bytes()
     files: dict[str, bytes | None] = {

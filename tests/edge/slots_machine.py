@@ -105,15 +105,25 @@ class Machine:
         name = f"--machine=auricle-{root.parent.name.strip('-_').lower()}"
         alone = [] if network else ["--private-network"]
         nspawn = [
-            "systemd-nspawn", "-q", "-D", str(root), "-b", "--register=no", "--keep-unit", *alone, "--link-journal=no",
+            "systemd-nspawn",
+            "-q",
+            "-D",
+            str(root),
+            "-b",
+            "--register=no",
+            "--keep-unit",
+            *alone,
+            "--link-journal=no",
             name,
-        ]  # fmt: skip
+        ]
         script = 'mount -t tmpfs tmpfs /run && exec "$@"'  # the host's /run may lie on its disk, which nspawn refuses
         self._console = (root.parent / "console").open("wb")
         self._process = subprocess.Popen(
             ["unshare", "--mount", "sh", "-c", script, "sh", *nspawn],
-            stdin=subprocess.DEVNULL, stdout=self._console, stderr=subprocess.STDOUT,
-        )  # fmt: skip
+            stdin=subprocess.DEVNULL,
+            stdout=self._console,
+            stderr=subprocess.STDOUT,
+        )
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a program in it to its end."""

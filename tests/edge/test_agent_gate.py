@@ -247,9 +247,17 @@ def test_a_measurement_is_of_the_clips_as_they_are_now(runtime: StepRuntime, tmp
         c, generation = site.coordinator, [0]
         source = DataSource(lambda: trainer(runtime, 4 + generation[0]).data, lambda: generation[0])
         asked = Measure(
-            fleet=FLEET, device=DEVICE, boot="c", task=TASK, round=1, epoch=5, base=digest(site.model),
-            length=len(site.model), codec="float32", chunks=1 + len(site.model) // (120 * 1024),
-        )  # fmt: skip
+            fleet=FLEET,
+            device=DEVICE,
+            boot="c",
+            task=TASK,
+            round=1,
+            epoch=5,
+            base=digest(site.model),
+            length=len(site.model),
+            codec="float32",
+            chunks=1 + len(site.model) // (120 * 1024),
+        )
         board = Board()
         async with site.device(None, {"source": source, "gate": board}, gate_every=0.02):
             for i in (0, 1, 2):

@@ -138,13 +138,20 @@ def test_nothing_in_the_room_looks_at_the_wall_clock() -> None:
 def test_a_card_is_listed_with_what_to_write_into_the_settings(root: Path) -> None:
     plugged = cards(str(root))
     portaudio = {
-        "index": 7, "name": "USB PnP Sound Device: Audio (hw:1,0)", "max_input_channels": 1,
+        "index": 7,
+        "name": "USB PnP Sound Device: Audio (hw:1,0)",
+        "max_input_channels": 1,
         "default_samplerate": 44100.0,
-    }  # fmt: skip
+    }
     assert of_portaudio(portaudio, True, plugged) == {
-        "name": "USB PnP Sound Device: Audio (hw:1,0)", "source": "alsa:CARD=Device,DEV=0",
-        "alsa": "hw:CARD=Device,DEV=0", "usb": "0d8c:0014", "channels": 1, "rate": 44100, "default": True,
-    }  # fmt: skip
+        "name": "USB PnP Sound Device: Audio (hw:1,0)",
+        "source": "alsa:CARD=Device,DEV=0",
+        "alsa": "hw:CARD=Device,DEV=0",
+        "usb": "0d8c:0014",
+        "channels": 1,
+        "rate": 44100,
+        "default": True,
+    }
     assert described(plugged[1], 0)["source"] == "arecord:hw:CARD=Device,DEV=0"
     for source in (of_portaudio(portaudio, True, plugged), described(plugged[1], 0)):
         parse_source(CaptureSettings(source=source["source"]))

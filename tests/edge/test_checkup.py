@@ -55,8 +55,12 @@ def test_what_is_missing_is_a_finding_and_no_crash(tmp_path: Path) -> None:
     told = examine_board(tmp_path, tmp_path, lambda: load_pack("no-such-pack"), Readings, nowhere, now=lambda: 0.0)
     found = by_name(told)
     assert {name for name, each in found.items() if each.verdict == "bad"} == {
-        "processor", "memory", "pack", "clock", "broker"
-    }  # fmt: skip
+        "processor",
+        "memory",
+        "pack",
+        "clock",
+        "broker",
+    }
     assert verdict_of(list(found.values())) == 1
 
 

@@ -132,12 +132,16 @@ def test_a_claim_says_who_asks_and_keeps_what_a_renewal_needs(board: Board) -> N
     subject = x509.load_pem_x509_csr(body["request"].encode()).subject
     assert subject.rfc4514_string() == "CN=auricle"
     assert json.loads(board.record.read_bytes()) == {
-        "device": DEVICE, "server": board.coordinator.url, "pin": board.coordinator.authority.pin,
+        "device": DEVICE,
+        "server": board.coordinator.url,
+        "pin": board.coordinator.authority.pin,
         "renew_after": RENEW_AFTER,
-    }  # fmt: skip
+    }
     assert {path.name: path.stat().st_mode & 0o777 for path in (board.files.key, board.files.login, board.record)} == {
-        board.files.key.name: 0o600, board.files.login.name: 0o600, board.record.name: 0o600,
-    }  # fmt: skip
+        board.files.key.name: 0o600,
+        board.files.login.name: 0o600,
+        board.record.name: 0o600,
+    }
     assert board.files.folder.stat().st_mode & 0o777 == 0o700
     assert read_login(board.files.login) == (DEVICE, PASSWORD)
     assert board.files.authority.read_text() == board.coordinator.authority.root_pem
@@ -187,9 +191,13 @@ def _signed_by_hand(authority: Authority, subject: x509.Name, key: ec.EllipticCu
     """A chain whose first certificate has any subject."""
     shape = authority.certify(DEVICE, key, UNTIL)
     builder = x509.CertificateBuilder(
-        subject_name=subject, issuer_name=authority.issuing.subject, public_key=key, serial_number=7,
-        not_valid_before=shape.not_valid_before_utc, not_valid_after=shape.not_valid_after_utc,
-    )  # fmt: skip
+        subject_name=subject,
+        issuer_name=authority.issuing.subject,
+        public_key=key,
+        serial_number=7,
+        not_valid_before=shape.not_valid_before_utc,
+        not_valid_after=shape.not_valid_after_utc,
+    )
     return authority.chain(builder.sign(authority._key, SHA256()))
 
 
@@ -213,9 +221,11 @@ def test_both_signatures_of_a_chain_are_checked(board: Board, authority: Authori
     own = authority.chain(authority.certify(DEVICE, key, UNTIL))
     foreign = other.certify(DEVICE, key, UNTIL)
     board.coordinator.chain = {
-        "leaf": authority.chain(foreign), "issuing": other.chain(foreign),
-        "one": own[: own.index("-----END") + 26], "three": own + authority.root_pem,
-    }[wrong]  # fmt: skip
+        "leaf": authority.chain(foreign),
+        "issuing": other.chain(foreign),
+        "one": own[: own.index("-----END") + 26],
+        "three": own + authority.root_pem,
+    }[wrong]
 
     with pytest.raises(ClaimError, match="not from the authority"):
         renew(board.state, RENEW_AFTER)

@@ -19,13 +19,24 @@ from auricle_edge.clips.training_set import NO_LABEL, balanced, training_set
 
 
 def _clip(
-    number: int, word: str | None = "yes", source: Source = "enrolled", *, size: int = 1000, held: bool = False,
-    weight: float = 1.0, created: float | None = None, damaged: bool = False,
-) -> Clip:  # fmt: skip
+    number: int,
+    word: str | None = "yes",
+    source: Source = "enrolled",
+    *,
+    size: int = 1000,
+    held: bool = False,
+    weight: float = 1.0,
+    created: float | None = None,
+    damaged: bool = False,
+) -> Clip:
     record = Record(
-        id=f"{number:012x}", word=word, source=source, weight=weight, held_out=held,
+        id=f"{number:012x}",
+        word=word,
+        source=source,
+        weight=weight,
+        held_out=held,
         created=float(number) if created is None else created,
-    )  # fmt: skip
+    )
     return Clip(record=record, file=f"{number}", bytes=size, sha256="", damaged=damaged)
 
 
@@ -104,9 +115,11 @@ def test_age_takes_held_out_clips_too_and_unlabelled_ones_sooner() -> None:
     settings = ClipSettings(days=10, unlabelled_days=1)
     day = 86_400.0
     clips = [
-        _clip(1, held=True, created=0.0), _clip(2, created=5 * day),
-        _clip(3, None, "unlabelled", created=9.5 * day), _clip(4, None, "unlabelled", created=8 * day),
-    ]  # fmt: skip
+        _clip(1, held=True, created=0.0),
+        _clip(2, created=5 * day),
+        _clip(3, None, "unlabelled", created=9.5 * day),
+        _clip(4, None, "unlabelled", created=8 * day),
+    ]
     assert [int(clip.id, 16) for clip in aged(clips, settings, 10.1 * day)] == [1, 4]
     assert aged(clips[:2], ClipSettings(days=None), 1e9) == []
 
@@ -131,10 +144,14 @@ def _content(clip: Clip) -> Content:
 
 def test_parts_labels_and_weights_come_out_as_they_went_in() -> None:
     clips = [
-        _clip(1, "yes"), _clip(2, "no", weight=0.5), _clip(3, "yes", held=True), _clip(4, "gone"),
-        _clip(5, None, "unlabelled", weight=0.0), _clip(6, "_silence_", "ambient", weight=0.5),
+        _clip(1, "yes"),
+        _clip(2, "no", weight=0.5),
+        _clip(3, "yes", held=True),
+        _clip(4, "gone"),
+        _clip(5, None, "unlabelled", weight=0.0),
+        _clip(6, "_silence_", "ambient", weight=0.5),
         _clip(7, "yes", damaged=True),
-    ]  # fmt: skip
+    ]
 
     data = training_set(clips, _content, FRONTEND, ClipSettings()).data
 

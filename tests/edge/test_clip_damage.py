@@ -24,10 +24,13 @@ def _flip(path: Path) -> None:
 
 
 DAMAGES: dict[str, Any] = {
-    "a bit": _flip, "cut": lambda path: path.write_bytes(path.read_bytes()[:-9]), "missing": Path.unlink,
-    "empty": lambda path: path.write_bytes(b""), "grown": lambda path: path.write_bytes(path.read_bytes() + b"x"),
+    "a bit": _flip,
+    "cut": lambda path: path.write_bytes(path.read_bytes()[:-9]),
+    "missing": Path.unlink,
+    "empty": lambda path: path.write_bytes(b""),
+    "grown": lambda path: path.write_bytes(path.read_bytes() + b"x"),
     "endless": lambda path: path.write_bytes(bytes(5 << 20)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

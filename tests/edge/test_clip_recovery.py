@@ -97,9 +97,12 @@ def _wiping(store: ClipStore, ledger: Ledger) -> None:
 
 
 OPERATIONS: dict[str, Callable[[ClipStore, Ledger], None]] = {
-    "add": _adding, "add with eviction": _adding_with_eviction, "relabel": _relabelling, "delete": _deleting,
+    "add": _adding,
+    "add with eviction": _adding_with_eviction,
+    "relabel": _relabelling,
+    "delete": _deleting,
     "wipe": _wiping,
-}  # fmt: skip
+}
 
 
 def _run(folder: Path, operation: str, before: int, *, sealed: bool = False) -> None:

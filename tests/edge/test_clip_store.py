@@ -16,9 +16,11 @@ from auricle_edge.clips import NewClip
 from auricle_edge.clips.store import NoRoomError
 
 KINDS: dict[str, dict[str, Any]] = {
-    "plain": {}, "sealed": {"key_file": "KEY"}, "features": {"keep": "features"},
+    "plain": {},
+    "sealed": {"key_file": "KEY"},
+    "features": {"keep": "features"},
     "sealed features": {"keep": "features", "key_file": "KEY"},
-}  # fmt: skip
+}
 
 
 def _settings(kind: str, folder: Path) -> dict[str, Any]:
@@ -39,8 +41,13 @@ def test_what_was_added_is_read_by_the_next_process(kind: str, tmp_path: Path) -
     assert found.id == clip
     record = found.record
     assert (record.word, record.source, record.weight, record.score, record.model, record.created) == (
-        "no", "missed", 0.8, 0.25, "plugin", START,
-    )  # fmt: skip
+        "no",
+        "missed",
+        0.8,
+        0.25,
+        "plugin",
+        START,
+    )
     expected = FRONTEND.energies(tone(7)[np.newaxis])[0]
     content = after.content(found)
     if settings.get("keep") == "features":
@@ -239,9 +246,13 @@ def test_a_key_that_does_not_fit_is_named_and_nothing_is_lost(case: str, tmp_pat
     kept_key = key.read_bytes() if key.exists() else b""
     wrong: dict[str, Any] = {"key_file": str(key)}
     said = {
-        "other": "is not the key of the clips", "missing": "is missing", "unnamed": "are encrypted",
-        "late": "without encryption", "open": "chmod 600", "short": "not a key of 32 bytes",
-    }[case]  # fmt: skip
+        "other": "is not the key of the clips",
+        "missing": "is missing",
+        "unnamed": "are encrypted",
+        "late": "without encryption",
+        "open": "chmod 600",
+        "short": "not a key of 32 bytes",
+    }[case]
     if case == "other":
         key.write_bytes(bytes(32))
     elif case == "missing":

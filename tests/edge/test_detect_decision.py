@@ -122,8 +122,10 @@ def test_labels_without_a_keyword_are_refused() -> None:
 @settings(max_examples=40)
 @given(
     arrays(np.float32, (25, 4), elements=st.floats(0, 1, width=32), unique=True),
-    st.permutations(range(4)), st.integers(1, 4), st.integers(1, 3),
-)  # fmt: skip
+    st.permutations(range(4)),
+    st.integers(1, 4),
+    st.integers(1, 3),
+)
 def test_the_order_of_the_labels_does_not_matter(
     rows: np.ndarray, order: list[int], smoothing: int, patience: int
 ) -> None:

@@ -82,8 +82,15 @@ def test_the_gate_stays_open_for_the_hangover() -> None:
     """Speech in the hops 1 and 3, two hops of hangover: open from 1 to 5."""
     gate = Gate(_Scripted([False, True, False, True, False, False, False, False]), 2)
     assert [gate.hear(HOP, np.zeros((10, 40), np.float32)) for _ in range(8)] == [
-        False, True, True, True, True, True, False, False,
-    ]  # fmt: skip
+        False,
+        True,
+        True,
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
 
 
 def test_a_gap_closes_the_gate() -> None:

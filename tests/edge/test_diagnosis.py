@@ -10,10 +10,15 @@ from typing import Any
 from auricle_edge.service.diagnosis import redacted, write_bundle
 
 STATE: dict[str, Any] = {
-    "broker": "mqtts://kitchen-1:hunter2@broker:8883", "password": "hunter2", "pack_key": "ab" * 32,
-    "detect": {"thresholds": {"yes": 0.5}, "hop": 0.1}, "last": {"word": "yes", "score": 0.9},
-    "clips": [{"word": "stop", "source": "enrolled"}], "token": None, "restarts": {"silence": 2},
-}  # fmt: skip
+    "broker": "mqtts://kitchen-1:hunter2@broker:8883",
+    "password": "hunter2",
+    "pack_key": "ab" * 32,
+    "detect": {"thresholds": {"yes": 0.5}, "hop": 0.1},
+    "last": {"word": "yes", "score": 0.9},
+    "clips": [{"word": "stop", "source": "enrolled"}],
+    "token": None,
+    "restarts": {"silence": 2},
+}
 
 
 def broken() -> Any:
@@ -39,5 +44,7 @@ def test_secrets_and_words_are_removed_and_the_rest_is_kept(tmp_path: Path) -> N
 
 def test_names_that_only_contain_key_letters_stay() -> None:
     assert redacted({"monkey": 1, "keyboard": 2, "public_key": "x"}) == {
-        "monkey": 1, "keyboard": 2, "public_key": "(removed)"
-    }  # fmt: skip
+        "monkey": 1,
+        "keyboard": 2,
+        "public_key": "(removed)",
+    }

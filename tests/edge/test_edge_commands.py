@@ -14,21 +14,43 @@ from auricle.process.cli import main
 from auricle_edge.commands.answer_commands import happened, meter, sentences
 
 STATUS: dict[str, Any] = {
-    "device": "kitchen-1", "pack_name": "gsc12", "pack": "ab" * 32, "running_seconds": 61.0, "model": "plugin",
+    "device": "kitchen-1",
+    "pack_name": "gsc12",
+    "pack": "ab" * 32,
+    "running_seconds": 61.0,
+    "model": "plugin",
     "capture": {
-        "muted": False, "running": True, "mute_reason": "", "device": "USB", "native_rate": 48000,
-        "level_dbfs": -40.2, "problem": None, "restarts": {"zeros": 2},
+        "muted": False,
+        "running": True,
+        "mute_reason": "",
+        "device": "USB",
+        "native_rate": 48000,
+        "level_dbfs": -40.2,
+        "problem": None,
+        "restarts": {"zeros": 2},
     },
     "listening": {
-        "detections": 3, "hours": 1.5, "denied": 1, "real_time_factor": 0.004, "latency_p50": 0.3, "latency_p95": 0.6,
-        "wakes": 2, "timeouts": 1, "windows": 400, "second_share": 0.05,
+        "detections": 3,
+        "hours": 1.5,
+        "denied": 1,
+        "real_time_factor": 0.004,
+        "latency_p50": 0.3,
+        "latency_p95": 0.6,
+        "wakes": 2,
+        "timeouts": 1,
+        "windows": 400,
+        "second_share": 0.05,
     },
-    "state": "open", "wake": [], "window": 3.0, "second_stage": "auto", "model_reason": "Best.",
+    "state": "open",
+    "wake": [],
+    "window": 3.0,
+    "second_stage": "auto",
+    "model_reason": "Best.",
     "fleet": {"name": "home", "connected": False, "last_error": "refused", "state": "idle"},
     "sensitivity": {"step": 1, "remote": True},
     "report": {"hearing": True, "words": False, "last": None},
     "gate": {"verdict": "wait", "reason": "Somebody speaks."},
-}  # fmt: skip
+}
 
 
 @pytest.fixture(autouse=True)
@@ -87,9 +109,14 @@ def test_the_live_view_shows_the_state_and_says_what_happened() -> None:
 )
 def test_the_live_view_draws_whatever_comes(change: dict[str, Any]) -> None:
     line = {
-        "level_dbfs": -30.0, "clipping": 0.0, "muted": False, "running": True, "problem": None, "speaking": True,
+        "level_dbfs": -30.0,
+        "clipping": 0.0,
+        "muted": False,
+        "running": True,
+        "problem": None,
+        "speaking": True,
         "posteriors": {"yes": 0.9, "no": 0.1},
-    } | change  # fmt: skip
+    } | change
     assert meter(line, "yes").row_count == 4
 
 

@@ -146,26 +146,45 @@ def _maybe(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 _NUMBER = st.floats(-50, 150, allow_nan=False)
 READINGS = st.builds(
-    Readings, power=_maybe(st.sampled_from(["mains", "battery"])), battery=_maybe(st.floats(0, 100)),
-    temperature=_maybe(_NUMBER), throttling=_maybe(st.integers(0, 0xFFFFF).map(Throttling.of)),
-    load=_maybe(st.floats(0, 50)), memory=_maybe(st.floats(0, 1e5)),
-    network=_maybe(st.sampled_from(["metered", "free"])), speaking=st.booleans(), muted=st.booleans(),
-)  # fmt: skip
+    Readings,
+    power=_maybe(st.sampled_from(["mains", "battery"])),
+    battery=_maybe(st.floats(0, 100)),
+    temperature=_maybe(_NUMBER),
+    throttling=_maybe(st.integers(0, 0xFFFFF).map(Throttling.of)),
+    load=_maybe(st.floats(0, 50)),
+    memory=_maybe(st.floats(0, 1e5)),
+    network=_maybe(st.sampled_from(["metered", "free"])),
+    speaking=st.booleans(),
+    muted=st.booleans(),
+)
 SETTINGS = st.builds(
-    GateSettings, on_battery=st.booleans(), battery_percent=st.floats(0, 100), hot=st.floats(-40, 120),
-    too_hot=st.floats(-40, 120), heed_throttling=st.booleans(), load=st.floats(0, 10), free_memory=st.floats(0, 1000),
+    GateSettings,
+    on_battery=st.booleans(),
+    battery_percent=st.floats(0, 100),
+    hot=st.floats(-40, 120),
+    too_hot=st.floats(-40, 120),
+    heed_throttling=st.booleans(),
+    load=st.floats(0, 10),
+    free_memory=st.floats(0, 1000),
     hours=st.sampled_from([(), ("22:00-06:00",), ("09:00-17:00",)]),
-    metered=st.sampled_from(["auto", "yes", "no"]), on_metered=st.booleans(), heed_speech=st.booleans(),
+    metered=st.sampled_from(["auto", "yes", "no"]),
+    on_metered=st.booleans(),
+    heed_speech=st.booleans(),
     required=st.sampled_from([(), ("temperature",), ("power", "load")]),
-)  # fmt: skip
+)
 TIMES = st.datetimes(datetime(2025, 1, 1), datetime(2035, 1, 1))
 GRAVITY = ["train", "wait", "decline"]
 WORSE: dict[str, Any] = {
-    "power": lambda _: "battery", "battery": lambda v: max(0.0, v - 10), "temperature": lambda v: v + 10,
-    "load": lambda v: v + 1, "memory": lambda v: max(0.0, v - 100), "network": lambda _: "metered",
-    "speaking": lambda _: True, "muted": lambda _: True,
+    "power": lambda _: "battery",
+    "battery": lambda v: max(0.0, v - 10),
+    "temperature": lambda v: v + 10,
+    "load": lambda v: v + 1,
+    "memory": lambda v: max(0.0, v - 100),
+    "network": lambda _: "metered",
+    "speaking": lambda _: True,
+    "muted": lambda _: True,
     "throttling": lambda v: Throttling(True, True, True, True, v.occurred),
-}  # fmt: skip
+}
 
 
 @given(READINGS, SETTINGS, TIMES)

@@ -26,20 +26,42 @@ def _settings(**changes: Any) -> GateSettings:
 
 def test_the_limits_are_those_of_the_documentation() -> None:
     assert msgspec.structs.asdict(DEFAULT) == {
-        "on_battery": False, "battery_percent": 30.0, "hot": 75.0, "too_hot": 85.0, "heed_throttling": True,
-        "load": 0.7, "free_memory": 64.0, "hours": (), "metered": "auto", "on_metered": False, "heed_speech": True,
-        "required": (), "zones": (), "cooler": 5.0, "charged": 5.0, "calmer": 0.1, "roomier": 32.0, "settle": 30.0,
-    }  # fmt: skip
+        "on_battery": False,
+        "battery_percent": 30.0,
+        "hot": 75.0,
+        "too_hot": 85.0,
+        "heed_throttling": True,
+        "load": 0.7,
+        "free_memory": 64.0,
+        "hours": (),
+        "metered": "auto",
+        "on_metered": False,
+        "heed_speech": True,
+        "required": (),
+        "zones": (),
+        "cooler": 5.0,
+        "charged": 5.0,
+        "calmer": 0.1,
+        "roomier": 32.0,
+        "settle": 30.0,
+    }
 
 
 @pytest.mark.parametrize(
     ("name", "least", "most"),
     [
-        ("battery_percent", 0, 100), ("hot", -40, 125), ("too_hot", -40, 125), ("load", 0, 100),
-        ("free_memory", 0, 2**20), ("cooler", 0, 100), ("charged", 0, 100), ("calmer", 0, 100), ("roomier", 0, 2**20),
+        ("battery_percent", 0, 100),
+        ("hot", -40, 125),
+        ("too_hot", -40, 125),
+        ("load", 0, 100),
+        ("free_memory", 0, 2**20),
+        ("cooler", 0, 100),
+        ("charged", 0, 100),
+        ("calmer", 0, 100),
+        ("roomier", 0, 2**20),
         ("settle", 0, 86_400),
     ],
-)  # fmt: skip
+)
 def test_a_number_lies_between_its_bounds(name: str, least: float, most: float) -> None:
     for value in (least, most):
         assert getattr(from_mapping(GateSettings, {name: value}, "edge.toml: [gate]"), name) == value
@@ -80,8 +102,13 @@ def test_each_bit_of_the_firmware_is_one_state() -> None:
         Throttling(**{name: True}) for name in ("under_voltage", "capped", "throttled", "soft_limit")
     ]
     assert [Throttling.of(1 << i).occurred for i in range(15, 21)] == [
-        (), ("under-voltage",), ("frequency capped",), ("throttled",), ("soft temperature limit",), (),
-    ]  # fmt: skip
+        (),
+        ("under-voltage",),
+        ("frequency capped",),
+        ("throttled",),
+        ("soft temperature limit",),
+        (),
+    ]
 
 
 def test_a_battery_is_missed_by_what_runs_on_one() -> None:
@@ -96,27 +123,42 @@ def test_a_battery_is_missed_by_what_runs_on_one() -> None:
     ("reading", "changes", "expected"),
     [
         ({"muted": True}, {}, ("decline", "The microphone is muted.", "mute")),
-        ({}, {"hours": ("22:00-06:00", "07:00-08:00")},
-         ("decline", "It is 12:00, and it trains in 22:00-06:00, 07:00-08:00.", "hours")),
-        ({"load": None}, {"required": ("load",)},
-         ("decline", "The settings require the sensor load, which cannot be read.", "unknown")),
+        (
+            {},
+            {"hours": ("22:00-06:00", "07:00-08:00")},
+            ("decline", "It is 12:00, and it trains in 22:00-06:00, 07:00-08:00.", "hours"),
+        ),
+        (
+            {"load": None},
+            {"required": ("load",)},
+            ("decline", "The settings require the sensor load, which cannot be read.", "unknown"),
+        ),
         ({"power": "battery"}, {}, ("decline", "It runs on its battery.", "power")),
         ({"battery": 12.4}, {}, ("decline", "The battery is at 12 %, below 30 %.", "battery")),
         ({"network": "metered"}, {}, ("decline", "The network costs by volume.", "network")),
-        ({"temperature": 85.04}, {},
-         ("decline", "The processor is at 85.0 °C, with 85.0 °C as the most for a round.", "overheat")),
+        (
+            {"temperature": 85.04},
+            {},
+            ("decline", "The processor is at 85.0 °C, with 85.0 °C as the most for a round.", "overheat"),
+        ),
         ({"temperature": 76.0}, {}, ("wait", "The processor is at 76.0 °C, with a limit of 75.0 °C.", "heat")),
-        ({"throttling": Throttling(capped=True)}, {},
-         ("wait", "The board is slowed down: frequency capped.", "throttling")),
+        (
+            {"throttling": Throttling(capped=True)},
+            {},
+            ("wait", "The board is slowed down: frequency capped.", "throttling"),
+        ),
         ({"load": 1.25}, {}, ("wait", "The load by others is 1.25 a core, more than 0.70.", "load")),
         ({"memory": 12.0}, {}, ("wait", "12 MiB of memory are free, fewer than 64.", "memory")),
         ({"speaking": True}, {}, ("wait", "Somebody speaks.", "speech")),
-        ({"throttling": Throttling(occurred=("throttled",))}, {},
-         ("train", "Nothing speaks against training. Since the board started: throttled.", "")),
+        (
+            {"throttling": Throttling(occurred=("throttled",))},
+            {},
+            ("train", "Nothing speaks against training. Since the board started: throttled.", ""),
+        ),
         ({}, {}, ("train", "Nothing speaks against training.", "")),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_a_decision_says_its_reason(
     reading: dict[str, Any], changes: dict[str, Any], expected: tuple[Any, str, str]
 ) -> None:
@@ -138,9 +180,15 @@ def test_the_gravest_comes_first_and_among_equals_the_first() -> None:
 
 @pytest.mark.parametrize(
     ("metered", "network", "declines"),
-    [("auto", "metered", True), ("auto", "free", False), ("auto", None, False),
-     ("yes", "free", True), ("yes", None, True), ("no", "metered", False)],
-)  # fmt: skip
+    [
+        ("auto", "metered", True),
+        ("auto", "free", False),
+        ("auto", None, False),
+        ("yes", "free", True),
+        ("yes", None, True),
+        ("no", "metered", False),
+    ],
+)
 def test_a_network_is_what_the_settings_say_it_is(metered: str, network: Any, declines: bool) -> None:
     seen = replace(FINE, network=network)
 

@@ -126,10 +126,13 @@ def test_who_hears_less_than_half_is_outgrown_by_who_hears_clearly_more(before: 
 @pytest.mark.parametrize(
     ("heard", "worse"),
     [
-        (_heard(5), "false_accepts"), (_heard(hits=10), "hits"), (_heard(5, 10), "false_accepts"),
-        (_heard(4, 16), None), (_heard(), None),
+        (_heard(5), "false_accepts"),
+        (_heard(hits=10), "hits"),
+        (_heard(5, 10), "false_accepts"),
+        (_heard(4, 16), None),
+        (_heard(), None),
     ],
-)  # fmt: skip
+)
 def test_false_accepts_are_said_before_hits(heard: Heard, worse: str | None) -> None:
     assert worse_in(_heard(), heard, DEFAULT) == worse
 
@@ -142,12 +145,17 @@ def test_who_hears_less_than_a_tenth_is_no_standard(hits: int, worse: str | None
 @pytest.mark.parametrize(
     ("before", "after", "found"),
     [
-        ((3, 10), (3, 10), True), ((3, 10), (2, 10), True), ((3, 10), (3, 11), True),
-        ((3, 10), (4, 11), False), ((3, 10), (2, 9), False),
-        ((3, 10), (4, 16), True), ((12, 10), (3, 9), True),
-        ((3, 10), (12, 16), False), ((12, 10), (3, 2), False),
+        ((3, 10), (3, 10), True),
+        ((3, 10), (2, 10), True),
+        ((3, 10), (3, 11), True),
+        ((3, 10), (4, 11), False),
+        ((3, 10), (2, 9), False),
+        ((3, 10), (4, 16), True),
+        ((12, 10), (3, 9), True),
+        ((3, 10), (12, 16), False),
+        ((12, 10), (3, 2), False),
     ],
-)  # fmt: skip
+)
 def test_better_is_no_worse_in_both_or_clearly_better_in_one(
     before: tuple[int, int], after: tuple[int, int], found: bool
 ) -> None:

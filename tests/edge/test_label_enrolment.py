@@ -166,8 +166,13 @@ def test_a_take_that_was_no_good_is_asked_for_again(tmp_path: Path) -> None:
     steps = list(Enrolment("no", 1, kept, SETTINGS).run(_blocks(*sounds)))
 
     assert [(step.step, step.fault) for step in steps] == [
-        ("listen", None), ("say", None), ("again", "clipping"), ("say", None), ("kept", None), ("done", None),
-    ]  # fmt: skip
+        ("listen", None),
+        ("say", None),
+        ("again", "clipping"),
+        ("say", None),
+        ("kept", None),
+        ("done", None),
+    ]
     assert "lower the microphone" in steps[2].said
 
 

@@ -46,9 +46,15 @@ class Home:
     """A labeller with everything around it, and a clock that is told the time."""
 
     def __init__(
-        self, folder: Path, sound: NDArray[np.int16] | None = None, *, frontend: LogMel = FRONTEND,
-        disk: Disk | None = None, recognise: Any = None, **settings: Any,
-    ) -> None:  # fmt: skip
+        self,
+        folder: Path,
+        sound: NDArray[np.int16] | None = None,
+        *,
+        frontend: LogMel = FRONTEND,
+        disk: Disk | None = None,
+        recognise: Any = None,
+        **settings: Any,
+    ) -> None:
         self.clock = Hands(0.0)
         self.store: ClipStore = store(folder, frontend=frontend, **({"disk": disk} if disk else {}))
         self.ears = Room(spoken(12.0, at=9.0) if sound is None else sound)
@@ -260,9 +266,7 @@ def test_a_missed_word_is_the_loudest_second_of_the_last_ones(tmp_path: Path) ->
     assert home.kept == [("no", "missed", 0.8)]
     assert answer.clip is not None
     found = home.store.read(answer.clip)
-    start = next(
-        i for i in range(130_000, 150_000, 1) if np.array_equal(home.ears.sound[i : i + LENGTH], found)
-    )  # fmt: skip
+    start = next(i for i in range(130_000, 150_000, 1) if np.array_equal(home.ears.sound[i : i + LENGTH], found))
     assert abs(start + LENGTH / 2 - 9.25 * 16_000) <= 320
 
 

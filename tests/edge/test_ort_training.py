@@ -50,9 +50,11 @@ def _batches() -> dict[str, np.ndarray]:
     weight = np.ones((STEPS, 16), np.float32)
     weight[::3, 11:] = 0
     return {
-        "x": rng.standard_normal((STEPS, 16, 100, 40), np.float32), "target": np.eye(3, dtype=np.float32)[labels],
-        "weight": weight, "teacher": rng.standard_normal((STEPS, 16, 3), np.float32),
-    }  # fmt: skip
+        "x": rng.standard_normal((STEPS, 16, 100, 40), np.float32),
+        "target": np.eye(3, dtype=np.float32)[labels],
+        "weight": weight,
+        "teacher": rng.standard_normal((STEPS, 16, 3), np.float32),
+    }
 
 
 @pytest.fixture(scope="module")
@@ -65,9 +67,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "jobs.json").write_text(json.dumps(JOBS))
     for name in ("trained", "again"):
         made = run_there(
-            python, "-m", "auricle", "export", "artifacts", "toy.tar.zst", "--out", f"{name}.tar.zst", "--json",
+            python,
+            "-m",
+            "auricle",
+            "export",
+            "artifacts",
+            "toy.tar.zst",
+            "--out",
+            f"{name}.tar.zst",
+            "--json",
             folder=folder,
-        )  # fmt: skip
+        )
         assert made.returncode == 0, made.stderr
         assert json.loads(made.stdout)["identity"] == load_pack(folder / f"{name}.tar.zst").identity
     done = run_there(python, "-m", "tests.edge.ort_probe", folder, folder=folder)
@@ -132,8 +142,10 @@ def test_its_gradients_are_pytorchs(model: str, results: dict[str, np.ndarray]) 
 
 def test_a_device_trains_rounds_with_it_and_keeps_its_state(results: dict[str, np.ndarray]) -> None:
     """AdamW for the local model, plain SGD for the plug-in, clipped, over two rounds of two steps."""
-    ours, theirs = ({key: results[f"rounds/{name}:{key}"] for key in ("plugin", "local", "loss", "steps")}
-                    for name in ("step", "ort-training"))  # fmt: skip
+    ours, theirs = (
+        {key: results[f"rounds/{name}:{key}"] for key in ("plugin", "local", "loss", "steps")}
+        for name in ("step", "ort-training")
+    )
 
     assert theirs["steps"] == ours["steps"] == 4
     assert theirs["loss"] == pytest.approx(ours["loss"], rel=1e-6)

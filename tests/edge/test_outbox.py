@@ -21,9 +21,20 @@ from auricle_edge.fleet.outbox import Outbox, Pending
 
 def _pending(body: bytes, **changes: Any) -> Pending:
     values: dict[str, Any] = {
-        "fleet": "home", "device": "kitchen", "boot": "b", "task": "keywords", "round": 3, "attempt": 1, "epoch": 1,
-        "base": "0" * 64, "body": digest(body), "length": len(body), "codec": "float32", "samples": 4, "loss": 2.5,
-    }  # fmt: skip
+        "fleet": "home",
+        "device": "kitchen",
+        "boot": "b",
+        "task": "keywords",
+        "round": 3,
+        "attempt": 1,
+        "epoch": 1,
+        "base": "0" * 64,
+        "body": digest(body),
+        "length": len(body),
+        "codec": "float32",
+        "samples": 4,
+        "loss": 2.5,
+    }
     return Pending(Update(**{**values, **changes}), body)
 
 

@@ -111,9 +111,15 @@ def test_stdout_prints_one_json_object_a_line(capsys: pytest.CaptureFixture[str]
     run(Stdout("kitchen-1").deliver(YES))
     event = json.loads(capsys.readouterr().out)
     assert event == {
-        "type": "detection", "device": "kitchen-1", "id": "00112233aabb", "word": "yes", "score": 0.93,
-        "model": "personal", "at": 1_700_000_000.0, "latency": 0.25,
-    }  # fmt: skip
+        "type": "detection",
+        "device": "kitchen-1",
+        "id": "00112233aabb",
+        "word": "yes",
+        "score": 0.93,
+        "model": "personal",
+        "at": 1_700_000_000.0,
+        "latency": 0.25,
+    }
 
 
 def test_a_wake_word_a_command_and_a_timeout_say_what_they_are_and_belong_together(

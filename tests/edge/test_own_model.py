@@ -84,11 +84,26 @@ def test_a_device_that_names_no_model_listens_with_each_pack(tmp_path: Path) -> 
     for pack in ("home", "digits"):
         done = subprocess.run(
             [
-                sys.executable, "-m", "auricle", "edge", "run", "--device", "kitchen-1", "--pack", pack,
-                "--state", str(tmp_path / pack), "--source", f"file:{tmp_path / 'quiet.wav'}", "--json",
+                sys.executable,
+                "-m",
+                "auricle",
+                "edge",
+                "run",
+                "--device",
+                "kitchen-1",
+                "--pack",
+                pack,
+                "--state",
+                str(tmp_path / pack),
+                "--source",
+                f"file:{tmp_path / 'quiet.wav'}",
+                "--json",
             ],
-            capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
         assert done.returncode == 0, done.stderr
         told = json.loads(done.stdout.splitlines()[0])
         assert (told["pack"], told["model"]) == (load_pack(pack).identity, "plugin")

@@ -21,9 +21,12 @@ from auricle_edge.runtimes import InferenceOnly, Job, StepRuntime, choose_runtim
 
 ROOT = Path(__file__).parents[2]
 ARTIFACTS = OrtTraining(
-    training=tiny_pack.STEP, evaluation=tiny_pack.EVALUATE, checkpoint=tiny_pack.WEIGHTS, batch=4,
+    training=tiny_pack.STEP,
+    evaluation=tiny_pack.EVALUATE,
+    checkpoint=tiny_pack.WEIGHTS,
+    batch=4,
     optimizers={"sgd": tiny_pack.STEP},
-)  # fmt: skip
+)
 TRAINER = importlib.util.find_spec("onnxruntime.training") is not None
 
 
@@ -101,9 +104,15 @@ def test_the_command_refuses_a_runtime_before_it_looks_at_clips(
 ) -> None:
     """There is neither a broker nor a folder of clips."""
     options = {
-        "device": "kitchen", "fleet": "home", "broker": "mqtt://127.0.0.1:1", "coordinator": "0" * 64,
-        "speech": str(tmp_path / "none"), "state": str(tmp_path), "pack": "digits", "runtime": name,
-    }  # fmt: skip
+        "device": "kitchen",
+        "fleet": "home",
+        "broker": "mqtt://127.0.0.1:1",
+        "coordinator": "0" * 64,
+        "speech": str(tmp_path / "none"),
+        "state": str(tmp_path),
+        "pack": "digits",
+        "runtime": name,
+    }
 
     code = main(["edge", "run", *(f"--{option}={value}" for option, value in options.items())])
 
@@ -128,9 +137,13 @@ def test_without_onnxruntime_the_sentence_says_how_to_get_it(tmp_path: Path) -> 
     paths = [tmp_path, ROOT, ROOT / "core", ROOT / "edge"]
 
     done = subprocess.run(
-        [sys.executable, "-S", "-c", program], capture_output=True, text=True, timeout=60, check=False,
+        [sys.executable, "-S", "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(str(path) for path in paths)},
-    )  # fmt: skip
+    )
 
     assert done.stdout.startswith(
         'The runtime step needs onnxruntime, which is not installed: pip install "auricle[edge]".'

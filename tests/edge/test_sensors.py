@@ -79,8 +79,10 @@ def test_a_laptop_on_its_battery(tmp_path: Path) -> None:
 )
 def test_where_the_power_comes_from(tmp_path: Path, online: str, status: str, power: str | None) -> None:
     files = {
-        **LAPTOP, "sys/class/power_supply/AC/online": online, "sys/class/power_supply/BAT0/status": status,
-    }  # fmt: skip
+        **LAPTOP,
+        "sys/class/power_supply/AC/online": online,
+        "sys/class/power_supply/BAT0/status": status,
+    }
 
     assert _read(tmp_path, files).power == power
 

@@ -35,8 +35,10 @@ def test_what_is_not_installed_is_bad(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, package, None)
     found = {each.check: each for each in examine_expected(HAT, ButtonSettings(), GateSettings(), WARM)}
     assert {name: each.verdict for name, each in found.items()} == {
-        "microphone": "bad", "lines": "bad", "sensors": "good"
-    }  # fmt: skip
+        "microphone": "bad",
+        "lines": "bad",
+        "sensors": "good",
+    }
     assert "auricle[gpio]" in found["lines"].sentence
     assert "auricle[mic]" in found["microphone"].sentence
 

@@ -60,8 +60,13 @@ def test_a_bundle_is_installed_and_runs(device: Device, old: Path) -> None:
 
     assert device.probe() == "1.0"
     assert device.journal() == {
-        "format": 1, "active": "a", "confirmed": True, "previous": None, "trial": None, "last": None
-    }  # fmt: skip
+        "format": 1,
+        "active": "a",
+        "confirmed": True,
+        "previous": None,
+        "trial": None,
+        "last": None,
+    }
     assert (device.root / "etc/auricle/edge.toml").read_text() == "# settings of 1.0\n"
     assert (device.home / "current/pack.tar.zst").read_bytes() == b"a pack of 1.0"
     assert stat.S_IMODE((device.home / "slots.json").stat().st_mode) == 0o644
@@ -91,10 +96,25 @@ def test_wheels_are_unpacked_as_pip_does_it(folder: Path, device: Device, old: P
         pytest.skip("this Python comes without a wheel of pip")
     target, wheels = folder / "by-pip", [*bundled, *old.glob("wheels/*.whl")]
     subprocess.run(
-        [sys.executable, "-I", str(bundled[0] / "pip"), "install", "-q", "--no-index", "--no-deps", "--no-compile",
-         "--prefix", str(target), "--ignore-installed", "--no-warn-script-location", *map(str, wheels)],
-        check=True, capture_output=True, env={"PATH": os.environ["PATH"], "HOME": str(folder)},
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-I",
+            str(bundled[0] / "pip"),
+            "install",
+            "-q",
+            "--no-index",
+            "--no-deps",
+            "--no-compile",
+            "--prefix",
+            str(target),
+            "--ignore-installed",
+            "--no-warn-script-location",
+            *map(str, wheels),
+        ],
+        check=True,
+        capture_output=True,
+        env={"PATH": os.environ["PATH"], "HOME": str(folder)},
+    )
     library = slots.make_environment(slots.Place(device.root), _made(folder / "ours"), _manifest(old))
     for path in wheels:
         with path.open("rb") as file:
@@ -170,8 +190,12 @@ def test_a_healthy_version_is_confirmed_and_brings_its_guard(device: Device, old
     journal = device.journal()
     assert (journal["active"], journal["confirmed"], journal["previous"], journal["trial"]) == ("b", True, "a", None)
     assert journal["last"] == {
-        "identity": identity(new), "version": "2.0", "rollout": "r7", "outcome": "confirmed", "reason": ""
-    }  # fmt: skip
+        "identity": identity(new),
+        "version": "2.0",
+        "rollout": "r7",
+        "outcome": "confirmed",
+        "reason": "",
+    }
     assert guard.read_text().endswith("# 2.0\n")
 
 
@@ -363,9 +387,12 @@ def test_uninstalling_may_keep_settings_and_data(device: Device, old: Path) -> N
 def test_status_speaks_json(device: Device, old: Path, capsys: Say) -> None:
     assert run(device, "status", "--json") == 0
     assert json.loads(capsys.readouterr().out) == {
-        "said": "Nothing is installed.", "code": 0, "installed": False, "slots": {"a": None, "b": None},
+        "said": "Nothing is installed.",
+        "code": 0,
+        "installed": False,
+        "slots": {"a": None, "b": None},
         "journal": None,
-    }  # fmt: skip
+    }
     run(device, "install", old)
     capsys.readouterr()
     run(device, "status", "--json")
@@ -441,15 +468,19 @@ def refused(device: Device, say: Say, word: str, command: str, *arguments: objec
 
 
 WRONG = {
-    "format": 2, "base": "trixie", "python": "3.9", "architecture": "riscv64", "version": "", "board": "../x",
-    "files": [], "fleet": None,
-}  # fmt: skip
+    "format": 2,
+    "base": "trixie",
+    "python": "3.9",
+    "architecture": "riscv64",
+    "version": "",
+    "board": "../x",
+    "files": [],
+    "fleet": None,
+}
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_a_bundle_for_something_else_is_not_installed(
-    folder: Path, device: Device, what: str, capsys: Say
-) -> None:  # fmt: skip
+def test_a_bundle_for_something_else_is_not_installed(folder: Path, device: Device, what: str, capsys: Say) -> None:
     bundle = make_bundle(folder / "wrong", "1.0")
     said = json.loads((bundle / "bundle.json").read_text())
     (bundle / "bundle.json").write_text(json.dumps(said | {what: WRONG[what]}))
@@ -540,9 +571,7 @@ def test_links_and_pipes_in_a_bundle_are_refused(folder: Path, device: Device, o
 
 
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE], ids=["link", "hard", "pipe"])
-def test_a_tar_holds_only_what_it_lists(
-    folder: Path, device: Device, old: Path, kind: bytes, capsys: Say
-) -> None:  # fmt: skip
+def test_a_tar_holds_only_what_it_lists(folder: Path, device: Device, old: Path, kind: bytes, capsys: Say) -> None:
     archive = pack(old, folder / "old.tar")
     with tarfile.open(archive, "a") as tar:
         entry = tarfile.TarInfo("etc/edge.toml")
@@ -558,9 +587,14 @@ def test_a_tar_holds_only_what_it_lists(
 
 
 IN_WHEEL = {
-    ".": "outside", "../x.py": "outside", "/x.py": "outside", "a/../../x": "outside", "a.data/nowhere/x": "no place",
-    "a.data/scripts": "no place", "b.dist-info/entry_points.txt": "cannot be one",
-}  # fmt: skip
+    ".": "outside",
+    "../x.py": "outside",
+    "/x.py": "outside",
+    "a/../../x": "outside",
+    "a.data/nowhere/x": "no place",
+    "a.data/scripts": "no place",
+    "b.dist-info/entry_points.txt": "cannot be one",
+}
 
 
 @pytest.mark.parametrize("name", IN_WHEEL)

@@ -32,8 +32,9 @@ def site() -> Iterator[SimpleNamespace]:
 
 
 EXTRA: dict[str, bytes | None] = {
-    "systemd/auricle-more.service": b"[Install]\nWantedBy=multi-user.target\n", "systemd/auricle-renew.timer": None
-}  # fmt: skip
+    "systemd/auricle-more.service": b"[Install]\nWantedBy=multi-user.target\n",
+    "systemd/auricle-renew.timer": None,
+}
 
 
 def run(device: Device, command: str, *arguments: object) -> None:
@@ -51,10 +52,18 @@ def installed(site: SimpleNamespace, *, staged: bool = False, on_trial: bool = F
 def cuts(site: SimpleNamespace, *command: object) -> Iterator[Device]:
     """The device after a power cut at each step of a command, and its next boot; prints how many there are."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.edge.slots_power", str(site.device.root), str(site.folder / "cut"),
-         *map(str, command)],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "tests.edge.slots_power",
+            str(site.device.root),
+            str(site.folder / "cut"),
+            *map(str, command),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     count = int(done.stdout)
     print(f"the power went at each of {count} steps of {command[0]}")

@@ -13,9 +13,12 @@ from tests.edge.slots_bundle import Device, make_bundle, units
 from auricle_edge.ota import slots
 
 MOST_EXPOSED = {
-    "auricle-edge.service": 2.0, "auricle-claim.service": 1.5, "auricle-renew.service": 1.5,
-    "auricle-guard.service": 1.5, "auricle-update.service": 2.0,
-}  # fmt: skip
+    "auricle-edge.service": 2.0,
+    "auricle-claim.service": 1.5,
+    "auricle-renew.service": 1.5,
+    "auricle-guard.service": 1.5,
+    "auricle-update.service": 2.0,
+}
 """The last two are root's."""
 
 
@@ -39,7 +42,7 @@ def test_systemd_finds_no_fault_in_what_is_installed(analyze: str, tmp_path: Pat
 
     done = subprocess.run(
         [analyze, "verify", "--man=no", f"--root={device.root}", *names], capture_output=True, text=True, timeout=60
-    )  # fmt: skip
+    )
 
     if "unrecognized option" in done.stderr:
         pytest.skip("this systemd cannot verify units of another root")

@@ -26,9 +26,12 @@ BATCH = {
 
 def _job(**changes: object) -> Job:
     values = {
-        "kind": "supervised", "models": {"model": "lite"}, "optimizer": "sgd", "scalars": RATES,
+        "kind": "supervised",
+        "models": {"model": "lite"},
+        "optimizer": "sgd",
+        "scalars": RATES,
         "weights": {"model": np.arange(SIZE, dtype=np.float32)},
-    }  # fmt: skip
+    }
     return Job(**{**values, **changes})  # type: ignore[arg-type]
 
 

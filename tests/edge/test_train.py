@@ -96,9 +96,12 @@ def test_a_padded_batch_trains_like_its_samples_alone(kind: str, optimizer: str)
     plan = _plan(mode=mode, order=order, optimizer=optimizer, momentum=0.5, plugin_ce=0.7)
     roles = {"model": "crnn-lite"} if mode == "supervised" else {"local": "crnn-lite", "plugin": "crnn-lite"}
     job = Job(
-        kind=graph_kind(plan), models=roles, optimizer=optimizer, scalars=scalars_of(plan),
+        kind=graph_kind(plan),
+        models=roles,
+        optimizer=optimizer,
+        scalars=scalars_of(plan),
         weights={role: LITE.initial(seed) for seed, role in enumerate(roles)},
-    )  # fmt: skip
+    )
     x = np.random.default_rng(0).standard_normal((16, 100, 40)).astype(np.float32)
     y = np.eye(3, dtype=np.float32)[np.arange(16) % 3]
 
@@ -545,9 +548,13 @@ def test_the_fixmatch_graph_and_weighted_targets_take_the_same_step() -> None:
 
     def moved(kind: str, batch: dict[str, np.ndarray], **more: object) -> np.ndarray:
         job = Job(
-            kind=kind, models={"model": "crnn-lite"}, optimizer="sgd", weights={"model": PLUGIN},
-            scalars={**scalars, "threshold": 0.0, "lambda": 1.0}, **more,  # type: ignore[arg-type]
-        )  # fmt: skip
+            kind=kind,
+            models={"model": "crnn-lite"},
+            optimizer="sgd",
+            weights={"model": PLUGIN},
+            scalars={**scalars, "threshold": 0.0, "lambda": 1.0},
+            **more,  # type: ignore[arg-type]
+        )
         training = RUNTIME.begin(job)
         training.step(batch)
         return training.weights("model") - PLUGIN

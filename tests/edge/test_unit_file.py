@@ -21,8 +21,10 @@ def test_systemd_rates_the_unit_at_most_two(tmp_path: Path) -> None:
     unit.write_bytes(resources.files("auricle_edge").joinpath("service/auricle-edge.service").read_bytes())
     answer = subprocess.run(
         [program, "security", "--offline=true", "--no-pager", "--threshold=20", str(unit)],
-        capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     found = re.search(r"Overall exposure level for \S+: ([0-9.]+)", answer.stdout)
     assert found is not None, answer.stderr
     assert float(found[1]) <= MOST_EXPOSED

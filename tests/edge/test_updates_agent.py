@@ -87,9 +87,13 @@ def settings_of(folder: Path, server: Server, **updates: Any) -> EdgeSettings:
     (folder / "first.tar.zst").write_bytes(pack_bytes(FIRST))
     table = UpdateSettings(url=server.url, root=str(folder / "root.json"), **updates)
     return EdgeSettings(
-        device=DEVICE, state=str(folder / "device"), fleet=FLEET, pack=str(folder / "first.tar.zst"), local="lite",
+        device=DEVICE,
+        state=str(folder / "device"),
+        fleet=FLEET,
+        pack=str(folder / "first.tar.zst"),
+        local="lite",
         updates=table,
-    )  # fmt: skip
+    )
 
 
 @asynccontextmanager
@@ -127,9 +131,7 @@ async def says(site: Site, **wanted: Any) -> Release:
 
 
 def target(kind: Literal["bundle", "pack"], path: str, name: str, rollout: str = "r1") -> Target:
-    return Target(
-        fleet=FLEET, device=DEVICE, boot="c", epoch=5, rollout=rollout, kind=kind, path=path, identity=name
-    )  # fmt: skip
+    return Target(fleet=FLEET, device=DEVICE, boot="c", epoch=5, rollout=rollout, kind=kind, path=path, identity=name)
 
 
 def offer(server: Server) -> Target:
@@ -150,8 +152,13 @@ def test_a_device_says_what_it_runs_and_answers_at_once_when_it_has_what_is_name
         async with following(site, settings_of(folder, server)):
             first = await site.coordinator.wait(Release)
             assert (first.bundle, first.board, first.pack, first.confirmed, first.state, first.rollout) == (
-                None, "", DIGITS.identity, True, "idle", "",
-            )  # fmt: skip
+                None,
+                "",
+                DIGITS.identity,
+                True,
+                "idle",
+                "",
+            )
             await site.coordinator.say("cmd", target("pack", "pack/x", FIRST.identity))
             await says(site, rollout="r1", state="confirmed", confirmed=True)
             count = len(site.coordinator.said(Release))
@@ -233,7 +240,7 @@ def test_a_pack_that_crashes_the_device_at_every_start_goes_at_the_fourth(folder
         count_start(settings)
         assert read_record(settings.folder / FOLDER / TRIAL, PackTrial) == PackTrial(
             identity=ANOTHER.identity, version="2", starts=starts
-        )  # fmt: skip
+        )
         assert shelved(settings) == ANOTHER.identity
     count_start(settings)
     assert shelved(settings) == FIRST.identity
@@ -256,9 +263,12 @@ def test_a_pack_that_will_not_do_is_refused_with_the_reason(what: str, folder: P
     settings = settings_of(folder, server)
     custom = {"kind": "pack", "identity": ANOTHER.identity}
     reasons = {
-        "fleet": "for the fleet office", "damaged": "is no|not", "other": "What came is the pack",
-        "models": 'has no model "crnn-huge"', "signature": "is not signed",
-    }  # fmt: skip
+        "fleet": "for the fleet office",
+        "damaged": "is no|not",
+        "other": "What came is the pack",
+        "models": 'has no model "crnn-huge"',
+        "signature": "is not signed",
+    }
     if what == "fleet":
         server.repository.add(named.path, pack_bytes(ANOTHER), {**custom, "fleet": "office"})
     elif what == "damaged":

@@ -88,14 +88,19 @@ REFUSED: dict[str, tuple[str, dict[str, Any], dict[str, Any], str]] = {
     "pack": ("1.1", {"kind": "pack"}, {}, "signed as a pack and was sent as a bundle"),
     "other-python": ("1.1", {}, {"python": "3.9"}, "This bundle is for Python 3.9"),
     "other-base": ("1.1", {}, {"base": "trixie"}, "This bundle is for trixie"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("version", "custom", "facts", "says"), REFUSED.values(), ids=REFUSED.keys())
 def test_what_is_not_for_this_device_is_refused_and_it_runs_on(
-    version: str, custom: dict[str, Any], facts: dict[str, Any], says: str,
-    folder: Path, device: Device, server: Server,
-) -> None:  # fmt: skip
+    version: str,
+    custom: dict[str, Any],
+    facts: dict[str, Any],
+    says: str,
+    folder: Path,
+    device: Device,
+    server: Server,
+) -> None:
     before = device.journal()
     answer = upgrade(device, server, release(folder, server, version, custom, **facts))
     assert (answer.state, says in answer.reason) == ("refused", True), answer.reason
@@ -190,7 +195,7 @@ def test_the_command_says_how_it_ended(folder: Path, device: Device, server: Ser
         arguments = ["edge", "upgrade", "--config", str(config), "--root", str(device.root), "--json", *more]
         done = subprocess.run(
             [sys.executable, "-m", "auricle", *arguments], capture_output=True, text=True, check=False
-        )  # fmt: skip
+        )
         assert "Traceback" not in done.stderr
         return done.returncode, json.loads(done.stdout.splitlines()[-1])
 

@@ -94,10 +94,13 @@ def test_a_server_without_ranges_begins_anew(tmp_path: Path, server: Server, tar
 
 @pytest.mark.parametrize(
     ("instead", "says"),
-    [(whole(CONTENT[:-1] + b"?"), "is not what was signed"), (whole(CONTENT + b"?"), "more than"),
-     (endless(), "more than")],
+    [
+        (whole(CONTENT[:-1] + b"?"), "is not what was signed"),
+        (whole(CONTENT + b"?"), "more than"),
+        (endless(), "more than"),
+    ],
     ids=["changed", "longer", "endless"],
-)  # fmt: skip
+)
 def test_anything_else_is_refused_and_not_kept(
     instead: object, says: str, tmp_path: Path, server: Server, target: SignedTarget
 ) -> None:

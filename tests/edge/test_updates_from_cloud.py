@@ -42,7 +42,7 @@ def test_a_pack_released_by_the_cloud_part_is_installed_and_one_that_was_removed
         updates = UpdateSettings(url=server.url, root=str(root))
         settings = EdgeSettings(
             state=str(tmp_path / "state"), pack=str(tmp_path / "first.tar.zst"), local="lite", updates=updates
-        )  # fmt: skip
+        )
         wanted = Wanted(rollout="r1", path=path, identity=second.identity)
         fetch_pack(PackJob(settings=settings, wanted=wanted))
         assert PackShelf(settings.folder, settings.pack).current().identity == second.identity

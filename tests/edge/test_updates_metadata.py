@@ -70,10 +70,12 @@ def forged(repository: Repository, role: str, name: str) -> None:
 
 ATTACKS: dict[str, tuple[Callable[[Repository], None], str]] = {
     "timestamp-by-a-stranger": (
-        lambda r: forged(r, "timestamp", "metadata/timestamp.json"), "timestamp was signed by 0/1 keys",
+        lambda r: forged(r, "timestamp", "metadata/timestamp.json"),
+        "timestamp was signed by 0/1 keys",
     ),
     "targets-by-a-stranger": (
-        lambda r: forged(r, "targets", "metadata/{}.targets.json"), "targets was signed by 0/1 keys",
+        lambda r: forged(r, "targets", "metadata/{}.targets.json"),
+        "targets was signed by 0/1 keys",
     ),
     "content-changed-after-signing": (
         lambda r: r.files.update({"metadata/timestamp.json": altered(r.files["metadata/timestamp.json"], version=99)}),
@@ -81,7 +83,7 @@ ATTACKS: dict[str, tuple[Callable[[Repository], None], str]] = {
     ),
     "not-json": (lambda r: r.files.update({"metadata/timestamp.json": b"<html>sign in</html>"}), "not in order"),
     "deep-json": (lambda r: r.files.update({"metadata/timestamp.json": b"[" * 9000}), "not in order"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("attack", "says"), ATTACKS.values(), ids=ATTACKS.keys())
@@ -267,7 +269,7 @@ def test_a_kill_at_every_call_that_changes_the_folder_leaves_it_usable(tmp_path:
         only = ("-P", str(folder), "-P", str(folder / "root_history")) if call == "openat" else ()
         done = started(
             folder, server, root, strace, "-o", str(tmp_path / "log"), *only, "-e", f"trace={call}", "-e", inject
-        )  # fmt: skip
+        )
         if "ptrace" in done.stderr:
             pytest.skip("processes may not be traced here")
         if done.returncode == 0:

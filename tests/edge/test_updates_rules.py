@@ -30,8 +30,13 @@ from auricle_edge.ota.version_order import ordered
 
 RUNS = BundleFacts(version="1.2.0", board="pi5", os="bookworm", fleet="home")
 FITS: dict[str, Any] = {
-    "kind": "bundle", "identity": "1" * 64, "version": "1.3.0", "board": "pi5", "os": "bookworm", "fleet": "home",
-}  # fmt: skip
+    "kind": "bundle",
+    "identity": "1" * 64,
+    "version": "1.3.0",
+    "board": "pi5",
+    "os": "bookworm",
+    "fleet": "home",
+}
 
 
 def described(**changes: Any) -> Description:
@@ -47,15 +52,19 @@ def test_a_newer_bundle_for_this_device_fits() -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"board": "pi4"}, "for the board pi4; this device's is pi5"), ({"os": "trixie"}, "for the system trixie"),
-        ({"fleet": "office"}, "for the fleet office"), ({"fleet": None}, r"for the fleet \(none\)"),
-        ({"version": "1.1.9"}, "not above the 1.2.0"), ({"version": "1.2.0"}, "not above the 1.2.0"),
-        ({"version": "1.2.0rc9"}, "not above"), ({"version": None}, "not above"),
+        ({"board": "pi4"}, "for the board pi4; this device's is pi5"),
+        ({"os": "trixie"}, "for the system trixie"),
+        ({"fleet": "office"}, "for the fleet office"),
+        ({"fleet": None}, r"for the fleet \(none\)"),
+        ({"version": "1.1.9"}, "not above the 1.2.0"),
+        ({"version": "1.2.0"}, "not above the 1.2.0"),
+        ({"version": "1.2.0rc9"}, "not above"),
+        ({"version": None}, "not above"),
         ({"version": "new"}, "is not a version"),
         ({"identity": "2" * 64}, "is the bundle that runs"),
     ],
     ids=["board", "os", "fleet", "no-fleet", "older", "equal", "candidate", "no-version", "odd-version", "same"],
-)  # fmt: skip
+)
 def test_other_bundles_are_refused(changes: dict[str, Any], says: str) -> None:
     with pytest.raises(UpdateRefusedError, match=says):
         require_bundle(described(**changes), RUNS, "2" * 64)
@@ -152,9 +161,10 @@ def test_the_installation_and_the_interpreter_are_in_the_past(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    "url", ["ftp://x", "hub.lan", "https://", "http://hub.lan:1", "https://u@h", "https://h:x", "https://h/?a=1"],
+    "url",
+    ["ftp://x", "hub.lan", "https://", "http://hub.lan:1", "https://u@h", "https://h:x", "https://h/?a=1"],
     ids=str,
-)  # fmt: skip
+)
 def test_urls_that_are_none_or_in_the_clear_are_refused(url: str) -> None:
     with pytest.raises(SettingsError):
         UpdateServer(url)

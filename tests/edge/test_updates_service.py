@@ -35,7 +35,7 @@ def offer(server: Server, pack: Pack, rollout: str) -> Target:
     server.repository.add(path, pack_bytes(pack), {"kind": "pack", "identity": pack.identity})
     return Target(
         fleet=FLEET, device=DEVICE, boot="c", epoch=5, rollout=rollout, kind="pack", path=path, identity=pack.identity
-    )  # fmt: skip
+    )
 
 
 async def says(site: Site, before: int = 0, **wanted: object) -> Release:

@@ -68,9 +68,13 @@ class Compiled:
     def run_step(self) -> dict[str, np.ndarray]:
         """Outputs of one step."""
         feeds: dict[str, Any] = {
-            "x": self.x[: len(self.target)], "target": np.eye(LABELS, dtype=np.float32)[self.target],
-            "weight": self.weight, **self.noise, **self.state, **named_parts("model", self.table, self.flat()),
-        }  # fmt: skip
+            "x": self.x[: len(self.target)],
+            "target": np.eye(LABELS, dtype=np.float32)[self.target],
+            "weight": self.weight,
+            **self.noise,
+            **self.state,
+            **named_parts("model", self.table, self.flat()),
+        }
         feeds |= named_parts("model.momentum", self.table, np.zeros(self.table.size, np.float32))
         feeds |= {"model.rate": 1.0, "model.momentum": 0.0, "model.decay": 0.0, "model.clip": np.inf}
         feeds = {name: np.asarray(value, np.float32) for name, value in feeds.items()}

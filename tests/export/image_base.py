@@ -79,9 +79,22 @@ def _gpt(after: int) -> bytes:
         )
     ).ljust(16 * 128, b"\0")
     header = struct.pack(
-        "<8s4sIIIQQQQ16sQIII", b"EFI PART", b"\0\0\1\0", 92, 0, 0, 1, 0, 34, after + 63, bytes(16), 2, 16, 128,
+        "<8s4sIIIQQQQ16sQIII",
+        b"EFI PART",
+        b"\0\0\1\0",
+        92,
+        0,
+        0,
+        1,
+        0,
+        34,
+        after + 63,
+        bytes(16),
+        2,
+        16,
+        128,
         zlib.crc32(entries),
-    )  # fmt: skip
+    )
     header = header[:16] + struct.pack("<I", zlib.crc32(header)) + header[20:]
     protective = bytes(446) + struct.pack("<B3xB3xII", 0, 0xEE, 1, after + 63) + bytes(48) + b"\x55\xaa"
     return protective + header.ljust(SECTOR, b"\0") + entries

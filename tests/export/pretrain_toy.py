@@ -41,18 +41,26 @@ class Tiny(nn.Module):
 def tiny_table(labels: int) -> tuple[TensorSpec, ...]:
     """Its tensors: the body by name, then the classifier."""
     return (
-        TensorSpec("body.bias", (8,), "body", 0.1), TensorSpec("body.weight", (8, 80), "body", 0.1),
-        TensorSpec("head.weight", (labels, 8), "head", 0.3), TensorSpec("head.bias", (labels,), "head", 0.3),
-    )  # fmt: skip
+        TensorSpec("body.bias", (8,), "body", 0.1),
+        TensorSpec("body.weight", (8, 80), "body", 0.1),
+        TensorSpec("head.weight", (labels, 8), "head", 0.3),
+        TensorSpec("head.bias", (labels,), "head", 0.3),
+    )
 
 
 def tiny_pack(labels: tuple[str, ...] = WORDS, models: tuple[str, ...] = (MODEL,), name: str = "toy") -> Pack:
     """A pack without graphs: training in PyTorch needs none."""
     architectures = dict.fromkeys(models, tiny_table(len(labels)))
     manifest = Manifest(
-        format=FORMAT, name=name, task=Task(labels), plugin=models[0], architectures=architectures, graphs=(),
-        files=(), producers={},
-    )  # fmt: skip
+        format=FORMAT,
+        name=name,
+        task=Task(labels),
+        plugin=models[0],
+        architectures=architectures,
+        graphs=(),
+        files=(),
+        producers={},
+    )
     return Pack(manifest, {})
 
 
@@ -88,7 +96,13 @@ def crnn_pack(labels: tuple[str, ...] = WORDS, models: tuple[str, ...] = ("crnn-
         for model in models
     }
     manifest = Manifest(
-        format=FORMAT, name=name, task=Task(labels), plugin=models[0], architectures=architectures, graphs=(),
-        files=(), producers={},
-    )  # fmt: skip
+        format=FORMAT,
+        name=name,
+        task=Task(labels),
+        plugin=models[0],
+        architectures=architectures,
+        graphs=(),
+        files=(),
+        producers={},
+    )
     return Pack(manifest, {})

@@ -144,10 +144,14 @@ class Boards:
 
     def _configure(self) -> None:
         lines = [
-            "Host board-*", "  HostName 127.0.0.1", f"  User {getpass.getuser()}", "  IdentitiesOnly yes",
-            f"  IdentityFile {self.folder / 'mine'}", f"  UserKnownHostsFile {self.known}",
+            "Host board-*",
+            "  HostName 127.0.0.1",
+            f"  User {getpass.getuser()}",
+            "  IdentitiesOnly yes",
+            f"  IdentityFile {self.folder / 'mine'}",
+            f"  UserKnownHostsFile {self.known}",
             "  GlobalKnownHostsFile /dev/null",
-        ]  # fmt: skip
+        ]
         for board in self.running:
             lines += [f"Host {board.name}", f"  Port {board.port}", f"  HostKeyAlias {board.name}"]
         self.config.write_text("\n".join(lines) + "\n")

@@ -79,12 +79,16 @@ def test_the_map_grows_with_the_loss_as_the_paper_says(
     named = dict(module.named_parameters())
     body = np.concatenate([named[n].detach().numpy().ravel() for n in ("conv.bias", "conv.weight")])
     feeds = {
-        "model/body": body, "model/head.weight": named["out.weight"].detach().numpy().copy(),
+        "model/body": body,
+        "model/head.weight": named["out.weight"].detach().numpy().copy(),
         "model/head.bias": named["out.bias"].detach().numpy().copy(),
         **{name: np.zeros(shape, np.float32) for name, shape in graph.state.items()},
-        "model.rate": np.float32(rate), "model.momentum": np.float32(0), "model.decay": np.float32(0),
-        "model.clip": np.float32(np.inf), "weight": np.ones(BATCH, np.float32),
-    }  # fmt: skip
+        "model.rate": np.float32(rate),
+        "model.momentum": np.float32(0),
+        "model.decay": np.float32(0),
+        "model.clip": np.float32(np.inf),
+        "weight": np.ones(BATCH, np.float32),
+    }
     feeds.update(
         {f"model.momentum/{p}": np.zeros_like(feeds[f"model/{p}"]) for p in ("body", "head.weight", "head.bias")}
     )

@@ -42,8 +42,15 @@ CHOICES = [
 
 def test_there_is_a_profile_for_each_board_that_is_promised() -> None:
     assert NAMES == [
-        "generic-arm64", "generic-x86_64", "jetson-nano", "jetson-orin-nano", "pi-zero-2w", "pi3", "pi4", "pi5",
-    ]  # fmt: skip
+        "generic-arm64",
+        "generic-x86_64",
+        "jetson-nano",
+        "jetson-orin-nano",
+        "pi-zero-2w",
+        "pi3",
+        "pi4",
+        "pi5",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -79,8 +86,10 @@ def test_the_wheels_locked_for_boards_are_those_of_raspberry_pi_os() -> None:
 
     wanted = {
         f"{board.architecture}-{system.wheel_tag.split('-')[0]}"
-        for board in load_boards() if board.boot is not None for system in board.os
-    }  # fmt: skip
+        for board in load_boards()
+        if board.boot is not None
+        for system in board.os
+    }
 
     assert wanted and wanted <= locked
 
@@ -113,8 +122,10 @@ def test_the_text_of_the_settings_says_what_the_settings_are() -> None:
 
     assert tomllib.loads(edge_toml(board, "kitchen-1", microphone="voice-hat", wired=True)) == {**top, **tables}
     assert tables["capture"] == {
-        "source": "alsa:CARD=sndrpigooglevoi", "rate": 48000, "mute_switch": "gpio:gpiochip0:26:low",
-    }  # fmt: skip
+        "source": "alsa:CARD=sndrpigooglevoi",
+        "rate": 48000,
+        "mute_switch": "gpio:gpiochip0:26:low",
+    }
     assert tables["buttons"] == {"confirm": "gpiochip0:23", "deny": "gpiochip0:6"}
 
 
@@ -144,9 +155,13 @@ def test_a_drop_in_changes_only_what_the_unit_may_have_changed(name: str) -> Non
 
 def test_a_drop_in_of_a_pi_opens_its_gpio_chip_and_nothing_else() -> None:
     assert drop_in(load_board("pi5"), wired=True).splitlines()[1:] == [
-        "[Service]", "MemoryHigh=160M", "MemoryMax=256M", "TasksMax=64", "DeviceAllow=/dev/gpiochip0 rw",
+        "[Service]",
+        "MemoryHigh=160M",
+        "MemoryMax=256M",
+        "TasksMax=64",
+        "DeviceAllow=/dev/gpiochip0 rw",
         "SupplementaryGroups=gpio",
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize(

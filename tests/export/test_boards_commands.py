@@ -85,17 +85,20 @@ def test_a_board_for_containers_has_no_drop_in(capsys: pytest.CaptureFixture[str
     ("given", "sentence"),
     [
         (["show", "pi55"], 'There is no board "pi55": did you mean "pi5"?'),
-        (["show", "pi5", "--microphone", "voicehat"],
-         'Raspberry Pi 5 has no microphone "voicehat": did you mean "voice-hat"?'),
-        (["show", "generic-arm64", "--wired"],
-         "The profile of 64-bit ARM board names no GPIO lines: nothing can be wired to it."),
+        (
+            ["show", "pi5", "--microphone", "voicehat"],
+            'Raspberry Pi 5 has no microphone "voicehat": did you mean "voice-hat"?',
+        ),
+        (
+            ["show", "generic-arm64", "--wired"],
+            "The profile of 64-bit ARM board names no GPIO lines: nothing can be wired to it.",
+        ),
         (["validate", "absent.toml"], "There is no profile absent.toml: give a file, or the name of a board."),
-        (["new", "Pi 6"],
-         '"Pi 6" cannot be the name of a board: take lower-case letters, digits, dots and dashes.'),
+        (["new", "Pi 6"], '"Pi 6" cannot be the name of a board: take lower-case letters, digits, dots and dashes.'),
         (["new", "mine", "--like", "pi6"], 'There is no board "pi6": did you mean "pi5"?'),
     ],
     ids=["board", "microphone", "wired", "file", "name", "like"],
-)  # fmt: skip
+)
 def test_a_mistake_is_one_sentence_and_exit_code_2(
     given: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -129,8 +132,11 @@ def test_validate_names_each_mistake_with_its_line(tmp_path: Path, capsys: pytes
     assert verdict["ok"] is False
     assert [(each["file"], each["ok"]) for each in verdict["profiles"]] == [(str(good), True), (str(bad), False)]
     assert verdict["profiles"][1]["problems"][0] == {
-        "file": str(bad), "line": cores, "key": "cores", "sentence": "cores = 0: it takes a number of cores from 1.",
-    }  # fmt: skip
+        "file": str(bad),
+        "line": cores,
+        "key": "cores",
+        "sentence": "cores = 0: it takes a number of cores from 1.",
+    }
 
 
 @pytest.mark.parametrize("like", board_names())

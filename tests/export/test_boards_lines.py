@@ -49,13 +49,31 @@ n = 3
 last=1'''
 
 EXPECTED: dict[Path, int] = {
-    ("top",): 2, ("quoted key",): 3, ("a",): 4, ("a", "b"): 4, ("a", "b", "c.d"): 4, ("a", "b", "c.d", 1): 4,
-    ("a", "b", "c.d", 2): 5, ("a", "b", "c.d", 2, 1): 6, ("text",): 7, ("raw",): 11, ("table",): 14,
-    ("table", "name"): 15, ("table", "name", "second", "third", 1, "x"): 16, ("rows",): 17, ("rows", 0): 17,
-    ("rows", 0, "inner", "deep"): 20, ("rows", 0, "more", 0, "n"): 22, ("rows", 0, "more", 1): 23,
-    ("rows", 0, "more", 1, "n"): 24, ("rows", 1): 25, ("rows", 1, "name"): 26, ("rows", 1, "more", 0, "n"): 28,
-    ("spaced", "out"): 29, ("spaced", "out", "last"): 30,
-}  # fmt: skip
+    ("top",): 2,
+    ("quoted key",): 3,
+    ("a",): 4,
+    ("a", "b"): 4,
+    ("a", "b", "c.d"): 4,
+    ("a", "b", "c.d", 1): 4,
+    ("a", "b", "c.d", 2): 5,
+    ("a", "b", "c.d", 2, 1): 6,
+    ("text",): 7,
+    ("raw",): 11,
+    ("table",): 14,
+    ("table", "name"): 15,
+    ("table", "name", "second", "third", 1, "x"): 16,
+    ("rows",): 17,
+    ("rows", 0): 17,
+    ("rows", 0, "inner", "deep"): 20,
+    ("rows", 0, "more", 0, "n"): 22,
+    ("rows", 0, "more", 1): 23,
+    ("rows", 0, "more", 1, "n"): 24,
+    ("rows", 1): 25,
+    ("rows", 1, "name"): 26,
+    ("rows", 1, "more", 0, "n"): 28,
+    ("spaced", "out"): 29,
+    ("spaced", "out", "last"): 30,
+}
 
 
 def paths_of(value: Any, path: Path = ()) -> list[Path]:

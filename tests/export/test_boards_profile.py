@@ -36,74 +36,172 @@ def only(old: str, new: str, text: str = PI5, stem: str = "pi5") -> Problem:
 
 
 WRONG = [
-    ("cores = 4", "core = 4\ncores = 4", "core",
-     'there is no key "core" at the top of the profile: did you mean "cores"?'),
-    ("tasks_max = 64", "task_max = 64", "service.task_max",
-     'there is no key "task_max" in [service]: did you mean "tasks_max"?'),
-    ('first_boot = "firstrun"', 'firstboot = "firstrun"', "os[1].firstboot",
-     'there is no key "firstboot" in [[os]]: did you mean "first_boot"?'),
-    ('first_boot = "firstrun"', 'first_boot = "firstboot"', "os[1].first_boot",
-     'os[1].first_boot = "firstboot": did you mean "firstrun"?'),
-    ('architecture = "aarch64"', 'architecture = "armv7l"', "architecture",
-     'architecture = "armv7l": this is a 32-bit system, for which there is no onnxruntime: use its 64-bit system.'),
-    ('architecture = "aarch64"', 'architecture = "arm64"', "architecture",
-     'architecture = "arm64": did you mean "aarch64"?'),
-    ("memory_mib = [1024, 2048, 4096, 8192, 16384]", 'memory_mib = [1024,\n  "2048"]', "memory_mib[1]",
-     'memory_mib[1] = "2048": it takes whole MiB, from 32.'),
-    ("memory_mib = [1024, 2048, 4096, 8192, 16384]", "memory_mib = 1024", "memory_mib",
-     "memory_mib = 1024: it takes a list, got int."),
+    (
+        "cores = 4",
+        "core = 4\ncores = 4",
+        "core",
+        'there is no key "core" at the top of the profile: did you mean "cores"?',
+    ),
+    (
+        "tasks_max = 64",
+        "task_max = 64",
+        "service.task_max",
+        'there is no key "task_max" in [service]: did you mean "tasks_max"?',
+    ),
+    (
+        'first_boot = "firstrun"',
+        'firstboot = "firstrun"',
+        "os[1].firstboot",
+        'there is no key "firstboot" in [[os]]: did you mean "first_boot"?',
+    ),
+    (
+        'first_boot = "firstrun"',
+        'first_boot = "firstboot"',
+        "os[1].first_boot",
+        'os[1].first_boot = "firstboot": did you mean "firstrun"?',
+    ),
+    (
+        'architecture = "aarch64"',
+        'architecture = "armv7l"',
+        "architecture",
+        'architecture = "armv7l": this is a 32-bit system, for which there is no onnxruntime: use its 64-bit system.',
+    ),
+    (
+        'architecture = "aarch64"',
+        'architecture = "arm64"',
+        "architecture",
+        'architecture = "arm64": did you mean "aarch64"?',
+    ),
+    (
+        "memory_mib = [1024, 2048, 4096, 8192, 16384]",
+        'memory_mib = [1024,\n  "2048"]',
+        "memory_mib[1]",
+        'memory_mib[1] = "2048": it takes whole MiB, from 32.',
+    ),
+    (
+        "memory_mib = [1024, 2048, 4096, 8192, 16384]",
+        "memory_mib = 1024",
+        "memory_mib",
+        "memory_mib = 1024: it takes a list, got int.",
+    ),
     ("threads = 2", "threads = 0", "agent.threads", "agent.threads = 0: it takes a number of threads from 1."),
-    ('confirm = "gpiochip0:5"', 'confirm = "GPIO5"', "gpio.confirm",
-     'gpio.confirm = "GPIO5": it takes a line such as "gpiochip0:17".'),
-    ('source = "alsa:usb=2886:0018"', 'source = "alsa:CARD=1"', "microphone[1].source",
-     'microphone[1].source = "alsa:CARD=1": it takes a source that keeps its name, such as "alsa:CARD=Device", '
-     '"alsa:usb=0d8c:0014" or "mic:NAME".'),
-    ('required = ["temperature"]', 'required = [\n  "temprature",\n]', "sensors.required[0]",
-     'sensors.required[0] = "temprature": did you mean "temperature"?'),
+    (
+        'confirm = "gpiochip0:5"',
+        'confirm = "GPIO5"',
+        "gpio.confirm",
+        'gpio.confirm = "GPIO5": it takes a line such as "gpiochip0:17".',
+    ),
+    (
+        'source = "alsa:usb=2886:0018"',
+        'source = "alsa:CARD=1"',
+        "microphone[1].source",
+        'microphone[1].source = "alsa:CARD=1": it takes a source that keeps its name, such as "alsa:CARD=Device", '
+        '"alsa:usb=0d8c:0014" or "mic:NAME".',
+    ),
+    (
+        'required = ["temperature"]',
+        'required = [\n  "temprature",\n]',
+        "sensors.required[0]",
+        'sensors.required[0] = "temprature": did you mean "temperature"?',
+    ),
     ("hot = 75.0", 'hot = "75"', "sensors.hot", 'sensors.hot = "75": it takes degrees Celsius from -40 to 125.'),
-    ('name = "pi5"', 'name = "pi 5"', "name",
-     'name = "pi 5": it takes lower-case letters, digits, dots and dashes.'),
+    ('name = "pi5"', 'name = "pi 5"', "name", 'name = "pi 5": it takes lower-case letters, digits, dots and dashes.'),
     ("hot = 75.0", "hot = nan", "sensors.hot", "sensors.hot = NaN: it takes degrees Celsius from -40 to 125."),
-]  # fmt: skip
+]
 
 UNFIT = [
-    ('base = "bookworm"\npython = "3.11"', 'base = "bookworm"\npython = "3.13"', "os[1].python",
-     'Debian 12 (bookworm) has Python 3.11: write python = "3.11"'),
-    ("cp311-cp311-manylinux", "cp313-cp313-manylinux", "os[1].wheel_tag",
-     "Python 3.11 takes wheels of cp311, not of cp313"),
-    ("cp311-cp311-manylinux_2_28_aarch64", "cp311-cp311-manylinux_2_28_x86_64", "os[1].wheel_tag",
-     "the board is aarch64, and the wheels are for x86_64"),
-    ("cp311-cp311-manylinux_2_28_aarch64", "cp311-cp311-manylinux_2_38_aarch64", "os[1].wheel_tag",
-     "wheels for glibc 2.38 do not load on Debian 12 (bookworm), which has 2.36"),
-    ("cp311-cp311-manylinux_2_28_aarch64", "cp311-cp311-manylinux_2_17_aarch64", "os[1].wheel_tag",
-     "onnxruntime has no wheels for glibc before 2.28"),
-    ('base = "bookworm"', 'base = "bullseye"', "os[1].base",
-     'Debian 11 (bullseye) has Python 3.9, and the agent needs 3.10 to 3.13: run the agent in a container'),
+    (
+        'base = "bookworm"\npython = "3.11"',
+        'base = "bookworm"\npython = "3.13"',
+        "os[1].python",
+        'Debian 12 (bookworm) has Python 3.11: write python = "3.11"',
+    ),
+    (
+        "cp311-cp311-manylinux",
+        "cp313-cp313-manylinux",
+        "os[1].wheel_tag",
+        "Python 3.11 takes wheels of cp311, not of cp313",
+    ),
+    (
+        "cp311-cp311-manylinux_2_28_aarch64",
+        "cp311-cp311-manylinux_2_28_x86_64",
+        "os[1].wheel_tag",
+        "the board is aarch64, and the wheels are for x86_64",
+    ),
+    (
+        "cp311-cp311-manylinux_2_28_aarch64",
+        "cp311-cp311-manylinux_2_38_aarch64",
+        "os[1].wheel_tag",
+        "wheels for glibc 2.38 do not load on Debian 12 (bookworm), which has 2.36",
+    ),
+    (
+        "cp311-cp311-manylinux_2_28_aarch64",
+        "cp311-cp311-manylinux_2_17_aarch64",
+        "os[1].wheel_tag",
+        "onnxruntime has no wheels for glibc before 2.28",
+    ),
+    (
+        'base = "bookworm"',
+        'base = "bullseye"',
+        "os[1].base",
+        "Debian 11 (bullseye) has Python 3.9, and the agent needs 3.10 to 3.13: run the agent in a container",
+    ),
     ('id = "raspios-12"', 'id = "raspios-13"', "os[1].id", 'the id "raspios-13" is given twice'),
     ("threads = 2", "threads = 5", "agent.threads", "5 threads are more than the board's 4 cores"),
-    ('local = "resnet-base"', 'local = "resnet-bass"', "agent.local",
-     'the pack home has no model "resnet-bass": did you mean "resnet-base"?'),
+    (
+        'local = "resnet-base"',
+        'local = "resnet-bass"',
+        "agent.local",
+        'the pack home has no model "resnet-bass": did you mean "resnet-base"?',
+    ),
     ('pack = "home"', 'pack = "gsc13"', "agent.pack", 'there is no shipped pack "gsc13": did you mean "gsc'),
-    ("memory_max_mib = 256", "memory_max_mib = 1000", "service.memory_max_mib",
-     "1000 MiB are more than half of the 1024 MiB that the smallest of these boards has"),
-    ("memory_high_mib = 160", "memory_high_mib = 300", "service.memory_high_mib",
-     "300 MiB must be less than memory_max_mib, 256"),
-    ("memory_high_mib = 160", "memory_high_mib = 96", "service.memory_high_mib",
-     "96 MiB are too few to train in: give at least 128"),
+    (
+        "memory_max_mib = 256",
+        "memory_max_mib = 1000",
+        "service.memory_max_mib",
+        "1000 MiB are more than half of the 1024 MiB that the smallest of these boards has",
+    ),
+    (
+        "memory_high_mib = 160",
+        "memory_high_mib = 300",
+        "service.memory_high_mib",
+        "300 MiB must be less than memory_max_mib, 256",
+    ),
+    (
+        "memory_high_mib = 160",
+        "memory_high_mib = 96",
+        "service.memory_high_mib",
+        "96 MiB are too few to train in: give at least 128",
+    ),
     ("hot = 75.0", "hot = 90.0", "sensors.hot", "90 °C must be less than too_hot, 85 °C"),
-    ('required = ["temperature"]', 'required = ["temperature", "power"]', "sensors.required[1]",
-     '"power" can never be read where supply = "none"'),
-    ('deny = "gpiochip0:6"', 'deny = "gpiochip0:5"', "gpio.deny",
-     "the line gpiochip0:5 is that of confirm already"),
-    ('deny = "gpiochip0:6"', 'deny = "gpiochip4:6"', "gpio.deny",
-     "gpiochip4:6 is not on gpiochip0, the chip of the header"),
+    (
+        'required = ["temperature"]',
+        'required = ["temperature", "power"]',
+        "sensors.required[1]",
+        '"power" can never be read where supply = "none"',
+    ),
+    ('deny = "gpiochip0:6"', 'deny = "gpiochip0:5"', "gpio.deny", "the line gpiochip0:5 is that of confirm already"),
+    (
+        'deny = "gpiochip0:6"',
+        'deny = "gpiochip4:6"',
+        "gpio.deny",
+        "gpiochip4:6 is not on gpiochip0, the chip of the header",
+    ),
     ('deny = "gpiochip0:6"', 'deny = "gpiochip0:54"', "gpio.deny", "gpiochip0 has lines 0 to 53, not 54"),
-    ('button = "gpiochip0:27"', 'button = "gpiochip0:99"', "microphone[7].button",
-     "gpiochip0 has lines 0 to 53, not 99"),
-    ("channel = 1 ", "channel = 2 ", "microphone[2].channel",
-     "channel 2 is not among the 2 that are opened, counted from 0"),
+    (
+        'button = "gpiochip0:27"',
+        'button = "gpiochip0:99"',
+        "microphone[7].button",
+        "gpiochip0 has lines 0 to 53, not 99",
+    ),
+    (
+        "channel = 1 ",
+        "channel = 2 ",
+        "microphone[2].channel",
+        "channel 2 is not among the 2 that are opened, counted from 0",
+    ),
     ('name = "pi5"', 'name = "pi6"', "name", 'the name of pi5.toml has to be "pi5", not "pi6"'),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("old", "new", "key", "sentence"), WRONG, ids=[case[2] for case in WRONG])
@@ -152,8 +250,10 @@ def test_all_mistakes_are_told_in_the_order_of_their_lines() -> None:
 
     assert [problem.key for problem in problems] == ["sock", "cores", "agent.threads"]
     assert [problem.line for problem in problems] == [
-        line_with(text, "sock"), line_with(text, "cores = 0"), line_with(text, "threads ="),
-    ]  # fmt: skip
+        line_with(text, "sock"),
+        line_with(text, "cores = 0"),
+        line_with(text, "threads ="),
+    ]
 
 
 def test_a_key_that_is_missing_is_named_in_the_line_of_its_table() -> None:

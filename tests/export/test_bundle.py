@@ -101,12 +101,19 @@ def test_its_manifest_lists_every_file_and_the_device_takes_it(world: SmallWorld
     listed = {entry.path: (entry.size, entry.sha256) for entry in manifest.files}
     assert listed == {
         path: (len(content), hashlib.sha256(content).hexdigest())
-        for path, content in files.items() if path not in ("bundle.json", "bundle.sig")
-    }  # fmt: skip
+        for path, content in files.items()
+        if path not in ("bundle.json", "bundle.sig")
+    }
     assert {
-        "slots.py", "install", "systemd/auricle-edge.service", "systemd/auricle-edge.service.d/board.conf",
-        "systemd/auricle-claim.service", "tuf/root.json", "etc/claim.env", "pack.tar.zst",
-    } <= set(files)  # fmt: skip
+        "slots.py",
+        "install",
+        "systemd/auricle-edge.service",
+        "systemd/auricle-edge.service.d/board.conf",
+        "systemd/auricle-claim.service",
+        "tuf/root.json",
+        "etc/claim.env",
+        "pack.tar.zst",
+    } <= set(files)
     assert manifest.pack == load_pack("home").identity
     on_device = Bundle(built.path)
     on_device.verify()

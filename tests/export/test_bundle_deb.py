@@ -52,9 +52,12 @@ needs_dpkg = pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="dpkg i
 
 def run(*command: str | Path, code: int = 0) -> str:
     done = subprocess.run(
-        command, capture_output=True, text=True, check=False,
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
         env={**os.environ, "PATH": f"{Path(sys.executable).parent}:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"},
-    )  # fmt: skip
+    )
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
 

@@ -51,8 +51,12 @@ def test_our_wheel_is_the_same_from_checkout_sdist_and_installation(
     boards = len(list((CHECKOUT / "firmware-configs").iterdir()))
     again = subprocess.run(
         [sys.executable, "-c", AGAIN.format(place=str(place), boards=boards)],
-        capture_output=True, text=True, check=False, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(place)},
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(place)},
+    )
 
     assert (tmp_path / NAME).read_bytes() == (tmp_path / "from sdist" / NAME).read_bytes()
     assert again.returncode == 0, again.stderr
@@ -63,9 +67,12 @@ def offline(*command: str | Path) -> str:
     """Run a program without network where that can be; what it printed."""
     alone = ["unshare", "--net"] if os.geteuid() == 0 and shutil.which("unshare") else []
     done = subprocess.run(
-        [*alone, *command], capture_output=True, text=True, check=False,
+        [*alone, *command],
+        capture_output=True,
+        text=True,
+        check=False,
         env={"PATH": f"{Path(sys.executable).parent}:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"},
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -75,9 +82,20 @@ def unpacked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     """A real bundle for this machine, unpacked; skips where its wheels cannot be fetched."""
     (tmp_path / "fleet.toml").write_text(FLEET.replace('update_root = "root.json"\n', ""))
     code = main(
-        ["flash", "bundle", "--board", BOARD, "--os", SYSTEM, "--fleet", str(tmp_path / "fleet.toml"),
-         "--out", str(tmp_path), "--json"]
-    )  # fmt: skip
+        [
+            "flash",
+            "bundle",
+            "--board",
+            BOARD,
+            "--os",
+            SYSTEM,
+            "--fleet",
+            str(tmp_path / "fleet.toml"),
+            "--out",
+            str(tmp_path),
+            "--json",
+        ]
+    )
     told = capsys.readouterr()
     if code and "cannot reach its package index" in told.err:
         pytest.skip(f"no wheels: {told.err}")
@@ -88,9 +106,20 @@ def unpacked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
 
 
 def test_pip_would_take_the_bundles_own_list_without_an_index(unpacked: Path, tmp_path: Path) -> None:
-    pip("install", "--dry-run", "-q", "--ignore-installed", "--no-index", "--find-links", str(unpacked / "wheels"),
-        "--require-hashes", "--report", str(tmp_path / "report.json"),
-        "-r", str(unpacked / "requirements.txt"))  # fmt: skip
+    pip(
+        "install",
+        "--dry-run",
+        "-q",
+        "--ignore-installed",
+        "--no-index",
+        "--find-links",
+        str(unpacked / "wheels"),
+        "--require-hashes",
+        "--report",
+        str(tmp_path / "report.json"),
+        "-r",
+        str(unpacked / "requirements.txt"),
+    )
 
     chosen = json.loads((tmp_path / "report.json").read_text())["install"]
     assert len(chosen) == len(list((unpacked / "wheels").iterdir()))
@@ -107,10 +136,25 @@ def test_it_installs_without_network_once_runs_and_leaves_nothing(unpacked: Path
     again = offline("sh", unpacked / "install", "--root", root)
     version = offline(python, "-m", "auricle", "--version")
     doctor = subprocess.run(
-        [python, "-m", "auricle", "edge", "doctor", "--simulate", "--json", "--state", tmp_path / "state",
-         "--config", root / "etc/auricle/edge.toml"],
-        capture_output=True, text=True, check=False, cwd=tmp_path, env={"PATH": "/usr/bin:/bin"},
-    )  # fmt: skip
+        [
+            python,
+            "-m",
+            "auricle",
+            "edge",
+            "doctor",
+            "--simulate",
+            "--json",
+            "--state",
+            tmp_path / "state",
+            "--config",
+            root / "etc/auricle/edge.toml",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env={"PATH": "/usr/bin:/bin"},
+    )
     offline("python3", "-I", unpacked / "slots.py", "uninstall", "--root", root)
 
     assert "is installed." in first

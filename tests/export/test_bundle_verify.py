@@ -45,8 +45,10 @@ def test_a_tar_and_its_folder_are_the_same_bundle(bundle: Built, folder: Path) -
 
     assert from_tar == verify_bundle(folder, bundle.signed_by)
     assert (from_tar.identity, from_tar.manifest, from_tar.signed_by) == (
-        bundle.identity, bundle.manifest, bundle.signed_by,
-    )  # fmt: skip
+        bundle.identity,
+        bundle.manifest,
+        bundle.signed_by,
+    )
 
 
 def changed(folder: Path) -> None:
@@ -109,9 +111,20 @@ def signature_strange(folder: Path) -> None:
 
 
 CHANGES = (
-    changed, longer, empty, missing, linked, linked_above, added, manifest_changed, manifest_gone, manifest_huge,
-    manifest_deep, signature_forged, signature_strange,
-)  # fmt: skip
+    changed,
+    longer,
+    empty,
+    missing,
+    linked,
+    linked_above,
+    added,
+    manifest_changed,
+    manifest_gone,
+    manifest_huge,
+    manifest_deep,
+    signature_forged,
+    signature_strange,
+)
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)

@@ -155,9 +155,12 @@ def asked(folder: Path, answer: str) -> subprocess.CompletedProcess[str]:
     )
     (folder / "python3").chmod(0o755)
     return subprocess.run(
-        ["/bin/sh", folder / "install", "--root", "/some where"], capture_output=True, text=True, check=False,
+        ["/bin/sh", folder / "install", "--root", "/some where"],
+        capture_output=True,
+        text=True,
+        check=False,
         env={"PATH": f"{folder}:/usr/bin:/bin"},
-    )  # fmt: skip
+    )
 
 
 def test_the_script_starts_the_guard_with_the_right_python(tmp_path: Path) -> None:
@@ -166,8 +169,13 @@ def test_the_script_starts_the_guard_with_the_right_python(tmp_path: Path) -> No
     here = tmp_path / "a folder"
     assert done.returncode == 0, done.stderr
     assert done.stdout.split("\n")[:-1] == [
-        "<-I>", f"<{here}/slots.py>", "<install>", f"<{here}>", "<--root>", "</some where>",
-    ]  # fmt: skip
+        "<-I>",
+        f"<{here}/slots.py>",
+        "<install>",
+        f"<{here}>",
+        "<--root>",
+        "</some where>",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -61,10 +61,19 @@ def bundle(path: Path, size: int = 1000, **changes: str) -> None:
     """A bundle with next to nothing in it."""
     texts = {"install": b"#!/bin/sh\n", "wheel": bytes(size)}
     manifest = Manifest(
-        **{"version": "0.6.0", "board": "pi5", "os": "raspios-13", "base": "trixie", "python": "3.13",
-           "architecture": "aarch64", "fleet": "home", "pack": "0" * 64} | changes,
+        **{
+            "version": "0.6.0",
+            "board": "pi5",
+            "os": "raspios-13",
+            "base": "trixie",
+            "python": "3.13",
+            "architecture": "aarch64",
+            "fleet": "home",
+            "pack": "0" * 64,
+        }
+        | changes,
         files=tuple(Entry(name, len(text), hashlib.sha256(text).hexdigest(), 0o644) for name, text in texts.items()),
-    )  # fmt: skip
+    )
     with tarfile.open(path, "w") as archive:
         for name, text in {"bundle.json": encode(manifest), **texts}.items():
             member = tarfile.TarInfo(name)
@@ -73,8 +82,17 @@ def bundle(path: Path, size: int = 1000, **changes: str) -> None:
 
 
 def words(*more: str, **changes: str) -> list[str]:
-    options = {"image": "base.img.xz", "board": "pi5", "os": "raspios-13", "fleet": "fleet.toml", "tokens": "tokens",
-               "out": "out", "bundle": "b.tar", "seed": "7", "count": "2"} | changes  # fmt: skip
+    options = {
+        "image": "base.img.xz",
+        "board": "pi5",
+        "os": "raspios-13",
+        "fleet": "fleet.toml",
+        "tokens": "tokens",
+        "out": "out",
+        "bundle": "b.tar",
+        "seed": "7",
+        "count": "2",
+    } | changes
     given = [part for name, value in options.items() if value for part in (f"--{name.replace('_', '-')}", value)]
     return ["flash", "image", *given, *more]
 

@@ -99,8 +99,11 @@ def test_short_names_are_told_apart() -> None:
     assert fat_names.exact("KERNEL8.IMG") == b"KERNEL8 IMG"
     assert fat_names.exact("cmdline.txt") is None
     assert [fat_names.readable(b"CMDLINE TXT", case) for case in (0, 8, 16, 24)] == [
-        "CMDLINE.TXT", "cmdline.TXT", "CMDLINE.txt", "cmdline.txt",
-    ]  # fmt: skip
+        "CMDLINE.TXT",
+        "cmdline.TXT",
+        "CMDLINE.txt",
+        "cmdline.txt",
+    ]
 
 
 @pytest.mark.parametrize("name", ["", "a:b", "a\\b", "x.", ".", "..", " x", "é", "a" * 256, "a\nb"], ids=repr)

@@ -54,9 +54,14 @@ def ran(card: Path, *words: str, **environment: str) -> subprocess.CompletedProc
     root = card.parents[1] / "root"
     env = {**os.environ, "AURICLE_ROOT": str(root), **environment}
     return subprocess.run(
-        ["sh", card / SCRIPT.name, *words], env=env, capture_output=True, text=True, timeout=60, check=False,
+        ["sh", card / SCRIPT.name, *words],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
         start_new_session=True,
-    )  # fmt: skip
+    )
 
 
 def unit(card: Path) -> Path:
@@ -67,9 +72,11 @@ def installed(card: Path) -> tuple[bool, bool, list[str]]:
     """Whether it is done, whether systemd would run it again, and how often it was installed."""
     root = card.parents[1] / "root"
     count = root / "installed"
-    return (root / "var/lib/auricle-firstboot/done").exists(), unit(card).exists(), (
-        count.read_text().split() if count.exists() else []
-    )  # fmt: skip
+    return (
+        (root / "var/lib/auricle-firstboot/done").exists(),
+        unit(card).exists(),
+        (count.read_text().split() if count.exists() else []),
+    )
 
 
 def test_armed_it_is_run_at_every_boot_until_it_is_done(card: Path) -> None:

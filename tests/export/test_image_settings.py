@@ -35,10 +35,15 @@ pyyaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGPKSUTyz1HwHReFVvD5obVsALAgJRNarH4TRpNePnAS me@here"
 HASH = "$6$abcdefgh$0123456789012345678901234567890123456789"
 FLEET = Fleet(
-    name="home", broker="mqtts://hub.lan", server="https://hub.lan:8443", ca_pin="ab" * 32, coordinator="0f" * 32,
-    user=User(name="pi", ssh_keys=(KEY,)), wifi=Wifi(ssid="home & garden", psk="correct horse", country="DE"),
+    name="home",
+    broker="mqtts://hub.lan",
+    server="https://hub.lan:8443",
+    ca_pin="ab" * 32,
+    coordinator="0f" * 32,
+    user=User(name="pi", ssh_keys=(KEY,)),
+    wifi=Wifi(ssid="home & garden", psk="correct horse", country="DE"),
     locale=Locale(timezone="Europe/Berlin", locale="de_DE.UTF-8", keyboard="de"),
-)  # fmt: skip
+)
 TEXT = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=40)
 SHELLS = [shell for shell in ("dash", "bash", "busybox") if shutil.which(shell)]
 
@@ -90,8 +95,11 @@ def test_user_data_follows_the_rules_that_the_imager_found_out() -> None:
     assert "users" not in data
     assert "enable_ssh" not in data
     assert data["user"] == {
-        "name": "pi", "shell": "/bin/bash", "lock_passwd": True, "ssh_authorized_keys": [KEY],
-    }  # fmt: skip
+        "name": "pi",
+        "shell": "/bin/bash",
+        "lock_passwd": True,
+        "ssh_authorized_keys": [KEY],
+    }
     assert (data["hostname"], data["manage_etc_hosts"], data["ssh_pwauth"]) == ("pi-001", True, False)
     assert ["systemctl", "enable", "--now", "ssh"] in data["runcmd"]
     assert data["bootcmd"] == [["sh", "/boot/firmware/auricle/first-boot.sh", "arm", "now"]]
@@ -114,8 +122,10 @@ def test_what_a_fleet_leaves_out_the_system_keeps() -> None:
 
     assert sorted(files) == ["meta-data", "user-data"]
     assert pyyaml.safe_load(files["user-data"]) == {
-        "hostname": "pi-001", "manage_etc_hosts": True, "manage_resolv_conf": False,
-    }  # fmt: skip
+        "hostname": "pi-001",
+        "manage_etc_hosts": True,
+        "manage_resolv_conf": False,
+    }
     assert len(parameters) == 1
 
 
@@ -139,7 +149,7 @@ def test_the_cable_stays_beside_the_wireless_network_whose_passphrase_is_not_tol
     assert network["wifis"]["wlan0"]["regulatory-domain"] == "DE"
     assert network["wifis"]["wlan0"]["access-points"] == {
         "home & garden": {"password": wifi_key("correct horse", "home & garden")},
-    }  # fmt: skip
+    }
     assert "correct horse" not in text
 
 
@@ -177,10 +187,17 @@ def test_nothing_that_a_fleet_says_becomes_a_command_of_the_script(
     )
 
     words = shlex.split(firstrun(device(fleet)), posix=True)
-    plain = shlex.split(firstrun(device(changed(
-        user=User(name="N", ssh_keys=tuple("K" for _ in keys), password_hash="P"),
-        wifi=Wifi(ssid="S", psk="0f" * 32, country="DE"), locale=Locale(timezone="N", locale="P", keyboard="S"),
-    ))))  # fmt: skip
+    plain = shlex.split(
+        firstrun(
+            device(
+                changed(
+                    user=User(name="N", ssh_keys=tuple("K" for _ in keys), password_hash="P"),
+                    wifi=Wifi(ssid="S", psk="0f" * 32, country="DE"),
+                    locale=Locale(timezone="N", locale="P", keyboard="S"),
+                )
+            )
+        )
+    )
     expected = {"N": name, "P": password, "S": ssid}
     used = iter(keys)
     told = [next(used) if word == "K" else expected.get(word, word) for word in plain]
@@ -291,8 +308,14 @@ def test_the_script_tells_the_systems_programs_what_the_fleet_says_and_runs_noth
         tool.chmod(0o755)
     (tmp_path / "bin/getent").write_text(f"#!/bin/sh\necho pi:x:1000:1000::{tmp_path}/home:/bin/sh\n")
     (tmp_path / "bin/getent").chmod(0o755)
-    for folder in ("var/log", "etc/NetworkManager/system-connections", "etc/ssh/sshd_config.d", "etc/sudoers.d",
-                   "home/.ssh", "boot"):  # fmt: skip
+    for folder in (
+        "var/log",
+        "etc/NetworkManager/system-connections",
+        "etc/ssh/sshd_config.d",
+        "etc/sudoers.d",
+        "home/.ssh",
+        "boot",
+    ):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "boot/cmdline.txt").write_text("root=1 systemd.run=/x systemd.unit=kernel-command-line.target\n")
     for top in ("/etc/", "/var/", "/usr/lib/"):

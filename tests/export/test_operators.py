@@ -564,10 +564,15 @@ MORE: dict[str, Callable[[], Net]] = {
 def test_pooling_of_one_sample_pools_the_axes_that_pytorch_pools() -> None:
     h, image = torch.rand(6, 12), torch.rand(6, 12, 10)
     calls: list[tuple[Callable[..., Tensor], Tensor, Any]] = [
-        (F.max_pool1d, h, 2), (F.avg_pool1d, h, 3), (F.adaptive_avg_pool1d, h, 4), (F.adaptive_max_pool1d, h, 4),
-        (F.max_pool2d, image, 2), (F.avg_pool2d, image, (3, 2)), (F.adaptive_avg_pool2d, image, (4, 5)),
+        (F.max_pool1d, h, 2),
+        (F.avg_pool1d, h, 3),
+        (F.adaptive_avg_pool1d, h, 4),
+        (F.adaptive_max_pool1d, h, 4),
+        (F.max_pool2d, image, 2),
+        (F.avg_pool2d, image, (3, 2)),
+        (F.adaptive_avg_pool2d, image, (4, 5)),
         (F.adaptive_max_pool2d, image, (4, 5)),
-    ]  # fmt: skip
+    ]
 
     for pool, x, size in calls:
         with Intercept(lambda x, p, shape: x):

@@ -21,8 +21,15 @@ SHAPES = ((2,), (1, 1), (1,))
 """A body of two weights, and a classifier of one weight and a bias."""
 SGD = {"rate": 1.0, "momentum": 0.0, "decay": 0.0, "clip": inf}
 ADAM = {
-    "rate": 0.5, "beta1": 0.5, "beta2": 0.75, "epsilon": 1.0, "step": 1.0, "decay": 0.0, "l2": 0.0, "clip": inf,
-}  # fmt: skip
+    "rate": 0.5,
+    "beta1": 0.5,
+    "beta2": 0.75,
+    "epsilon": 1.0,
+    "step": 1.0,
+    "decay": 0.0,
+    "l2": 0.0,
+    "clip": inf,
+}
 
 
 def _parts(name: str, values: Sequence[float]) -> dict[str, Any]:
@@ -82,9 +89,12 @@ def test_drift_pulls_to_the_anchor_and_adds_a_linear_term() -> None:
     The first: 1 + 1/2 (1 - 3) + 1/4 = 1/4, so 1 becomes 3/4.
     """
     vectors = {
-        "weights": [1, 4, 0, 2], "momentum": [0, 0, 0, 0], "gradient": [1, 0, 0, -1],
-        "anchor": [3, 2, 0, 2], "linear": [0.25, 0, 5, 0],
-    }  # fmt: skip
+        "weights": [1, 4, 0, 2],
+        "momentum": [0, 0, 0, 0],
+        "gradient": [1, 0, 0, -1],
+        "anchor": [3, 2, 0, 2],
+        "linear": [0.25, 0, 5, 0],
+    }
 
     found = _stepped("sgd", ("drift",), {**SGD, "mu": 0.5}, vectors)
 
@@ -104,8 +114,11 @@ def test_drift_counts_in_the_norm_that_is_clipped() -> None:
 def test_what_is_frozen_keeps_its_weight_and_momentum_and_is_not_in_the_norm() -> None:
     """The second and the last of four are frozen: the norm of the rest is 5, clipped to 2.5."""
     vectors = {
-        "weights": [1, 2, 3, 4], "momentum": [0, 7, 0, 9], "gradient": [3, 100, 4, 100], "keep": [1, 0, 1, 0],
-    }  # fmt: skip
+        "weights": [1, 2, 3, 4],
+        "momentum": [0, 7, 0, 9],
+        "gradient": [3, 100, 4, 100],
+        "keep": [1, 0, 1, 0],
+    }
 
     found = _stepped("sgd", ("freeze",), {**SGD, "momentum": 0.5, "decay": 0.0, "clip": 2.5}, vectors)
 
@@ -127,9 +140,11 @@ def test_the_first_step_of_adam_has_no_memory() -> None:
 def test_a_later_step_of_adam_weighs_its_moments() -> None:
     """Second step, m = 1, v = 4, g = 2: m = 3/2, v = 4; corrected by 3/4 and 7/16."""
     found = _stepped(
-        "adamw", (), {**ADAM, "step": 2.0},
+        "adamw",
+        (),
+        {**ADAM, "step": 2.0},
         {"weights": [1, 0, 0, 0], "first": [1, 0, 0, 0], "second": [4, 0, 0, 0], "gradient": [2, 0, 0, 0]},
-    )  # fmt: skip
+    )
 
     assert found["first"][0] == 1.5
     assert found["second"][0] == 4

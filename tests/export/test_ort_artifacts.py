@@ -45,9 +45,12 @@ def _layer(operator: str, direction: str, *, state: bool, wanted: tuple[int, ...
     special = {"linear_before_reset": 1} if operator == "GRU" else {}
     node = helper.make_node(operator, inputs, names, hidden_size=HIDDEN, direction=direction, **special)
     graph = helper.make_graph(
-        [node], "layer", [tiny_pack.value("x", [TIME, BATCH, WIDTH])],
-        [tiny_pack.value(f"y{i}", None) for i in wanted], held,
-    )  # fmt: skip
+        [node],
+        "layer",
+        [tiny_pack.value("x", [TIME, BATCH, WIDTH])],
+        [tiny_pack.value(f"y{i}", None) for i in wanted],
+        held,
+    )
     built = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
     built.ir_version = 10
     return built
@@ -86,9 +89,12 @@ def _feeds(weight: list[float]) -> dict[str, np.ndarray]:
     return {
         "x": rng.standard_normal((size, tiny_pack.FRAMES, tiny_pack.MELS)).astype(np.float32),
         "target": np.eye(3, dtype=np.float32)[np.arange(size) % 3],
-        "teacher": rng.standard_normal((size, 3)).astype(np.float32), "weight": np.array(weight, np.float32),
-        "ce": np.array(0.4, np.float32), "kl": np.array(0.6, np.float32), "temperature": np.array(2, np.float32),
-    }  # fmt: skip
+        "teacher": rng.standard_normal((size, 3)).astype(np.float32),
+        "weight": np.array(weight, np.float32),
+        "ce": np.array(0.4, np.float32),
+        "kl": np.array(0.6, np.float32),
+        "temperature": np.array(2, np.float32),
+    }
 
 
 def test_the_loss_is_the_formulas() -> None:

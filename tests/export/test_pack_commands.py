@@ -53,10 +53,16 @@ def test_inspect_says_what_was_trained_and_who_signed(tiny: str, capsys: Out) ->
     assert facts["signed_by"] is None
     assert facts["start"] == {
         "lite": {
-            "file": tiny_pack.WEIGHTS, "bytes": len(tiny_pack.weights()), "data": "synthetic speech", "clips": 90,
-            "speakers": 3, "accuracy": 0.75, "judged_clips": 30, "seed": 0,
+            "file": tiny_pack.WEIGHTS,
+            "bytes": len(tiny_pack.weights()),
+            "data": "synthetic speech",
+            "clips": 90,
+            "speakers": 3,
+            "accuracy": 0.75,
+            "judged_clips": 30,
+            "seed": 0,
         }
-    }  # fmt: skip
+    }
     assert (facts["ort_training"], facts["tflite"], facts["files"]) == ({}, [], 3)
     assert [graph["kind"] for graph in facts["graphs"]] == ["evaluate", "supervised"]
 
@@ -72,8 +78,13 @@ def test_verify_prints_a_line_a_check_and_a_verdict(tiny: str, capsys: Out) -> N
 
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[:2] for line in lines[:-1]] == [
-        ["ok", "manifest"], ["ok", "files"], ["-", "signature"], ["ok", "graph"], ["ok", "graph"], ["ok", "weights"],
-    ]  # fmt: skip
+        ["ok", "manifest"],
+        ["ok", "files"],
+        ["-", "signature"],
+        ["ok", "graph"],
+        ["ok", "graph"],
+        ["ok", "weights"],
+    ]
     assert lines[-1] == "tiny is sound: 3 graphs, weights and artifacts checked."
 
 

@@ -83,9 +83,25 @@ def test_rows_that_are_known_are_not_computed_again(tmp_path: Path) -> None:
 def test_the_command_prints_json(tmp_path: Path) -> None:
     out = tmp_path / "parity.md"
     done = subprocess.run(
-        [sys.executable, ROOT / "bench" / "parity.py", "--models", "crnn-lite", "--steps", "1", "--no-ort-training",
-         "--loss", "distill", "--json", "--out", out], capture_output=True, text=True, check=False, cwd=ROOT,
-    )  # fmt: skip
+        [
+            sys.executable,
+            ROOT / "bench" / "parity.py",
+            "--models",
+            "crnn-lite",
+            "--steps",
+            "1",
+            "--no-ort-training",
+            "--loss",
+            "distill",
+            "--json",
+            "--out",
+            out,
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
 
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

@@ -49,9 +49,12 @@ def speech(folder: Path) -> PretrainSpeech:
 
 
 def train(
-    speech: PretrainSpeech, folder: Path, settings: PretrainSettings = SETTINGS,
-    report: Callable[[Epoch], None] = lambda _: None, stopped: Callable[[], bool] = lambda: False,
-) -> Trained:  # fmt: skip
+    speech: PretrainSpeech,
+    folder: Path,
+    settings: PretrainSettings = SETTINGS,
+    report: Callable[[Epoch], None] = lambda _: None,
+    stopped: Callable[[], bool] = lambda: False,
+) -> Trained:
     return train_model(MODEL, tiny_pack(), speech, settings, folder, modules=MODULES, report=report, stopped=stopped)
 
 

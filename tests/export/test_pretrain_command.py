@@ -33,9 +33,20 @@ def pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def command(folder: Path, pack: Path, out: Path, *more: str) -> list[str]:
     return [
-        "export", "pretrain", "--data", str(folder), "--pack", str(pack), "--out", str(out), "--batch", "16",
-        "--device", "cpu", *more,
-    ]  # fmt: skip
+        "export",
+        "pretrain",
+        "--data",
+        str(folder),
+        "--pack",
+        str(pack),
+        "--out",
+        str(out),
+        "--batch",
+        "16",
+        "--device",
+        "cpu",
+        *more,
+    ]
 
 
 def test_it_prints_an_epoch_a_line_and_the_result(
@@ -48,8 +59,9 @@ def test_it_prints_an_epoch_a_line_and_the_result(
     *epochs, result = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     loaded = load_pack(out)
     assert [(line["model"], line["epoch"], line["epochs"]) for line in epochs] == [
-        ("crnn-lite", 1, 2), ("crnn-lite", 2, 2),
-    ]  # fmt: skip
+        ("crnn-lite", 1, 2),
+        ("crnn-lite", 2, 2),
+    ]
     assert result["identity"] == loaded.identity
     assert result["path"] == str(out)
     assert result["speakers"] == {"train": 8, "validation": 1, "test": 1}
@@ -184,11 +196,35 @@ def test_the_real_command_learns_from_synthetic_speech(tmp_path: Path) -> None:
     out = tmp_path / "digits.tar.zst"
 
     done = subprocess.run(
-        [sys.executable, "-m", "auricle", "export", "pretrain", "--data", "synthetic", "--pack", "digits", "--models",
-         "crnn-lite,crnn-base", "--speakers", "30", "--takes", "4", "--epochs", "12", "--batch", "16", "--out",
-         str(out), "--json"],
-        capture_output=True, text=True, timeout=500, check=False,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "auricle",
+            "export",
+            "pretrain",
+            "--data",
+            "synthetic",
+            "--pack",
+            "digits",
+            "--models",
+            "crnn-lite,crnn-base",
+            "--speakers",
+            "30",
+            "--takes",
+            "4",
+            "--epochs",
+            "12",
+            "--batch",
+            "16",
+            "--out",
+            str(out),
+            "--json",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
 
     assert done.returncode == 0, done.stderr
     pack, known = load_pack(out), load_pack("digits")

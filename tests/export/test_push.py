@@ -82,8 +82,11 @@ def test_a_board_gets_the_bundle_and_its_token(
 
     outcome = told(capsys)[0]
     assert (outcome["host"], outcome["state"], outcome["version"], outcome["slot"]) == (
-        "board-0", "installed", "1.0", "a",
-    )  # fmt: skip
+        "board-0",
+        "installed",
+        "1.0",
+        "a",
+    )
     assert outcome["identity"] == open_parcel(parcel, profile()).identity
     assert journal(board)["active"] == "a"
     token = board.root / "etc/auricle/claim.token"

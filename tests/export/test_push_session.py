@@ -115,9 +115,25 @@ def test_a_host_is_read_and_written_the_same(text: str, host: Host) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "-oProxyCommand=touch x", "me@-oProxyCommand=x", "-l@host", "a@b@c", "host:0", "host:65536", "ho st", "host\n",
-     "::1", "[-a]", "host:22 ", "$(x)", "a/b", "me@host:-1", "ssh://host"],
-)  # fmt: skip
+    [
+        "",
+        "-oProxyCommand=touch x",
+        "me@-oProxyCommand=x",
+        "-l@host",
+        "a@b@c",
+        "host:0",
+        "host:65536",
+        "ho st",
+        "host\n",
+        "::1",
+        "[-a]",
+        "host:22 ",
+        "$(x)",
+        "a/b",
+        "me@host:-1",
+        "ssh://host",
+    ],
+)
 def test_what_is_no_host_is_refused(text: str) -> None:
     with pytest.raises(SettingsError, match="is no host"):
         read_host(text)
@@ -161,14 +177,26 @@ def test_a_board_or_a_token_given_twice_is_refused(tmp_path: Path) -> None:
 
 
 ORIN = Manifest(
-    version="1.0", board="jetson-orin-nano", os="jetpack-6", base="jammy", python="3.10", architecture="aarch64",
-    fleet="home", pack="0" * 64, files=(),
-)  # fmt: skip
+    version="1.0",
+    board="jetson-orin-nano",
+    os="jetpack-6",
+    base="jammy",
+    python="3.10",
+    architecture="aarch64",
+    fleet="home",
+    pack="0" * 64,
+    files=(),
+)
 GOOD = {
-    "kernel": "Linux", "machine": "aarch64", "user": "0", "base": "jammy", "has": "3.10 64",
-    "python": "/usr/bin/python3", "compatible": "nvidia,p3768-0000+p3767-0005 nvidia,p3767-0005 nvidia,tegra234",
+    "kernel": "Linux",
+    "machine": "aarch64",
+    "user": "0",
+    "base": "jammy",
+    "has": "3.10 64",
+    "python": "/usr/bin/python3",
+    "compatible": "nvidia,p3768-0000+p3767-0005 nvidia,p3767-0005 nvidia,tegra234",
     "free": "9999999",
-}  # fmt: skip
+}
 SAID: list[tuple[dict[str, str], str | None]] = [
     ({}, None),
     ({"machine": "x86_64"}, "is Linux on x86_64, and the bundle is for aarch64"),
@@ -178,12 +206,14 @@ SAID: list[tuple[dict[str, str], str | None]] = [
     ({"base": ""}, "runs a system without a name, and the bundle is for jammy (jetpack-6)"),
     ({"has": "3.8 64", "python": ""}, "has Python 3.8, and the bundle needs 3.10: apt install python3"),
     ({"has": "", "python": ""}, "has no Python, and the bundle needs 3.10: apt install python3"),
-    ({"compatible": "nvidia,p3450-0000 nvidia,tegra210"},
-     "is not a NVIDIA Jetson Orin Nano: its device tree says nvidia,p3450-0000 nvidia,tegra210"),
+    (
+        {"compatible": "nvidia,p3450-0000 nvidia,tegra210"},
+        "is not a NVIDIA Jetson Orin Nano: its device tree says nvidia,p3450-0000 nvidia,tegra210",
+    ),
     ({"compatible": ""}, "is not a NVIDIA Jetson Orin Nano: its device tree says nothing"),
     ({"free": "10"}, "has 0 MiB free in the user's home, and the bundle needs 95 MiB"),
     ({"user": "1000"}, "let in a user that is not root: log in as root, or give --sudo"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("said", "reason"), SAID, ids=[",".join(each) or "good" for each, _ in SAID])

@@ -20,9 +20,7 @@ from auricle_export.packs.models import ARCHITECTURES
 from auricle_export.packs.start_weights import without_start
 
 PACK = without_start(load_pack("gsc12"))
-OTHER_TOOLS = {
-    tool: made for tool, made in PACK.manifest.producers.items() if version(tool).split("+")[0] != made
-}  # fmt: skip
+OTHER_TOOLS = {tool: made for tool, made in PACK.manifest.producers.items() if version(tool).split("+")[0] != made}
 same_tools = pytest.mark.skipif(bool(OTHER_TOOLS), reason=f"the shipped packs were made with {OTHER_TOOLS}")
 
 

@@ -44,8 +44,11 @@ def test_a_file_gets_the_image_unpacked(image: Path, tmp_path: Path, capsys: pyt
 
     assert card.read_bytes() == image_bytes(SIZE)
     assert json.loads(capsys.readouterr().out) == {
-        "device": str(card), "size": SIZE, "sha256": hashlib.sha256(image_bytes(SIZE)).hexdigest(), "verified": True,
-    }  # fmt: skip
+        "device": str(card),
+        "size": SIZE,
+        "sha256": hashlib.sha256(image_bytes(SIZE)).hexdigest(),
+        "verified": True,
+    }
 
 
 def test_a_block_device_gets_the_image_and_keeps_what_lies_behind(

@@ -24,15 +24,19 @@ CASES: list[tuple[Callable[[Path], None], str, str | None]] = [
     (laptop, "dm-0", "/dev/dm-0 is no disk of its own: name the disk or the card."),
     (raspberry, "mmcblk0", "/dev/mmcblk0 holds the running system (/, /boot/firmware): it is never written to."),
     (raspberry, "mmcblk1", None),
-    (raspberry, "mmcblk2", "/dev/mmcblk2 (DG4008, 8.0 GiB) is built in, not a card or a USB disk: "
-                           "give --force-fixed if it is the right one."),
+    (
+        raspberry,
+        "mmcblk2",
+        "/dev/mmcblk2 (DG4008, 8.0 GiB) is built in, not a card or a USB disk: "
+        "give --force-fixed if it is the right one.",
+    ),
     (raspberry, "mmcblk2boot0", "/dev/mmcblk2boot0 is no disk of its own: name the disk or the card."),
     (raspberry, "mmcblk3", "/dev/mmcblk3 is read-only: move the lock of the card, or take another one."),
     (raid, "sda", "/dev/sda holds the running system (/data/people): it is never written to."),
     (raid, "sdb", "/dev/sdb holds the running system (/data/people): it is never written to."),
     (raid, "sdc", "/dev/sdc is part of md1 (encryption, LVM, RAID): it is not written to."),
     (raid, "sdd", "/dev/sdd is part of btrfs (encryption, LVM, RAID): it is not written to."),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("machine", "name", "reason"), CASES, ids=[f"{case[0].__name__}-{case[1]}" for case in CASES])

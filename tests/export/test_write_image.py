@@ -83,8 +83,9 @@ def test_what_is_no_image_is_refused(content: bytes, reason: str, tmp_path: Path
 
 def test_a_folder_or_a_device_is_no_image(tmp_path: Path) -> None:
     for place, told in (
-        (tmp_path, "is a folder"), (Path("/dev/null"), "the image comes first, then the disk"),
+        (tmp_path, "is a folder"),
+        (Path("/dev/null"), "the image comes first, then the disk"),
         (tmp_path / "none", "There is no image"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(DataError, match=told):
             open_image(place)

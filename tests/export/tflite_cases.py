@@ -49,10 +49,30 @@ LSTM_TENSORS = {"w": (1, 12, 4), "r": (1, 12, 3), "b": (1, 24)}
 BOTH = {"w": (2, 9, 4), "r": (2, 9, 3), "b": (2, 18)}
 
 CASES: dict[str, Case] = {
-    **{name: Case(f"y = {name}(x)") for name in (
-        "Abs", "Ceil", "Cos", "Elu", "Erf", "Exp", "Floor", "HardSwish", "Identity", "LeakyRelu", "Neg", "Relu",
-        "Round", "Sigmoid", "Sign", "Sin", "Softplus", "Tanh", "HardSigmoid",
-    )},
+    **{
+        name: Case(f"y = {name}(x)")
+        for name in (
+            "Abs",
+            "Ceil",
+            "Cos",
+            "Elu",
+            "Erf",
+            "Exp",
+            "Floor",
+            "HardSwish",
+            "Identity",
+            "LeakyRelu",
+            "Neg",
+            "Relu",
+            "Round",
+            "Sigmoid",
+            "Sign",
+            "Sin",
+            "Softplus",
+            "Tanh",
+            "HardSigmoid",
+        )
+    },
     "Gelu": Case("y = Gelu(x)", opset=20),
     "Gelu by tanh": Case('y = Gelu<approximate="tanh">(x)', opset=20, tolerance=5e-6),
     "GELU as PyTorch exports it": Case(
@@ -71,7 +91,8 @@ CASES: dict[str, Case] = {
         "a = Sub(v, x)\n b = Div(a, two)\n c = Max(b, x)\n y = Min(c, one)", {"v": (4,)}, SQUARE
     ),
     "broadcast over a transposed value": Case(
-        "t = Transpose<perm=[0,2,1]>(x)\n a = Add(t, v)\n y = Mul(c, a)", {"v": (6,)},
+        "t = Transpose<perm=[0,2,1]>(x)\n a = Add(t, v)\n y = Mul(c, a)",
+        {"v": (6,)},
         {"c": np.arange(4, dtype=np.float32).reshape(4, 1)},
     ),
     "a transposed and a plain value": Case(
@@ -79,7 +100,8 @@ CASES: dict[str, Case] = {
     ),
     "a value of lower rank": Case(
         "t = Transpose<perm=[0,2,1]>(x)\n m = ReduceMean<keepdims=0>(t, b)\n y = Add(t, m)",
-        constants={"b": ints(0, 1)}, single=True,
+        constants={"b": ints(0, 1)},
+        single=True,
     ),
     "Where": Case("y = Where(mask, x, two)", constants={**SQUARE, "mask": np.eye(6, 4, dtype=bool)}),
     "ReduceMean": Case("y = ReduceMean<keepdims=0>(x, axis1)", constants=AXES),
@@ -146,7 +168,8 @@ CASES: dict[str, Case] = {
         u = Transpose<perm=[0,2,1,3]>(o)
         y = Reshape(u, joined)
         """,
-        {"w": (12, 4)}, {"heads": ints(0, 6, 2, 2), "joined": ints(0, 6, 4)},
+        {"w": (12, 4)},
+        {"heads": ints(0, 6, 2, 2), "joined": ints(0, 6, 4)},
     ),
     "Conv over time": Case(
         "t = Transpose<perm=[0,2,1]>(x)\n c = Conv<pads=[1,1]>(t, w, b)\n y = Relu(c)", {"w": (5, 4, 3), "b": (5,)}
@@ -157,7 +180,8 @@ CASES: dict[str, Case] = {
     "Conv of width 1": Case("t = Transpose<perm=[0,2,1]>(x)\n y = Conv(t, w, b)", {"w": (5, 4, 1), "b": (5,)}),
     "Conv with stride and dilation": Case(
         "t = Transpose<perm=[0,2,1]>(x)\n y = Conv<pads=[3,1], strides=[2], dilations=[2]>(t, w, b)",
-        {"w": (5, 4, 3), "b": (5,)}, frames=17,
+        {"w": (5, 4, 3), "b": (5,)},
+        frames=17,
     ),
     "Conv in groups": Case(
         "t = Transpose<perm=[0,2,1]>(x)\n y = Conv<pads=[1,1], group=2>(t, w, b)", {"w": (6, 2, 3), "b": (6,)}
@@ -176,11 +200,17 @@ CASES: dict[str, Case] = {
     ),
     "Conv of images": Case(
         IMAGE + "c = Conv(u, v)\n d = Relu(c)\n y = Conv<pads=[0,2,1,0], strides=[1,2], dilations=[2,1]>(d, w, b)",
-        {"v": (4, 1, 3, 3), "w": (3, 4, 3, 2), "b": (3,)}, AXES, 9, 8,
+        {"v": (4, 1, 3, 3), "w": (3, 4, 3, 2), "b": (3,)},
+        AXES,
+        9,
+        8,
     ),
     "Conv of depth over images": Case(
         IMAGE + 'c = Conv(u, v)\n y = Conv<auto_pad="SAME_UPPER", strides=[2,2], group=4>(c, w)',
-        {"v": (4, 1, 1, 1), "w": (4, 1, 3, 3)}, AXES, 9, 8,
+        {"v": (4, 1, 1, 1), "w": (4, 1, 3, 3)},
+        AXES,
+        9,
+        8,
     ),
     "MaxPool": Case("t = Transpose<perm=[0,2,1]>(x)\n y = MaxPool<kernel_shape=[2], strides=[2]>(t)", frames=7),
     "MaxPool, padded unevenly": Case(
@@ -208,44 +238,56 @@ CASES: dict[str, Case] = {
         y = Add(m, b)
         """,
         {"s": (6, 1), "b": (6, 1)},
-        {"groups": ints(0, 2, -1), "whole": ints(0, 6, 4), "ones": np.ones(2, np.float32),
-         "zeros": np.zeros(2, np.float32)},
+        {
+            "groups": ints(0, 2, -1),
+            "whole": ints(0, 6, 4),
+            "ones": np.ones(2, np.float32),
+            "zeros": np.zeros(2, np.float32),
+        },
         tolerance=1e-5,
     ),
     "BatchNormalization": Case(
-        "t = Transpose<perm=[0,2,1]>(x)\n y = BatchNormalization(t, s, b, mean, var)", {"s": (4,), "b": (4,)},
+        "t = Transpose<perm=[0,2,1]>(x)\n y = BatchNormalization(t, s, b, mean, var)",
+        {"s": (4,), "b": (4,)},
         {"mean": np.arange(4, dtype=np.float32), "var": np.arange(1, 5, dtype=np.float32)},
     ),
     "GRU, last state": Case(
         GRU_TORCH + "q, h = GRU<hidden_size=3, linear_before_reset=1>(s, w, r, b)\n y = Transpose<perm=[1,0,2]>(h)",
-        GRU_TENSORS, AXES,
+        GRU_TENSORS,
+        AXES,
     ),
     "GRU, sequence": Case(
         GRU_TORCH + "q, h = GRU<hidden_size=3, linear_before_reset=1>(s, w, r, b)\n y = Transpose<perm=[2,0,1,3]>(q)",
-        GRU_TENSORS, AXES,
+        GRU_TENSORS,
+        AXES,
     ),
     "GRU without biases": Case(
         "s = Transpose<perm=[1,0,2]>(x)\n q, h = GRU<hidden_size=3, linear_before_reset=1>(s, w, r)\n"
-        "y = Transpose<perm=[1,0,2]>(h)", {"w": (1, 9, 4), "r": (1, 9, 3)},
+        "y = Transpose<perm=[1,0,2]>(h)",
+        {"w": (1, 9, 4), "r": (1, 9, 3)},
     ),
     "GRU in both directions": Case(
-        's = Transpose<perm=[1,0,2]>(x)\n'
+        "s = Transpose<perm=[1,0,2]>(x)\n"
         'q, h = GRU<hidden_size=3, linear_before_reset=1, direction="bidirectional">(s, w, r, b)\n'
         "u = Transpose<perm=[2,0,1,3]>(q)\n v = Transpose<perm=[1,0,2]>(h)\n a = Flatten(u)\n c = Flatten(v)\n"
-        "y = Concat<axis=1>(a, c)", BOTH,
+        "y = Concat<axis=1>(a, c)",
+        BOTH,
     ),
     "GRU backwards": Case(
-        's = Transpose<perm=[1,0,2]>(x)\n'
+        "s = Transpose<perm=[1,0,2]>(x)\n"
         'q, h = GRU<hidden_size=3, linear_before_reset=1, direction="reverse">(s, w, r, b)\n'
-        "y = Transpose<perm=[2,0,1,3]>(q)", {"w": (1, 9, 4), "r": (1, 9, 3), "b": (1, 18)},
+        "y = Transpose<perm=[2,0,1,3]>(q)",
+        {"w": (1, 9, 4), "r": (1, 9, 3), "b": (1, 18)},
     ),
     "LSTM": Case(
         "s = Transpose<perm=[1,0,2]>(x)\n q, h, c = LSTM<hidden_size=3>(s, w, r, b)\n"
-        "u = Transpose<perm=[1,0,2]>(h)\n v = Transpose<perm=[1,0,2]>(c)\n y = Concat<axis=2>(u, v)", LSTM_TENSORS,
+        "u = Transpose<perm=[1,0,2]>(h)\n v = Transpose<perm=[1,0,2]>(c)\n y = Concat<axis=2>(u, v)",
+        LSTM_TENSORS,
     ),
     "LSTM, sequence in both directions": Case(
         's = Transpose<perm=[1,0,2]>(x)\n q = LSTM<hidden_size=3, direction="bidirectional">(s, w, r)\n'
-        "y = Transpose<perm=[2,0,1,3]>(q)", {"w": (2, 12, 4), "r": (2, 12, 3)},
+        "y = Transpose<perm=[2,0,1,3]>(q)",
+        {"w": (2, 12, 4), "r": (2, 12, 3)},
     ),
     "weights cut, reversed, gathered": Case(
         """
@@ -261,20 +303,30 @@ CASES: dict[str, Case] = {
         y = Add(e, i)
         """,
         {"w": (5, 4), "few_w": (4, 12)},
-        {**AXES, "one1": ints(1), "three": ints(3), "last": ints(-1), "before": ints(-(1 << 60)), "back": ints(-1),
-         "few": ints(3, 1)},
+        {
+            **AXES,
+            "one1": ints(1),
+            "three": ints(3),
+            "last": ints(-1),
+            "before": ints(-(1 << 60)),
+            "back": ints(-1),
+            "few": ints(3, 1),
+        },
     ),
-}  # fmt: skip
+}
 
 REFUSED: dict[str, tuple[str, Case]] = {
     "unknown operator": (r"The operator Sinh \(y\) has no translation", Case("y = Sinh(x)")),
     "GRU of another kind": (
         r"GRU \(q\).*linear_before_reset",
-        Case("s = Transpose<perm=[1,0,2]>(x)\n q, h = GRU<hidden_size=3>(s, w, r)\n y = Transpose<perm=[1,0,2]>(h)",
-             {"w": (1, 9, 4), "r": (1, 9, 3)}),
+        Case(
+            "s = Transpose<perm=[1,0,2]>(x)\n q, h = GRU<hidden_size=3>(s, w, r)\n y = Transpose<perm=[1,0,2]>(h)",
+            {"w": (1, 9, 4), "r": (1, 9, 3)},
+        ),
     ),
     "reflected padding": (
-        r"Pad \(y\).*constant", Case('y = Pad<mode="reflect">(x, p)', constants={"p": ints(0, 1, 0, 0, 1, 0)})
+        r"Pad \(y\).*constant",
+        Case('y = Pad<mode="reflect">(x, p)', constants={"p": ints(0, 1, 0, 0, 1, 0)}),
     ),
     "average with uneven padding": (
         r"AveragePool \(y\).*uneven",
@@ -282,4 +334,4 @@ REFUSED: dict[str, tuple[str, Case]] = {
     ),
     "data-dependent choice": (r"Greater|Where", Case("m = Greater(x, two)\n y = Where(m, x, two)", constants=SQUARE)),
     "vectors": (r"MatMul.*vector", Case("y = MatMul(x, w)", {"w": (4,)})),
-}  # fmt: skip
+}

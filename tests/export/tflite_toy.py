@@ -41,16 +41,26 @@ def pack_around(content: bytes, specs: Sequence[TensorSpec], labels: int, frames
     entry = FileEntry(path=FILE, bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
     task = Task(tuple(f"w{i}" for i in range(labels)), frames=frames, frontend=Frontend(mels=mels))
     manifest = Manifest(
-        format=FORMAT, name="toy", task=task, plugin="net", architectures={"net": tuple(specs)}, graphs=(graph,),
-        files=(entry,), producers={},
-    )  # fmt: skip
+        format=FORMAT,
+        name="toy",
+        task=task,
+        plugin="net",
+        architectures={"net": tuple(specs)},
+        graphs=(graph,),
+        files=(entry,),
+        producers={},
+    )
     return Pack(manifest, {FILE: content})
 
 
 def operator_pack(
-    lines: str, tensors: Mapping[str, tuple[int, ...]], constants: Mapping[str, Any], frames: int, mels: int,
+    lines: str,
+    tensors: Mapping[str, tuple[int, ...]],
+    constants: Mapping[str, Any],
+    frames: int,
+    mels: int,
     opset: int = 18,
-) -> Pack:  # fmt: skip
+) -> Pack:
     """A pack whose logits are `y` of the lines, flattened, plus the classifier's bias.
 
     Parameters
@@ -86,13 +96,20 @@ def operator_pack(
 
 
 def _model(
-    nodes: Sequence[onnx.NodeProto], constants: Mapping[str, Any], body: int, frames: int, mels: int, opset: int,
+    nodes: Sequence[onnx.NodeProto],
+    constants: Mapping[str, Any],
+    body: int,
+    frames: int,
+    mels: int,
+    opset: int,
     outputs: Sequence[str],
-) -> onnx.ModelProto:  # fmt: skip
+) -> onnx.ModelProto:
     kinds: dict[str, list[Any]] = {
-        "x": ["batch", frames, mels], "model/body": [body], "model/head.weight": ["labels", 1],
+        "x": ["batch", frames, mels],
+        "model/body": [body],
+        "model/head.weight": ["labels", 1],
         "model/head.bias": ["labels"],
-    }  # fmt: skip
+    }
     inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in kinds.items()]
     held = [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()]
     made = [onnx.ValueInfoProto(name=name) for name in outputs]

@@ -18,9 +18,12 @@ from tests.firstboot.machine import HOST, Machine
 from tests.firstboot.system import ROOM, WIFI, GuestSystem
 
 PROGRAMS = {
-    "qemu-system-aarch64": "qemu-system-arm", "mkfs.vfat": "dosfstools", "mke2fs": "e2fsprogs", "mcopy": "mtools",
+    "qemu-system-aarch64": "qemu-system-arm",
+    "mkfs.vfat": "dosfstools",
+    "mke2fs": "e2fsprogs",
+    "mcopy": "mtools",
     "depmod": "kmod",
-}  # fmt: skip
+}
 BOARD, SYSTEM = "pi5", "raspios-13"
 SETTINGS = f"""
 [device.settings.capture]
@@ -48,10 +51,25 @@ class Workshop:
         tokens = self.home.tokens(device, ttl=ttl) if not self._tokens(device).exists() else self._tokens(device)
         out = self.folder / f"{device}-{passphrase or ''}".replace(" ", "-")
         auricle(
-            "flash", "image", "--image", str(self.blank), "--board", BOARD, "--os", SYSTEM, "--fleet",
-            str(self._fleet(passphrase)), "--tokens", str(tokens), "--bundle", str(bundle), "--out", str(out),
-            "--seed", "1",
-        )  # fmt: skip
+            "flash",
+            "image",
+            "--image",
+            str(self.blank),
+            "--board",
+            BOARD,
+            "--os",
+            SYSTEM,
+            "--fleet",
+            str(self._fleet(passphrase)),
+            "--tokens",
+            str(tokens),
+            "--bundle",
+            str(bundle),
+            "--out",
+            str(out),
+            "--seed",
+            "1",
+        )
         return Card(out / f"{device}.img")
 
     def boot(self, card: Card, name: str, *, options: str = "", network: bool = True) -> Machine:
@@ -63,8 +81,18 @@ class Workshop:
         """What all cards bring along."""
         folder = self.folder / "bundle"
         if not folder.exists():
-            auricle("flash", "bundle", "--board", BOARD, "--os", SYSTEM, "--fleet", str(self._fleet(None)), "--out",
-                    str(folder))  # fmt: skip
+            auricle(
+                "flash",
+                "bundle",
+                "--board",
+                BOARD,
+                "--os",
+                SYSTEM,
+                "--fleet",
+                str(self._fleet(None)),
+                "--out",
+                str(folder),
+            )
         return next(folder.glob("*.tar"))
 
     def _tokens(self, device: str) -> Path:

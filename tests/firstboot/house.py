@@ -51,18 +51,48 @@ class House:
         self.pin = str(self.ask("enrol", "init")["pin"])
         named = [option for host in dict.fromkeys((*hosts, "127.0.0.1")) for option in ("--host", host)]
         self.ask("enrol", "server", *named, "--out", str(folder / "api"))
-        self.ask("enrol", "broker", "--fleet", FLEET, *named, "--listen", "127.0.0.1", "--port", str(self.broker_port),
-                 "--out", str(folder / "broker"))  # fmt: skip
+        self.ask(
+            "enrol",
+            "broker",
+            "--fleet",
+            FLEET,
+            *named,
+            "--listen",
+            "127.0.0.1",
+            "--port",
+            str(self.broker_port),
+            "--out",
+            str(folder / "broker"),
+        )
         self._log = (folder / "mosquitto.log").open("wb")
         self._broker = subprocess.Popen(
-            [str(find_mosquitto()), "-c", str(folder / "broker/mosquitto.conf")], stdin=subprocess.DEVNULL,
-            stdout=self._log, stderr=subprocess.STDOUT,
-        )  # fmt: skip
+            [str(find_mosquitto()), "-c", str(folder / "broker/mosquitto.conf")],
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+        )
         self.coordinator = Command(
-            "cloud", "serve", "--broker", f"mqtts://127.0.0.1:{self.broker_port}", "--fleet", FLEET, "--state",
-            str(self.state), "--listen", f"127.0.0.1:{self.api_port}", "--certificate", str(folder / "api/server.pem"),
-            "--key", str(folder / "api/server.key"), "--approval", "auto", "--deadline", "600", "--json", *options,
-        )  # fmt: skip
+            "cloud",
+            "serve",
+            "--broker",
+            f"mqtts://127.0.0.1:{self.broker_port}",
+            "--fleet",
+            FLEET,
+            "--state",
+            str(self.state),
+            "--listen",
+            f"127.0.0.1:{self.api_port}",
+            "--certificate",
+            str(folder / "api/server.pem"),
+            "--key",
+            str(folder / "api/server.key"),
+            "--approval",
+            "auto",
+            "--deadline",
+            "600",
+            "--json",
+            *options,
+        )
         self.key = str(self.coordinator.wait_line(lambda line: "coordinator" in line, START)["coordinator"])
 
     def close(self) -> None:
@@ -127,8 +157,12 @@ def house(folder: Path, hosts: Sequence[str], *options: str) -> Iterator[House]:
 def auricle(*arguments: str, environment: dict[str, str] | None = None) -> str:
     """Run an `auricle` command to its end; what it printed. AssertionError: it failed, with what it said."""
     done = subprocess.run(
-        [sys.executable, "-m", "auricle", *arguments], capture_output=True, text=True, check=False,
-        stdin=subprocess.DEVNULL, env={**os.environ, **(environment or {})},
-    )  # fmt: skip
+        [sys.executable, "-m", "auricle", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, **(environment or {})},
+    )
     assert done.returncode == 0, f"auricle {' '.join(arguments)}: {done.stderr[-2000:]}{done.stdout[-1000:]}"
     return done.stdout

@@ -21,9 +21,16 @@ HOST = "10.0.2.2"
 NICE = 10
 MEMORY = "1024"
 PARAMETERS = (
-    "console=ttyAMA0", "net.ifnames=0", "panic=1", "audit=0", "apparmor=0", "systemd.debug_shell=hvc0",
-    "systemd.getty_auto=no", "systemd.default_device_timeout_sec=900", "systemd.default_timeout_start_sec=900",
-)  # fmt: skip
+    "console=ttyAMA0",
+    "net.ifnames=0",
+    "panic=1",
+    "audit=0",
+    "apparmor=0",
+    "systemd.debug_shell=hvc0",
+    "systemd.getty_auto=no",
+    "systemd.default_device_timeout_sec=900",
+    "systemd.default_timeout_start_sec=900",
+)
 """After those of the card: a serial console, a root shell for the test, and the patience that emulation needs."""
 BOOT = 900.0
 """Seconds that anything may take."""
@@ -60,16 +67,45 @@ class Machine:
         self._shell: socket.socket | None = None
         cmdline = (card.read("cmdline.txt") or b"").decode().strip()
         command = [
-            "nice", "-n", str(NICE), "qemu-system-aarch64", "-M", "virt", "-accel", "tcg,thread=multi,tb-size=512",
-            "-cpu", "cortex-a76", "-smp", "2", "-m", MEMORY, "-nodefaults", "-display", "none", "-no-reboot",
-            "-kernel", str(system.kernel), "-initrd", str(system.initramfs),
-            "-append", f"{cmdline} {' '.join(PARAMETERS)} {options}",
-            "-drive", f"file={card.path},if=none,id=card,format=raw,cache=writeback",
-            "-device", "virtio-blk-pci,drive=card", "-device", "virtio-rng-pci",
-            "-serial", "stdio",
-            "-device", "virtio-serial-pci", "-chardev", f"socket,id=shell,path={self._shell_path},server=on,wait=off",
-            "-device", "virtconsole,chardev=shell",
-        ]  # fmt: skip
+            "nice",
+            "-n",
+            str(NICE),
+            "qemu-system-aarch64",
+            "-M",
+            "virt",
+            "-accel",
+            "tcg,thread=multi,tb-size=512",
+            "-cpu",
+            "cortex-a76",
+            "-smp",
+            "2",
+            "-m",
+            MEMORY,
+            "-nodefaults",
+            "-display",
+            "none",
+            "-no-reboot",
+            "-kernel",
+            str(system.kernel),
+            "-initrd",
+            str(system.initramfs),
+            "-append",
+            f"{cmdline} {' '.join(PARAMETERS)} {options}",
+            "-drive",
+            f"file={card.path},if=none,id=card,format=raw,cache=writeback",
+            "-device",
+            "virtio-blk-pci,drive=card",
+            "-device",
+            "virtio-rng-pci",
+            "-serial",
+            "stdio",
+            "-device",
+            "virtio-serial-pci",
+            "-chardev",
+            f"socket,id=shell,path={self._shell_path},server=on,wait=off",
+            "-device",
+            "virtconsole,chardev=shell",
+        ]
         if network:
             command += ["-netdev", "user,id=house", "-device", "virtio-net-pci,netdev=house,romfile="]
         self.process = subprocess.Popen(

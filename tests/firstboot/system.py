@@ -26,16 +26,42 @@ from tests.firstboot.initramfs import File, archive
 
 SYSTEM = ("ca-certificates", "systemd", "systemd-sysv", "dbus", "udev", "kmod", "python3", "python3-venv", "iproute2")
 PACKAGES = (
-    "cloud-init", "netplan.io", "network-manager", "wpasupplicant", "hostapd", "iw", "wireless-regdb", "openssh-server",
-    "sudo", "libportaudio2", "e2fsprogs", "dosfstools", "rfkill",
-)  # fmt: skip
+    "cloud-init",
+    "netplan.io",
+    "network-manager",
+    "wpasupplicant",
+    "hostapd",
+    "iw",
+    "wireless-regdb",
+    "openssh-server",
+    "sudo",
+    "libportaudio2",
+    "e2fsprogs",
+    "dosfstools",
+    "rfkill",
+)
 """What Raspberry Pi OS has and an installation leans on; hostapd is the house's access point."""
 KERNEL, SHELL = "linux-image-arm64", "busybox-static"
 EARLY = ("crc32c_generic", "virtio_pci", "virtio_mmio", "virtio_blk", "virtio_console", "virtio_rng", "ext4")
 LATER = (
-    "virtio_net", "vfat", "nls_ascii", "nls_cp437", "nls_utf8", "bridge", "veth", "mac80211_hwsim", "ccm", "cmac",
-    "ctr", "gcm", "autofs4", "configfs", "fuse", "af_packet", "rfkill",
-)  # fmt: skip
+    "virtio_net",
+    "vfat",
+    "nls_ascii",
+    "nls_cp437",
+    "nls_utf8",
+    "bridge",
+    "veth",
+    "mac80211_hwsim",
+    "ccm",
+    "cmac",
+    "ctr",
+    "gcm",
+    "autofs4",
+    "configfs",
+    "fuse",
+    "af_packet",
+    "rfkill",
+)
 """Modules; those that are built in, or that this kernel has not got, are left out."""
 CLOUD_INIT = """\
 # As on Raspberry Pi OS: the boot partition is where cloud-init looks, and nowhere else.
@@ -50,10 +76,17 @@ FSTAB = """\
 /dev/vda2  /               ext4  defaults,noatime  0  1
 """
 MASKED = (
-    "hostapd.service", "apt-daily.timer", "apt-daily-upgrade.timer", "e2scrub_all.timer", "fstrim.timer",
-    "man-db.timer", "dpkg-db-backup.timer", "ldconfig.service", "systemd-journal-catalog-update.service",
+    "hostapd.service",
+    "apt-daily.timer",
+    "apt-daily-upgrade.timer",
+    "e2scrub_all.timer",
+    "fstrim.timer",
+    "man-db.timer",
+    "dpkg-db-backup.timer",
+    "ldconfig.service",
+    "systemd-journal-catalog-update.service",
     "systemd-hwdb-update.service",
-)  # fmt: skip
+)
 """What a test has no use for and takes an emulated processor minutes."""
 ROOM = "usr/local/share/room"
 """Folder with a recording that the device takes for its microphone."""
@@ -178,10 +211,20 @@ class GuestSystem:
         policy.chmod(0o755)
         try:
             return run(
-                "unshare", "--mount", "--pid", "--fork", "--kill-child", f"--mount-proc={self.debian.path}/proc",
-                "chroot", self.debian.path, "/usr/bin/env", f"--chdir={folder}", "apt-get", *arguments,
+                "unshare",
+                "--mount",
+                "--pid",
+                "--fork",
+                "--kill-child",
+                f"--mount-proc={self.debian.path}/proc",
+                "chroot",
+                self.debian.path,
+                "/usr/bin/env",
+                f"--chdir={folder}",
+                "apt-get",
+                *arguments,
                 env={**INSIDE, "DEBIAN_FRONTEND": "noninteractive"},
-            )  # fmt: skip
+            )
         except RootError as error:
             raise UnavailableError(f"The packages of the emulated system cannot be had: {error}") from error
         finally:
@@ -240,10 +283,11 @@ class GuestSystem:
             run("depmod", "-b", self.debian.path / "usr", version)
             busybox = next(path for path in folder.rglob("busybox") if path.is_file() and path.parent.name == "bin")
             files = [
-                File("bin/busybox", busybox.read_bytes(), 0o755), File("init", INIT.encode(), 0o755),
+                File("bin/busybox", busybox.read_bytes(), 0o755),
+                File("init", INIT.encode(), 0o755),
                 File("order", "\n".join(Path(m).name.removesuffix(".xz") for m in early).encode()),
                 *(File(f"modules/{Path(m).name.removesuffix('.xz')}", _module(modules / m)) for m in early),
-            ]  # fmt: skip
+            ]
             self.initramfs.write_bytes(gzip.compress(archive(files, folders=("dev", "proc", "sys", "root")), 1))
 
 

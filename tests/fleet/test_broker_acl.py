@@ -98,9 +98,19 @@ def test_nothing_is_delivered_outside_the_rights(tmp_path: Path, kind: Kind) -> 
             await links["coordinator"].publish(f"{T}/c/model", b"model", retain=True)
             for user in ("dev-a", "observer"):
                 for topic_filter in (
-                    "#", "+/#", "$SYS/#", "$share/g/#", f"$share/g/{T}/d/+/up/#", f"{T}/#", f"{T}/d/+/dn/#",
-                    f"{T}/d/dev-b/#", f"{T}/d/dev-b/dn/cmd", f"{T}/d/+/state", f"{T}/d/+/up/+", "auricle/1/g/c/#",
-                ):  # fmt: skip
+                    "#",
+                    "+/#",
+                    "$SYS/#",
+                    "$share/g/#",
+                    f"$share/g/{T}/d/+/up/#",
+                    f"{T}/#",
+                    f"{T}/d/+/dn/#",
+                    f"{T}/d/dev-b/#",
+                    f"{T}/d/dev-b/dn/cmd",
+                    f"{T}/d/+/state",
+                    f"{T}/d/+/up/+",
+                    "auricle/1/g/c/#",
+                ):
                     await try_to(links[user].subscribe(topic_filter, got.to(user)))
                 await links[user].subscribe(f"{T}/c/#", got.to(user))
             await links["dev-b"].subscribe(f"{T}/d/dev-b/dn/#", got.to("dev-b"))
@@ -108,9 +118,17 @@ def test_nothing_is_delivered_outside_the_rights(tmp_path: Path, kind: Kind) -> 
             await links["coordinator"].subscribe(f"{T}/d/+/up/#", got.to("coordinator"))
             await links["coordinator"].subscribe(f"{T}/d/+/state", got.to("coordinator"))
             for topic in (
-                "d/dev-b/up/upd", "d/dev-b/state", "d/dev-b/dn/cmd", "d/dev-a/dn/cmd", "c/model", "c/state", "b/x/0",
-                "d/observer/up/upd", "d/observer/state", "d/coordinator/up/upd",
-            ):  # fmt: skip
+                "d/dev-b/up/upd",
+                "d/dev-b/state",
+                "d/dev-b/dn/cmd",
+                "d/dev-a/dn/cmd",
+                "c/model",
+                "c/state",
+                "b/x/0",
+                "d/observer/up/upd",
+                "d/observer/state",
+                "d/coordinator/up/upd",
+            ):
                 for user in ("dev-a", "observer"):
                     for payload in (b"forged", b""):  # an empty retained message deletes one
                         await try_to(links[user].publish(f"{T}/{topic}", payload, retain=True))

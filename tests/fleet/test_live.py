@@ -13,10 +13,19 @@ from auricle_fleet.live import SHOWN, View, duration, percent, size
 
 def line(number: int, **changes: Any) -> dict[str, Any]:
     return {
-        "round": number, "rounds": 20, "plugin_accuracy_unseen": 0.4567, "personal_accuracy": None, "counted": 18,
-        "invited": 20, "bytes_up": 1_234_567, "bytes_down": 3_456_789_012, "seconds": 12.34, "seconds_left": 3723.0,
-        "kept": {"conv": ["dev-[red]a[/red]"]}, **changes,
-    }  # fmt: skip
+        "round": number,
+        "rounds": 20,
+        "plugin_accuracy_unseen": 0.4567,
+        "personal_accuracy": None,
+        "counted": 18,
+        "invited": 20,
+        "bytes_up": 1_234_567,
+        "bytes_down": 3_456_789_012,
+        "seconds": 12.34,
+        "seconds_left": 3723.0,
+        "kept": {"conv": ["dev-[red]a[/red]"]},
+        **changes,
+    }
 
 
 @pytest.fixture

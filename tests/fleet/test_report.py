@@ -47,19 +47,43 @@ class Page(HTMLParser):
 
 def summary(**changes: Any) -> dict[str, Any]:
     return {
-        "plugin_accuracy_unseen": 0.71, "personal_accuracy": 0.64, "central_accuracy_unseen": 0.83, "devices": 3,
-        "rounds": 2, "rounds_planned": 2, "interrupted": False, "seconds": 61.0, "bytes_up": 1000, "bytes_down": 2000,
-        "words": ["yes", "no"], "training_clips": 30, "unseen_clips": 10, "unseen_speakers": 2, "rule": "lpa",
-        "preset": "practical", "seed": 0, **changes,
-    }  # fmt: skip
+        "plugin_accuracy_unseen": 0.71,
+        "personal_accuracy": 0.64,
+        "central_accuracy_unseen": 0.83,
+        "devices": 3,
+        "rounds": 2,
+        "rounds_planned": 2,
+        "interrupted": False,
+        "seconds": 61.0,
+        "bytes_up": 1000,
+        "bytes_down": 2000,
+        "words": ["yes", "no"],
+        "training_clips": 30,
+        "unseen_clips": 10,
+        "unseen_speakers": 2,
+        "rule": "lpa",
+        "preset": "practical",
+        "seed": 0,
+        **changes,
+    }
 
 
 def line(number: int, **changes: Any) -> dict[str, Any]:
     return {
-        "round": number, "rounds": 2, "state": "published", "plugin_accuracy_unseen": 0.3 * number,
-        "personal_accuracy": 0.2 * number, "inference_loss": 2.5 / number, "invited": 3, "counted": 3, "seconds": 1.5,
-        "bytes_up": 500 * number, "bytes_down": 900 * number, "kept": {"conv": ["dev-a"], "head": []}, **changes,
-    }  # fmt: skip
+        "round": number,
+        "rounds": 2,
+        "state": "published",
+        "plugin_accuracy_unseen": 0.3 * number,
+        "personal_accuracy": 0.2 * number,
+        "inference_loss": 2.5 / number,
+        "invited": 3,
+        "counted": 3,
+        "seconds": 1.5,
+        "bytes_up": 500 * number,
+        "bytes_down": 900 * number,
+        "kept": {"conv": ["dev-a"], "head": []},
+        **changes,
+    }
 
 
 def check(text: str) -> Page:
@@ -68,9 +92,29 @@ def check(text: str) -> Page:
     assert not re.search(r"https?:|//[a-z]|url\(|@import|src=|href=", text)
     assert not re.search(r"\b(nan|inf)\b", text, re.IGNORECASE)
     assert set(page.tags) <= {
-        "html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "div", "b", "span", "i", "svg", "line",
-        "text", "polyline", "circle", "table", "tr", "th", "td",
-    }  # fmt: skip
+        "html",
+        "head",
+        "meta",
+        "title",
+        "style",
+        "body",
+        "h1",
+        "h2",
+        "p",
+        "div",
+        "b",
+        "span",
+        "i",
+        "svg",
+        "line",
+        "text",
+        "polyline",
+        "circle",
+        "table",
+        "tr",
+        "th",
+        "td",
+    }
     assert not [name for name, _ in page.attributes if name.startswith("on")]
     return page
 

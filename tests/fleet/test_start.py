@@ -59,9 +59,17 @@ def path(pack: Pack, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def settings(path: Path, **changes: object) -> FleetSettings:
     values = {
-        "pack": str(path), "devices": 2, "unseen": 1, "takes": 3, "min_clips": 5, "rounds": 1, "start": "pack",
-        "words": "one,two,seven", "local": "crnn-base,crnn-lite", **changes,
-    }  # fmt: skip
+        "pack": str(path),
+        "devices": 2,
+        "unseen": 1,
+        "takes": 3,
+        "min_clips": 5,
+        "rounds": 1,
+        "start": "pack",
+        "words": "one,two,seven",
+        "local": "crnn-base,crnn-lite",
+        **changes,
+    }
     return FleetSettings(**values)  # type: ignore[arg-type]
 
 
@@ -159,10 +167,24 @@ def test_a_local_model_that_ones_own_pack_lacks_is_named(path: Path) -> None:
     "command",
     [
         ("cloud", "serve", "--broker", "mqtt://u:p@127.0.0.1:1", "--fleet", "home"),
-        ("edge", "run", "--device", "dev-000", "--broker", "mqtt://u:p@127.0.0.1:1", "--fleet", "home",
-         "--coordinator", "00" * 32, "--speech", "/no/such/folder", "--local", "crnn-lite"),
+        (
+            "edge",
+            "run",
+            "--device",
+            "dev-000",
+            "--broker",
+            "mqtt://u:p@127.0.0.1:1",
+            "--fleet",
+            "home",
+            "--coordinator",
+            "00" * 32,
+            "--speech",
+            "/no/such/folder",
+            "--local",
+            "crnn-lite",
+        ),
     ],
-)  # fmt: skip
+)
 def test_coordinator_and_agent_refuse_what_the_pack_does_not_have(
     pack: Pack, tmp_path: Path, command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:

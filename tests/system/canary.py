@@ -48,9 +48,10 @@ class Canary:
         """Speak as the coordinator and as devices."""
         own = [self._topics.coordinator_state, self._topics.model]
         theirs = [
-            topic for name in self._victims
+            topic
+            for name in self._victims
             for topic in (self._topics.up(name, "upd"), self._topics.down(name, "cmd"), self._topics.device_state(name))
-        ]  # fmt: skip
+        ]
         for topic in (*own, *theirs):
             with suppress(BrokerError):
                 await link.publish(topic, FORGED, retain=True)

@@ -15,8 +15,11 @@ import pytest
 from numpy.typing import NDArray
 
 PROGRAMS = {
-    "pulseaudio": "pulseaudio", "pactl": "pulseaudio-utils", "arecord": "alsa-utils", "gcc": "gcc",
-}  # fmt: skip
+    "pulseaudio": "pulseaudio",
+    "pactl": "pulseaudio-utils",
+    "arecord": "alsa-utils",
+    "gcc": "gcc",
+}
 SOURCE = Path(__file__).with_name("capture_card.c")
 
 
@@ -84,7 +87,7 @@ class Room:
         subprocess.run(
             ["gcc", "-shared", "-fPIC", "-DPIC", "-o", str(self.folder / "card.so"), str(SOURCE), "-lasound"],
             check=True,
-        )  # fmt: skip
+        )
 
     def card(self, sound: NDArray[np.int16], rate: int, channels: int) -> str:
         """A card that gives this sound (16 kHz, mono) at its own rate, the same on all channels."""
@@ -115,11 +118,18 @@ class Pulse:
         self._pactl = ["pactl", "--server", f"unix:{self._socket}"]
         self._process = subprocess.Popen(
             [
-                "pulseaudio", "--daemonize=no", "--exit-idle-time=-1", "--disable-shm=yes", "--use-pid-file=no", "-n",
-                "-L", f"module-native-protocol-unix socket={self._socket} auth-anonymous=1",
+                "pulseaudio",
+                "--daemonize=no",
+                "--exit-idle-time=-1",
+                "--disable-shm=yes",
+                "--use-pid-file=no",
+                "-n",
+                "-L",
+                f"module-native-protocol-unix socket={self._socket} auth-anonymous=1",
             ],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         until = time.monotonic() + 20
         while subprocess.run([*self._pactl, "info"], capture_output=True).returncode:
             assert self._process.poll() is None and time.monotonic() < until, "pulseaudio did not start"
@@ -157,7 +167,17 @@ class Pulse:
         np.repeat(np.tile(native(sound, rate), 20)[:, None], 2, axis=1).tofile(path)
         return subprocess.Popen(
             [
-                "pacat", "--server", f"unix:{self._socket}", "--playback", "--device", sink, f"--rate={rate}",
-                "--channels=2", "--format=s16le", "--latency-msec=1000", "--raw", str(path),
+                "pacat",
+                "--server",
+                f"unix:{self._socket}",
+                "--playback",
+                "--device",
+                sink,
+                f"--rate={rate}",
+                "--channels=2",
+                "--format=s16le",
+                "--latency-msec=1000",
+                "--raw",
+                str(path),
             ],
-        )  # fmt: skip
+        )

@@ -37,10 +37,15 @@ class Child:
         """Run a module of these tests with one argument."""
         return cls(
             await asyncio.create_subprocess_exec(
-                sys.executable, "-m", module, argument, stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+                sys.executable,
+                "-m",
+                module,
+                argument,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
             )
-        )  # fmt: skip
+        )
 
     async def _read_lines(self) -> None:
         assert self.process.stdout is not None

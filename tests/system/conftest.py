@@ -28,8 +28,11 @@ class Command:
     def __init__(self, *arguments: str, env: dict[str, str] | None = None, module: str = "auricle") -> None:
         self.process = subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **(env or {})},
-        )  # fmt: skip
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **(env or {})},
+        )
         self.lines: list[dict[str, Any]] = []
         self.errors = ""
         self._news = threading.Condition()

@@ -82,9 +82,13 @@ class KilledTrainer(Trainer):
     point: Points
 
     def run(
-        self, plan: Plan, round_number: int, plugin: Flat, state: LocalState,
+        self,
+        plan: Plan,
+        round_number: int,
+        plugin: Flat,
+        state: LocalState,
         stopped: Callable[[], bool] = lambda: False,
-    ) -> RoundResult:  # fmt: skip
+    ) -> RoundResult:
         """Train, and end at the point."""
 
         def ask() -> bool:
@@ -127,9 +131,14 @@ async def live(told: Told) -> None:
             trainer = toy_trainer(runtime, told.seeds[name], KilledTrainer)
             trainer.point = points
             settings = AgentSettings(
-                name, told.fleet, BrokerAddress.parse(url), Path(told.folder) / name, bytes.fromhex(told.key), ASK,
+                name,
+                told.fleet,
+                BrokerAddress.parse(url),
+                Path(told.folder) / name,
+                bytes.fromhex(told.key),
+                ASK,
                 RESEND,
-            )  # fmt: skip
+            )
             agent = KilledAgent(settings, trainer, worker)
             agent.point = points
             agents.append(agent)

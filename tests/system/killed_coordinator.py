@@ -81,9 +81,11 @@ class Told(msgspec.Struct, frozen=True):
 def preset(server_rate: float) -> Preset:
     """Mutual learning with LPA and server momentum: state of every kind."""
     return Preset(
-        Plan(rate=0.1, local_rate=0.1), "lpa", {"prune_low": 0.0, "prune_high": 0.34},
+        Plan(rate=0.1, local_rate=0.1),
+        "lpa",
+        {"prune_low": 0.0, "prune_high": 0.34},
         OptimizerSettings(kind="momentum", lr=server_rate, beta1=0.5),
-    )  # fmt: skip
+    )
 
 
 async def _show(done: RoundDone) -> None:
@@ -102,12 +104,23 @@ class Killed(Coordinator):
         self.peaks = {"waiting": 0.0, "in_hand": 0.0, "connections": 0.0, "grown_mb": 0.0}
         self.first_mb = 0.0
         settings = RunSettings(
-            FLEET, BrokerAddress.parse(told.broker), Path(told.folder), told.rounds, preset=preset(told.server_rate),
-            devices=told.devices, gather=60.0, quorum=told.quorum, deadline=told.deadline,
-            least_wait=told.least_wait, patience=0.0, database=told.database,
+            FLEET,
+            BrokerAddress.parse(told.broker),
+            Path(told.folder),
+            told.rounds,
+            preset=preset(told.server_rate),
+            devices=told.devices,
+            gather=60.0,
+            quorum=told.quorum,
+            deadline=told.deadline,
+            least_wait=told.least_wait,
+            patience=0.0,
+            database=told.database,
             detection=Detection(wait=60.0) if told.detect else None,
-            mode="async" if told.buffer else "sync", buffer=Buffer(told.buffer or 1), keep_models=100_000,
-        )  # fmt: skip
+            mode="async" if told.buffer else "sync",
+            buffer=Buffer(told.buffer or 1),
+            keep_models=100_000,
+        )
         super().__init__(settings, load_pack("digits"), _show, probe=self._point)
         self.blobs.remove = lambda _sha256: None  # type: ignore[method-assign,assignment]  # the checker needs it
         ask = self.site.messenger.ask
@@ -170,8 +183,12 @@ class Killed(Coordinator):
         in_hand = coordinator_module.MOST_AT_ONCE - self._lanes._slots._value
         resident = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
         self.first_mb = self.first_mb or resident
-        now = {"waiting": self.link.waiting, "in_hand": in_hand, "connections": self.link.counters.connections,
-               "grown_mb": resident - self.first_mb}  # fmt: skip
+        now = {
+            "waiting": self.link.waiting,
+            "in_hand": in_hand,
+            "connections": self.link.counters.connections,
+            "grown_mb": resident - self.first_mb,
+        }
         self.peaks = {name: max(value, now[name]) for name, value in self.peaks.items()}
 
     async def on_update(self, update: Update, verdict: Verdict) -> None:

@@ -79,18 +79,35 @@ def _round(store: Store, blobs: Blobs, number: int, members: list[str], base: st
     skill = 0.9 - 0.8 * math.exp(-number / 3) - (0.3 if judged else 0)
     *counted, _silent, failed = members
     rows = [
-        update(name, base, f"{i:064x}", round=number, loss=1.6 * (1 - skill) + 0.02 * i, samples=20 + 5 * i,
-               plugin_accuracy=skill, personal_accuracy=min(1.0, skill + 0.05), seconds=1.5 + 0.1 * i)
+        update(
+            name,
+            base,
+            f"{i:064x}",
+            round=number,
+            loss=1.6 * (1 - skill) + 0.02 * i,
+            samples=20 + 5 * i,
+            plugin_accuracy=skill,
+            personal_accuracy=min(1.0, skill + 0.05),
+            seconds=1.5 + 0.1 * i,
+        )
         for i, name in enumerate(counted)
-    ]  # fmt: skip
+    ]
     store.updates.count(rows)
     store.rounds.mark_failed(TASK, number, failed, "failed", "the disk is full")
     store.rounds.move(TASK, number, "collecting", "closing")
     report = {
-        "invited": members, "failed": {failed: "the disk is full"}, "refused": {}, "dropped": [], "warnings": [],
-        "rule": "lpa", "rule_options": {"prune_high": 0.1, "prune_low": 0.1}, "flag": None, "detection": detection,
-        "updates": store.updates.counted(TASK, number), "layers": [_layer(k, counted) for k in range(len(LAYERS))],
-    }  # fmt: skip
+        "invited": members,
+        "failed": {failed: "the disk is full"},
+        "refused": {},
+        "dropped": [],
+        "warnings": [],
+        "rule": "lpa",
+        "rule_options": {"prune_high": 0.1, "prune_low": 0.1},
+        "flag": None,
+        "detection": detection,
+        "updates": store.updates.counted(TASK, number),
+        "layers": [_layer(k, counted) for k in range(len(LAYERS))],
+    }
     blob = blobs.put(weights)
     accuracy = skill - (0.3 if number == ATTACKED else 0)
     with store.rounds.moving(TASK, number, "closing", "aggregated", report=report) as tx:
@@ -111,18 +128,27 @@ def _layer(k: int, counted: list[str]) -> dict[str, Any]:
     total = sum(samples.values())
     deviation = {name: 0.5 + 0.1 * i for i, name in enumerate(counted)}
     return {
-        "layer": LAYERS[k], "kept": list(samples), "pruned_low": [near], "pruned_high": [far],
+        "layer": LAYERS[k],
+        "kept": list(samples),
+        "pruned_low": [near],
+        "pruned_high": [far],
         "share": {name: samples.get(name, 0) / total for name in counted},
         "deviation": {**deviation, far: 10.0 + len(counted), near: 0.05},
-    }  # fmt: skip
+    }
 
 
 def _detection(members: list[str], number: int, judged: bool) -> dict[str, Any]:
     losses = {name: (2.1 if judged and i % 4 else 0.5) + 0.03 * i for i, name in enumerate(members)}
     found: dict[str, Any] = {
-        "reference": 0.95, "losses": losses, "votes": [], "fires": False, "warning": None, "false_alarm": None,
-        "next_reference": 0.95, "sentence": "No loss is above the reference.",
-    }  # fmt: skip
+        "reference": 0.95,
+        "losses": losses,
+        "votes": [],
+        "fires": False,
+        "warning": None,
+        "false_alarm": None,
+        "next_reference": 0.95,
+        "sentence": "No loss is above the reference.",
+    }
     if not judged:
         return found
     votes = [name for name, loss in losses.items() if loss > 0.95]
@@ -135,7 +161,15 @@ def _detection(members: list[str], number: int, judged: bool) -> dict[str, Any]:
         "The model was made again without it. Validation accuracy 0.452 -> 0.781."
     )
     return {
-        **found, "fires": True, "votes": votes, "sentence": sentence, "judged_round": ATTACKED, "shapley": phi,
-        "method": "monte-carlo", "bad": [ATTACKER], "repair": "re-aggregated", "accuracy_before": 0.452,
+        **found,
+        "fires": True,
+        "votes": votes,
+        "sentence": sentence,
+        "judged_round": ATTACKED,
+        "shapley": phi,
+        "method": "monte-carlo",
+        "bad": [ATTACKER],
+        "repair": "re-aggregated",
+        "accuracy_before": 0.452,
         "accuracy_after": 0.781,
-    }  # fmt: skip
+    }

@@ -48,9 +48,18 @@ class SimulatedDevice:
     """
 
     def __init__(
-        self, name: str, fleet: str, address: BrokerAddress, key: bytes, pack: str, size: int, resend: float, *,
-        codec: str = "float32", keepalive: int = 5,
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        fleet: str,
+        address: BrokerAddress,
+        key: bytes,
+        pack: str,
+        size: int,
+        resend: float,
+        *,
+        codec: str = "float32",
+        keepalive: int = 5,
+    ) -> None:
         self.name, self._fleet, self._key, self._pack = name, fleet, key, pack
         self._resend, self._codec = resend, codec
         self._identity, self._topics = Identity.create(), Topics(fleet)
@@ -75,9 +84,14 @@ class SimulatedDevice:
     async def _register(self) -> None:
         topic = self._topics.up(self.name, "reg")
         register = Register(
-            **self._head(), public_key=self._identity.public, agent="simulated", pack=self._pack,
-            architecture="crnn-lite", codecs=(self._codec,), samples=10,
-        )  # fmt: skip
+            **self._head(),
+            public_key=self._identity.public,
+            agent="simulated",
+            pack=self._pack,
+            architecture="crnn-lite",
+            codecs=(self._codec,),
+            samples=10,
+        )
         await self.link.publish(topic, seal(self._identity, topic, register))
 
     async def _heard(self, arrived: Delivery) -> None:
@@ -89,9 +103,14 @@ class SimulatedDevice:
         elif isinstance(message, Ack) and message.round not in self.answers:
             self.answers[message.round] = message.verdict
             log.info(
-                "%s: round %d attempt %d body %s epoch %d: %s", self.name, message.round, message.attempt,
-                message.body, message.epoch, message.verdict,
-            )  # fmt: skip
+                "%s: round %d attempt %d body %s epoch %d: %s",
+                self.name,
+                message.round,
+                message.attempt,
+                message.body,
+                message.epoch,
+                message.verdict,
+            )
             self._news.set()
 
     async def _answer(self, invite: Invite) -> None:
@@ -99,9 +118,18 @@ class SimulatedDevice:
         weights[:OWN] = np.random.default_rng([self._seed, invite.round]).normal(0, 0.05, OWN)
         body = encode(weights, self._codec)
         update = Update(
-            **self._head(), task=invite.task, round=invite.round, attempt=1, epoch=invite.epoch, base=invite.base,
-            body=digest(body), length=len(body), codec=self._codec, samples=10, loss=1.0,
-        )  # fmt: skip
+            **self._head(),
+            task=invite.task,
+            round=invite.round,
+            attempt=1,
+            epoch=invite.epoch,
+            base=invite.base,
+            body=digest(body),
+            length=len(body),
+            codec=self._codec,
+            samples=10,
+            loss=1.0,
+        )
         log.info("%s: round %d intends body %s", self.name, invite.round, update.body)
         began = time.monotonic()
         while invite.round not in self.answers:

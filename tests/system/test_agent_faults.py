@@ -26,8 +26,9 @@ def _bodies(fleet: ToyFleet, name: str) -> dict[int, set[str]]:
     """What a device of another process has intended, by round."""
     fleet.read_said()
     rounds = {number for device, number, _ in fleet.log.intended if device == name}
-    return {number: {body for device, of, body in fleet.log.intended if (device, of) == (name, number)}
-            for number in rounds}  # fmt: skip
+    return {
+        number: {body for device, of, body in fleet.log.intended if (device, of) == (name, number)} for number in rounds
+    }
 
 
 @pytest.mark.slow

@@ -21,10 +21,20 @@ def store(tmp_path: Path) -> Iterator[Store]:
     opened = Store(tmp_path / "c.db")
     opened.rounds.plan(TASK, 1)
     row: dict[str, object] = {
-        "task": TASK, "round": 1, "device": "dev-a", "body": BODY, "attempt": 1,
-        "codec": "float32", "samples": 1, "steps": 1, "seconds": 0.0, "held_out": 0, "received": 0.0,
-        "counted_in": 1, "staleness": 0,
-    }  # fmt: skip
+        "task": TASK,
+        "round": 1,
+        "device": "dev-a",
+        "body": BODY,
+        "attempt": 1,
+        "codec": "float32",
+        "samples": 1,
+        "steps": 1,
+        "seconds": 0.0,
+        "held_out": 0,
+        "received": 0.0,
+        "counted_in": 1,
+        "staleness": 0,
+    }
     with opened.database.writing() as tx:
         tx.execute(sa.insert(updates).values(**row))
         tx.execute(sa.update(rounds).values(state="published"))

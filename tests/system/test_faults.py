@@ -28,19 +28,54 @@ class Site:
 
     def coordinator(self, rounds: int, *options: str) -> Command:
         command = self._start(
-            "cloud", "serve", "--broker", self.broker.address("coordinator").url, "--fleet", FLEET, "--devices", "3",
-            "--state", str(self._folder / "coordinator"), "--rounds", str(rounds), "--quorum", "0.6", "--json",
-            "--approval", "auto", "--listen", "none", "--pack", "gsc12", *options,
-        )  # fmt: skip
+            "cloud",
+            "serve",
+            "--broker",
+            self.broker.address("coordinator").url,
+            "--fleet",
+            FLEET,
+            "--devices",
+            "3",
+            "--state",
+            str(self._folder / "coordinator"),
+            "--rounds",
+            str(rounds),
+            "--quorum",
+            "0.6",
+            "--json",
+            "--approval",
+            "auto",
+            "--listen",
+            "none",
+            "--pack",
+            "gsc12",
+            *options,
+        )
         self.key = command.wait_line(lambda line: "coordinator" in line)["coordinator"]
         return command
 
     def agent(self, name: str) -> Command:
         command = self._start(
-            "edge", "run", "--device", name, "--fleet", FLEET, "--broker", self.broker.address(name).url,
-            "--coordinator", self.key, "--speech", str(self._speech), "--state", str(self._folder / name),
-            "--speaker", self.speakers[DEVICES.index(name)], "--pack", "gsc12", "--json",
-        )  # fmt: skip
+            "edge",
+            "run",
+            "--device",
+            name,
+            "--fleet",
+            FLEET,
+            "--broker",
+            self.broker.address(name).url,
+            "--coordinator",
+            self.key,
+            "--speech",
+            str(self._speech),
+            "--state",
+            str(self._folder / name),
+            "--speaker",
+            self.speakers[DEVICES.index(name)],
+            "--pack",
+            "gsc12",
+            "--json",
+        )
         command.wait_line(lambda line: "training_clips" in line)
         return command
 

@@ -30,9 +30,24 @@ def test_a_run_on_a_folder_leaves_metrics_summary_model_and_report(speech_folder
     out = tmp_path / "run"
 
     done = auricle(
-        "fleet", "run", "--data", str(speech_folder), *SMALL, "--rounds", "2", "--central", "--central-epochs", "2",
-        "--rule", "lpa+fedvsa", "--local", "mixed", "--out", str(out), "--json",
-    )  # fmt: skip
+        "fleet",
+        "run",
+        "--data",
+        str(speech_folder),
+        *SMALL,
+        "--rounds",
+        "2",
+        "--central",
+        "--central-epochs",
+        "2",
+        "--rule",
+        "lpa+fedvsa",
+        "--local",
+        "mixed",
+        "--out",
+        str(out),
+        "--json",
+    )
     broken.unlink()
 
     assert done.returncode == 0, done.stderr
@@ -57,9 +72,23 @@ def test_a_run_on_a_folder_leaves_metrics_summary_model_and_report(speech_folder
 
 def test_a_run_on_the_embedded_broker(speech_folder: Path, tmp_path: Path) -> None:
     done = auricle(
-        "fleet", "run", "--data", str(speech_folder), *SMALL, "--rounds", "2", "--broker", "amqtt", "--codec",
-        "float16", "--rule", "fedvsa", "--out", str(tmp_path / "run"), "--json",
-    )  # fmt: skip
+        "fleet",
+        "run",
+        "--data",
+        str(speech_folder),
+        *SMALL,
+        "--rounds",
+        "2",
+        "--broker",
+        "amqtt",
+        "--codec",
+        "float16",
+        "--rule",
+        "fedvsa",
+        "--out",
+        str(tmp_path / "run"),
+        "--json",
+    )
 
     assert done.returncode == 0, done.stderr
     lines = [json.loads(text) for text in done.stdout.splitlines()]

@@ -149,9 +149,22 @@ def test_reports_and_sensitivity_go_both_ways_and_an_owner_who_refuses_is_heard(
             Wiretap(broker.port) as tap,
         ):
             coordinator = start(
-                "cloud", "serve", "--broker", broker.address("coordinator").url, "--fleet", FLEET, "--json",
-                "--state", str(place.state), "--approval", "auto", "--listen", "none", "--pack", str(place.pack),
-            )  # fmt: skip
+                "cloud",
+                "serve",
+                "--broker",
+                broker.address("coordinator").url,
+                "--fleet",
+                FLEET,
+                "--json",
+                "--state",
+                str(place.state),
+                "--approval",
+                "auto",
+                "--listen",
+                "none",
+                "--pack",
+                str(place.pack),
+            )
             told = await asyncio.to_thread(coordinator.wait_line, lambda line: "coordinator" in line)
             url = f"mqtt://{DEVICE}:{broker.address(DEVICE).password}@127.0.0.1:{tap.port}"
             more = "[report]\nhearing = true\nwords = true\nminutes = 15\n[labels]\nmissed_seconds = 30\n"

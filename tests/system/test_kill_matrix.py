@@ -25,8 +25,13 @@ ROUNDS = 3
 OVERSHOOT = 2000.0
 """A server rate at which the model is thrown off, so that losses rise and the alarm fires."""
 
-PLAIN = ["planned -> inviting", "inviting -> collecting", "collecting -> closing", "closing -> aggregated",
-         "aggregated -> published"]  # fmt: skip
+PLAIN = [
+    "planned -> inviting",
+    "inviting -> collecting",
+    "collecting -> closing",
+    "closing -> aggregated",
+    "aggregated -> published",
+]
 TWO_PHASE = ["planned -> losses", "losses -> inviting", "losses -> alarm", "alarm -> inviting"]
 ABORTED = {
     "planned -> aborted": "start",

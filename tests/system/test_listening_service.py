@@ -26,8 +26,10 @@ def ask(state: Path, *arguments: str, code: int = 0) -> dict[str, Any]:
     """Run an `auricle edge` command with --json and read its answer."""
     done = subprocess.run(
         [sys.executable, "-m", "auricle", "edge", *arguments, "--state", str(state), "--json"],
-        capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -61,9 +63,18 @@ def service(tmp_path: Path, room: VirtualRoom, start: Callable[..., Command]) ->
     config = tmp_path / "edge.toml"
     config.write_text('pack = "gsc12"\n[labels]\nconfirm_seconds = 120\nmissed_seconds = 40\n[detect]\nring = 60\n')
     command = start(
-        "edge", "run", "--config", str(config), "--device", "kitchen-1", "--state", str(tmp_path / "state"),
-        "--source", room.source, "--json",
-    )  # fmt: skip
+        "edge",
+        "run",
+        "--config",
+        str(config),
+        "--device",
+        "kitchen-1",
+        "--state",
+        str(tmp_path / "state"),
+        "--source",
+        room.source,
+        "--json",
+    )
     command.wait_line(lambda line: "words" in line)
     deadline = time.monotonic() + 60
     while not (tmp_path / "state" / "control.sock").exists() or not listens(tmp_path / "state"):
@@ -161,8 +172,9 @@ def test_it_enrols_a_word_take_by_take(
     state = tmp_path / "state"
     enrolling = subprocess.Popen(
         [sys.executable, "-m", "auricle", "edge", "enroll", "yes", "--takes", "2", "--state", str(state), "--json"],
-        stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert enrolling.stdout is not None
     takes = iter(spoken["yes"])
     steps = []

@@ -59,9 +59,16 @@ async def _federate(
         async with await start_broker(folder, users, fleet=FLEET) as broker:
             detection = Detection(permutations=50)
             settings = RunSettings(
-                FLEET, broker.address("coordinator"), folder / "state", rounds, preset=Preset(fleet.plan, "fedvsa"),
-                devices=len(fleet.trainers), quorum=1.0, detection=detection, start=fleet.weights,
-            )  # fmt: skip
+                FLEET,
+                broker.address("coordinator"),
+                folder / "state",
+                rounds,
+                preset=Preset(fleet.plan, "fedvsa"),
+                devices=len(fleet.trainers),
+                quorum=1.0,
+                detection=detection,
+                start=fleet.weights,
+            )
             coordinator = Coordinator(settings, PACK, note, OnnxEvaluator(PACK, validation))
             tasks = []
             for name, trainer in fleet.trainers.items():

@@ -129,19 +129,53 @@ def test_a_long_run_sends_no_sound_no_feature_and_no_word(
             Wiretap(broker.port) as tap,
         ):
             coordinator = start(
-                "cloud", "serve", "--broker", broker.address("coordinator").url, "--fleet", FLEET, "--devices", "1",
-                "--state", str(tmp_path / "coordinator"), "--rounds", str(ROUNDS), "--approval", "auto",
-                "--listen", "none", "--pack", str(tmp_path / "private.tar.zst"), "--json",
-            )  # fmt: skip
+                "cloud",
+                "serve",
+                "--broker",
+                broker.address("coordinator").url,
+                "--fleet",
+                FLEET,
+                "--devices",
+                "1",
+                "--state",
+                str(tmp_path / "coordinator"),
+                "--rounds",
+                str(ROUNDS),
+                "--approval",
+                "auto",
+                "--listen",
+                "none",
+                "--pack",
+                str(tmp_path / "private.tar.zst"),
+                "--json",
+            )
             told = await asyncio.to_thread(coordinator.wait_line, lambda line: "coordinator" in line)
             room.open()
             address = broker.address(DEVICE)
             url = f"mqtt://{DEVICE}:{address.password}@127.0.0.1:{tap.port}"
             agent = start(
-                "edge", "run", "--config", str(config), "--device", DEVICE, "--fleet", FLEET, "--broker", url,
-                "--coordinator", told["coordinator"], "--state", str(state), "--source", room.source,
-                "--pack", str(tmp_path / "private.tar.zst"), "--local", "crnn-lite", "--json",
-            )  # fmt: skip
+                "edge",
+                "run",
+                "--config",
+                str(config),
+                "--device",
+                DEVICE,
+                "--fleet",
+                FLEET,
+                "--broker",
+                url,
+                "--coordinator",
+                told["coordinator"],
+                "--state",
+                str(state),
+                "--source",
+                room.source,
+                "--pack",
+                str(tmp_path / "private.tar.zst"),
+                "--local",
+                "crnn-lite",
+                "--json",
+            )
             await asyncio.to_thread(agent.wait_line, lambda line: "words" in line)
             ports: set[int] = set()
             for number in range(1, ROUNDS + 1):

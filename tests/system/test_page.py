@@ -30,9 +30,19 @@ pytestmark = pytest.mark.slow
 UNDER_WAY = ROUNDS + 1
 PLANNED = ROUNDS + 2
 PAGES = (
-    "#/", "#/rounds", "#/rounds/7", f"#/rounds/{UNDER_WAY}", f"#/rounds/7/{PRUNED}", "#/devices",
-    f"#/devices/{PRUNED}", "#/models", "#/events", "#/tokens", "#/rounds/7?outcome=pruned", "#/devices?search=wind",
-)  # fmt: skip
+    "#/",
+    "#/rounds",
+    "#/rounds/7",
+    f"#/rounds/{UNDER_WAY}",
+    f"#/rounds/7/{PRUNED}",
+    "#/devices",
+    f"#/devices/{PRUNED}",
+    "#/models",
+    "#/events",
+    "#/tokens",
+    "#/rounds/7?outcome=pruned",
+    "#/devices?search=wind",
+)
 WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
 
 
@@ -209,9 +219,19 @@ def test_a_revoked_token_leads_back_to_the_sign_in(server: Server, visit: Visiti
 
 def test_roles_see_what_they_may_do(still: Server, visit: Visiting) -> None:
     acts = {
-        "Start rounds", "Abort the round", "Roll back", "Promote version 3", "Label", "Quarantine", "Revoke",
-        "Approve kitchen-023", f"Release {ATTACKER}", "Add a schedule", "Remove nightly", "Create a token",
-    }  # fmt: skip
+        "Start rounds",
+        "Abort the round",
+        "Roll back",
+        "Promote version 3",
+        "Label",
+        "Quarantine",
+        "Revoke",
+        "Approve kitchen-023",
+        f"Release {ATTACKER}",
+        "Add a schedule",
+        "Remove nightly",
+        "Create a token",
+    }
 
     def offered(role: str) -> set[str]:
         one = visit(still, role)
@@ -297,7 +317,7 @@ def test_every_control_and_part_has_a_name(still: Server, visit: Visiting) -> No
 @pytest.mark.parametrize("size", [WIDE, PHONE], ids=["desk", "phone"])
 def test_no_page_scrolls_sideways(
     still: Server, visit: Visiting, shots: Path, scheme: str, size: dict[str, int]
-) -> None:  # fmt: skip
+) -> None:
     one = visit(still, color_scheme=scheme, viewport=size)
     for place in PAGES:
         one.open(place)
@@ -485,8 +505,12 @@ def test_devices_are_approved_quarantined_released_and_revoked(server: Server, v
     one, name = visit(server, "admin"), "kitchen-023"
     one.open(f"#/devices/{name}")
 
-    for button, standing in ((f"Approve {name}", "approved"), ("Quarantine", "quarantined"),
-                             (f"Release {name}", "approved"), ("Revoke", "revoked")):  # fmt: skip
+    for button, standing in (
+        (f"Approve {name}", "approved"),
+        ("Quarantine", "quarantined"),
+        (f"Release {name}", "approved"),
+        ("Revoke", "revoked"),
+    ):
         one.button(button).click()
         one.answer(button.split()[0], "seen")
         expect(one.panel("Standing").locator(".badge", has_text=standing)).to_be_visible()
@@ -579,9 +603,7 @@ def test_schedules_are_added_changed_and_removed_by_keyboard(server: Server, vis
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_token_is_shown_once_works_and_is_revoked(
-    server: Server, visit: Visiting, shots: Path, scheme: str
-) -> None:  # fmt: skip
+def test_a_token_is_shown_once_works_and_is_revoked(server: Server, visit: Visiting, shots: Path, scheme: str) -> None:
     one = visit(server, color_scheme=scheme, viewport=PHONE, permissions=["clipboard-read", "clipboard-write"])
     expect(one.page.get_by_role("link", name="Tokens", exact=True)).to_be_visible()
     tabs = [link.bounding_box()["y"] for link in one.page.get_by_role("navigation").get_by_role("link").all()]
@@ -723,9 +745,7 @@ def fleet(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.mark.timeout(400)
-def test_a_round_is_started_watched_and_its_pruned_device_understood(
-    fleet: Any, browser: Any, shots: Path
-) -> None:  # fmt: skip
+def test_a_round_is_started_watched_and_its_pruned_device_understood(fleet: Any, browser: Any, shots: Path) -> None:
     context = browser.new_context(viewport=WIDE, locale="en-GB")
     one = Visit(fleet.url, context.new_page())
     _watch(one)

@@ -80,10 +80,26 @@ class House:
     @property
     def serve(self) -> list[str]:
         return auricle(
-            "cloud", "serve", "--broker", f"mqtts://127.0.0.1:{self.port}", "--fleet", FLEET, "--state", self.state,
-            "--pack", "digits", "--listen", "127.0.0.1:0", "--certificate", self.folder / "server.pem",
-            "--key", self.folder / "server.key", "--approval", "manual", "--json",
-        )  # fmt: skip
+            "cloud",
+            "serve",
+            "--broker",
+            f"mqtts://127.0.0.1:{self.port}",
+            "--fleet",
+            FLEET,
+            "--state",
+            self.state,
+            "--pack",
+            "digits",
+            "--listen",
+            "127.0.0.1:0",
+            "--certificate",
+            self.folder / "server.pem",
+            "--key",
+            self.folder / "server.key",
+            "--approval",
+            "manual",
+            "--json",
+        )
 
     def claim(self, board: Path, *how: str) -> None:
         """A token, and the board's claim with it."""

@@ -38,8 +38,18 @@ class Board:
         self._config = folder / "edge.toml"
         url = f"https://{site.host}:{site.api_port}"
         token = site.tokens(DEVICE) / f"{DEVICE}.token"
-        auricle("edge", "claim", "--server", url, "--token-file", str(token), "--ca-pin", site.pin, "--state",
-                str(self.state))  # fmt: skip
+        auricle(
+            "edge",
+            "claim",
+            "--server",
+            url,
+            "--token-file",
+            str(token),
+            "--ca-pin",
+            site.pin,
+            "--state",
+            str(self.state),
+        )
         self._config.write_text(
             f'state = "{self.state}"\nfleet = "home"\npack = "digits"\nbroker = "mqtts://{site.host}:{site.broker_port}"\n'
             f'coordinator = "{site.key}"\n[detect]\nvad = "off"\n[capture]\nsource = "{self.room.source}"\n'

@@ -71,10 +71,27 @@ class Factory:
         fleet = self._site.fleet_file(FLEET.format(root=self._root, sound=sound))
         parts = os.pathsep.join(str(self.copy / part) for part in ("core", "edge", "cloud", "export", "fleet"))
         done = subprocess.run(
-            [sys.executable, "-m", "auricle", "flash", "bundle", "--board", "generic-x86_64", "--os", "debian-12",
-             "--fleet", str(fleet), "--out", str(self._out), "--json"],
-            capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": parts},
-        )  # fmt: skip
+            [
+                sys.executable,
+                "-m",
+                "auricle",
+                "flash",
+                "bundle",
+                "--board",
+                "generic-x86_64",
+                "--os",
+                "debian-12",
+                "--fleet",
+                str(fleet),
+                "--out",
+                str(self._out),
+                "--json",
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "PYTHONPATH": parts},
+        )
         if "cannot reach its package index" in done.stderr:
             pytest.skip(f"no wheels: {done.stderr}")
         assert done.returncode == 0, done.stderr

@@ -248,9 +248,24 @@ def test_a_device_goes_from_a_token_to_the_list_of_devices(tmp_path: Path, besid
         await broker.start()
         url, files = f"mqtts://127.0.0.1:{port}", ("--certificate", tmp_path / "server.pem")
         serve = auricle(
-            "cloud", "serve", "--broker", url, "--fleet", FLEET, *state, "--pack", "digits", "--approval", "auto",
-            "--listen", "127.0.0.1:0", *files, "--key", tmp_path / "server.key", "--json",
-        )  # fmt: skip
+            "cloud",
+            "serve",
+            "--broker",
+            url,
+            "--fleet",
+            FLEET,
+            *state,
+            "--pack",
+            "digits",
+            "--approval",
+            "auto",
+            "--listen",
+            "127.0.0.1:0",
+            *files,
+            "--key",
+            tmp_path / "server.key",
+            "--json",
+        )
         cloud = subprocess.Popen(serve, stdout=subprocess.PIPE, text=True)
         edge: subprocess.Popen[str] | None = None
         try:
@@ -262,9 +277,23 @@ def test_a_device_goes_from_a_token_to_the_list_of_devices(tmp_path: Path, besid
             )
             os.mkfifo(tmp_path / "sound")
             run = auricle(
-                "edge", "run", "--device", "kitchen-1", "--state", device, "--fleet", FLEET, "--broker", url,
-                "--coordinator", said["coordinator"], "--pack", "digits", "--source", f"fifo:{tmp_path / 'sound'}",
-            )  # fmt: skip
+                "edge",
+                "run",
+                "--device",
+                "kitchen-1",
+                "--state",
+                device,
+                "--fleet",
+                FLEET,
+                "--broker",
+                url,
+                "--coordinator",
+                said["coordinator"],
+                "--pack",
+                "digits",
+                "--source",
+                f"fifo:{tmp_path / 'sound'}",
+            )
             edge = subprocess.Popen(run, stdout=subprocess.DEVNULL, text=True)
             store = Store(tmp_path / "cloud" / FILE, must_exist=True)
             await until(lambda: [row["device"] for row in store.devices.all()] == ["kitchen-1"], 120)

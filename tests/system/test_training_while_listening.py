@@ -62,16 +62,46 @@ def test_rounds_are_counted_and_no_sound_is_dropped_while_words_are_said(
         users = {name: secrets.token_hex(8) for name in ("coordinator", DEVICE)}
         async with await start_broker(tmp_path, users, fleet=FLEET) as broker:
             coordinator = start(
-                "cloud", "serve", "--broker", broker.address("coordinator").url, "--fleet", FLEET, "--state",
-                str(tmp_path / "coordinator"), "--approval", "auto", "--listen", "none", "--rounds", str(ROUNDS),
-                "--pack", "gsc12", "--json",
-            )  # fmt: skip
+                "cloud",
+                "serve",
+                "--broker",
+                broker.address("coordinator").url,
+                "--fleet",
+                FLEET,
+                "--state",
+                str(tmp_path / "coordinator"),
+                "--approval",
+                "auto",
+                "--listen",
+                "none",
+                "--rounds",
+                str(ROUNDS),
+                "--pack",
+                "gsc12",
+                "--json",
+            )
             key = (await asyncio.to_thread(coordinator.wait_line, lambda line: "coordinator" in line))["coordinator"]
             device = start(
-                "edge", "run", "--config", str(config), "--device", DEVICE, "--fleet", FLEET, "--broker",
-                broker.address(DEVICE).url, "--coordinator", key, "--state", str(state), "--source", room.source,
-                "--pack", "gsc12", "--json",
-            )  # fmt: skip
+                "edge",
+                "run",
+                "--config",
+                str(config),
+                "--device",
+                DEVICE,
+                "--fleet",
+                FLEET,
+                "--broker",
+                broker.address(DEVICE).url,
+                "--coordinator",
+                key,
+                "--state",
+                str(state),
+                "--source",
+                room.source,
+                "--pack",
+                "gsc12",
+                "--json",
+            )
             await asyncio.to_thread(device.wait_line, lambda line: "words" in line)
             counted = []
             for number in range(1, ROUNDS + 1):

@@ -72,9 +72,7 @@ class ToyFleet:
     async def coordinator(self, rounds: int, **told: Any) -> Child:
         """Start a coordinator; agents are started with the first one, whose key they obey."""
         about = {"devices": len(self.names), "folder": str(self.state), **told}
-        argument = killed_coordinator.as_argument(
-            broker=self.broker.address("coordinator").url, rounds=rounds, **about
-        )  # fmt: skip
+        argument = killed_coordinator.as_argument(broker=self.broker.address("coordinator").url, rounds=rounds, **about)
         child = await Child.start(killed_coordinator.__name__, argument)
         self._children.append(child)
         self.key = (await child.line(lambda line: "key" in line))["key"]
@@ -100,10 +98,15 @@ class ToyFleet:
     async def agent_process(self, *names: str, kill: str = "", after: int = 0) -> Child:
         """Start agents in a process of their own; the coordinator must have been started."""
         argument = killed_agent.as_argument(
-            folder=str(self.folder), fleet=FLEET, key=self.key, said=str(self._said(names)), kill=kill, after=after,
+            folder=str(self.folder),
+            fleet=FLEET,
+            key=self.key,
+            said=str(self._said(names)),
+            kill=kill,
+            after=after,
             brokers={name: self.broker.address(name).url for name in names},
             seeds={name: self._seed(name) for name in names},
-        )  # fmt: skip
+        )
         child = await Child.start(killed_agent.__name__, argument)
         self._children.append(child)
         await child.line(lambda line: "agents" in line)

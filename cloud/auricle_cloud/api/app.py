@@ -40,10 +40,16 @@ OperationsFor = Callable[[str], Operations]
 
 
 def make_app(
-    operations_for: OperationsFor, tokens: Tokens, announcements: Announcements, registry: CollectorRegistry,
-    healthy: Mapping[str, Check], ready: Mapping[str, Check], settings: ApiSettings | None = None,
-    enrolment: Callable[[], Enrolment | None] = lambda: None, releases: Path | None = None,
-) -> web.Application:  # fmt: skip
+    operations_for: OperationsFor,
+    tokens: Tokens,
+    announcements: Announcements,
+    registry: CollectorRegistry,
+    healthy: Mapping[str, Check],
+    ready: Mapping[str, Check],
+    settings: ApiSettings | None = None,
+    enrolment: Callable[[], Enrolment | None] = lambda: None,
+    releases: Path | None = None,
+) -> web.Application:
     """Build the application.
 
     Parameters
@@ -178,9 +184,7 @@ def _json(answer: object, status: int = 200) -> web.Response:
 # -- what is no operation
 
 
-def _add_further(
-    app: web.Application, door: Gatekeeper, streams: EventStreams, operations_for: OperationsFor
-) -> None:  # fmt: skip
+def _add_further(app: web.Application, door: Gatekeeper, streams: EventStreams, operations_for: OperationsFor) -> None:
     described = msgspec.json.encode(document())
 
     async def me(request: web.Request) -> web.StreamResponse:
@@ -212,9 +216,13 @@ def _add_further(
 
 
 def _add_figures(
-    app: web.Application, door: Gatekeeper, registry: CollectorRegistry, healthy: Health, ready: Health,
+    app: web.Application,
+    door: Gatekeeper,
+    registry: CollectorRegistry,
+    healthy: Health,
+    ready: Health,
     settings: ApiSettings,
-) -> None:  # fmt: skip
+) -> None:
     async def metrics(request: web.Request) -> web.StreamResponse:
         if not settings.metrics_open:
             await door.admit(request, "viewer")

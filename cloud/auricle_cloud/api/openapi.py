@@ -47,19 +47,23 @@ def document() -> dict[str, Any]:
     for path, operation in _further(named[Me]).items():
         paths[path] = {"get": operation}
     paths |= _enrolment(named) | _updates()
-    found: dict[str, Any] = _in_ecma({
-        "openapi": "3.1.0",
-        "info": {
-            "title": "Auricle coordinator", "version": __version__, "license": {"name": "Apache-2.0"},
-            "description": "What operators can do to a federated run: rounds, devices, models, tokens.",
-        },
-        "paths": paths,
-        "components": {
-            "schemas": components,
-            "responses": {str(code): _problem(text, code) for code, text in PROBLEMS.items()},
-            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
-        },
-    })  # fmt: skip
+    found: dict[str, Any] = _in_ecma(
+        {
+            "openapi": "3.1.0",
+            "info": {
+                "title": "Auricle coordinator",
+                "version": __version__,
+                "license": {"name": "Apache-2.0"},
+                "description": "What operators can do to a federated run: rounds, devices, models, tokens.",
+            },
+            "paths": paths,
+            "components": {
+                "schemas": components,
+                "responses": {str(code): _problem(text, code) for code, text in PROBLEMS.items()},
+                "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+            },
+        }
+    )
     return found
 
 
@@ -99,20 +103,24 @@ def _further(me: dict[str, Any]) -> dict[str, dict[str, Any]]:
     bearer: list[dict[str, Any]] = [{"bearer": []}]
     stream = {"text/event-stream": TEXT}
     sha256 = {
-        "name": "sha256", "in": "path", "required": True, "schema": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
-    }  # fmt: skip
+        "name": "sha256",
+        "in": "path",
+        "required": True,
+        "schema": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+    }
     health = _json({"type": "object", "properties": {"status": {"enum": ["ok", "failing"]}}, "required": ["status"]})
     return {
         "/v1/me": _get("me", "Whose token this is.", _json(me), bearer, 401, 429, 503),
         "/v1/events": _get("events", "What happens, live, as server-sent events.", stream, bearer, 401, 429, 503),
         "/v1/openapi.json": _get("openapi", "This document.", _json({"type": "object"}), free, 429),
         "/v1/blobs/{sha256}": {
-            **_get("blob", "The bytes of a current model.", BYTES, free, 404, 422, 429, 503), "parameters": [sha256],
+            **_get("blob", "The bytes of a current model.", BYTES, free, 404, 422, 429, 503),
+            "parameters": [sha256],
         },
         "/metrics": _get("metrics", "Figures for Prometheus.", {"text/plain": TEXT}, bearer, 401, 429, 503),
         "/healthz": _health("healthz", "Whether the coordinator can work at all.", health),
         "/readyz": _health("readyz", "Whether it works: connected, and not starting.", health),
-    }  # fmt: skip
+    }
 
 
 def _enrolment(named: dict[Any, dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -122,9 +130,7 @@ def _enrolment(named: dict[Any, dict[str, Any]]) -> dict[str, dict[str, Any]]:
         operation = _get(name, summary, _json(named[Certified]), [], 400, 403, 404, 413, 415, 422, 429, 503)
         return {"post": operation | {"requestBody": {"required": True, "content": _json(named[asked])}}}
 
-    shown = _get(
-        "authority", "The certificate of the authority.", _json(named[AuthorityShown]), [], 404, 429, 503
-    )  # fmt: skip
+    shown = _get("authority", "The certificate of the authority.", _json(named[AuthorityShown]), [], 404, 429, 503)
     return {
         "/v1/authority": {"get": shown},
         "/v1/enrol": post("enrol", "Exchange a claim token for a device's certificate.", Claim),
@@ -154,8 +160,13 @@ def _get(
     name: str, summary: str, content: dict[str, Any], security: list[dict[str, Any]], *codes: int
 ) -> dict[str, Any]:
     answers = {"200": {"description": "Here it is.", "content": content}} | _refusals(*codes)
-    return {"operationId": name, "summary": summary, "tags": ["coordinator"], "security": security,
-            "responses": answers}  # fmt: skip
+    return {
+        "operationId": name,
+        "summary": summary,
+        "tags": ["coordinator"],
+        "security": security,
+        "responses": answers,
+    }
 
 
 def _health(name: str, summary: str, content: dict[str, Any]) -> dict[str, Any]:

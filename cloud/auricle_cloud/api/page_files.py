@@ -12,10 +12,16 @@ from auricle_cloud.api.problems import RefusedError
 FOLDER = Path(__file__).parent / "page"
 
 TYPES = {
-    ".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".mjs": "text/javascript",
-    ".svg": "image/svg+xml", ".png": "image/png", ".ico": "image/x-icon", ".webmanifest": "application/manifest+json",
+    ".html": "text/html",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".mjs": "text/javascript",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".ico": "image/x-icon",
+    ".webmanifest": "application/manifest+json",
     ".woff2": "font/woff2",
-}  # fmt: skip
+}
 
 HEADERS = {
     "Server": "auricle",

@@ -108,8 +108,12 @@ class Route:
 
 
 KINDS = {
-    "`int`": "a whole number", "`float`": "a number", "`str`": "text", "`bool`": "true or false", "`array`": "a list",
-}  # fmt: skip
+    "`int`": "a whole number",
+    "`float`": "a number",
+    "`str`": "text",
+    "`bool`": "true or false",
+    "`array`": "a list",
+}
 
 
 def _refusal(error: msgspec.ValidationError, where: str, known: type[msgspec.Struct] | None = None) -> str:

@@ -27,9 +27,14 @@ def cloud() -> None:
 
 app.command("serve")(serve_commands.serve)
 for _part in (
-    rounds_commands, devices_commands, models_commands, releases_commands, rollouts_commands, tokens_commands,
+    rounds_commands,
+    devices_commands,
+    models_commands,
+    releases_commands,
+    rollouts_commands,
+    tokens_commands,
     enrol_commands,
-):  # fmt: skip
+):
     app.add_typer(_part.app, name=_part.__name__.rpartition(".")[2].removesuffix("_commands"))
 operator_command(app, "why")(rounds_commands.why)
 maintenance_commands.add_to(app)

@@ -63,9 +63,20 @@ EVENT = ("id", "at", "kind", "device", "round", "who", "detail")
 MODEL = ("version", "current", "origin", "round", "parent", "accuracy", "loss", "created", "blob")
 RELEASE = ("path", "kind", "board", "os", "fleet", "version", "identity", "size", "added")
 ROLLOUT = (
-    "rollout", "state", "stage", "stages", "label", "waiting", "asked", "updated", "failed", "refused", "silent",
-    "started", "reason",
-)  # fmt: skip
+    "rollout",
+    "state",
+    "stage",
+    "stages",
+    "label",
+    "waiting",
+    "asked",
+    "updated",
+    "failed",
+    "refused",
+    "silent",
+    "started",
+    "reason",
+)
 HEARING = (
     "device",
     "label",
@@ -93,9 +104,21 @@ REPORT = (
 )
 REFUSED = ("code", "count", "last", "detail")
 TIMES = (
-    "at", "last", "last_seen", "first_seen", "created", "expires", "planned", "opened", "closed", "received", "revoked",
-    "added", "started", "decided",
-)  # fmt: skip
+    "at",
+    "last",
+    "last_seen",
+    "first_seen",
+    "created",
+    "expires",
+    "planned",
+    "opened",
+    "closed",
+    "received",
+    "revoked",
+    "added",
+    "started",
+    "decided",
+)
 
 
 def plain(text: str) -> str:
@@ -191,8 +214,14 @@ def _parts(answer: Any) -> list[str | Table]:
 
 
 SCHEDULE = ("name", "at", "idle", "rounds", "last")
-ROWS: dict[type, Sequence[str]] = {RoundRow: ROUND, ModelRow: MODEL, DeviceRow: DEVICE, ScheduleRow: SCHEDULE,
-                                   ReleaseRow: RELEASE, RolloutRow: ROLLOUT}  # fmt: skip
+ROWS: dict[type, Sequence[str]] = {
+    RoundRow: ROUND,
+    ModelRow: MODEL,
+    DeviceRow: DEVICE,
+    ScheduleRow: SCHEDULE,
+    ReleaseRow: RELEASE,
+    RolloutRow: ROLLOUT,
+}
 PAGES: dict[type, tuple[str, Sequence[str]]] = {
     RoundPage: ("rounds", ROUND),
     EventPage: ("events", EVENT),

@@ -33,30 +33,36 @@ All = Annotated[bool, typer.Option("--all", help="All that wait for approval.")]
 
 @operator_command(app, "list")
 def list_(
-    do: Operations, limit: Limit = 100, after: Annotated[str | None, typer.Option(help="Go on after this one.")] = None,
+    do: Operations,
+    limit: Limit = 100,
+    after: Annotated[str | None, typer.Option(help="Go on after this one.")] = None,
     standing: Annotated[Standing | None, typer.Option(help="Only those of this standing.")] = None,
     online: Annotated[bool | None, typer.Option("--online/--offline", help="Only these.")] = None,
     label: Annotated[str | None, typer.Option(help='Only those of exactly this label; "" has none.')] = None,
     search: Annotated[str | None, typer.Option(help="Only those with this in their name or label.")] = None,
-) -> DevicePage:  # fmt: skip
+) -> DevicePage:
     """List devices by name."""
     return do.list_devices(limit, after, standing, online, label, search)
 
 
 @operator_command(app, "show")
 def show(
-    do: Operations, device: Device, limit: Limit = 20,
+    do: Operations,
+    device: Device,
+    limit: Limit = 20,
     before: Annotated[int | None, typer.Option(help="Go on before this round.")] = None,
-) -> DeviceDetail:  # fmt: skip
+) -> DeviceDetail:
     """Show a device, its rounds, its refused frames and its events."""
     return do.show_device(device, limit, before)
 
 
 @operator_command(app, "logs")
 def logs(
-    do: Operations, device: Device, limit: Limit = 100,
+    do: Operations,
+    device: Device,
+    limit: Limit = 100,
     before: Annotated[int | None, typer.Option(help="Go on before this event.")] = None,
-) -> DeviceLog:  # fmt: skip
+) -> DeviceLog:
     """Show events and refused frames of a device."""
     return do.device_logs(device, limit, before)
 

@@ -189,9 +189,12 @@ def list_(place: Place, as_json: bool = False) -> int:
 
 @operator_command(app, "revoke")
 def revoke(
-    place: Place, device: Annotated[str, typer.Argument(metavar="NAME", help="A device, user or server.")],
-    broker: BrokerOption = None, reason: Reason = "", yes: Yes = False,
-) -> Done:  # fmt: skip
+    place: Place,
+    device: Annotated[str, typer.Argument(metavar="NAME", help="A device, user or server.")],
+    broker: BrokerOption = None,
+    reason: Reason = "",
+    yes: Yes = False,
+) -> Done:
     """Revoke everything that a name was given, for good, and tell brokers."""
     confirm(f"Revoke {device} for good?", yes=yes)
     with _enrolment(place) as enrolment:

@@ -52,9 +52,13 @@ FAILED = 1
 def add_to(app: typer.Typer) -> None:
     """Register the commands."""
     for name, function in (
-        ("overview", overview), ("journal", journal), ("doctor", doctor), ("preflight", preflight),
-        ("backup", backup), ("restore", restore),
-    ):  # fmt: skip
+        ("overview", overview),
+        ("journal", journal),
+        ("doctor", doctor),
+        ("preflight", preflight),
+        ("backup", backup),
+        ("restore", restore),
+    ):
         operator_command(app, name)(function)
 
 
@@ -156,9 +160,12 @@ def preflight(
         return broker_admits(broker_of(broker, COORDINATOR, folder), COORDINATOR)
 
     checks = [
-        finding("disk", lambda: disk(folder, LITTLE_DISK)), finding("pack", check_pack), finding("rule", check_rule),
-        finding("api", check_api), finding("broker", check_broker),
-    ]  # fmt: skip
+        finding("disk", lambda: disk(folder, LITTLE_DISK)),
+        finding("pack", check_pack),
+        finding("rule", check_rule),
+        finding("api", check_api),
+        finding("broker", check_broker),
+    ]
     where = place.database or folder / FILE
     if place.database is not None or (folder / FILE).is_file():
         checks.append(finding("database", lambda: database(where)))
@@ -175,11 +182,12 @@ class Saved(Done, frozen=True, kw_only=True):
 
 
 def backup(
-    place: Place, file: Annotated[Path, typer.Argument(metavar="FILE", help="A .tar.zst to write.")],
+    place: Place,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A .tar.zst to write.")],
     authority: Annotated[
         bool, typer.Option("--with-authority/--without-authority", help="Also the certificate authority.")
     ] = True,
-) -> Saved:  # fmt: skip
+) -> Saved:
     """Write the whole state to one file, private keys included, while the coordinator runs or not."""
     with place.local_store() as store:
         manifest = write_backup(store.database, place.local_blobs(), place.state, file, authority=authority)

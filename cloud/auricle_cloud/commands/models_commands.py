@@ -69,8 +69,9 @@ def rollback(
         int | None,
         typer.Argument(metavar="[VERSION]", help="[the current one's parent]", autocompletion=complete_version),
     ] = None,
-    reason: Reason = "", yes: Yes = False,
-) -> ModelRow:  # fmt: skip
+    reason: Reason = "",
+    yes: Yes = False,
+) -> ModelRow:
     """Go back to an earlier version."""
     confirm(f"Roll back to {'the version before' if version is None else f'version {version}'}?", yes=yes)
     return do.rollback_model(version, reason)
@@ -78,11 +79,12 @@ def rollback(
 
 @operator_command(app, "download")
 def download(
-    place: Place, version: Version,
+    place: Place,
+    version: Version,
     form: Annotated[Form, typer.Option(help="safetensors: named tensors; raw: the float32 numbers.")] = "safetensors",
     output: Annotated[Path | None, typer.Option(help="The file [named by task and version].")] = None,
     pack: PackOption = None,
-) -> Done:  # fmt: skip
+) -> Done:
     """Fetch a version's weights."""
     with place.operations(pack) as do:
         file = do.download_model(version, form)
@@ -94,13 +96,14 @@ def download(
 
 @operator_command(app, "evaluate")
 def evaluate(
-    place: Place, version: Version,
+    place: Place,
+    version: Version,
     validation: Annotated[Path, typer.Option(help="Folder of labelled clips, one sub-folder a word.")],
     pack: PackOption = None,
     pack_key: Annotated[str | None, typer.Option(help="Public key in hex: refuse a pack it has not signed.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     keep: Annotated[bool, typer.Option("--keep", help="Write the result to the model's row, on this machine.")] = False,
-) -> Judged:  # fmt: skip
+) -> Judged:
     """Judge a version on labelled clips of this machine."""
     from auricle_cloud.evaluation.evaluator import choose_evaluator
     from auricle_cloud.evaluation.validation_set import load_validation

@@ -140,13 +140,11 @@ Device = Annotated[str, typer.Argument(metavar="DEVICE", help="Its name.", autoc
 MaybeDevice = Annotated[
     str | None, typer.Argument(metavar="[DEVICE]", help="Only this device.", autocompletion=complete_device)
 ]
-Devices = Annotated[
-    list[str], typer.Argument(metavar="DEVICE...", help="Their names.", autocompletion=complete_device)
-]  # fmt: skip
+Devices = Annotated[list[str], typer.Argument(metavar="DEVICE...", help="Their names.", autocompletion=complete_device)]
 Version = Annotated[int, typer.Argument(metavar="VERSION", help="Its number.", autocompletion=complete_version)]
 ReleaseName = Annotated[
     str, typer.Argument(metavar="RELEASE", help="Path or identity.", autocompletion=complete_release)
-]  # fmt: skip
+]
 ReleaseNames = Annotated[
     list[str], typer.Argument(metavar="RELEASE...", help="Paths or identities.", autocompletion=complete_release)
 ]

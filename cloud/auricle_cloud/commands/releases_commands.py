@@ -33,9 +33,10 @@ Keys = Annotated[
 
 @operator_command(app, "init")
 def init(
-    place: Place, keys: Keys,
+    place: Place,
+    keys: Keys,
     root: Annotated[Path, typer.Option(help="Where to copy the first root to.")] = Path("root.json"),
-) -> Done:  # fmt: skip
+) -> Done:
     """Make keys and empty metadata; the first root goes into every bundle."""
     from auricle_cloud.ota.repository import Repository
 
@@ -59,11 +60,12 @@ def init(
 
 @operator_command(app, "add")
 def add(
-    place: Place, keys: Keys,
+    place: Place,
+    keys: Keys,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A bundle's .tar or a pack's .tar.zst.")],
     key: Annotated[str | None, typer.Option(help="Public key, hex or file: refuse what it has not signed.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Even if its version is not higher.")] = False,
-) -> ReleaseRow:  # fmt: skip
+) -> ReleaseRow:
     """Verify a bundle or pack, sign it, and offer it to devices; a rollout then installs it."""
     from auricle_cloud.ota.candidate import read_candidate
 
@@ -105,10 +107,11 @@ def remove(place: Place, release: ReleaseName, keys: Keys, yes: Yes = False) -> 
 
 @operator_command(app, "renew")
 def renew(
-    place: Place, keys: Keys,
+    place: Place,
+    keys: Keys,
     new_online_key: Annotated[bool, typer.Option("--new-online-key", help="Replace the key that serve uses.")] = False,
     yes: Yes = False,
-) -> Done:  # fmt: skip
+) -> Done:
     """Sign the metadata anew of each role whose key is in the folder: root every year, targets every 90 days."""
     repository = _repository(place)
     if new_online_key:

@@ -37,16 +37,20 @@ After = Annotated[str | None, typer.Option(help="Go on after this device.")]
 
 @operator_command(app, "start")
 def start(
-    do: Operations, releases: ReleaseNames,
+    do: Operations,
+    releases: ReleaseNames,
     label: Annotated[str | None, typer.Option(help='Only devices of exactly this label; "" has none [all].')] = None,
     stages: Annotated[str, typer.Option(help="Percentages of the devices that match, rising.")] = "5,25,100",
     errors: Annotated[float, typer.Option(help="Share of a stage's devices that may fail before it pauses.")] = 0.1,
     minimum: Annotated[int, typer.Option(help="Answers before that share counts, while others are to come.")] = 3,
     soak: Annotated[str, typer.Option(help="Time between a stage that is decided and the next: 10m, 24h.")] = "10m",
     deadline: Annotated[str, typer.Option(help="Time after which a device that says nothing has failed.")] = "1h",
-    hold_on_hearing: Hold = False, hearing_hours: HearingHours = 24.0,
-    replace: Replace = False, yes: Yes = False, as_json: bool = False,
-) -> RolloutRow:  # fmt: skip
+    hold_on_hearing: Hold = False,
+    hearing_hours: HearingHours = 24.0,
+    replace: Replace = False,
+    yes: Yes = False,
+    as_json: bool = False,
+) -> RolloutRow:
     """Start a rollout of bundles, one for each board and system, or of one pack."""
     for name in releases:
         _require_name(name)
@@ -71,18 +75,23 @@ def start(
 
 @operator_command(app, "list")
 def list_(
-    do: Operations, limit: Annotated[int, typer.Option(help="Rows at most.")] = 20,
+    do: Operations,
+    limit: Annotated[int, typer.Option(help="Rows at most.")] = 20,
     before: Annotated[int | None, typer.Option(help="Go on before this number.")] = None,
-) -> RolloutPage:  # fmt: skip
+) -> RolloutPage:
     """List rollouts, the newest first."""
     return do.list_rollouts(limit, before)
 
 
 @operator_command(app, "show")
 def show(
-    do: Operations, rollout: Rollout, device: MaybeDevice = None,
-    limit: Annotated[int, typer.Option(help="Devices at most.")] = 100, after: After = None, only: Only = None,
-) -> RolloutDetail:  # fmt: skip
+    do: Operations,
+    rollout: Rollout,
+    device: MaybeDevice = None,
+    limit: Annotated[int, typer.Option(help="Devices at most.")] = 100,
+    after: After = None,
+    only: Only = None,
+) -> RolloutDetail:
     """Show a rollout, and explain what became of each device and why."""
     return do.show_rollout(rollout, limit, after, only, device)
 
@@ -101,9 +110,10 @@ def pause(do: Operations, rollout: Rollout, reason: Reason = "") -> RolloutRow:
 
 @operator_command(app, "resume")
 def resume(
-    do: Operations, rollout: Rollout,
+    do: Operations,
+    rollout: Rollout,
     retry: Annotated[bool, typer.Option("--retry", help="Ask the devices that failed once more.")] = False,
-) -> RolloutRow:  # fmt: skip
+) -> RolloutRow:
     """Go on with a paused rollout; the errors so far are forgiven, or their devices asked once more."""
     return do.resume_rollout(rollout, retry)
 

@@ -48,9 +48,10 @@ Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=complete_sch
 
 @operator_command(app, "start")
 def start(
-    do: Operations, count: Annotated[int, typer.Option(help="How many.")] = 1,
+    do: Operations,
+    count: Annotated[int, typer.Option(help="How many.")] = 1,
     mode: Annotated[Mode, typer.Option(help="sync or async.")] = "sync",
-) -> Started:  # fmt: skip
+) -> Started:
     """Plan rounds: the coordinator runs them one after the other."""
     return do.start_rounds(count, mode)
 
@@ -71,9 +72,13 @@ def show(
 
 @operator_command(app, "why")
 def why(
-    do: Operations, number: Round, device: MaybeDevice = None, limit: Limit = 1000, after: After = None,
+    do: Operations,
+    number: Round,
+    device: MaybeDevice = None,
+    limit: Limit = 1000,
+    after: After = None,
     outcome: Outcome = None,
-) -> RoundWhy:  # fmt: skip
+) -> RoundWhy:
     """Explain a round: who counted, with what weight, who was pruned or refused, and why."""
     return do.why_round(number, device, limit, after, outcome)
 
@@ -99,21 +104,23 @@ def watch(place: Place, number: MaybeRound = None, as_json: bool = False) -> int
 
 @operator_command(app, "wait")
 def wait(
-    do: Operations, number: MaybeRound = None,
+    do: Operations,
+    number: MaybeRound = None,
     timeout: Annotated[float | None, typer.Option(help="Seconds to wait at most [for ever].")] = None,
     as_json: bool = False,
-) -> int:  # fmt: skip
+) -> int:
     """Wait until a round is finished: exit code 0 when it is published, 3 aborted, 4 out of time."""
     return wait_for(do, number, timeout, as_json=as_json)
 
 
 @operator_command(schedule, "set")
 def set_(
-    do: Operations, name: Name,
+    do: Operations,
+    name: Name,
     at: Annotated[str, typer.Option(help="HH:MM every day on the coordinator's clock, or always.")],
     idle: Annotated[int, typer.Option(help="Devices that must be ready.")] = 1,
     rounds: Annotated[int, typer.Option(help="Rounds each time.")] = 1,
-) -> Schedule:  # fmt: skip
+) -> Schedule:
     """Enter or change a schedule."""
     return do.set_schedule(name, at, idle, rounds)
 

@@ -122,13 +122,31 @@ def serve(
         raise SettingsError("--one-phase says how to detect: add --detect.")
     detection = Detection(repair, margin=margin, quarantine_after=quarantine_after, one_phase=one_phase)
     settings = RunSettings(
-        fleet=fleet, broker=broker_of(broker, NAME, state), folder=state, rounds=rounds, task=task, preset=chosen,
-        participation=participation, over_selection=over_selection, quorum=quorum, deadline=deadline, devices=devices,
-        gather=gather, seed=seed, start=first, mode=mode,
-        buffer=Buffer(buffer, stale_limit), approval=approval, database=database, blobs=blobs, compute=compute,
+        fleet=fleet,
+        broker=broker_of(broker, NAME, state),
+        folder=state,
+        rounds=rounds,
+        task=task,
+        preset=chosen,
+        participation=participation,
+        over_selection=over_selection,
+        quorum=quorum,
+        deadline=deadline,
+        devices=devices,
+        gather=gather,
+        seed=seed,
+        start=first,
+        mode=mode,
+        buffer=Buffer(buffer, stale_limit),
+        approval=approval,
+        database=database,
+        blobs=blobs,
+        compute=compute,
         detection=detection if detect else None,
-        validation=validation, keep_models=keep_models, keep_hearing=keep_hearing,
-    )  # fmt: skip
+        validation=validation,
+        keep_models=keep_models,
+        keep_hearing=keep_hearing,
+    )
     greet, tell = (lambda said: _greet(said, settings, loaded, as_json)), (lambda done: _tell(done, as_json))
     asyncio.run(run_service(settings, loaded, api, greet, tell))
     return 0
@@ -138,9 +156,14 @@ def _greet(said: Started, settings: RunSettings, pack: Pack, as_json: bool) -> N
     name, identity, rates = pack.manifest.name, pack.identity, settings.preset.rates()
     start = "scratch" if settings.start is None else "pack"
     line = {
-        "coordinator": said.key, "epoch": said.epoch, "page": said.page, "pack": identity, "pack_name": name,
-        "start": start, "rates": asdict(rates),
-    }  # fmt: skip
+        "coordinator": said.key,
+        "epoch": said.epoch,
+        "page": said.page,
+        "pack": identity,
+        "pack_name": name,
+        "start": start,
+        "rates": asdict(rates),
+    }
     page = "" if said.page is None else f"\npage and API at {said.page}; a token: auricle cloud tokens create NAME"
     began = "seeded noise" if settings.start is None else "trained weights"
     text = f"coordinator {said.key}, epoch {said.epoch}, pack {name} ({identity[:12]})\nfrom {began}: {rates}{page}"
@@ -149,9 +172,13 @@ def _greet(said: Started, settings: RunSettings, pack: Pack, as_json: bool) -> N
 
 async def _tell(done: RoundDone, as_json: bool) -> None:
     line = {
-        "round": done.number, "rounds": done.rounds, "state": done.state, "invited": done.invited,
-        "counted": done.counted, "seconds": round(done.seconds, 3),
-    }  # fmt: skip
+        "round": done.number,
+        "rounds": done.rounds,
+        "state": done.state,
+        "invited": done.invited,
+        "counted": done.counted,
+        "seconds": round(done.seconds, 3),
+    }
     text = f"round {done.number} {done.state}: {done.counted} of {done.invited} counted in {done.seconds:.1f} s" + (
         f", accuracy {done.report['accuracy']:.3f}" if done.report.get("accuracy") is not None else ""
     )

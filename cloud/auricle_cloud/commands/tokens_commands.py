@@ -17,19 +17,21 @@ app = typer.Typer(no_args_is_help=True, help="Say who may use the API.")
 
 @operator_command(app, "create")
 def create(
-    do: Operations, name: Annotated[str, typer.Argument(metavar="NAME", help="Whose it is.")],
+    do: Operations,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Whose it is.")],
     role: Annotated[Role, typer.Option(help="viewer looks, operator acts, admin does all.")] = "viewer",
     days: Annotated[float | None, typer.Option(help="Days until it expires [never].")] = None,
-) -> TokenMade:  # fmt: skip
+) -> TokenMade:
     """Make a token and print it: it is never shown again."""
     return do.create_token(name, role, days)
 
 
 @operator_command(app, "revoke")
 def revoke(
-    do: Operations, name: Annotated[str, typer.Argument(metavar="NAME", autocompletion=complete_token)],
+    do: Operations,
+    name: Annotated[str, typer.Argument(metavar="NAME", autocompletion=complete_token)],
     yes: Yes = False,
-) -> Done:  # fmt: skip
+) -> Done:
     """Make a token worthless."""
     confirm(f"Revoke the token {name}?", yes=yes)
     return do.revoke_token(name)

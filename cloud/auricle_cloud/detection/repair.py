@@ -32,9 +32,12 @@ class Repair:
 
 
 def reaggregate(
-    cohort: Cohort, bad: Collection[str], rule: Callable[[Cohort], Aggregate],
-    server: OptimizerSettings, before: OptimizerState | None,
-) -> Repair:  # fmt: skip
+    cohort: Cohort,
+    bad: Collection[str],
+    rule: Callable[[Cohort], Aggregate],
+    server: OptimizerSettings,
+    before: OptimizerState | None,
+) -> Repair:
     """Aggregate the round again over the clients that are kept, their weights renormalised (A44).
 
     Parameters
@@ -60,9 +63,14 @@ def reaggregate(
 
 
 def hotfix(
-    cohort: Cohort, aggregate: Aggregate, bad: Collection[str],
-    server: OptimizerSettings, before: OptimizerState | None, *, tau: float = 1.0,
-) -> Repair:  # fmt: skip
+    cohort: Cohort,
+    aggregate: Aggregate,
+    bad: Collection[str],
+    server: OptimizerSettings,
+    before: OptimizerState | None,
+    *,
+    tau: float = 1.0,
+) -> Repair:
     """Take the bad clients' weighted updates off the round's average: h = -τ Σ_bad p_k (w_k - w^{t-1}) (A44).
 
     The others keep the weights they had, so τ = 1 leaves w^{t-1} + Σ_kept p_k (w_k - w^{t-1}). Without a server
@@ -121,9 +129,15 @@ def _kept(cohort: Cohort, bad: Collection[str]) -> BoolArray:
 
 
 def _follow(
-    cohort: Cohort, kept: BoolArray, aggregate: Aggregate,
-    server: OptimizerSettings, before: OptimizerState | None, done: str, *, nobody: bool,
-) -> Repair:  # fmt: skip
+    cohort: Cohort,
+    kept: BoolArray,
+    aggregate: Aggregate,
+    server: OptimizerSettings,
+    before: OptimizerState | None,
+    done: str,
+    *,
+    nobody: bool,
+) -> Repair:
     """Let the model follow the mended average from where it and the optimizer stood before the round."""
     stays = tuple(client for client, is_kept in zip(cohort.ids, kept, strict=True) if is_kept)
     goes = tuple(client for client in cohort.ids if client not in stays)

@@ -46,9 +46,14 @@ class TorchEvaluator:
     """
 
     def __init__(
-        self, pack: Pack, validation: ValidationSet, model: str | None = None, *, device: str = "cuda",
+        self,
+        pack: Pack,
+        validation: ValidationSet,
+        model: str | None = None,
+        *,
+        device: str = "cuda",
         memory: int = MEMORY,
-    ) -> None:  # fmt: skip
+    ) -> None:
         graph = pack.graph("evaluate", model or pack.manifest.plugin)
         check_graph(pack, graph)
         self._table = pack.table(graph.model)

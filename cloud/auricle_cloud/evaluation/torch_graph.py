@@ -120,14 +120,19 @@ class TorchGraph:
                 needed |= set(filter(None, node.inputs))
         last = {name: place for place, node in enumerate(nodes) for name in node.inputs}
         steps = [
-            (node, [shapes.get(name, ()) for name in node.outputs],
-             [name for name in (*node.inputs, *node.outputs) if last.get(name, -1) <= place and name != "logits"])
+            (
+                node,
+                [shapes.get(name, ()) for name in node.outputs],
+                [name for name in (*node.inputs, *node.outputs) if last.get(name, -1) <= place and name != "logits"],
+            )
             for place, node in enumerate(nodes)
-        ]  # fmt: skip
+        ]
         tensors = {
             name: self.torch.tensor(np.array(constants[name]), device=self.device)
-            for node in nodes for name in node.inputs if name in constants
-        }  # fmt: skip
+            for node in nodes
+            for name in node.inputs
+            if name in constants
+        }
         return _Plan(steps, constants, tensors, sum(math.prod(shape) for _, made, _ in steps for shape in made))
 
     def _run(self, plan: _Plan, x: Tensor, weights: tuple[Tensor, ...]) -> Tensor:

@@ -28,9 +28,13 @@ class Call:
     """One node with its inputs, and the shapes of its outputs."""
 
     def __init__(
-        self, torch: ModuleType, node: Node, inputs: Sequence[Tensor], constants: Sequence[Constant | None],
+        self,
+        torch: ModuleType,
+        node: Node,
+        inputs: Sequence[Tensor],
+        constants: Sequence[Constant | None],
         made: Sequence[Shape],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.torch, self.node, self.inputs, self.constants, self.made = torch, node, inputs, constants, made
 
     def input(self, index: int) -> Tensor | None:
@@ -229,9 +233,10 @@ def _conv(call: Call) -> Tensor:
         call.refuse(f"{rank} axes")
     run = call.torch.conv1d if rank == 1 else call.torch.conv2d
     settings = {
-        "stride": call.get("strides", (1,) * rank), "dilation": call.get("dilations", (1,) * rank),
+        "stride": call.get("strides", (1,) * rank),
+        "dilation": call.get("dilations", (1,) * rank),
         "groups": call.get("group", 1),
-    }  # fmt: skip
+    }
     return run(_padded(call, x, 0.0), call.inputs[1], call.input(2), **settings)
 
 
@@ -304,35 +309,84 @@ def _layer_norm(call: Call) -> Tensor:
 
 
 OPERATORS: dict[str, Operator] = {
-    **{name: _unary(name.lower()) for name in (
-        "Abs", "Ceil", "Cos", "Erf", "Exp", "Floor", "Log", "Neg", "Reciprocal", "Relu", "Round", "Sigmoid", "Sign",
-        "Sin", "Sqrt", "Tanh",
-    )},
+    **{
+        name: _unary(name.lower())
+        for name in (
+            "Abs",
+            "Ceil",
+            "Cos",
+            "Erf",
+            "Exp",
+            "Floor",
+            "Log",
+            "Neg",
+            "Reciprocal",
+            "Relu",
+            "Round",
+            "Sigmoid",
+            "Sign",
+            "Sin",
+            "Sqrt",
+            "Tanh",
+        )
+    },
     **{name: _function(name.lower()) for name in ("HardSwish", "Mish", "Selu", "Softplus", "Softsign")},
-    "IsNaN": _unary("isnan"), "Not": _unary("logical_not"),
+    "IsNaN": _unary("isnan"),
+    "Not": _unary("logical_not"),
     "Elu": lambda call: call.torch.nn.functional.elu(call.inputs[0], call.get("alpha", 1.0)),
     "Celu": lambda call: call.torch.nn.functional.celu(call.inputs[0], call.get("alpha", 1.0)),
     "LeakyRelu": lambda call: call.torch.nn.functional.leaky_relu(call.inputs[0], call.get("alpha", 0.01)),
-    "HardSigmoid": _hard_sigmoid, "Gelu": _gelu, "Clip": _clip, "Cast": _cast, "Identity": lambda call: call.inputs[0],
-    "Softmax": _soft("softmax"), "LogSoftmax": _soft("log_softmax"),
-    "Add": _binary("add"), "Sub": _binary("sub"), "Mul": _binary("mul"), "Div": _divide, "Pow": _binary("pow"),
-    "Max": _fold("maximum"), "Min": _fold("minimum"), "Sum": _fold("add"), "Equal": _binary("eq"),
-    "Greater": _binary("gt"), "GreaterOrEqual": _binary("ge"), "Less": _binary("lt"), "LessOrEqual": _binary("le"),
-    "And": _binary("logical_and"), "Or": _binary("logical_or"),
+    "HardSigmoid": _hard_sigmoid,
+    "Gelu": _gelu,
+    "Clip": _clip,
+    "Cast": _cast,
+    "Identity": lambda call: call.inputs[0],
+    "Softmax": _soft("softmax"),
+    "LogSoftmax": _soft("log_softmax"),
+    "Add": _binary("add"),
+    "Sub": _binary("sub"),
+    "Mul": _binary("mul"),
+    "Div": _divide,
+    "Pow": _binary("pow"),
+    "Max": _fold("maximum"),
+    "Min": _fold("minimum"),
+    "Sum": _fold("add"),
+    "Equal": _binary("eq"),
+    "Greater": _binary("gt"),
+    "GreaterOrEqual": _binary("ge"),
+    "Less": _binary("lt"),
+    "LessOrEqual": _binary("le"),
+    "And": _binary("logical_and"),
+    "Or": _binary("logical_or"),
     "PRelu": lambda call: call.torch.where(call.inputs[0] < 0, call.inputs[0] * call.inputs[1], call.inputs[0]),
     "Where": lambda call: call.torch.where(*call.inputs[:3]),
-    "ReduceMax": _reduce("amax"), "ReduceMean": _reduce("mean"), "ReduceMin": _reduce("amin"),
-    "ReduceSum": _reduce("sum"), "ReduceL1": _reduce_of("sum", lambda x: x.abs(), lambda x: x),
+    "ReduceMax": _reduce("amax"),
+    "ReduceMean": _reduce("mean"),
+    "ReduceMin": _reduce("amin"),
+    "ReduceSum": _reduce("sum"),
+    "ReduceL1": _reduce_of("sum", lambda x: x.abs(), lambda x: x),
     "ReduceL2": _reduce_of("sum", lambda x: x * x, lambda x: x.sqrt()),
     "ReduceSumSquare": _reduce_of("sum", lambda x: x * x, lambda x: x),
     **dict.fromkeys(("Flatten", "Reshape", "Squeeze", "Unsqueeze"), _reshape),
     "Concat": lambda call: call.torch.cat(list(call.inputs), dim=call.get("axis", 0)),
     "Expand": lambda call: call.inputs[0].expand(call.made[0]),
-    "Gather": _gather, "Pad": _pad, "Slice": _slice, "Split": _split, "Transpose": _transpose,
-    "ConstantOfShape": _full, "Tile": lambda call: call.inputs[0].repeat(call.numbers(1)),
-    "Einsum": _einsum, "Gemm": _gemm, "MatMul": _binary("matmul"),
-    "Conv": _conv, "MaxPool": _max_pool, "AveragePool": _average_pool,
-    "GlobalAveragePool": _global_pool("mean"), "GlobalMaxPool": _global_pool("amax"),
-    "BatchNormalization": _batch_norm, "InstanceNormalization": _instance_norm, "LayerNormalization": _layer_norm,
-}  # fmt: skip
+    "Gather": _gather,
+    "Pad": _pad,
+    "Slice": _slice,
+    "Split": _split,
+    "Transpose": _transpose,
+    "ConstantOfShape": _full,
+    "Tile": lambda call: call.inputs[0].repeat(call.numbers(1)),
+    "Einsum": _einsum,
+    "Gemm": _gemm,
+    "MatMul": _binary("matmul"),
+    "Conv": _conv,
+    "MaxPool": _max_pool,
+    "AveragePool": _average_pool,
+    "GlobalAveragePool": _global_pool("mean"),
+    "GlobalMaxPool": _global_pool("amax"),
+    "BatchNormalization": _batch_norm,
+    "InstanceNormalization": _instance_norm,
+    "LayerNormalization": _layer_norm,
+}
 """Operators by name; the recurrent ones are in `auricle_cloud.evaluation.torch_recurrent`."""

@@ -103,8 +103,10 @@ def _refuse_activations(call: Call, *usual: bytes) -> None:
 
 
 RECURRENT: dict[str, Operator] = {
-    "GRU": _recurrent(3, 1, _gru_step), "LSTM": _recurrent(4, 2, _lstm_step), "RNN": _recurrent(1, 1, _rnn_step),
-}  # fmt: skip
+    "GRU": _recurrent(3, 1, _gru_step),
+    "LSTM": _recurrent(4, 2, _lstm_step),
+    "RNN": _recurrent(1, 1, _rnn_step),
+}
 """Recurrent operators by name."""
 KNOWN: dict[str, Operator] = {**OPERATORS, **RECURRENT}
 """Every operator that can be run."""

@@ -108,6 +108,13 @@ def _leaf(builder: x509.CertificateBuilder, purpose: x509.ObjectIdentifier, sign
 
 def _usage(*, authority: bool) -> x509.KeyUsage:
     return x509.KeyUsage(
-        digital_signature=not authority, content_commitment=False, key_encipherment=False, data_encipherment=False,
-        key_agreement=False, key_cert_sign=authority, crl_sign=authority, encipher_only=False, decipher_only=False,
-    )  # fmt: skip
+        digital_signature=not authority,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=authority,
+        crl_sign=authority,
+        encipher_only=False,
+        decipher_only=False,
+    )

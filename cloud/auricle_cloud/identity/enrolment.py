@@ -57,9 +57,13 @@ class Enrolment:
     """
 
     def __init__(
-        self, authority: Authority, database: Database, *, days: float = DEVICE_DAYS,
+        self,
+        authority: Authority,
+        database: Database,
+        *,
+        days: float = DEVICE_DAYS,
         replaced: Callable[[], None] = lambda: None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.authority, self._replaced = authority, replaced
         self.records = ClaimRecords(database)
         self._devices = Devices(database)
@@ -194,9 +198,13 @@ class Enrolment:
         return None
 
     def _exchange(
-        self, tx: sa.Connection, row: dict[str, Any], request: x509.CertificateSigningRequest, public_key: str | None,
+        self,
+        tx: sa.Connection,
+        row: dict[str, Any],
+        request: x509.CertificateSigningRequest,
+        public_key: str | None,
         who: str,
-    ) -> Certified:  # fmt: skip
+    ) -> Certified:
         device, key = row["device"], key_hash(request)
         if row["used"] is not None:
             known = self.records.newest(tx, device, key) if row["key"] == key else None
@@ -272,10 +280,15 @@ class Enrolment:
     ) -> Certified:
         now, expires = time.time(), certificate.not_valid_after_utc.timestamp()
         row = {
-            "serial": _serial(certificate), "name": name, "kind": kind, "key": key_hash(certificate),
-            "chain": self.authority.chain(certificate), "issued": now, "expires": expires,
+            "serial": _serial(certificate),
+            "name": name,
+            "kind": kind,
+            "key": key_hash(certificate),
+            "chain": self.authority.chain(certificate),
+            "issued": now,
+            "expires": expires,
             "renew_after": now + (expires - now) * RENEW_AT,
-        }  # fmt: skip
+        }
         self.records.add(tx, row)
         device = name if kind == "device" else ""
         note(tx, "certificate issued", device=device, who=who, detail=f"{kind} {name}, for {days:.0f} days")
@@ -283,14 +296,15 @@ class Enrolment:
 
     def _certified(self, row: dict[str, Any]) -> Certified:
         return Certified(
-            device=row["name"], certificate=row["chain"], expires=row["expires"], renew_after=row["renew_after"],
+            device=row["name"],
+            certificate=row["chain"],
+            expires=row["expires"],
+            renew_after=row["renew_after"],
             password=self.authority.passwords().of(row["name"]) if row["kind"] == "device" else None,
-        )  # fmt: skip
+        )
 
 
-def open_enrolment(
-    state: Path, database: Database, replaced: Callable[[], None] = lambda: None
-) -> Enrolment | None:  # fmt: skip
+def open_enrolment(state: Path, database: Database, replaced: Callable[[], None] = lambda: None) -> Enrolment | None:
     """The enrolment of a coordinator's state folder, see `Enrolment`; None where it has no authority."""
     folder = state / AUTHORITY
     return Enrolment(Authority(folder), database, replaced=replaced) if (folder / "issuing.pem").is_file() else None

@@ -103,9 +103,16 @@ class Inbox:
     """
 
     def __init__(
-        self, fleet: str, size: int, store: Store, ledger: Ledger, receiver: Receiver, *,
-        standing: Standing = "approved", limits: Limits | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        fleet: str,
+        size: int,
+        store: Store,
+        ledger: Ledger,
+        receiver: Receiver,
+        *,
+        standing: Standing = "approved",
+        limits: Limits | None = None,
+    ) -> None:
         self._fleet, self._size, self._store, self._ledger = fleet, size, store, ledger
         self._receiver, self._standing, self._limits = receiver, standing, limits or Limits()
         self._batch = Batch(store.database)

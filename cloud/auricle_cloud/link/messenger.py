@@ -52,8 +52,15 @@ class Messenger:
     """
 
     def __init__(
-        self, fleet: str, task: str, pack: Pack, identity: Identity, epoch: int, boot: str, blobs: BlobStore,
-    ) -> None:  # fmt: skip
+        self,
+        fleet: str,
+        task: str,
+        pack: Pack,
+        identity: Identity,
+        epoch: int,
+        boot: str,
+        blobs: BlobStore,
+    ) -> None:
         self.topics = Topics(fleet)
         self._fleet, self._task, self._length = fleet, task, pack.plugin_table.size * 4
         self._pack, self._pack_name = pack.identity, pack.manifest.name
@@ -94,8 +101,16 @@ class Messenger:
 
     async def acknowledge(self, update: Update, verdict: Verdict) -> None:
         """Tell what became of an update."""
-        ack = Ack(**self._head(update.device), task=update.task, round=update.round, attempt=update.attempt,
-                  epoch=self._epoch, body=update.body, verdict=verdict.code[:200], weight=verdict.weight)  # fmt: skip
+        ack = Ack(
+            **self._head(update.device),
+            task=update.task,
+            round=update.round,
+            attempt=update.attempt,
+            epoch=self._epoch,
+            body=update.body,
+            verdict=verdict.code[:200],
+            weight=verdict.weight,
+        )
         await self._send(self.topics.down(update.device, "ack"), ack)
 
     def invitation(self, number: int, base: str, plan: Plan, ttl: float) -> Invite:
@@ -108,9 +123,14 @@ class Messenger:
 
     def _what(self, number: int, base: str) -> dict[str, Any]:
         return {
-            "task": self._task, "round": number, "epoch": self._epoch, "base": base, "length": self._length,
-            "codec": "float32", "chunks": self._chunks,
-        }  # fmt: skip
+            "task": self._task,
+            "round": number,
+            "epoch": self._epoch,
+            "base": base,
+            "length": self._length,
+            "codec": "float32",
+            "chunks": self._chunks,
+        }
 
     async def ask(self, message: Invite | Measure, devices: Iterable[str]) -> None:
         """Send an invitation or a question to devices."""
@@ -149,9 +169,18 @@ class Messenger:
         for i in range(self._chunks):
             await self._publish(self.topics.blob(blob, i), data[i * CHUNK : (i + 1) * CHUNK], retain=True)
         manifest = Model(
-            **self._head(), task=self._task, version=model["version"], epoch=self._epoch, pack=self._pack,
-            pack_name=self._pack_name, blob=blob, length=len(data), codec="float32", chunks=self._chunks, ttl=86400.0,
-        )  # fmt: skip
+            **self._head(),
+            task=self._task,
+            version=model["version"],
+            epoch=self._epoch,
+            pack=self._pack,
+            pack_name=self._pack_name,
+            blob=blob,
+            length=len(data),
+            codec="float32",
+            chunks=self._chunks,
+            ttl=86400.0,
+        )
         await self._send(self.topics.model, manifest, retain=True)
         await self._take_back(blob)
 

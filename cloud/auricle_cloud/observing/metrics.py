@@ -13,11 +13,33 @@ from auricle_cloud.states.rollout import DeviceState
 
 REASONS = frozenset(
     (
-        "frame", "schema", "signature", "upgrade_required", "identity", "unregistered", "standing", "codec",
-        "shape", "samples", "loss", "part", "memory", "hash", "values", "norm", "rate", "type", "round", "base",
-        "not invited", "hearing", "pending", "quarantined", "revoked",
+        "frame",
+        "schema",
+        "signature",
+        "upgrade_required",
+        "identity",
+        "unregistered",
+        "standing",
+        "codec",
+        "shape",
+        "samples",
+        "loss",
+        "part",
+        "memory",
+        "hash",
+        "values",
+        "norm",
+        "rate",
+        "type",
+        "round",
+        "base",
+        "not invited",
+        "hearing",
+        "pending",
+        "quarantined",
+        "revoked",
     )
-)  # fmt: skip
+)
 """Codes of refusals that have a label of their own: no device can make up more."""
 
 DEVICE_STATES = get_args(DeviceState)
@@ -42,9 +64,11 @@ class Metrics:
         )
         self._devices = Gauge("auricle_devices", "Devices by standing and presence.", ["standing", "online"], **own)
         self._rolled = Gauge(
-            "auricle_rollout_devices", "Devices of rollouts by state: of those under way and the last that ended.",
-            ["rollout", "state"], **own,
-        )  # fmt: skip
+            "auricle_rollout_devices",
+            "Devices of rollouts by state: of those under way and the last that ended.",
+            ["rollout", "state"],
+            **own,
+        )
         self._paused = Gauge("auricle_rollout_paused", "1 while a rollout is paused.", ["rollout"], **own)
         self._shown: set[str] = set()
         self.hearing = HearingFigures(self.registry)
@@ -79,9 +103,15 @@ class Metrics:
         self._alarms.inc()
 
     def look(
-        self, devices: Iterable[Mapping[str, Any]], model: Mapping[str, Any], *, connected: bool, waiting: int,
-        unfinished: int, rollouts: Mapping[str, tuple[str, Mapping[str, int]]],
-    ) -> None:  # fmt: skip
+        self,
+        devices: Iterable[Mapping[str, Any]],
+        model: Mapping[str, Any],
+        *,
+        connected: bool,
+        waiting: int,
+        unfinished: int,
+        rollouts: Mapping[str, tuple[str, Mapping[str, int]]],
+    ) -> None:
         """Set what is looked at every second; see `Rollouts.watched`."""
         tally = Tally((row["standing"], "yes" if row["online"] else "no") for row in devices)
         self._devices.clear()

@@ -26,9 +26,12 @@ def indexed(report: Report) -> Report:
     known = {name: value for name, value in scores.items() if finite(value) is not None}
     sets = {key: frozenset(report.get(key) or []) for key in ("invited", "declined", "dropped")}
     return {
-        **report, **sets, LAYERS: [_Layer.read(layer) for layer in layers], SCORES: (known, sorted(known.values())),
+        **report,
+        **sets,
+        LAYERS: [_Layer.read(layer) for layer in layers],
+        SCORES: (known, sorted(known.values())),
         UPDATES: {row["device"]: row for row in report.get("updates") or []},
-    }  # fmt: skip
+    }
 
 
 @dataclass(frozen=True)
@@ -53,10 +56,13 @@ class _Layer:
         """What became of a device's weights."""
         own, of = self.deviations.get(device), len(self.ascending)
         return LayerPart(
-            layer=self.name, verdict=cast("Any", self.verdicts.get(device, "left_out")), deviation=own, of=of,
+            layer=self.name,
+            verdict=cast("Any", self.verdicts.get(device, "left_out")),
+            deviation=own,
+            of=of,
             weight=finite(self.shares.get(device)),
             rank=None if own is None else 1 + of - bisect_right(self.ascending, own),
-        )  # fmt: skip
+        )
 
 
 def explain_device(report: Report, name: str, number: int, state: State, now: str | None) -> DeviceWhy:
@@ -122,9 +128,16 @@ def _counted(report: Report, name: str, number: int, update: Mapping[str, Any]) 
     score = {} if dropped else _score(report, name)
     said += [*_about_score(report, score), *_about_layers(parts), *_about_shapley(report, name)]
     return DeviceWhy(
-        device=name, outcome=outcome, sentences=said, samples=update.get("samples"),
-        loss=loss, staleness=staleness, layers=parts, **score, **_judged(report, name),
-    )  # fmt: skip
+        device=name,
+        outcome=outcome,
+        sentences=said,
+        samples=update.get("samples"),
+        loss=loss,
+        staleness=staleness,
+        layers=parts,
+        **score,
+        **_judged(report, name),
+    )
 
 
 def _score(report: Report, name: str) -> dict[str, Any]:
@@ -132,8 +145,12 @@ def _score(report: Report, name: str) -> dict[str, Any]:
     known, ascending = report[SCORES]
     if name not in known:
         return {}
-    return {"score": known[name], "score_of": report["layers"][0].get("score_of"), "score_among": len(known),
-            "score_rank": 1 + bisect_left(ascending, known[name])}  # fmt: skip
+    return {
+        "score": known[name],
+        "score_of": report["layers"][0].get("score_of"),
+        "score_among": len(known),
+        "score_rank": 1 + bisect_left(ascending, known[name]),
+    }
 
 
 def _about_score(report: Report, score: Mapping[str, Any]) -> list[str]:
@@ -171,9 +188,10 @@ def _judged(report: Report, name: str) -> dict[str, Any]:
     found = get(report, "detection")
     value = get(found, "shapley").get(name) or {}
     return {
-        "shapley": finite(value.get("value")), "shapley_error": finite(value.get("error")),
+        "shapley": finite(value.get("value")),
+        "shapley_error": finite(value.get("error")),
         "harmful": name in (found.get("bad") or []),
-    }  # fmt: skip
+    }
 
 
 def _about_shapley(report: Report, name: str) -> list[str]:
@@ -182,8 +200,10 @@ def _about_shapley(report: Report, name: str) -> list[str]:
     loss, reference = finite(get(found, "losses").get(name)), finite(found.get("reference"))
     if name in (found.get("votes") or []) and reference is not None:
         told = "not finite" if loss is None else f"{loss:.4g}"
-        said.append(f"Its loss of the received model was {told}, above the reference of {reference:.4g}: "
-                    "it voted for the alarm.")  # fmt: skip
+        said.append(
+            f"Its loss of the received model was {told}, above the reference of {reference:.4g}: "
+            "it voted for the alarm."
+        )
     of = "the judged model" if found.get("judged_round") is None else f"the model of round {found['judged_round']}"
     if judged["shapley"] is not None:
         error = f" ± {judged['shapley_error']:.2g}" if judged["shapley_error"] else ""

@@ -43,9 +43,14 @@ class DeviceOperations(Operator):
             raise absent(error) from error
 
     def list_devices(
-        self, limit: Limit = 100, after: DeviceId | None = None, standing: Standing | None = None,
-        online: bool | None = None, label: Label | None = None, search: Search | None = None,
-    ) -> DevicePage:  # fmt: skip
+        self,
+        limit: Limit = 100,
+        after: DeviceId | None = None,
+        standing: Standing | None = None,
+        online: bool | None = None,
+        label: Label | None = None,
+        search: Search | None = None,
+    ) -> DevicePage:
         """List devices by name: all, or those of a standing, presence or label, or that a search finds."""
         wanted: dict[str, Any] = {"standing": standing, "online": online, "label": label, "search": search}
         rows = self._list.devices(limit=limit + 1, after=after, **wanted)
@@ -59,9 +64,12 @@ class DeviceOperations(Operator):
         shown = [as_answer(Invited, with_fate(past)) for past in history[:limit]]
         log = self.device_logs(device, limit=min(limit, 50))
         return DeviceDetail(
-            row=self._device_rows([row])[0], history=shown, next=shown[-1].round if len(history) > limit else None,
-            refusals=log.refusals, events=log.events,
-        )  # fmt: skip
+            row=self._device_rows([row])[0],
+            history=shown,
+            next=shown[-1].round if len(history) > limit else None,
+            refusals=log.refusals,
+            events=log.events,
+        )
 
     def device_logs(self, device: DeviceId, limit: Limit = 100, before: Id | None = None) -> DeviceLog:
         """Show what is known of a device's doings: events, the newest first, and refused frames."""

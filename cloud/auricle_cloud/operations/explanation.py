@@ -24,9 +24,14 @@ NAMED = 5
 
 
 def explain(
-    report: Report, *, task: str, number: int, state: State, only: Sequence[str] | None = None,
+    report: Report,
+    *,
+    task: str,
+    number: int,
+    state: State,
+    only: Sequence[str] | None = None,
     now: Mapping[str, str] | None = None,
-) -> RoundWhy:  # fmt: skip
+) -> RoundWhy:
     """Explain a round from its report.
 
     Parameters
@@ -44,10 +49,16 @@ def explain(
     names = involved(report) if only is None else list(only)
     report = indexed(report)
     return RoundWhy(
-        task=task, round=number, state=state, rule=report.get("rule"), rule_options=dict(get(report, "rule_options")),
-        sentences=_about_round(report, number, state), detection=_detection(report),
-        devices=[explain_device(report, name, number, state, (now or {}).get(name)) for name in names], next=None,
-    )  # fmt: skip
+        task=task,
+        round=number,
+        state=state,
+        rule=report.get("rule"),
+        rule_options=dict(get(report, "rule_options")),
+        sentences=_about_round(report, number, state),
+        detection=_detection(report),
+        devices=[explain_device(report, name, number, state, (now or {}).get(name)) for name in names],
+        next=None,
+    )
 
 
 def involved(report: Report, *, passed_over: bool = False) -> list[str]:
@@ -111,8 +122,10 @@ def _about_rule(report: Report) -> list[str]:
     )
     if pruned:
         (most, times), *_ = sorted(pruned.items(), key=lambda item: (-item[1], item[0]))
-        return [f"{rule} pruned {count(len(pruned), 'device')} somewhere, most often {most}: in {times} of "
-                f"{count(len(layers), 'layer')}."]  # fmt: skip
+        return [
+            f"{rule} pruned {count(len(pruned), 'device')} somewhere, most often {most}: in {times} of "
+            f"{count(len(layers), 'layer')}."
+        ]
     left = {name for layer in layers for name in set(get(layer, "share")) - set(layer.get("kept") or [])}
     if left:
         return [f"{rule} left out {count(len(left), 'device')}: {_names(left)}."]
@@ -124,12 +137,17 @@ def _detection(report: Report) -> DetectionWhy | None:
     if not found:
         return None
     return DetectionWhy(
-        fires=bool(found.get("fires")), sentence=str(found.get("sentence") or ""),
-        judged_round=found.get("judged_round"), reference=finite(found.get("reference")),
-        votes=sorted(found.get("votes") or []), method=found.get("method"), bad=sorted(found.get("bad") or []),
-        repair=found.get("repair"), accuracy_before=finite(found.get("accuracy_before")),
+        fires=bool(found.get("fires")),
+        sentence=str(found.get("sentence") or ""),
+        judged_round=found.get("judged_round"),
+        reference=finite(found.get("reference")),
+        votes=sorted(found.get("votes") or []),
+        method=found.get("method"),
+        bad=sorted(found.get("bad") or []),
+        repair=found.get("repair"),
+        accuracy_before=finite(found.get("accuracy_before")),
         accuracy_after=finite(found.get("accuracy_after")),
-    )  # fmt: skip
+    )
 
 
 METHODS = {

@@ -49,9 +49,14 @@ class Operator:
     """
 
     def __init__(
-        self, store: Store, blobs: BlobStore, task: str, wake: Callable[[], None] = lambda: None, who: str = "cli",
+        self,
+        store: Store,
+        blobs: BlobStore,
+        task: str,
+        wake: Callable[[], None] = lambda: None,
+        who: str = "cli",
         table: Callable[[str], TensorTable | None] = _no_table,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.store, self.blobs, self.task, self.who = store, blobs, task, who
         self._wake, self._table = wake, table
         self._list = Listings(store.database)

@@ -33,14 +33,19 @@ class Operations(RoundOperations, DeviceOperations, ModelOperations, RolloutOper
         planned, busy, last = self._list.due(self.task)
         online = [row for row in counts if row["online"]]
         return Overview(
-            task=self.task, pack=self._pack() or None, epoch=self._list.epoch(), planned=planned,
-            devices=sum(row["count"] for row in counts), online=sum(row["count"] for row in online),
+            task=self.task,
+            pack=self._pack() or None,
+            epoch=self._list.epoch(),
+            planned=planned,
+            devices=sum(row["count"] for row in counts),
+            online=sum(row["count"] for row in online),
             ready=sum(r["count"] for r in online if (r["standing"], r["gate"]) == ("approved", "train")),
             standings={name: sum(r["count"] for r in counts if r["standing"] == name) for name in STANDINGS},
-            under_way=None if busy is None else self._round(busy), last=None if last is None else self._round(last),
+            under_way=None if busy is None else self._round(busy),
+            last=None if last is None else self._round(last),
             model=None if current is None else self.show_model(current),
             alarms=[as_answer(EventRow, row) for row in self._list.events(ALARMS, 10)],
-        )  # fmt: skip
+        )
 
     def list_tokens(self) -> TokenList:
         """List who may use the API."""

@@ -57,11 +57,18 @@ class RolloutOperations(Operator):
         tallies, targets = self.store.rollouts.tallies(names), self.store.rollouts.targets(names)
         zero: dict[str, int] = dict.fromkeys(STATES, 0)
         return [
-            as_answer(RolloutRow, {
-                **row, **zero, **tallies[row["rollout"]], "stage": row["stage"] + 1, "targets": targets[row["rollout"]],
-            })
+            as_answer(
+                RolloutRow,
+                {
+                    **row,
+                    **zero,
+                    **tallies[row["rollout"]],
+                    "stage": row["stage"] + 1,
+                    "targets": targets[row["rollout"]],
+                },
+            )
             for row in rows
-        ]  # fmt: skip
+        ]
 
     def _rollout(self, name: str) -> RolloutRow:
         try:
@@ -71,9 +78,13 @@ class RolloutOperations(Operator):
         return self._rollout_rows([found])[0]
 
     def show_rollout(
-        self, rollout: Token, limit: Limit = 1000, after: DeviceId | None = None, state: DeviceState | None = None,
+        self,
+        rollout: Token,
+        limit: Limit = 1000,
+        after: DeviceId | None = None,
+        state: DeviceState | None = None,
         device: DeviceId | None = None,
-    ) -> RolloutDetail:  # fmt: skip
+    ) -> RolloutDetail:
         """Show a rollout and explain its devices: all that are in, those of a state, or one in particular."""
         row = self._rollout(rollout)
         whole, members, devices = self.store.rollouts.whole(rollout)
@@ -86,19 +97,25 @@ class RolloutOperations(Operator):
         said, shown = self.store.rollouts.installed(left[:limit]), []
         for name in left[:limit]:
             member, installed = members.get(name), said.get(name)
-            shown.append(DeviceInRollout(
-                device=name, state=None if member is None else member.state,
-                stage=None if member is None else member.stage + 1, path=None if member is None else member.path,
-                runs=None if installed is None else installed["bundle"] or installed["pack"],
-                version=None if installed is None else installed["version"],
-                confirmed=installed is not None and installed["confirmed"],
-                decided=None if member is None else member.decided,
-                sentences=about_device(whole, name, member, known.get(name), installed),
-            ))  # fmt: skip
+            shown.append(
+                DeviceInRollout(
+                    device=name,
+                    state=None if member is None else member.state,
+                    stage=None if member is None else member.stage + 1,
+                    path=None if member is None else member.path,
+                    runs=None if installed is None else installed["bundle"] or installed["pack"],
+                    version=None if installed is None else installed["version"],
+                    confirmed=installed is not None and installed["confirmed"],
+                    decided=None if member is None else member.decided,
+                    sentences=about_device(whole, name, member, known.get(name), installed),
+                )
+            )
         return RolloutDetail(
-            row=row, sentences=about_rollout(whole, members, devices, time.time()), devices=shown,
+            row=row,
+            sentences=about_rollout(whole, members, devices, time.time()),
+            devices=shown,
             next=left[limit - 1] if len(left) > limit else None,
-        )  # fmt: skip
+        )
 
     def _require_device(self, name: str) -> None:
         try:
@@ -107,10 +124,17 @@ class RolloutOperations(Operator):
             raise absent(error) from error
 
     def start_rollout(
-        self, releases: ReleaseNames, label: Label | None = None, stages: Stages | None = None, errors: Share = 0.1,
-        minimum: Minimum = 3, soak: Span = 600.0, deadline: Deadline = 3600.0, replace: bool = False,
+        self,
+        releases: ReleaseNames,
+        label: Label | None = None,
+        stages: Stages | None = None,
+        errors: Share = 0.1,
+        minimum: Minimum = 3,
+        soak: Span = 600.0,
+        deadline: Deadline = 3600.0,
+        replace: bool = False,
         hearing_hours: HearingHours | None = None,
-    ) -> RolloutRow:  # fmt: skip
+    ) -> RolloutRow:
         """Install releases on devices, stage by stage: one bundle for each board and system, or one pack."""
         percents = stages or [5.0, 25.0, 100.0]
         if any(b <= a for a, b in pairwise(percents)):
@@ -119,9 +143,17 @@ class RolloutOperations(Operator):
         _require_distinct(targets)
         with self._changing():
             name = self.store.rollouts.start(
-                targets, label=label, stages=percents, errors=errors, minimum=minimum, soak=soak, deadline=deadline,
-                replacing=replace, who=self.who, hearing_hours=hearing_hours,
-            )  # fmt: skip
+                targets,
+                label=label,
+                stages=percents,
+                errors=errors,
+                minimum=minimum,
+                soak=soak,
+                deadline=deadline,
+                replacing=replace,
+                who=self.who,
+                hearing_hours=hearing_hours,
+            )
         return self._rollout(name)
 
     def _release(self, name: str) -> dict[str, Any]:

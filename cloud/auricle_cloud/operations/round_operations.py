@@ -73,14 +73,21 @@ class RoundOperations(Operator):
         shown = [as_answer(Member, with_fate(row)) for row in members[:limit]]
         made = self.store.models.of_round(self.task, number)
         return RoundDetail(
-            row=self._rows([found])[0], cohort=shown, next=shown[-1].device if len(members) > limit else None,
-            model=None if made is None else made["version"], detection=found["detection"],
-        )  # fmt: skip
+            row=self._rows([found])[0],
+            cohort=shown,
+            next=shown[-1].device if len(members) > limit else None,
+            model=None if made is None else made["version"],
+            detection=found["detection"],
+        )
 
     def why_round(
-        self, number: Number, device: DeviceId | None = None, limit: Limit = 1000, after: DeviceId | None = None,
+        self,
+        number: Number,
+        device: DeviceId | None = None,
+        limit: Limit = 1000,
+        after: DeviceId | None = None,
         outcome: OutcomeFilter | None = None,
-    ) -> RoundWhy:  # fmt: skip
+    ) -> RoundWhy:
         """Explain a finished round: who counted, with what weight, who was pruned or refused, and why."""
         found = self._found(number)
         now: dict[str, str] = {}
@@ -113,11 +120,13 @@ class RoundOperations(Operator):
 
         return {
             "invited": [row["device"] for row in cohort],
-            "updates": [row for row in cohort if row["counted_in"] == number], "failed": of("failed", "declined"),
-            **report, "refused": {**of("late", "refused"), **(report.get("refused") or {})},
+            "updates": [row for row in cohort if row["counted_in"] == number],
+            "failed": of("failed", "declined"),
+            **report,
+            "refused": {**of("late", "refused"), **(report.get("refused") or {})},
             "declined": list(of("declined")),
             "elsewhere": {r["device"]: r["counted_in"] for r in cohort if r["counted_in"] not in (None, number)},
-        }  # fmt: skip
+        }
 
     def start_rounds(self, count: Rounds = 1, mode: Mode = "sync") -> Started:
         """Plan so many more rounds: the coordinator runs them one after the other."""

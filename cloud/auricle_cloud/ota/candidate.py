@@ -108,9 +108,7 @@ def read_candidate(file: Path, key: bytes | None = None) -> Candidate:
         raise DataError(f"{file} cannot be read ({error.strerror or error}).") from error
     version_key(manifest.version)
     identity = hashlib.sha256(data).hexdigest()
-    candidate = Candidate(
-        file, "bundle", manifest.board, manifest.os, manifest.fleet, manifest.version, identity
-    )  # fmt: skip
+    candidate = Candidate(file, "bundle", manifest.board, manifest.os, manifest.fleet, manifest.version, identity)
     msgspec.convert(candidate.path, TargetPath)
     return candidate
 

@@ -11,9 +11,7 @@ from auricle_cloud.states.rollout import DECIDED, OFFERING
 from auricle_cloud.states.rollout_plan import Device, Member, Rollout, Target, place, spell
 
 
-def about_rollout(
-    rollout: Rollout, members: Mapping[str, Member], devices: Sequence[Device], now: float
-) -> list[str]:  # fmt: skip
+def about_rollout(rollout: Rollout, members: Mapping[str, Member], devices: Sequence[Device], now: float) -> list[str]:
     """What it installs on whom, how far it is, and what it waits for."""
     whom = "every device that matches" if rollout.label is None else f'devices with the label "{rollout.label}"'
     said = [f"{rollout.rollout} installs {_and([_named(t) for t in rollout.targets])} on {whom}."]

@@ -178,9 +178,13 @@ class Repository:
                     "devices take higher versions only; add --force for devices that have none of them yet."
                 )
         return {
-            "kind": candidate.kind, "board": candidate.board, "os": candidate.os, "fleet": candidate.fleet,
-            "version": version, "identity": candidate.identity,
-        }  # fmt: skip
+            "kind": candidate.kind,
+            "board": candidate.board,
+            "os": candidate.os,
+            "fleet": candidate.fleet,
+            "version": version,
+            "identity": candidate.identity,
+        }
 
     def _store(self, candidate: Candidate) -> tuple[str, int]:
         """Copy a file to where devices fetch it; its SHA-256 and size."""

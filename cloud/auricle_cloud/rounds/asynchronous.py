@@ -109,9 +109,11 @@ class Asynchronous:
         current = site.store.models.current(self._task)
         plan = site.settings.preset.plan_for(row["round"], site.horizon, site.settings.seed)
         values = {
-            "opened": time.time(), "base_version": current["version"], "base": current["blob"],
+            "opened": time.time(),
+            "base_version": current["version"],
+            "base": current["blob"],
             "plan": msgspec.msgpack.encode(plan),
-        }  # fmt: skip
+        }
         site.store.rounds.move(self._task, row["round"], "planned", "inviting", **values)
 
     async def _fill(self, row: Row) -> bool:

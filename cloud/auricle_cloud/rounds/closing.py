@@ -50,10 +50,15 @@ class Closing:
         row = self.site.store.rounds.get(self._task, number)
         rule = self.site.settings.preset.rule
         return {
-            **(row["report"] or {}), "invited": sorted(self.site.store.rounds.invited(self._task, number)),
-            "failed": self.failures(number), "rule": rule, "rule_options": dict(self.site.rule.options),
-            "detection": row["detection"], "base_version": row["base_version"], **more,
-        }  # fmt: skip
+            **(row["report"] or {}),
+            "invited": sorted(self.site.store.rounds.invited(self._task, number)),
+            "failed": self.failures(number),
+            "rule": rule,
+            "rule_options": dict(self.site.rule.options),
+            "detection": row["detection"],
+            "base_version": row["base_version"],
+            **more,
+        }
 
     async def enter(
         self, row: Row, counted: list[Row], made: NextModel, *, changes: Row | None = None, before: Entry | None = None
@@ -81,11 +86,20 @@ class Closing:
             optimizer = None if made.optimizer is None else site.blobs.put(made.optimizer.to_bytes())
             score = None if self._evaluator is None else self._evaluator.scores(made.weights[None])
             accuracy, loss = (None, None) if score is None else (float(score.accuracy[0]), float(score.loss[0]))
-            report = self.report(number, {
-                "updates": counted, "layers": aggregate.explain(), "flag": aggregate.flag,
-                "dropped": list(aggregate.dropped), "warnings": list(aggregate.warnings),
-                "accuracy": accuracy, "loss": loss, "detection": row["detection"], "base_version": row["base_version"],
-            })  # fmt: skip
+            report = self.report(
+                number,
+                {
+                    "updates": counted,
+                    "layers": aggregate.explain(),
+                    "flag": aggregate.flag,
+                    "dropped": list(aggregate.dropped),
+                    "warnings": list(aggregate.warnings),
+                    "accuracy": accuracy,
+                    "loss": loss,
+                    "detection": row["detection"],
+                    "base_version": row["base_version"],
+                },
+            )
             about = {"optimizer": optimizer, "origin": "round", "number": number, "accuracy": accuracy, "loss": loss}
             with site.store.rounds.moving(self._task, number, "closing", "aggregated", report=report, **changes) as tx:
                 if before is not None:
@@ -149,9 +163,10 @@ class Closing:
         def look() -> tuple[int, int, Flat | None]:
             current = None if site.watcher is None else site.store.models.current(self._task)["blob"]
             return (
-                len(site.store.rounds.invited(*place)), len(site.store.updates.counted_devices(*place)),
+                len(site.store.rounds.invited(*place)),
+                len(site.store.updates.counted_devices(*place)),
                 None if current is None else site.weights(current),
-            )  # fmt: skip
+            )
 
         while True:
             try:

@@ -75,9 +75,13 @@ class Coordinator:
     """
 
     def __init__(
-        self, settings: RunSettings, pack: Pack, watcher: Watcher | None = None, evaluator: Evaluator | None = None,
+        self,
+        settings: RunSettings,
+        pack: Pack,
+        watcher: Watcher | None = None,
+        evaluator: Evaluator | None = None,
         probe: Callable[[str], None] = lambda _: None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.settings, self.pack = settings, pack
         self.identity = Identity.load_or_create(settings.folder / KEY)
         self.store = Store(settings.database or settings.folder / FILE, probe=probe)
@@ -87,7 +91,7 @@ class Coordinator:
         size = pack.plugin_table.size
         messenger = Messenger(
             settings.fleet, settings.task, pack, self.identity, self.epoch, os.urandom(8).hex(), self.blobs
-        )  # fmt: skip
+        )
         rule = get_rule(settings.preset.rule, **settings.preset.rule_options)
         self.metrics = Metrics()
         opener = choose(settings.compute).opener
@@ -108,9 +112,14 @@ class Coordinator:
         standing = "approved" if settings.approval == "auto" else "pending"
         ledger = Ledger(self.store, self.blobs, settings.buffer.stale_limit)
         self.inbox = Inbox(
-            settings.fleet, size, self.store, ledger, self,
-            standing=standing, limits=settings.limits,  # type: ignore[arg-type]
-        )  # fmt: skip
+            settings.fleet,
+            size,
+            self.store,
+            ledger,
+            self,
+            standing=standing,
+            limits=settings.limits,  # type: ignore[arg-type]
+        )
         self._lanes = KeyedQueue(MOST_AT_ONCE)
         self._came: dict[str, float] = {}
         """When the last part of an update came, of devices that are registered."""
@@ -243,10 +252,13 @@ class Coordinator:
 
     def _show_figures(self) -> None:
         self.metrics.look(
-            self.store.devices.all(), self.store.models.current(self.settings.task), connected=self.link.connected,
-            waiting=len(self._lanes), unfinished=self.inbox.unfinished,
+            self.store.devices.all(),
+            self.store.models.current(self.settings.task),
+            connected=self.link.connected,
+            waiting=len(self._lanes),
+            unfinished=self.inbox.unfinished,
             rollouts=self.store.rollouts.watched(ROLLOUTS),
-        )  # fmt: skip
+        )
 
     async def _born(self, link: MqttLink) -> None:
         """On every connection: presence, and the model again, for a broker may have lost what it kept."""

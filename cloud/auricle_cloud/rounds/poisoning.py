@@ -75,10 +75,15 @@ class Judgement:
         reference, previous = self._reference(row["round"])
         found = alarm(losses, reference, previous)
         return {
-            "reference": found.reference, "losses": dict(said),
-            "votes": list(found.voted), "fires": found.fires, "sentence": found.sentence, "warning": found.warning,
-            "false_alarm": found.false_alarm, "next_reference": next_reference(reference, losses, found.fires),
-        }  # fmt: skip
+            "reference": found.reference,
+            "losses": dict(said),
+            "votes": list(found.voted),
+            "fires": found.fires,
+            "sentence": found.sentence,
+            "warning": found.warning,
+            "false_alarm": found.false_alarm,
+            "next_reference": next_reference(reference, losses, found.fires),
+        }
 
     async def in_passing(self, row: Row, counted: list[Row]) -> tuple[dict[str, Any], Found | None]:
         """One-phase: compare the losses that came with a round's updates, and after an alarm find who is to blame.
@@ -157,15 +162,17 @@ class Judgement:
 
     def _repaired(
         self, cohort: Cohort, values: Shapley, judged: Row, before: Row, sent: Flat, detail: dict[str, Any]
-    ) -> Found:  # fmt: skip
+    ) -> Found:
         assert self._evaluator is not None
         phi = zip(cohort.ids, values.phi.tolist(), values.error.tolist(), strict=True)
         detail |= {
-            "method": "exact" if values.permutations is None else "monte-carlo", "bad": list(values.bad),
+            "method": "exact" if values.permutations is None else "monte-carlo",
+            "bad": list(values.bad),
             "shapley": {name: {"value": value, "error": error} for name, value, error in phi},
-            "efficiency_gap": values.efficiency_gap, "evaluations": values.evaluations,
+            "efficiency_gap": values.efficiency_gap,
+            "evaluations": values.evaluations,
             "accuracy_before": float(self._evaluator.scores(sent[None]).accuracy[0]),
-        }  # fmt: skip
+        }
         if not values.bad:
             cost = f"cost more accuracy than {self._settings.margin:g}"
             sentence = f"Nobody in round {judged['round']} {cost}: the model stays."
@@ -179,8 +186,14 @@ class Judgement:
         )
         optimizer = None if repair.optimizer is None else repair.optimizer.to_bytes()
         weights = np.asarray(repair.weights, np.float32)
-        return Found(sentence, {**detail, "repair": kind, "accuracy_after": after}, values.bad, weights, optimizer,
-                     before["version"])  # fmt: skip
+        return Found(
+            sentence,
+            {**detail, "repair": kind, "accuracy_after": after},
+            values.bad,
+            weights,
+            optimizer,
+            before["version"],
+        )
 
     def _repair(self, cohort: Cohort, bad: tuple[str, ...], number: int, before: Row) -> Repair:
         site = self.site
@@ -196,7 +209,7 @@ class Judgement:
         values, enter = self.settling(number, found, detection)
         with self.site.store.rounds.moving(
             self._task, number, "alarm", "inviting", detection=detection, **values
-        ) as tx:  # fmt: skip
+        ) as tx:
             enter(tx)
 
     @staticmethod

@@ -16,9 +16,13 @@ from auricle_cloud.storage.blobs import BlobStore
 
 
 def cohort_of(
-    table: TensorTable, start: Flat, counted: Sequence[Mapping[str, Any]], blobs: BlobStore,
-    base_of: Callable[[int], Flat] | None = None, opener: Opener = NumpyMatrix,
-) -> Cohort:  # fmt: skip
+    table: TensorTable,
+    start: Flat,
+    counted: Sequence[Mapping[str, Any]],
+    blobs: BlobStore,
+    base_of: Callable[[int], Flat] | None = None,
+    opener: Opener = NumpyMatrix,
+) -> Cohort:
     """Read a round's updates as arrays.
 
     Parameters

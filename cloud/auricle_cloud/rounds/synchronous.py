@@ -128,9 +128,14 @@ class Synchronous:
     async def run(self, number: int) -> None:
         """Take a round from the state in which it is to its end."""
         steps: dict[str, Callable[[Row], Awaitable[None]]] = {
-            "planned": self._choose, "losses": self._measure, "alarm": self._repair, "inviting": self._invite,
-            "collecting": self._collect, "closing": self._aggregate, "aggregated": self._closing.publish,
-        }  # fmt: skip
+            "planned": self._choose,
+            "losses": self._measure,
+            "alarm": self._repair,
+            "inviting": self._invite,
+            "collecting": self._collect,
+            "closing": self._aggregate,
+            "aggregated": self._closing.publish,
+        }
         self._number, self._message, began = number, None, time.monotonic()
         self._doubts = Doubts()
         row = await self._row()
@@ -224,9 +229,12 @@ class Synchronous:
         plan = settings.preset.plan_for(number, site.horizon, settings.seed)
         current = await asyncio.to_thread(site.store.models.current, self._task)
         values = {
-            "opened": time.time(), "base_version": current["version"], "base": current["blob"],
-            "plan": msgspec.msgpack.encode(plan), "report": {"passed_over": others, "wanted": wanted},
-        }  # fmt: skip
+            "opened": time.time(),
+            "base_version": current["version"],
+            "base": current["blob"],
+            "plan": msgspec.msgpack.encode(plan),
+            "report": {"passed_over": others, "wanted": wanted},
+        }
         new: State = "losses" if settings.detection is not None and not settings.detection.one_phase else "inviting"
 
         def enter() -> None:
@@ -287,9 +295,7 @@ class Synchronous:
         """Invite whoever has not answered; again after a restart."""
         plan = msgspec.msgpack.decode(row["plan"], type=Plan)
         self._answered |= await asyncio.to_thread(self.site.store.updates.sent_for, self._task, row["round"])
-        self._message = self.site.messenger.invitation(
-            row["round"], row["base"], plan, self.site.settings.deadline
-        )  # fmt: skip
+        self._message = self.site.messenger.invitation(row["round"], row["base"], plan, self.site.settings.deadline)
         await self.site.messenger.ask(self._message, sorted(self._cohort - self._answered - self._failed))
 
     async def _collect(self, row: Row) -> None:

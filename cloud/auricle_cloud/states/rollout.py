@@ -17,19 +17,21 @@ ENDED = ("replaced", "aborted")
 DECIDED = ("updated", "failed", "refused", "silent")
 ERRORS = ("failed", "refused", "silent")
 
-TRANSITIONS: frozenset[tuple[RolloutState, RolloutState]] = frozenset({
-    ("running", "running"),
-    ("running", "paused"),
-    ("running", "finished"),
-    ("running", "aborted"),
-    ("running", "replaced"),
-    ("paused", "running"),
-    ("paused", "aborted"),
-    ("paused", "replaced"),
-    ("finished", "paused"),
-    ("finished", "aborted"),
-    ("finished", "replaced"),
-})  # fmt: skip
+TRANSITIONS: frozenset[tuple[RolloutState, RolloutState]] = frozenset(
+    {
+        ("running", "running"),
+        ("running", "paused"),
+        ("running", "finished"),
+        ("running", "aborted"),
+        ("running", "replaced"),
+        ("paused", "running"),
+        ("paused", "aborted"),
+        ("paused", "replaced"),
+        ("finished", "paused"),
+        ("finished", "aborted"),
+        ("finished", "replaced"),
+    }
+)
 """`running -> running` opens the next stage."""
 
 

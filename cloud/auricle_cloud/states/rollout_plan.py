@@ -121,9 +121,14 @@ class Step:
 
 
 def next_step(
-    rollout: Rollout, members: Mapping[str, Member], devices: Sequence[Device], busy: AbstractSet[str], now: float,
-    fleet: str, evidence: Evidence | None = None,
-) -> Step:  # fmt: skip
+    rollout: Rollout,
+    members: Mapping[str, Member],
+    devices: Sequence[Device],
+    busy: AbstractSet[str],
+    now: float,
+    fleet: str,
+    evidence: Evidence | None = None,
+) -> Step:
     """Decide the next step; doing it and deciding again goes on.
 
     Parameters
@@ -250,9 +255,7 @@ def _is_settled(rollout: Rollout, members: Mapping[str, Member], admitted: Mappi
 
 def _complaint(rollout: Rollout, members: Mapping[str, Member], *, whole: bool) -> str | None:
     """Why the open stage is worse than allowed; while devices are still to answer, only from `minimum` answers on."""
-    counted = [
-        m for m in members.values() if m.stage == rollout.stage and m.state in DECIDED and not m.forgiven
-    ]  # fmt: skip
+    counted = [m for m in members.values() if m.stage == rollout.stage and m.state in DECIDED and not m.forgiven]
     errors = [member for member in counted if member.is_error]
     if not counted or (len(counted) < rollout.minimum and not whole) or len(errors) / len(counted) <= rollout.errors:
         return None

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-State = Literal[
-    "planned", "losses", "alarm", "inviting", "collecting", "closing", "aggregated", "published", "aborted"
-]  # fmt: skip
+State = Literal["planned", "losses", "alarm", "inviting", "collecting", "closing", "aggregated", "published", "aborted"]
 
 STATES: tuple[State, ...] = get_args(State)
 

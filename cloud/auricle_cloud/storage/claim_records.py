@@ -37,9 +37,13 @@ class ClaimRecords:
         with self._db.writing() as tx:
             for device, token, expires in made:
                 row = {
-                    "hash": token_hash(token), "created": now, "expires": expires, "used": None, "key": None,
+                    "hash": token_hash(token),
+                    "created": now,
+                    "expires": expires,
+                    "used": None,
+                    "key": None,
                     "replaces": replaces,
-                }  # fmt: skip
+                }
                 self._db.upsert(tx, claims, {"device": device}, row)
                 note(tx, kind, device=device, who=who, detail=f"for {seconds / 3600:.1f} h")
         return made

@@ -38,9 +38,14 @@ class Devices:
         """
         now = time.time()
         fresh = {
-            "boot": message.boot, "online": True, "pack": message.pack, "architecture": message.architecture,
-            "samples": message.samples, "agent": message.agent, "last_seen": now,
-        }  # fmt: skip
+            "boot": message.boot,
+            "online": True,
+            "pack": message.pack,
+            "architecture": message.architecture,
+            "samples": message.samples,
+            "agent": message.agent,
+            "last_seen": now,
+        }
         added = {"public_key": message.public_key, "first_seen": now, "standing": standing}
         if self._db.insert_missing(tx, devices, device=message.device, **added, **fresh):
             note(tx, "registered", device=message.device, detail=standing)

@@ -13,17 +13,29 @@ from auricle_cloud.storage.schema import events, outbox
 
 
 def note(
-    tx: sa.Connection, kind: str, *, device: str = "", task: str = "", number: int | None = None, who: str = "",
+    tx: sa.Connection,
+    kind: str,
+    *,
+    device: str = "",
+    task: str = "",
+    number: int | None = None,
+    who: str = "",
     detail: str = "",
-) -> None:  # fmt: skip
+) -> None:
     """Enter an event in the transaction of what it tells of."""
     note_each(tx, kind, [device], task=task, number=number, who=who, detail=detail)
 
 
 def note_each(
-    tx: sa.Connection, kind: str, names: Sequence[str], *, task: str = "", number: int | None = None, who: str = "",
+    tx: sa.Connection,
+    kind: str,
+    names: Sequence[str],
+    *,
+    task: str = "",
+    number: int | None = None,
+    who: str = "",
     detail: str = "",
-) -> None:  # fmt: skip
+) -> None:
     """Enter an event for each of these devices."""
     about = {"task": task, "round": number, "who": who[:64], "detail": detail[:500]}
     if names:

@@ -46,22 +46,28 @@ class Listings:
         cohorts = sa.select(invitations.c.round, *asked).where(invitations.c.task == task)
         cohorts = cohorts.where(invitations.c.round.in_(wanted)).group_by(invitations.c.round)
         bodies = sa.select(
-            updates.c.counted_in.label("round"), sa.func.count().label("counted"),
+            updates.c.counted_in.label("round"),
+            sa.func.count().label("counted"),
             sa.cast(sa.func.sum(updates.c.samples), sa.BigInteger).label("samples"),
             _mean(updates.c.loss, updates.c.samples).label("loss"),
             _mean(updates.c.plugin_accuracy, updates.c.held_out).label("plugin_accuracy"),
             _mean(updates.c.personal_accuracy, updates.c.held_out).label("personal_accuracy"),
-        )  # fmt: skip
+        )
         bodies = bodies.where((updates.c.task == task) & updates.c.counted_in.in_(wanted)).group_by(
             updates.c.counted_in
         )
         found: dict[int, dict[str, Any]] = {
             number: {
-                "invited": 0, "failed": 0, "counted": 0, "samples": 0, "loss": None, "plugin_accuracy": None,
+                "invited": 0,
+                "failed": 0,
+                "counted": 0,
+                "samples": 0,
+                "loss": None,
+                "plugin_accuracy": None,
                 "personal_accuracy": None,
             }
             for number in wanted
-        }  # fmt: skip
+        }
         for row in [*self._rows(cohorts), *self._rows(bodies)]:
             found[row.pop("round")].update(row)
         return found
@@ -90,9 +96,15 @@ class Listings:
         return self._rows(query.order_by(invitations.c.round.desc()).limit(limit))
 
     def devices(
-        self, *, limit: int, after: str | None = None, standing: str | None = None, online: bool | None = None,
-        label: str | None = None, search: str | None = None,
-    ) -> list[dict[str, Any]]:  # fmt: skip
+        self,
+        *,
+        limit: int,
+        after: str | None = None,
+        standing: str | None = None,
+        online: bool | None = None,
+        label: str | None = None,
+        search: str | None = None,
+    ) -> list[dict[str, Any]]:
         """Devices by name: all, or those of one standing, presence or label, or with this in their name or label."""
         query = sa.select(devices).order_by(devices.c.device).limit(limit)
         query = query if after is None else query.where(devices.c.device > after)

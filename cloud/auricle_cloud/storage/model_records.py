@@ -41,9 +41,18 @@ class Models:
             self._db.insert_missing(tx, tasks, task=task, pack=pack, current=newest)
 
     def add(
-        self, tx: sa.Connection, task: str, blob: str, *, optimizer: str | None, origin: str, number: int | None,
-        accuracy: float | None = None, loss: float | None = None, parent: int | None = None,
-    ) -> int:  # fmt: skip
+        self,
+        tx: sa.Connection,
+        task: str,
+        blob: str,
+        *,
+        optimizer: str | None,
+        origin: str,
+        number: int | None,
+        accuracy: float | None = None,
+        loss: float | None = None,
+        parent: int | None = None,
+    ) -> int:
         """Enter a model, make it current and have it published, in the transaction that decides it; its version."""
         current = tx.execute(sa.select(tasks.c.current).where(tasks.c.task == task)).scalar()
         newest = tx.execute(sa.select(sa.func.max(models.c.version)).where(models.c.task == task)).scalar()

@@ -164,9 +164,7 @@ def _manifest(source: Path, folder: Path, found: dict[str, Entry]) -> Manifest:
 # -- replacing
 
 
-def _put_in_place(
-    beside: Path, manifest: Manifest, folder: Path, blobs: BlobStore, database: str | None
-) -> None:  # fmt: skip
+def _put_in_place(beside: Path, manifest: Manifest, folder: Path, blobs: BlobStore, database: str | None) -> None:
     old = folder / FILE
     if database is None:
         _fill(sa.create_engine(f"sqlite:///{beside / FILE}"), beside, manifest)

@@ -108,15 +108,21 @@ class Rollouts:
             rollout_targets.c.rollout == rollout_devices.c.rollout, rollout_targets.c.path == rollout_devices.c.path
         )
         query = (
-            sa.select(rollout_devices.c.rollout, rollout_devices.c.device, rollout_targets.c.kind,
-                      rollout_targets.c.path, rollout_targets.c.identity, rollout_devices.c.attempt)
+            sa.select(
+                rollout_devices.c.rollout,
+                rollout_devices.c.device,
+                rollout_targets.c.kind,
+                rollout_targets.c.path,
+                rollout_targets.c.identity,
+                rollout_devices.c.attempt,
+            )
             .join(rollout_targets, same)
             .join(rollouts, rollouts.c.rollout == rollout_devices.c.rollout)
             .join(devices, devices.c.device == rollout_devices.c.device)
             .where(rollouts.c.state.in_(OFFERING), rollout_devices.c.state == "asked")
             .where(devices.c.online, devices.c.standing == "approved")
             .order_by(rollout_devices.c.device)
-        )  # fmt: skip
+        )
         with self._db.reading() as tx:
             rows = [dict(row) for row in tx.execute(query).mappings()]
         for row in rows:
@@ -126,10 +132,19 @@ class Rollouts:
     # -- by operators
 
     def start(
-        self, targets: Sequence[Mapping[str, Any]], *, label: str | None, stages: Sequence[float], errors: float,
-        minimum: int, soak: float, deadline: float, replacing: bool, who: str,
+        self,
+        targets: Sequence[Mapping[str, Any]],
+        *,
+        label: str | None,
+        stages: Sequence[float],
+        errors: float,
+        minimum: int,
+        soak: float,
+        deadline: float,
+        replacing: bool,
+        who: str,
         hearing_hours: float | None = None,
-    ) -> str:  # fmt: skip
+    ) -> str:
         """Start a rollout; its name.
 
         Parameters
@@ -163,10 +178,20 @@ class Rollouts:
                     )
                 self._end(tx, other.rollout, "replaced", who, f"by {name}")
             row = {
-                "rollout": name, "number": number, "state": "running", "label": label, "stages": list(stages),
-                "stage": 0, "errors": errors, "minimum": minimum, "soak": soak, "deadline": deadline, "who": who,
-                "started": time.time(), "hearing_hours": hearing_hours,
-            }  # fmt: skip
+                "rollout": name,
+                "number": number,
+                "state": "running",
+                "label": label,
+                "stages": list(stages),
+                "stage": 0,
+                "errors": errors,
+                "minimum": minimum,
+                "soak": soak,
+                "deadline": deadline,
+                "who": who,
+                "started": time.time(),
+                "hearing_hours": hearing_hours,
+            }
             tx.execute(rollouts.insert().values(**row))
             kept = [field.name for field in fields(Target)]
             tx.execute(rollout_targets.insert(), [{"rollout": name, **{k: t[k] for k in kept}} for t in targets])
@@ -201,9 +226,16 @@ class Rollouts:
         passed = {} if retry else {"hearing_passed": rollouts.c.stage}
         with self._changing(name, ("paused",), "running", who=who, reason="", settled=None, **passed) as tx:
             own = (rollout_devices.c.rollout == name) & rollout_devices.c.state.in_(ERRORS)
-            again = {"state": "waiting", "attempt": rollout_devices.c.attempt + 1,
-                     "step": "", "reason": "", "heard": None, "decided": None, "forgiven": False,
-                     "entered": time.time()}  # fmt: skip
+            again = {
+                "state": "waiting",
+                "attempt": rollout_devices.c.attempt + 1,
+                "step": "",
+                "reason": "",
+                "heard": None,
+                "decided": None,
+                "forgiven": False,
+                "entered": time.time(),
+            }
             tx.execute(sa.update(rollout_devices).where(own).values(**(again if retry else {"forgiven": True})))
 
     def abort(self, name: str, *, who: str, reason: str = "") -> None:
@@ -280,10 +312,17 @@ class Rollouts:
         self._db.hold(tx, ROLLING)
         now, reason = time.time(), message.reason.replace("\0", "")
         row = {
-            "board": message.board, "os": message.os, "bundle": message.bundle, "version": message.version,
-            "pack": message.pack, "confirmed": message.confirmed, "rollout": message.rollout, "state": message.state,
-            "reason": reason, "at": now,
-        }  # fmt: skip
+            "board": message.board,
+            "os": message.os,
+            "bundle": message.bundle,
+            "version": message.version,
+            "pack": message.pack,
+            "confirmed": message.confirmed,
+            "rollout": message.rollout,
+            "state": message.state,
+            "reason": reason,
+            "at": now,
+        }
         self._db.upsert(tx, installations, {"device": message.device}, row)
         own = rollout_devices.c.device == message.device
         changed = []

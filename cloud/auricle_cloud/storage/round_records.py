@@ -132,9 +132,15 @@ class Rounds:
     # -- moving
 
     def move(
-        self, task: str, number: int, old: State, new: State, *, outgoing: Iterable[Mapping[str, Any]] = (),
+        self,
+        task: str,
+        number: int,
+        old: State,
+        new: State,
+        *,
+        outgoing: Iterable[Mapping[str, Any]] = (),
         **values: Any,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Move a round from one state to the next, with everything that changes with it.
 
         Parameters

@@ -62,12 +62,15 @@ class Updates:
         now = time.time()
         rows = [
             {
-                **{name: getattr(update, name) for name in COPIED}, "counted_in": verdict.counted_in,
-                "loss": update.loss if math.isfinite(update.loss) else None, "staleness": verdict.staleness,
+                **{name: getattr(update, name) for name in COPIED},
+                "counted_in": verdict.counted_in,
+                "loss": update.loss if math.isfinite(update.loss) else None,
+                "staleness": verdict.staleness,
                 "received": now,
             }
-            for update, verdict in zip(arrived, verdicts, strict=True) if verdict.counts
-        ]  # fmt: skip
+            for update, verdict in zip(arrived, verdicts, strict=True)
+            if verdict.counts
+        ]
         if self._db.insert_all_missing(tx, updates, rows) < len(rows):
             raise _OvertakenError
         return verdicts

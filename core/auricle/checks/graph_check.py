@@ -55,10 +55,15 @@ class InterfaceFacts:
         graph, batch = self.graph, self.batch
         width = self.parts[ROLES[graph.kind][0]][1][1]
         shapes: dict[str, tuple[int | str, ...]] = {
-            "x": (batch, *self.clip), "target": (batch, self.labels), "weight": (batch,),
-            "weak": ("unlabelled", *self.clip), "strong": ("unlabelled", *self.clip),
-            "weight.unlabelled": ("unlabelled",), "means": (self.labels, width), "valid": (self.labels,),
-        }  # fmt: skip
+            "x": (batch, *self.clip),
+            "target": (batch, self.labels),
+            "weight": (batch,),
+            "weak": ("unlabelled", *self.clip),
+            "strong": ("unlabelled", *self.clip),
+            "weight.unlabelled": ("unlabelled",),
+            "means": (self.labels, width),
+            "valid": (self.labels,),
+        }
         for role, sizes in self.parts.items():
             if graph.optimizer is not None:
                 shapes |= {f"{role}.{scalar}": () for scalar in SCALARS[graph.optimizer]}

@@ -188,14 +188,31 @@ def _columns(call: Call) -> list[Shape]:
 
 
 LAYOUT: dict[str, Rule] = {
-    "Col2Im": _columns, "Concat": _concat, "Constant": _constant, "DepthToSpace": _blocks, "Flatten": _flatten,
-    "ConstantOfShape": lambda call: [tuple(call.numbers(0))], "EyeLike": lambda call: [call.shape()],
-    "Expand": lambda call: [broadcast(call.shape(), tuple(call.numbers(1)))], "Gather": _gather,
-    "GatherElements": lambda call: [call.shape(1)], "GatherND": _gather_nd, "OneHot": _one_hot, "Pad": _pad,
-    "Range": _range, "Reshape": _reshape, "Shape": lambda call: [(len(_dims(call)),)],
-    "Size": lambda call: [call.shape()[:0]], "Slice": _slice, "SpaceToDepth": _blocks, "Split": _split,
-    "Squeeze": _squeeze, "Tile": _tile, "Transpose": _transpose, "Unsqueeze": _unsqueeze,
-}  # fmt: skip
+    "Col2Im": _columns,
+    "Concat": _concat,
+    "Constant": _constant,
+    "DepthToSpace": _blocks,
+    "Flatten": _flatten,
+    "ConstantOfShape": lambda call: [tuple(call.numbers(0))],
+    "EyeLike": lambda call: [call.shape()],
+    "Expand": lambda call: [broadcast(call.shape(), tuple(call.numbers(1)))],
+    "Gather": _gather,
+    "GatherElements": lambda call: [call.shape(1)],
+    "GatherND": _gather_nd,
+    "OneHot": _one_hot,
+    "Pad": _pad,
+    "Range": _range,
+    "Reshape": _reshape,
+    "Shape": lambda call: [(len(_dims(call)),)],
+    "Size": lambda call: [call.shape()[:0]],
+    "Slice": _slice,
+    "SpaceToDepth": _blocks,
+    "Split": _split,
+    "Squeeze": _squeeze,
+    "Tile": _tile,
+    "Transpose": _transpose,
+    "Unsqueeze": _unsqueeze,
+}
 """Operators that move numbers, or make them."""
 RULES: dict[str, Rule] = {**ARITHMETIC, **WINDOWS, **LAYOUT}
 """Every operator that a pack's graph may use."""

@@ -66,7 +66,12 @@ def _global_pool(call: Call) -> list[Shape]:
 
 
 WINDOWS: dict[str, Rule] = {
-    "AveragePool": _pool, "Conv": _conv, "ConvTranspose": _conv_transpose, "GlobalAveragePool": _global_pool,
-    "GlobalMaxPool": _global_pool, "LpPool": _pool, "MaxPool": _pool,
-}  # fmt: skip
+    "AveragePool": _pool,
+    "Conv": _conv,
+    "ConvTranspose": _conv_transpose,
+    "GlobalAveragePool": _global_pool,
+    "GlobalMaxPool": _global_pool,
+    "LpPool": _pool,
+    "MaxPool": _pool,
+}
 """Operators that slide a window."""

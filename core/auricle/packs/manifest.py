@@ -29,25 +29,43 @@ PARTS = ("body", "head.weight", "head.bias")
 SLOTS: dict[str, tuple[str, ...]] = {"sgd": ("momentum",), "adamw": ("first", "second")}
 """Optimizer state of the step graphs: so many vectors of the model's size."""
 ROLES: dict[str, tuple[str, ...]] = {
-    "supervised": ("model",), "fixmatch": ("model",), "distill": ("model",), "evaluate": ("model",),
-    "mutual": ("local", "plugin"), "alternating": ("local", "plugin"),
-}  # fmt: skip
+    "supervised": ("model",),
+    "fixmatch": ("model",),
+    "distill": ("model",),
+    "evaluate": ("model",),
+    "mutual": ("local", "plugin"),
+    "alternating": ("local", "plugin"),
+}
 """The models that a graph of each kind takes; a step graph gives them back changed."""
 TAKEN: dict[str, tuple[str, ...]] = {
     "supervised": ("x", "target", "weight"),
     "mutual": ("x", "target", "weight", "alpha", "plugin_ce", "temperature"),
     "alternating": ("x", "target", "weight", "alpha", "plugin_ce", "temperature"),
-    "fixmatch": ("x", "target", "weight", "weak", "strong", "weight.unlabelled", "threshold", "lambda",
-                 "teacher/body", "teacher/head.weight", "teacher/head.bias"),
+    "fixmatch": (
+        "x",
+        "target",
+        "weight",
+        "weak",
+        "strong",
+        "weight.unlabelled",
+        "threshold",
+        "lambda",
+        "teacher/body",
+        "teacher/head.weight",
+        "teacher/head.bias",
+    ),
     "distill": ("x", "target", "weight", "means", "valid", "beta"),
     "evaluate": ("x",),
-}  # fmt: skip
+}
 """What a graph of each kind takes besides its models, their optimizers' state and hyper-parameters."""
 LOSSES: dict[str, tuple[str, ...]] = {
-    "supervised": ("loss",), "mutual": ("loss.local", "loss.plugin"), "alternating": ("loss.local", "loss.plugin"),
-    "fixmatch": ("loss", "loss.labelled", "loss.unlabelled", "confident"), "distill": ("loss", "loss.means"),
+    "supervised": ("loss",),
+    "mutual": ("loss.local", "loss.plugin"),
+    "alternating": ("loss.local", "loss.plugin"),
+    "fixmatch": ("loss", "loss.labelled", "loss.unlabelled", "confident"),
+    "distill": ("loss", "loss.means"),
     "evaluate": ("logits", "features"),
-}  # fmt: skip
+}
 """What a graph of each kind gives besides changed models and state: scalars, in `evaluate` (B, labels) and (B, H)."""
 SCALARS: dict[str, tuple[str, ...]] = {
     "sgd": ("rate", "momentum", "decay", "clip"),

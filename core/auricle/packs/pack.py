@@ -250,10 +250,17 @@ class Pack:
             return Pack(msgspec.structs.replace(self.manifest, name=name), self.files)
         kept = {graph.file for graph in self.manifest.graphs} | set(DOCUMENTS)
         manifest = msgspec.structs.replace(
-            self.manifest, name=name, task=task, architectures=models, start={}, ort_training={}, tflite=(),
-            listening=UNSET, negatives=UNSET,
+            self.manifest,
+            name=name,
+            task=task,
+            architectures=models,
+            start={},
+            ort_training={},
+            tflite=(),
+            listening=UNSET,
+            negatives=UNSET,
             files=tuple(entry for entry in self.manifest.files if entry.path in kept),
-        )  # fmt: skip
+        )
         return Pack(manifest, self.files)
 
     def signed(self, signature: PackSignature) -> Pack:

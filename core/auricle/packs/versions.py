@@ -34,6 +34,9 @@ def version_key(text: str) -> Key:
     if found["letter"] is None and found["post"] is None and found["dev"] is not None:
         letter = -1
     return (
-        tuple(release), letter, int(found["number"] or 0), -1 if found["post"] is None else int(found["post"]),
+        tuple(release),
+        letter,
+        int(found["number"] or 0),
+        -1 if found["post"] is None else int(found["post"]),
         math.inf if found["dev"] is None else int(found["dev"]),
-    )  # fmt: skip
+    )

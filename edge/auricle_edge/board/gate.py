@@ -276,9 +276,13 @@ class Gate:
     """
 
     def __init__(
-        self, read: Callable[[], Readings], settings: GateSettings, *, speaking: Callable[[], bool] = lambda: False,
+        self,
+        read: Callable[[], Readings],
+        settings: GateSettings,
+        *,
+        speaking: Callable[[], bool] = lambda: False,
         muted: Callable[[], bool] = lambda: False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.settings, self.readings = settings, Readings()
         self._read, self._speaking, self._muted = read, speaking, muted
         self._state = Closed()

@@ -71,9 +71,14 @@ class Sensors:
         self._problems = []
         readings = self._read_supplies(Readings())
         return replace(
-            readings, temperature=self._temperature(), throttling=self._throttling(), load=self._load(),
-            memory=self._memory(), network=self._network(), problems=tuple(self._problems),
-        )  # fmt: skip
+            readings,
+            temperature=self._temperature(),
+            throttling=self._throttling(),
+            load=self._load(),
+            memory=self._memory(),
+            network=self._network(),
+            problems=tuple(self._problems),
+        )
 
     # -- files
 
@@ -217,9 +222,14 @@ class Sensors:
             return None
         try:
             done = subprocess.run(
-                [program, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                timeout=PATIENCE, check=True, env={**os.environ, "LC_ALL": "C"},
-            )  # fmt: skip
+                [program, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                timeout=PATIENCE,
+                check=True,
+                env={**os.environ, "LC_ALL": "C"},
+            )
         except (OSError, subprocess.SubprocessError) as error:
             self._problems.append(f"{program} does not answer ({type(error).__name__}).")
             return None
@@ -241,10 +251,14 @@ def _default_route(table: str) -> str | None:
     """The interface of the default route with the lowest metric, of /proc/net/route."""
     rows = [line.split() for line in table.splitlines()[1:]]
     default = [
-        (metric, row[0]) for row in rows
-        if len(row) > 7 and row[1] == row[7] == "00000000" and (metric := _parsed(int, row[6])) is not None
-        and re.fullmatch(r"[A-Za-z0-9_.@-]{1,15}", row[0]) and not row[0].startswith(("-", "."))
-    ]  # fmt: skip
+        (metric, row[0])
+        for row in rows
+        if len(row) > 7
+        and row[1] == row[7] == "00000000"
+        and (metric := _parsed(int, row[6])) is not None
+        and re.fullmatch(r"[A-Za-z0-9_.@-]{1,15}", row[0])
+        and not row[0].startswith(("-", "."))
+    ]
     return min(default)[1] if default else None
 
 

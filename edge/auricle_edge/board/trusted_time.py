@@ -90,8 +90,11 @@ def synchronised() -> bool | None:
     try:
         said = subprocess.run(
             [program, "show", "--property=NTPSynchronized", "--value"],
-            capture_output=True, text=True, timeout=5, env={**os.environ, "LC_ALL": "C"},
-        ).stdout.strip()  # fmt: skip
+            capture_output=True,
+            text=True,
+            timeout=5,
+            env={**os.environ, "LC_ALL": "C"},
+        ).stdout.strip()
     except (OSError, subprocess.TimeoutExpired):
         return None
     return {"yes": True, "no": False}.get(said)

@@ -23,10 +23,23 @@ CREATE TABLE IF NOT EXISTS clips (
   id TEXT PRIMARY KEY, file TEXT NOT NULL UNIQUE, bytes INTEGER NOT NULL, sha256 TEXT NOT NULL,
   damaged INTEGER NOT NULL, record BLOB NOT NULL) WITHOUT ROWID;
 """
-_PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "temp_store=MEMORY", "cache_size=-256",
-            "wal_autocheckpoint=64", "journal_size_limit=262144")  # fmt: skip
-_DAMAGE = ("malformed", "not a database", "no such table", "no such column", "unsupported file format",
-           "closed database")  # fmt: skip
+_PRAGMAS = (
+    "journal_mode=WAL",
+    "synchronous=FULL",
+    "secure_delete=ON",
+    "temp_store=MEMORY",
+    "cache_size=-256",
+    "wal_autocheckpoint=64",
+    "journal_size_limit=262144",
+)
+_DAMAGE = (
+    "malformed",
+    "not a database",
+    "no such table",
+    "no such column",
+    "unsupported file format",
+    "closed database",
+)
 WAL_HEADER = 32
 """Bytes at the beginning of SQLite's write-ahead log without which it counts for nothing."""
 AFTER = ("-wal", "-shm", "")

@@ -36,9 +36,16 @@ JUDGING: frozenset[Source] = frozenset({"enrolled", "confirmed", "denied", "miss
 """Sources whose clips may be held out. A label that a model gave must not judge models."""
 
 WEIGHTS: dict[Source, float] = {
-    "enrolled": 1.0, "confirmed": 1.0, "denied": 1.0, "missed": 0.8, "ambient": 0.5, "pseudo": 0.5, "repeated": 0.0,
-    "near": 0.0, "unlabelled": 0.0,
-}  # fmt: skip
+    "enrolled": 1.0,
+    "confirmed": 1.0,
+    "denied": 1.0,
+    "missed": 0.8,
+    "ambient": 0.5,
+    "pseudo": 0.5,
+    "repeated": 0.0,
+    "near": 0.0,
+    "unlabelled": 0.0,
+}
 """What a clip weighs in training, where nothing else is said."""
 
 

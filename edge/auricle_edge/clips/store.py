@@ -80,9 +80,15 @@ class ClipStore:
     """
 
     def __init__(
-        self, folder: Path, settings: ClipSettings, frontend: LogMel, *, disk: Disk | None = None,
-        clock: Callable[[], float] = time.time, draw: Callable[[], float] = random.random,
-    ) -> None:  # fmt: skip
+        self,
+        folder: Path,
+        settings: ClipSettings,
+        frontend: LogMel,
+        *,
+        disk: Disk | None = None,
+        clock: Callable[[], float] = time.time,
+        draw: Callable[[], float] = random.random,
+    ) -> None:
         self.folder, self.settings, self.frontend = folder, settings, frontend
         self._disk, self._clock, self._draw = disk or Disk(), clock, draw
         self._closed = False
@@ -122,10 +128,12 @@ class ClipStore:
     ) -> tuple[Clip, ...]:
         """Clips of a label, a source, a part; the oldest first."""
         return tuple(
-            clip for clip in self._clips()
-            if (word is None or clip.record.word == word) and (source is None or clip.record.source == source)
+            clip
+            for clip in self._clips()
+            if (word is None or clip.record.word == word)
+            and (source is None or clip.record.source == source)
             and (held_out is None or clip.record.held_out == held_out)
-        )  # fmt: skip
+        )
 
     @_mended
     def get(self, clip: str) -> Clip:
@@ -152,9 +160,16 @@ class ClipStore:
             before = self._clips()
             held = holds_out(before, new.word, new.source, self.settings.held_out, self._draw())
             record = Record(
-                id=os.urandom(6).hex(), word=new.word, source=new.source, weight=new.weight, created=self._clock(),
-                held_out=held, score=new.score, model=new.model, guess=new.guess,
-            )  # fmt: skip
+                id=os.urandom(6).hex(),
+                word=new.word,
+                source=new.source,
+                weight=new.weight,
+                created=self._clock(),
+                held_out=held,
+                score=new.score,
+                model=new.model,
+                guess=new.guess,
+            )
             clip, box = self._unsealed().boxed(*self._encoded(new.samples, record), record)
             gone = surplus(before, clip, self.settings)
             if gone is None:
@@ -181,9 +196,12 @@ class ClipStore:
                 raise DataError(f"The clip {old.id} is held out to judge models: a model cannot label it.")
             content, _ = self._unsealed().content(old.file, old.sha256)
             record = msgspec.structs.replace(
-                old.record, word=word, source=source, weight=WEIGHTS[source] if weight is None else weight,
+                old.record,
+                word=word,
+                source=source,
+                weight=WEIGHTS[source] if weight is None else weight,
                 score=old.record.score if score is None else score,
-            )  # fmt: skip
+            )
             suffix = AUDIO if content.samples is not None else FEATURES
             changed, box = self._unsealed().boxed(encode_again(content, record), suffix, record)
             self._put(changed, box)

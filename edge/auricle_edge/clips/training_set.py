@@ -59,10 +59,11 @@ def training_set(
     quiet = labels.index(SILENCE) if SILENCE in labels else NO_LABEL
     noise = train.energies[train.targets == quiet]
     data = DeviceData(
-        Clips(train.energies, train.targets, weights), Clips(held.energies, held.targets),
+        Clips(train.energies, train.targets, weights),
+        Clips(held.energies, held.targets),
         noise.reshape(-1, noise.shape[2]) if len(noise) else None,
         unlabelled=unlabelled if len(unlabelled) else None,
-    )  # fmt: skip
+    )
     return TrainingSet(data, reader.unread)
 
 

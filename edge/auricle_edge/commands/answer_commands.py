@@ -158,8 +158,10 @@ def _feedback(client: ControlClient, answer: Mapping[str, Any], as_json: bool) -
 
 def confirm(
     detection: str | None = typer.Argument(None, help="Id of the detection [the newest one]."),
-    state: State = None, config: Config = None, as_json: AsJson = False,
-) -> int:  # fmt: skip
+    state: State = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> int:
     """Say that a detection was right: its clip is kept."""
     return _feedback(_client(state, config), {"verdict": "confirm", "id": detection}, as_json)
 
@@ -167,16 +169,20 @@ def confirm(
 def deny(
     detection: str | None = typer.Argument(None, help="Id of the detection [the newest one]."),
     word: str | None = typer.Option(None, help="Which keyword it was instead [none]."),
-    state: State = None, config: Config = None, as_json: AsJson = False,
-) -> int:  # fmt: skip
+    state: State = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> int:
     """Say that a detection was wrong: its clip is kept as what it was not."""
     return _feedback(_client(state, config), {"verdict": "deny", "id": detection, "word": word}, as_json)
 
 
 def missed(
     word: str = typer.Argument(help="The word that was said and not heard."),
-    state: State = None, config: Config = None, as_json: AsJson = False,
-) -> int:  # fmt: skip
+    state: State = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> int:
     """Say that a word was said in the last seconds and missed: its second is kept."""
     return _feedback(_client(state, config), {"verdict": "missed", "word": word}, as_json)
 

@@ -65,18 +65,24 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
 
 @app.command("list")
 def list_(
-    config: Config = None, state: State = None, pack: PackName = None, word: Word = None, source: Source = None,
+    config: Config = None,
+    state: State = None,
+    pack: PackName = None,
+    word: Word = None,
+    source: Source = None,
     as_json: AsJson = False,
-) -> int:  # fmt: skip
+) -> int:
     """List the clips, the oldest first."""
     with _store(config, state, pack) as store:
         clips = store.list(word=word, source=source)
         found = ClipList(
-            clips=[row(clip) for clip in clips], bytes=sum(clip.bytes for clip in clips),
+            clips=[row(clip) for clip in clips],
+            bytes=sum(clip.bytes for clip in clips),
             labels=dict(sorted(Counter(clip.record.word or "unlabelled" for clip in clips).items())),
-            held_out=sum(clip.record.held_out for clip in clips), damaged=sum(clip.damaged for clip in clips),
+            held_out=sum(clip.record.held_out for clip in clips),
+            damaged=sum(clip.damaged for clip in clips),
             unreadable=store.unreadable,
-        )  # fmt: skip
+        )
     if as_json:
         return _print(found)
     if found.clips:
@@ -122,9 +128,13 @@ def play(
 
 @app.command()
 def relabel(
-    clip: ClipName, word: Annotated[str, typer.Argument(help="The label that it should have.")], config: Config = None,
-    state: State = None, pack: PackName = None, as_json: AsJson = False,
-) -> int:  # fmt: skip
+    clip: ClipName,
+    word: Annotated[str, typer.Argument(help="The label that it should have.")],
+    config: Config = None,
+    state: State = None,
+    pack: PackName = None,
+    as_json: AsJson = False,
+) -> int:
     """Give a clip another label; a held-out clip stays held out."""
     with _store(config, state, pack) as store:
         changed = store.relabel(clip, word, "confirmed")
@@ -134,10 +144,15 @@ def relabel(
 @app.command()
 def delete(
     clips: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Ids, or their beginnings.")] = None,
-    config: Config = None, state: State = None, pack: PackName = None, word: Word = None, source: Source = None,
+    config: Config = None,
+    state: State = None,
+    pack: PackName = None,
+    word: Word = None,
+    source: Source = None,
     damaged: Annotated[bool, typer.Option("--damaged", help="Those that cannot be read.")] = False,
-    yes: Yes = False, as_json: AsJson = False,
-) -> int:  # fmt: skip
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> int:
     """Destroy clips: those named, or all of a label, a source, or the damaged ones."""
     chosen = word is not None or source is not None or damaged
     if bool(clips) == chosen:
@@ -155,9 +170,14 @@ def delete(
 
 @app.command()
 def export(
-    folder: Annotated[Path, typer.Argument(help="A new folder.")], config: Config = None, state: State = None,
-    pack: PackName = None, word: Word = None, source: Source = None, as_json: AsJson = False,
-) -> int:  # fmt: skip
+    folder: Annotated[Path, typer.Argument(help="A new folder.")],
+    config: Config = None,
+    state: State = None,
+    pack: PackName = None,
+    word: Word = None,
+    source: Source = None,
+    as_json: AsJson = False,
+) -> int:
     """Write clips to a folder, not encrypted: one sub-folder a label, and a table."""
     with _store(config, state, pack) as store:
         done = export_clips(store, store.list(word=word, source=source), folder)

@@ -65,10 +65,23 @@ def run(
 ) -> int:
     """Listen, learn and take part in a fleet until interrupted. Detections are lines of JSON on standard output."""
     given = {
-        "device": device, "fleet": fleet, "broker": broker, "coordinator": coordinator, "speech": speech,
-        "state": state, "pack": pack, "pack_key": pack_key, "local": local, "runtime": runtime, "speaker": speaker,
-        "threads": threads, "start": start, "seed": seed, "source": source, "report_hearing": report_hearing or None,
-    }  # fmt: skip
+        "device": device,
+        "fleet": fleet,
+        "broker": broker,
+        "coordinator": coordinator,
+        "speech": speech,
+        "state": state,
+        "pack": pack,
+        "pack_key": pack_key,
+        "local": local,
+        "runtime": runtime,
+        "speaker": speaker,
+        "threads": threads,
+        "start": start,
+        "seed": seed,
+        "source": source,
+        "report_hearing": report_hearing or None,
+    }
     if verbose:
         logging.getLogger("auricle").setLevel(logging.INFO)
     settings = read_settings(config_file(config), {name: value for name, value in given.items() if value is not None})
@@ -95,10 +108,18 @@ def _train_only(settings: EdgeSettings, as_json: bool) -> None:
     data, skipped = load_clips(Path(settings.speech), loaded, speaker=settings.speaker, seed=settings.seed)
     trainer = Trainer(choice.runtime, own, data, settings.seed, first)
     facts = {
-        "device": settings.name, "fleet": settings.fleet, "pack": loaded.identity, "pack_name": loaded.manifest.name,
-        "training_clips": len(data.train), "held_out_clips": len(data.held_out), "skipped_files": len(skipped),
-        "runtime": choice.runtime.name, "reason": choice.reason, "own_model": own, "own_model_reason": why,
-    }  # fmt: skip
+        "device": settings.name,
+        "fleet": settings.fleet,
+        "pack": loaded.identity,
+        "pack_name": loaded.manifest.name,
+        "training_clips": len(data.train),
+        "held_out_clips": len(data.held_out),
+        "skipped_files": len(skipped),
+        "runtime": choice.runtime.name,
+        "reason": choice.reason,
+        "own_model": own,
+        "own_model_reason": why,
+    }
     clips = f"{len(data.train)} training clips, {len(data.held_out)} held out, {len(skipped)} unreadable files skipped"
     runs = f"{settings.name}: {clips}; pack {loaded.manifest.name} ({loaded.identity[:12]})."
     say(facts, as_json, "\n".join(filter(None, (runs, choice.reason, why))))

@@ -108,11 +108,18 @@ class Agent:
     """
 
     def __init__(
-        self, settings: AgentSettings, trainer: Trainer, executor: Executor, *,
-        gate: Callable[[], Decision] | None = None, source: DataSource | None = None,
-        learnt: Callable[[Flat, RoundResult], None] | None = None, updates: Updates | None = None,
-        judging: Judging | None = None, tuning: Tunable | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        settings: AgentSettings,
+        trainer: Trainer,
+        executor: Executor,
+        *,
+        gate: Callable[[], Decision] | None = None,
+        source: DataSource | None = None,
+        learnt: Callable[[Flat, RoundResult], None] | None = None,
+        updates: Updates | None = None,
+        judging: Judging | None = None,
+        tuning: Tunable | None = None,
+    ) -> None:
         self.settings, self.trainer, self._executor = settings, trainer, executor
         self.topics = Topics(settings.fleet)
         self.boot = os.urandom(8).hex()
@@ -322,9 +329,14 @@ class Agent:
             await asyncio.to_thread(self._outbox.clear)
         self._settled = (ack.epoch, ack.task, ack.round)
         log.info(
-            "%s: round %d attempt %d body %s epoch %d: %s", self.settings.device, ack.round, ack.attempt, ack.body,
-            ack.epoch, ack.verdict,
-        )  # fmt: skip
+            "%s: round %d attempt %d body %s epoch %d: %s",
+            self.settings.device,
+            ack.round,
+            ack.attempt,
+            ack.body,
+            ack.epoch,
+            ack.verdict,
+        )
         if ack.verdict.startswith("rejected"):
             log.warning("%s: the update of round %d was %s", self.settings.device, ack.round, ack.verdict)
         self.state = "idle"

@@ -49,24 +49,40 @@ class DeviceMessages:
     def presence(self, *, online: bool, gate: Decision, sensitivity: int | None = None) -> DeviceState:
         """Birth and last will, with what the gate says, and the sensitivity if the coordinator may change it."""
         return DeviceState(
-            **self._who, **self._kind, online=online, agent=__version__, gate=gate.verdict,
-            gate_reason="" if gate is OPEN else gate.reason[:LONGEST_REASON], sensitivity=sensitivity,
-        )  # fmt: skip
+            **self._who,
+            **self._kind,
+            online=online,
+            agent=__version__,
+            gate=gate.verdict,
+            gate_reason="" if gate is OPEN else gate.reason[:LONGEST_REASON],
+            sensitivity=sensitivity,
+        )
 
     def register(self, public_key: bytes) -> Register:
         """Who the device is."""
         return Register(
-            **self._who, **self._kind, public_key=public_key, agent=__version__, codecs=tuple(CODECS),
+            **self._who,
+            **self._kind,
+            public_key=public_key,
+            agent=__version__,
+            codecs=tuple(CODECS),
             samples=len(self._trainer.data.train),
-        )  # fmt: skip
+        )
 
     def release(self, standing: Standing) -> Release:
         """What the device runs, and how far the newest rollout has come."""
         return Release(
-            **self._who, pack=self._kind["pack"], version=__version__, board=standing.board, os=standing.os,
-            bundle=standing.bundle, confirmed=standing.confirmed, rollout=standing.rollout,
-            state=standing.state or "idle", reason=standing.reason,
-        )  # fmt: skip
+            **self._who,
+            pack=self._kind["pack"],
+            version=__version__,
+            board=standing.board,
+            os=standing.os,
+            bundle=standing.bundle,
+            confirmed=standing.confirmed,
+            rollout=standing.rollout,
+            state=standing.state or "idle",
+            reason=standing.reason,
+        )
 
     def hearing(self, number: int, figures: HearingFigures) -> HearingReport:
         """How well it hears."""
@@ -78,9 +94,7 @@ class DeviceMessages:
 
     def status(self, asked: Invite | Measure, state: Literal["training", "declined", "failed"], reason: str) -> Status:
         """Why the device does not take part, or, while it trains, what is wrong with what it received."""
-        return Status(
-            **self._who, task=asked.task, round=asked.round, state=state, reason=reason[:LONGEST_REASON]
-        )  # fmt: skip
+        return Status(**self._who, task=asked.task, round=asked.round, state=state, reason=reason[:LONGEST_REASON])
 
     def outdated(self, round_number: int) -> Status:
         """The coordinator speaks a newer major version than this agent understands."""
@@ -91,17 +105,34 @@ class DeviceMessages:
     def loss(self, asked: Measure, value: float) -> Loss:
         """The answer to the first phase of a two-phase round."""
         return Loss(
-            **self._who, task=asked.task, round=asked.round, epoch=asked.epoch, base=asked.base, loss=value,
+            **self._who,
+            task=asked.task,
+            round=asked.round,
+            epoch=asked.epoch,
+            base=asked.base,
+            loss=value,
             samples=len(self._trainer.data.train),
-        )  # fmt: skip
+        )
 
     def update(self, invite: Invite, result: RoundResult) -> Pending:
         """What was trained."""
         body = encode(result.plugin, invite.plan.codec)
         update = Update(
-            **self._who, task=invite.task, round=invite.round, attempt=1, epoch=invite.epoch, base=invite.base,
-            body=digest(body), length=len(body), codec=invite.plan.codec, samples=result.samples, loss=result.loss,
-            steps=result.steps, seconds=result.seconds, personal_accuracy=result.personal_accuracy,
-            plugin_accuracy=result.plugin_accuracy, held_out=result.held_out,
-        )  # fmt: skip
+            **self._who,
+            task=invite.task,
+            round=invite.round,
+            attempt=1,
+            epoch=invite.epoch,
+            base=invite.base,
+            body=digest(body),
+            length=len(body),
+            codec=invite.plan.codec,
+            samples=result.samples,
+            loss=result.loss,
+            steps=result.steps,
+            seconds=result.seconds,
+            personal_accuracy=result.personal_accuracy,
+            plugin_accuracy=result.plugin_accuracy,
+            held_out=result.held_out,
+        )
         return Pending(update, body)

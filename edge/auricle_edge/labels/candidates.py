@@ -48,11 +48,16 @@ def opinion(posteriors: NDArray[Any], labels: Sequence[str], threshold: float) -
 def weight_of(source: Source, settings: LabelSettings) -> float:
     """What a clip of this source weighs in training."""
     weights: dict[Source, float] = {
-        "enrolled": settings.enrolled_weight, "confirmed": settings.confirmed_weight,
-        "denied": settings.denied_weight, "missed": settings.missed_weight, "ambient": settings.ambient_weight,
-        "pseudo": settings.pseudo_weight, "repeated": 0.0,
-        "near": 0.0, "unlabelled": 0.0,
-    }  # fmt: skip
+        "enrolled": settings.enrolled_weight,
+        "confirmed": settings.confirmed_weight,
+        "denied": settings.denied_weight,
+        "missed": settings.missed_weight,
+        "ambient": settings.ambient_weight,
+        "pseudo": settings.pseudo_weight,
+        "repeated": 0.0,
+        "near": 0.0,
+        "unlabelled": 0.0,
+    }
     return weights[source]
 
 

@@ -101,9 +101,15 @@ class Labeller:
     """
 
     def __init__(
-        self, store: ClipStore, ears: Ears, settings: LabelSettings, recognise: Recognise | None = None, *,
-        clock: Callable[[], float] = time.monotonic, rng: random.Random | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        store: ClipStore,
+        ears: Ears,
+        settings: LabelSettings,
+        recognise: Recognise | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        rng: random.Random | None = None,
+    ) -> None:
         if settings.missed_word is not None:
             store.check(settings.missed_word, "missed")
         self.recognise = recognise
@@ -291,9 +297,12 @@ class Labeller:
         why = "this hour has its share" if sure else "the model was not sure"
         why = "no command followed" if sure and waiting.in_vain else why
         return Labelled(
-            clip=None, word=heard.word, source="pseudo", detection=heard.id,
+            clip=None,
+            word=heard.word,
+            source="pseudo",
+            detection=heard.id,
             said=f"Nobody answered and {why}: the sound is forgotten.",
-        )  # fmt: skip
+        )
 
     def _look_around(self, now: float) -> list[Labelled]:
         """At a chance moment: the last second as a negative, or as one without a label."""

@@ -36,9 +36,13 @@ class Listener:
     """
 
     def __init__(
-        self, capture: Capture, detector: Detector, heard: Callable[[Event], None], taps: AudioBroadcast,
+        self,
+        capture: Capture,
+        detector: Detector,
+        heard: Callable[[Event], None],
+        taps: AudioBroadcast,
         ended: Callable[[AuricleError | None], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._capture, self._detector, self._heard, self._taps, self._ended = capture, detector, heard, taps, ended
         self._thread = threading.Thread(target=self._run, name="listen", daemon=True)
         self._failed = 0

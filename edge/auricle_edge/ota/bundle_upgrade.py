@@ -63,9 +63,12 @@ class BundleUpgrade:
 
     def _answer(self, wanted: Wanted, state: str, reason: str = "") -> Answer:
         answer = Answer(
-            rollout=wanted.rollout, identity=wanted.identity, attempt=wanted.attempt, state=state,  # type: ignore[arg-type]
+            rollout=wanted.rollout,
+            identity=wanted.identity,
+            attempt=wanted.attempt,
+            state=state,  # type: ignore[arg-type]
             reason=short(reason),
-        )  # fmt: skip
+        )
         write_record(self._installation.place / ANSWER, answer)
         return answer
 

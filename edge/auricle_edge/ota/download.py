@@ -22,9 +22,13 @@ ATTEMPTS = 5
 
 
 def download(
-    target: SignedTarget, server: UpdateServer, folder: Path, *, unpacked: float = 0.0,
+    target: SignedTarget,
+    server: UpdateServer,
+    folder: Path,
+    *,
+    unpacked: float = 0.0,
     progress: Callable[[int, int], None] = lambda come, length: None,
-) -> Path:  # fmt: skip
+) -> Path:
     """Fetch a target into a folder of its own; what else lies there is removed.
 
     Parameters
@@ -78,9 +82,7 @@ def download(
     return whole
 
 
-def _fetch(
-    target: SignedTarget, server: UpdateServer, part: Path, progress: Callable[[int, int], None]
-) -> None:  # fmt: skip
+def _fetch(target: SignedTarget, server: UpdateServer, part: Path, progress: Callable[[int, int], None]) -> None:
     """Until all has come, over several connections as long as each of them brings something."""
     handle = os.open(part, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     with os.fdopen(handle, "r+b") as file:
@@ -101,7 +103,7 @@ def _fetch(
 
 def _take(
     target: SignedTarget, server: UpdateServer, handle: int, start: int, progress: Callable[[int, int], None]
-) -> None:  # fmt: skip
+) -> None:
     come = start
     for piece in server.pieces(target.url, start):
         if not piece:  # from the beginning after all

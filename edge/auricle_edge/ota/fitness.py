@@ -47,8 +47,10 @@ def require_bundle(found: Description, runs: BundleFacts, running: str) -> None:
         It is another one, or not newer.
     """
     for what, ours, its in (
-        ("board", runs.board, found.board), ("system", runs.os, found.os), ("fleet", runs.fleet, found.fleet),
-    ):  # fmt: skip
+        ("board", runs.board, found.board),
+        ("system", runs.os, found.os),
+        ("fleet", runs.fleet, found.fleet),
+    ):
         if ours != its:
             raise UpdateRefusedError(f"It is for the {what} {its or '(none)'}; this device's is {ours}.")
     if found.identity == running:

@@ -57,9 +57,13 @@ class Following:
     """
 
     def __init__(
-        self, settings: EdgeSettings, pack: str, *, restart: Callable[[], None],
+        self,
+        settings: EdgeSettings,
+        pack: str,
+        *,
+        restart: Callable[[], None],
         busy: Callable[[], bool] = lambda: False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._settings, self._pack, self._restart, self._busy = settings, pack, restart, busy
         self._folder, self._installation = settings.folder / FOLDER, Installation()
         self._runs = self._installed()
@@ -93,11 +97,14 @@ class Following:
         active = runs is None or journal.active == runs.slot.name  # not so in one that is about to be ended
         wanted = None if progress is None else progress.wanted
         return Standing(
-            board="" if runs is None else runs.facts.board, os="" if runs is None else runs.facts.os,
-            bundle=None if runs is None else runs.identity, confirmed=settled and active,
-            rollout="" if wanted is None else wanted.rollout, state=None if progress is None else progress.state,
+            board="" if runs is None else runs.facts.board,
+            os="" if runs is None else runs.facts.os,
+            bundle=None if runs is None else runs.identity,
+            confirmed=settled and active,
+            rollout="" if wanted is None else wanted.rollout,
+            state=None if progress is None else progress.state,
             reason="" if progress is None else progress.reason,
-        )  # fmt: skip
+        )
 
     async def follow(self, target: Target) -> None:
         """Take in what the coordinator names; the answer is in `standing`."""
@@ -283,9 +290,13 @@ class Following:
     async def _ask_process(self, wanted: Wanted) -> Answer:
         """What the process that fetches came to; one that crashes is no reason to try again."""
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "auricle_edge.ota.pack_upgrade", stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE, env={**os.environ, "PYTHONSAFEPATH": "1"},
-        )  # fmt: skip
+            sys.executable,
+            "-m",
+            "auricle_edge.ota.pack_upgrade",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            env={**os.environ, "PYTHONSAFEPATH": "1"},
+        )
         job = msgspec.json.encode({"settings": self._settings, "wanted": wanted})
         try:
             said, _ = await process.communicate(job)
@@ -297,9 +308,7 @@ class Following:
             return msgspec.json.decode(said, type=Answer)
         except msgspec.DecodeError:
             reason = f"What tried the pack ended with {process.returncode}."
-            return Answer(
-                rollout=wanted.rollout, identity=wanted.identity, attempt=0, state="refused", reason=reason
-            )  # fmt: skip
+            return Answer(rollout=wanted.rollout, identity=wanted.identity, attempt=0, state="refused", reason=reason)
 
 
 def _same(a: Wanted, b: Wanted) -> bool:

@@ -46,9 +46,7 @@ class Health:
         Says where the file goes; nowhere without systemd.
     """
 
-    def __init__(
-        self, identity: str, boot: str, seconds: float, environment: Mapping[str, str] = os.environ
-    ) -> None:  # fmt: skip
+    def __init__(self, identity: str, boot: str, seconds: float, environment: Mapping[str, str] = os.environ) -> None:
         self._identity, self._boot, self._seconds = identity, boot, seconds
         folder = environment.get(VARIABLE, "").partition(":")[0]
         self._path = Path(folder) / FILE if folder else None

@@ -87,9 +87,12 @@ def main() -> int:
         state, reason = "later", str(error)
     wanted = job.wanted
     answer = Answer(
-        rollout=wanted.rollout, identity=wanted.identity, attempt=wanted.attempt, state=state,  # type: ignore[arg-type]
+        rollout=wanted.rollout,
+        identity=wanted.identity,
+        attempt=wanted.attempt,
+        state=state,  # type: ignore[arg-type]
         reason=short(reason),
-    )  # fmt: skip
+    )
     sys.stdout.buffer.write(msgspec.json.encode(answer))
     return 0
 

@@ -62,12 +62,15 @@ class _Client(Updater):
 
     def __init__(self, folder: Path, server: UpdateServer, root: bytes, now: TrustedTime) -> None:
         limits = UpdaterConfig(
-            max_root_rotations=64, max_delegations=4, root_max_length=128 << 10, snapshot_max_length=128 << 10,
+            max_root_rotations=64,
+            max_delegations=4,
+            root_max_length=128 << 10,
+            snapshot_max_length=128 << 10,
             targets_max_length=LARGEST_TARGETS,
-        )  # fmt: skip
+        )
         super().__init__(
             str(folder), f"{server.url}/metadata/", fetcher=_Fetcher(server), config=limits, bootstrap=root
-        )  # fmt: skip
+        )
         self._trusted_set.reference_time = now.moment
 
     def _persist_file(self, filename: str, data: bytes) -> None:

@@ -339,13 +339,16 @@ def read_manifest(text: bytes) -> Manifest:
 def is_sound(entry: Entry) -> bool:
     """Whether a file of a bundle may be one: a plain path below it, a size, a hash, an ordinary mode."""
     return (
-        isinstance(entry.path, str) and PATH.fullmatch(entry.path) is not None
+        isinstance(entry.path, str)
+        and PATH.fullmatch(entry.path) is not None
         and entry.path not in ("bundle.json", "bundle.sig")
         and (not entry.path.startswith("systemd/") or UNIT.fullmatch(entry.path) is not None)
-        and type(entry.size) is int and 0 <= entry.size <= LARGEST_FILE
-        and isinstance(entry.sha256, str) and SHA256.fullmatch(entry.sha256) is not None
+        and type(entry.size) is int
+        and 0 <= entry.size <= LARGEST_FILE
+        and isinstance(entry.sha256, str)
+        and SHA256.fullmatch(entry.sha256) is not None
         and entry.mode in (0o644, 0o755)
-    )  # fmt: skip
+    )
 
 
 class Bundle:
@@ -571,8 +574,9 @@ def make_scripts(slot: Path, entry_points: str, interpreter: Path) -> None:
         path.unlink(missing_ok=True)
         path.write_text(
             f"#!{interpreter}\nimport sys\n\nfrom {found['module']} import {found['first']}\n\n"
-            f'if __name__ == "__main__":\n    sys.exit({found["function"]}())\n', "utf-8",
-        )  # fmt: skip
+            f'if __name__ == "__main__":\n    sys.exit({found["function"]}())\n',
+            "utf-8",
+        )
         path.chmod(0o755)
 
 
@@ -880,9 +884,12 @@ def end_trial(place: Place, journal: Journal, reason: str | None) -> str:
     if reason is not None and place.manifest(back) is None:
         raise Refused("There is no version to go back to: install a bundle.")
     last = Last(
-        "" if manifest is None else manifest.identity, "" if manifest is None else manifest.version,
-        "" if trial is None else trial.rollout, "reverted" if reason else "confirmed", reason or "",
-    )  # fmt: skip
+        "" if manifest is None else manifest.identity,
+        "" if manifest is None else manifest.version,
+        "" if trial is None else trial.rollout,
+        "reverted" if reason else "confirmed",
+        reason or "",
+    )
     named = f"Version {last.version} ({last.identity[:12]})"
     if reason is None:
         settle(place, write_journal(place, Journal(journal.active, previous=journal.previous, last=last)))
@@ -921,9 +928,7 @@ def status(place: Place) -> dict[str, Any]:
     journal = readable_journal(place)
     keys = ("version", "identity", "board", "os", "base", "python", "architecture", "fleet")
     slots = {name: place.manifest(name) for name in ("a", "b")}
-    found = {
-        name: None if each is None else {key: getattr(each, key) for key in keys} for name, each in slots.items()
-    }  # fmt: skip
+    found = {name: None if each is None else {key: getattr(each, key) for key in keys} for name, each in slots.items()}
     return {"installed": journal is not None, "slots": found, "journal": journal and asdict(journal)}
 
 

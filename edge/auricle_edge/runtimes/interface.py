@@ -19,9 +19,16 @@ EVALUATION_BATCH = 32
 """Samples that a runtime recognises at once."""
 
 NEUTRAL: dict[str, float] = {
-    "momentum": 0.0, "decay": 0.0, "l2": 0.0, "clip": math.inf, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8,
-    "temperature": 1.0, "mu": 0.0,
-}  # fmt: skip
+    "momentum": 0.0,
+    "decay": 0.0,
+    "l2": 0.0,
+    "clip": math.inf,
+    "beta1": 0.9,
+    "beta2": 0.999,
+    "epsilon": 1e-8,
+    "temperature": 1.0,
+    "mu": 0.0,
+}
 """Scalars that a job need not name, with the value under which they do nothing, or PyTorch's of AdamW."""
 
 

@@ -22,8 +22,12 @@ from auricle_edge.runtimes.interface import Array
 from auricle_edge.runtimes.ort_checkpoint import Checkpoint
 
 ATTRIBUTES = {
-    "clip": "max_norm", "beta1": "alpha", "beta2": "beta", "epsilon": "epsilon", "decay": "weight_decay",
-}  # fmt: skip
+    "clip": "max_norm",
+    "beta1": "alpha",
+    "beta2": "beta",
+    "epsilon": "epsilon",
+    "decay": "weight_decay",
+}
 """Hyper-parameters, and the attributes of an optimizer model's nodes that hold them."""
 OPTIMIZERS = {"InplaceClipGradNorm", "SGDOptimizerV2", "AdamWOptimizer"}
 """The operators of an optimizer model."""
@@ -165,9 +169,15 @@ class OrtModel:
     """
 
     def __init__(
-        self, artifacts: OrtArtifacts, model: str, optimizer: str, hyper: Mapping[str, float], weights: Flat,
-        slots: Mapping[str, Flat], steps: int,
-    ) -> None:  # fmt: skip
+        self,
+        artifacts: OrtArtifacts,
+        model: str,
+        optimizer: str,
+        hyper: Mapping[str, float],
+        weights: Flat,
+        slots: Mapping[str, Flat],
+        steps: int,
+    ) -> None:
         self._artifacts, self._optimizer = artifacts, optimizer
         self._table = artifacts.pack.table(model)
         entry = artifacts.entry(model)

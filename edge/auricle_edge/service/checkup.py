@@ -47,9 +47,15 @@ class Heard:
 
 
 def examine_board(
-    root: Path, state: Path, pack: Callable[[], Pack], readings: Callable[[], Readings], broker: BrokerAddress | None,
-    *, required: Sequence[Sensor] = (), now: Callable[[], float] = time.time,
-) -> list[Finding]:  # fmt: skip
+    root: Path,
+    state: Path,
+    pack: Callable[[], Pack],
+    readings: Callable[[], Readings],
+    broker: BrokerAddress | None,
+    *,
+    required: Sequence[Sensor] = (),
+    now: Callable[[], float] = time.time,
+) -> list[Finding]:
     """Every check that needs no microphone.
 
     Parameters

@@ -123,9 +123,11 @@ class ListeningDevice:
         self.detector.watch_near(settings.labels.near_share, self.labeller.almost)
         self.listener = Listener(self.capture, self.detector, self._heard, self.taps, self._listening_ended)
         self.gate = Gate(
-            Sensors(Path("/"), settings.gate), settings.gate,
-            speaking=lambda: self.detector.speaking, muted=lambda: self.capture.state.muted,
-        )  # fmt: skip
+            Sensors(Path("/"), settings.gate),
+            settings.gate,
+            speaking=lambda: self.detector.speaking,
+            muted=lambda: self.capture.state.muted,
+        )
         self._agent_settings = agent_settings(settings)
         self.updates = Following(settings, pack.identity, restart=self._start_anew, busy=self._trains)
         self.starts_anew = False
@@ -151,9 +153,16 @@ class ListeningDevice:
         trainer = Trainer(self.choice.runtime, self.own_model, data, settings.seed, first, settings.learn)
         source = DataSource(self.store.device_data, lambda: self.store.generation)
         return Agent(
-            self._agent_settings, trainer, self._executor, gate=self.gate, source=source, learnt=self._learnt,
-            updates=self.updates, judging=Judging(self.detect), tuning=self.tuning,
-        )  # fmt: skip
+            self._agent_settings,
+            trainer,
+            self._executor,
+            gate=self.gate,
+            source=source,
+            learnt=self._learnt,
+            updates=self.updates,
+            judging=Judging(self.detect),
+            tuning=self.tuning,
+        )
 
     def _make_outputs(self) -> list[Output]:
         events, device = self.settings.events, self.settings.name
@@ -369,17 +378,31 @@ class ListeningDevice:
             "seconds_since_sound": None if state.last_progress is None else round(now - state.last_progress, 3),
         }
         return {
-            "device": self.settings.name, "agent": __version__, "pack": self.pack.identity,
-            "pack_name": self.pack.manifest.name, "running_seconds": round(now - self._began, 1),
-            "capture": sound, "listening": dataclasses.asdict(figures), "judging_failures": self.listener.failures,
-            "model": self.hearing.now.candidate.name, "model_reason": self.hearing.now.reason,
-            "own_model": self.own_model, "own_model_reason": self.own_model_reason,
-            "state": self.detector.state, "wake": self.detect.wake, "window": self.detect.window,
+            "device": self.settings.name,
+            "agent": __version__,
+            "pack": self.pack.identity,
+            "pack_name": self.pack.manifest.name,
+            "running_seconds": round(now - self._began, 1),
+            "capture": sound,
+            "listening": dataclasses.asdict(figures),
+            "judging_failures": self.listener.failures,
+            "model": self.hearing.now.candidate.name,
+            "model_reason": self.hearing.now.reason,
+            "own_model": self.own_model,
+            "own_model_reason": self.own_model_reason,
+            "state": self.detector.state,
+            "wake": self.detect.wake,
+            "window": self.detect.window,
             "second_stage": self.detect.second_stage,
             "gate": None if gate is None else dataclasses.asdict(gate),
-            "fleet": None if self.agent is None else {
-                "name": self.settings.fleet, "connected": self.agent.link.connected, "state": self.agent.state,
-                "last_error": self.agent.link.last_error, "other_pack": self.agent.other_pack,
+            "fleet": None
+            if self.agent is None
+            else {
+                "name": self.settings.fleet,
+                "connected": self.agent.link.connected,
+                "state": self.agent.state,
+                "last_error": self.agent.link.last_error,
+                "other_pack": self.agent.other_pack,
             },
             "updates": dataclasses.asdict(self.updates.standing()),
             "sensitivity": {"step": self.tuning.step, "remote": self.tuning.accepted},
@@ -390,7 +413,7 @@ class ListeningDevice:
             },
             "outputs": {name: dataclasses.asdict(counts) for name, counts in self.outputs.delivered.items()},
             "last": None if self._last is None else dataclasses.asdict(self._last),
-        }  # fmt: skip
+        }
 
     def answer(self, feedback: Feedback, newest: str | None = None) -> Mapping[str, Any]:
         """Take feedback; AuricleError when there is nothing that it could be about.
@@ -425,10 +448,15 @@ class ListeningDevice:
         while True:
             state = self.capture.state
             line: dict[str, Any] = {
-                "level_dbfs": state.level_dbfs, "clipping": state.clipping, "muted": state.muted,
-                "running": state.running, "problem": state.problem, "speaking": self.detector.speaking,
-                "posteriors": self.detector.posteriors, "state": self.detector.state,
-            }  # fmt: skip
+                "level_dbfs": state.level_dbfs,
+                "clipping": state.clipping,
+                "muted": state.muted,
+                "running": state.running,
+                "problem": state.problem,
+                "speaking": self.detector.speaking,
+                "posteriors": self.detector.posteriors,
+                "state": self.detector.state,
+            }
             if self._event is not seen and self._event is not None:
                 seen = self._event
                 line["timeout" if isinstance(seen, Timeout) else "detection"] = dataclasses.asdict(seen)

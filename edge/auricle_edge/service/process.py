@@ -50,12 +50,23 @@ def serve(encoded: bytes, as_json: bool) -> bool:
     model = device.hearing.now
     heard, others = awaited(pack.labels, device.detect), other_words(settings.pack)
     facts = {
-        "device": settings.name, "fleet": settings.fleet, "pack": pack.identity, "pack_name": pack.manifest.name,
-        "words": device.words, "wake": heard.wake, "window": heard.window, "commands": heard.commands,
-        "other_words": others, "source": settings.capture.source, "runtime": device.choice.runtime.name,
-        "reason": device.choice.reason, "model": model.candidate.name, "model_reason": model.reason,
-        "own_model": device.own_model, "own_model_reason": device.own_model_reason,
-    }  # fmt: skip
+        "device": settings.name,
+        "fleet": settings.fleet,
+        "pack": pack.identity,
+        "pack_name": pack.manifest.name,
+        "words": device.words,
+        "wake": heard.wake,
+        "window": heard.window,
+        "commands": heard.commands,
+        "other_words": others,
+        "source": settings.capture.source,
+        "runtime": device.choice.runtime.name,
+        "reason": device.choice.reason,
+        "model": model.candidate.name,
+        "model_reason": model.reason,
+        "own_model": device.own_model,
+        "own_model_reason": device.own_model_reason,
+    }
     words = f"{settings.name} listens to {settings.capture.source} for {heard.sentence}"
     sentences = (words, others, device.choice.reason, model.reason, device.own_model_reason)
     greet = partial(say, facts, as_json, "\n".join(filter(None, sentences)))

@@ -85,9 +85,16 @@ def batches(
 
 
 def mixed_batches(
-    clips: Clips, pseudo: Pseudo, weight: float, labels: int, size: int, rng: np.random.Generator,
-    features: Features, strong: Features, carried: Carried | None = None,
-) -> Iterator[dict[str, Array]]:  # fmt: skip
+    clips: Clips,
+    pseudo: Pseudo,
+    weight: float,
+    labels: int,
+    size: int,
+    rng: np.random.Generator,
+    features: Features,
+    strong: Features,
+    carried: Carried | None = None,
+) -> Iterator[dict[str, Array]]:
     """One epoch over the labelled clips; the second half of each batch are sure clips, strongly augmented.
 
     With s the share of sure clips, a batch's weights are 1 for the labelled part and `weight` * s for the other one, so
@@ -110,9 +117,16 @@ def mixed_batches(
 
 
 def fixmatch_batches(
-    clips: Clips, pseudo: Pseudo, labels: int, size: int, rng: np.random.Generator, features: Features, weak: Features,
-    strong: Features, carried: Carried | None = None,
-) -> Iterator[dict[str, Array]]:  # fmt: skip
+    clips: Clips,
+    pseudo: Pseudo,
+    labels: int,
+    size: int,
+    rng: np.random.Generator,
+    features: Features,
+    weak: Features,
+    strong: Features,
+    carried: Carried | None = None,
+) -> Iterator[dict[str, Array]]:
     """One epoch over the labelled clips for a `fixmatch` graph, each batch with as many clips without labels."""
     others = _forever(np.arange(len(pseudo.clips)), rng)
     count = min(size, len(pseudo.clips))
@@ -121,9 +135,11 @@ def fixmatch_batches(
         padded = np.concatenate([chosen, np.zeros(size - count, chosen.dtype)])
         energies = pseudo.clips.energies[padded]
         yield {
-            **labelled, "weak": weak(energies), "strong": strong(energies),
+            **labelled,
+            "weak": weak(energies),
+            "strong": strong(energies),
             "weight.unlabelled": (np.arange(size) < count).astype(np.float32),
-        }  # fmt: skip
+        }
 
 
 def _forever(positions: NDArray[np.int64], rng: np.random.Generator) -> Iterator[int]:

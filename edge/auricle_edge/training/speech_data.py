@@ -99,9 +99,14 @@ def split_held_out(targets: NDArray[np.int64], share: float, seed: int) -> tuple
 
 
 def device_data(
-    frontend: LogMel, audio: NDArray[Any], targets: NDArray[np.int64], noise: NDArray[np.float32] | None,
-    *, held_out: float = 0.2, seed: int = 0,
-) -> DeviceData:  # fmt: skip
+    frontend: LogMel,
+    audio: NDArray[Any],
+    targets: NDArray[np.int64],
+    noise: NDArray[np.float32] | None,
+    *,
+    held_out: float = 0.2,
+    seed: int = 0,
+) -> DeviceData:
     """Compute a device's clips from audio (N, samples) and split them."""
     clips = Clips(frontend.energies(audio), targets)
     train, held = split_held_out(targets, held_out, seed)

@@ -92,9 +92,14 @@ class Trainer:
     """
 
     def __init__(
-        self, runtime: Runtime, architecture: str, data: DeviceData, seed: int, start: Flat | None = None,
+        self,
+        runtime: Runtime,
+        architecture: str,
+        data: DeviceData,
+        seed: int,
+        start: Flat | None = None,
         settings: LearnSettings | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.runtime, self.architecture, self.seed, self.start = runtime, architecture, seed, start
         self.settings = settings or LearnSettings(clips=1, judge=False)
         self.pack = runtime.pack
@@ -127,9 +132,13 @@ class Trainer:
         return accuracy(logits, self.data.held_out.targets)
 
     def run(
-        self, plan: Plan, round_number: int, plugin: Flat, state: LocalState,
+        self,
+        plan: Plan,
+        round_number: int,
+        plugin: Flat,
+        state: LocalState,
         stopped: Callable[[], bool] = lambda: False,
-    ) -> RoundResult:  # fmt: skip
+    ) -> RoundResult:
         """Train for one round from the received plug-in (P,).
 
         Raises
@@ -153,12 +162,19 @@ class Trainer:
         local = LocalState(final.get("local", state.weights), slots, training.steps)
         trained = self._with_prior(final["plugin" if mutual else "model"], -plan.prior)
         return RoundResult(
-            trained, local, loss, training.steps - job.steps, time.monotonic() - began, len(self.data.train),
-            self.held_out_accuracy(self.architecture, local.weights) if mutual else self.held_out_accuracy(
-                self.pack.manifest.plugin, trained),
-            self.held_out_accuracy(self.pack.manifest.plugin, plugin), len(self.data.held_out),
+            trained,
+            local,
+            loss,
+            training.steps - job.steps,
+            time.monotonic() - began,
+            len(self.data.train),
+            self.held_out_accuracy(self.architecture, local.weights)
+            if mutual
+            else self.held_out_accuracy(self.pack.manifest.plugin, trained),
+            self.held_out_accuracy(self.pack.manifest.plugin, plugin),
+            len(self.data.held_out),
             0 if pseudo is None else len(pseudo.sure),
-        )  # fmt: skip
+        )
 
     def _pseudo(self, plugin: Flat) -> Pseudo | None:
         """The clips without labels as the received plug-in labels them; None when it is sure of none."""
@@ -193,11 +209,17 @@ class Trainer:
             kind, vectors = "fixmatch", {"teacher": plugin}
             scalars.update({"threshold": self.settings.confidence, "lambda": self.settings.unlabelled})
         return Job(
-            kind=kind, models=models, optimizer=graph_optimizer(plan), weights=weights,
-            terms=("drift",) if plan.mu else (), vectors=vectors, scalars=scalars, slots=kept,
+            kind=kind,
+            models=models,
+            optimizer=graph_optimizer(plan),
+            weights=weights,
+            terms=("drift",) if plan.mu else (),
+            vectors=vectors,
+            scalars=scalars,
+            slots=kept,
             steps=state.steps if kept else 0,
             seed=int(np.random.SeedSequence([self.seed, plan.seed, round_number]).generate_state(1)[0]),
-        )  # fmt: skip
+        )
 
     def _with_prior(self, plugin: Flat, strength: float) -> Flat:
         """Add the device's log label frequencies to the plug-in's biases: logit adjustment (Menon et al. 2021, eq. 10).
@@ -239,9 +261,12 @@ class Trainer:
         return carried_to_train(self.pack, self.settings.carried, int(negative[self.data.train.targets].sum()))
 
     def _optimize(
-        self, training: Training, plan: Plan, epoch: Callable[[], Iterator[dict[str, Array]]],
+        self,
+        training: Training,
+        plan: Plan,
+        epoch: Callable[[], Iterator[dict[str, Array]]],
         stopped: Callable[[], bool],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Train on every batch of every epoch."""
         for _ in range(plan.epochs):
             for batch in epoch():

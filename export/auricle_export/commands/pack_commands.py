@@ -73,12 +73,15 @@ def verify(
 
 def _verdict(pack: Pack, checks: list[Check]) -> dict[str, Any]:
     return {
-        "name": pack.manifest.name, "identity": pack.identity, "format": pack.manifest.format,
-        "files": len(pack.files), "bytes": sum(map(len, pack.files.values())),
+        "name": pack.manifest.name,
+        "identity": pack.identity,
+        "format": pack.manifest.format,
+        "files": len(pack.files),
+        "bytes": sum(map(len, pack.files.values())),
         "signed_by": None if pack.signature is None else pack.signature.key,
         "sound": all(check.reason is None for check in checks),
         "checks": [{"kind": c.kind, "file": c.file, "ok": c.reason is None, "reason": c.reason} for c in checks],
-    }  # fmt: skip
+    }
 
 
 def _signature_line(pack: Pack) -> str:
@@ -126,9 +129,16 @@ def diff(
     found = pack_differences(first, second)
     if as_json:
         facts = [{"part": d.part, "name": d.name, "a": d.a, "b": d.b} for d in found]
-        typer.echo(json.dumps({
-            "a": first.identity, "b": second.identity, "same": not found, "differences": facts,
-        }))  # fmt: skip
+        typer.echo(
+            json.dumps(
+                {
+                    "a": first.identity,
+                    "b": second.identity,
+                    "same": not found,
+                    "differences": facts,
+                }
+            )
+        )
     else:
         for difference in found:
             typer.echo(told(difference))

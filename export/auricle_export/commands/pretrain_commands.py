@@ -137,20 +137,25 @@ def facts_of(done: Pretrained) -> dict[str, Any]:
         "labels": list(speech.labels),
         "clips": {"train": len(speech.train), "validation": len(speech.validation), "test": len(speech.test)},
         "speakers": {
-            "train": speech.train.speakers, "validation": speech.validation.speakers, "test": speech.test.speakers,
+            "train": speech.train.speakers,
+            "validation": speech.validation.speakers,
+            "test": speech.test.speakers,
         },
         "skipped_files": len(speech.skipped),
         "models": {
             model: {
-                "accuracy": round(result.accuracy, 4), "judged_clips": result.judged_clips,
-                "validation_accuracy": round(result.validation_accuracy, 4), "epochs": result.epochs,
-                "best_epoch": result.best_epoch, "seconds": round(result.seconds, 1),
+                "accuracy": round(result.accuracy, 4),
+                "judged_clips": result.judged_clips,
+                "validation_accuracy": round(result.validation_accuracy, 4),
+                "epochs": result.epochs,
+                "best_epoch": result.best_epoch,
+                "seconds": round(result.seconds, 1),
                 "mean_of_words": round(result.word_mean, 4),
                 "words": {word: [score.right, score.of] for word, score in result.scores.items()},
             }
             for model, result in done.trained.items()
         },
-    }  # fmt: skip
+    }
 
 
 def _conclude(done: Pretrained, out: Path, as_json: bool) -> None:

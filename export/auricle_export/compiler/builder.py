@@ -148,9 +148,12 @@ class GraphBuilder:
         for key, tensor in constants.items():
             tensor.name = short[key]
         graph = helper.make_graph(
-            ordered, name, [info(n, self._inputs[n]) for n in inputs], [info(n, self._outputs[n]) for n in outputs],
+            ordered,
+            name,
+            [info(n, self._inputs[n]) for n in inputs],
+            [info(n, self._outputs[n]) for n in outputs],
             initializer=list(constants.values()),
-        )  # fmt: skip
+        )
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="auricle")
         model.ir_version = IR_VERSION
         onnx.checker.check_model(model)

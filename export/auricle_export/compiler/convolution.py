@@ -20,9 +20,14 @@ def each(value: int | Sequence[int], axes: int) -> list[int]:
 
 
 def convolve(
-    x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
     groups: int = 1,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """`torch.conv1d` and `conv2d`: x (B, C, *S), weight (O, C / groups, *K), bias (O,) or None to (B, O, *S')."""
     axes = weight.dim() - 2
     if x.dim() == axes + 1:
@@ -140,9 +145,14 @@ class AddBias(torch.autograd.Function):
 
 
 def max_pool(
-    x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    x: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
     return_indices: bool = False,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """`max_pool1d` and `max_pool2d` over (B, C, *S); at a tie the first one in row-major order takes the gradient."""
     if return_indices:
         raise NotImplementedError("max-pooling with return_indices", "the pooled values")
@@ -231,9 +241,14 @@ def _largest(taps: list[Tensor]) -> Tensor:
 
 
 def mean_pool(
-    x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True, divisor_override: int | None = None,
-) -> Tensor:  # fmt: skip
+    x: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
     """`avg_pool1d` and `avg_pool2d` over (B, C, *S)."""
     axes = x.dim() - 2
     kernel, widths = each(kernel_size, axes), each(padding, axes)

@@ -57,9 +57,14 @@ class Embedding(torch.autograd.Function):
 
 
 def embedding(
-    index: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,
-    norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
-) -> Tensor:  # fmt: skip
+    index: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
     """`torch.nn.functional.embedding` without renormalisation."""
     if max_norm is not None or scale_grad_by_freq or (padding_idx is not None and padding_idx >= 0):
         raise NotImplementedError("an embedding with max_norm, scale_grad_by_freq or padding_idx", "plain nn.Embedding")
@@ -67,9 +72,16 @@ def embedding(
 
 
 def attend(
-    query: Tensor, key: Tensor, value: Tensor, drop: Drop, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
-    is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
-) -> Tensor:  # fmt: skip
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    drop: Drop,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
     """`scaled_dot_product_attention`: softmax(q k^T / sqrt(d)) v over (..., T, d)."""
     if enable_gqa:
         raise NotImplementedError("grouped-query attention (enable_gqa)", "as many key heads as query heads")
@@ -91,14 +103,34 @@ def _additive(mask: Tensor, keep: bool = True) -> Tensor:
 
 
 def multi_head_attention(
-    query: Tensor, key: Tensor, value: Tensor, embed_dim_to_check: int, num_heads: int, in_proj_weight: Tensor | None,
-    in_proj_bias: Tensor | None, bias_k: Tensor | None, bias_v: Tensor | None, add_zero_attn: bool, dropout_p: float,
-    out_proj_weight: Tensor, out_proj_bias: Tensor | None, training: bool = True,
-    key_padding_mask: Tensor | None = None, need_weights: bool = True, attn_mask: Tensor | None = None,
-    use_separate_proj_weight: bool = False, q_proj_weight: Tensor | None = None, k_proj_weight: Tensor | None = None,
-    v_proj_weight: Tensor | None = None, static_k: Tensor | None = None, static_v: Tensor | None = None,
-    average_attn_weights: bool = True, is_causal: bool = False, *, drop: Drop,
-) -> tuple[Tensor, None]:  # fmt: skip
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    embed_dim_to_check: int,
+    num_heads: int,
+    in_proj_weight: Tensor | None,
+    in_proj_bias: Tensor | None,
+    bias_k: Tensor | None,
+    bias_v: Tensor | None,
+    add_zero_attn: bool,
+    dropout_p: float,
+    out_proj_weight: Tensor,
+    out_proj_bias: Tensor | None,
+    training: bool = True,
+    key_padding_mask: Tensor | None = None,
+    need_weights: bool = True,
+    attn_mask: Tensor | None = None,
+    use_separate_proj_weight: bool = False,
+    q_proj_weight: Tensor | None = None,
+    k_proj_weight: Tensor | None = None,
+    v_proj_weight: Tensor | None = None,
+    static_k: Tensor | None = None,
+    static_v: Tensor | None = None,
+    average_attn_weights: bool = True,
+    is_causal: bool = False,
+    *,
+    drop: Drop,
+) -> tuple[Tensor, None]:
     """`torch.nn.functional.multi_head_attention_forward` over (T, B, E); attention weights are not returned."""
     if bias_k is not None or bias_v is not None or add_zero_attn or static_k is not None or static_v is not None:
         raise NotImplementedError("attention with bias_k, bias_v, add_zero_attn or static keys", "attention without")
@@ -127,9 +159,15 @@ def _heads(x: Tensor, heads: int) -> Tensor:
 
 
 def batch_norm(
-    x: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
-    bias: Tensor | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
-) -> Tensor:  # fmt: skip
+    x: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
     """`torch.nn.functional.batch_norm` with its running statistics, whatever the mode: frozen."""
     if running_mean is None or running_var is None:
         raise NotImplementedError("batch normalisation without running statistics", "nn.GroupNorm")
@@ -167,9 +205,15 @@ def _by_channel(x: Tensor) -> Tensor:
 
 
 def instance_norm(
-    x: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None,
-    bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5,
-) -> Tensor:  # fmt: skip
+    x: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
     """`torch.nn.functional.instance_norm`: a group for every channel, or the running statistics."""
     if running_mean is not None:
         return batch_norm(x, running_mean, running_var, weight, bias, eps=eps)

@@ -89,9 +89,22 @@ def logsigmoid(x: Tensor) -> Tensor:
 def rules() -> dict[Any, Callable[..., Tensor]]:
     """What takes the place of PyTorch's own."""
     own = (
-        silu, mish, hardsigmoid, hardswish, hardtanh, relu6, leaky_relu, prelu, elu, celu, selu, hardshrink, softshrink,
-        threshold, logsigmoid,
-    )  # fmt: skip
+        silu,
+        mish,
+        hardsigmoid,
+        hardswish,
+        hardtanh,
+        relu6,
+        leaky_relu,
+        prelu,
+        elu,
+        celu,
+        selu,
+        hardshrink,
+        softshrink,
+        threshold,
+        logsigmoid,
+    )
     found: dict[Any, Callable[..., Tensor]] = {}
     for function in own:
         for place in (F, torch, Tensor):

@@ -55,9 +55,14 @@ class Gru(torch.autograd.Function):
         )
         d_input = torch.cat([d_hidden.narrow(1, 0, 2 * hidden), d_states * to_n], 1)
         return (
-            torch.mm(d_input, w_ih).reshape(x.shape), torch.mm(d_input.t(), rows), torch.mm(d_hidden.t(), before),
-            d_input.sum(0), d_hidden.sum(0), d_start.unsqueeze(0), None,
-        )  # fmt: skip
+            torch.mm(d_input, w_ih).reshape(x.shape),
+            torch.mm(d_input.t(), rows),
+            torch.mm(d_hidden.t(), before),
+            d_input.sum(0),
+            d_hidden.sum(0),
+            d_start.unsqueeze(0),
+            None,
+        )
 
 
 def _unrolled(

@@ -23,7 +23,7 @@ WHOLE: dict[str, Callable[..., Tensor]] = {
     "fill_": lambda x, value: torch.full_like(x, float(value)),
     "copy_": lambda x, other, non_blocking=False: other.expand_as(x).to(x.dtype),
     "__ipow__": torch.pow,
-}  # fmt: skip
+}
 """Calls that change their first argument and whose name without `_` does not say what to."""
 
 

@@ -58,9 +58,15 @@ class Lstm(torch.autograd.Function):
         d_bias = d_gates.sum(0)
         assert dh is not None and dc is not None
         return (
-            torch.mm(d_gates, w_ih).reshape(x.shape), torch.mm(d_gates.t(), rows), torch.mm(d_gates.t(), before),
-            d_bias, d_bias, dh.unsqueeze(0), dc.unsqueeze(0), None,
-        )  # fmt: skip
+            torch.mm(d_gates, w_ih).reshape(x.shape),
+            torch.mm(d_gates.t(), rows),
+            torch.mm(d_gates.t(), before),
+            d_bias,
+            d_bias,
+            dh.unsqueeze(0),
+            dc.unsqueeze(0),
+            None,
+        )
 
 
 def _gates(

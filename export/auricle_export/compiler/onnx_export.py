@@ -37,9 +37,16 @@ def to_onnx(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of PyTorch's exporter, about PyTorch's own code
             program = torch.onnx.export(
-                module, tuple(example), dynamo=True, opset_version=OPSET, verbose=False, input_names=list(inputs),
-                output_names=list(outputs), custom_translation_table=translations(), **how,
-            )  # fmt: skip
+                module,
+                tuple(example),
+                dynamo=True,
+                opset_version=OPSET,
+                verbose=False,
+                input_names=list(inputs),
+                output_names=list(outputs),
+                custom_translation_table=translations(),
+                **how,
+            )
             assert program is not None
             program.optimize()
     except torch.onnx.errors.OnnxExporterError as error:

@@ -13,9 +13,17 @@ from auricle_export.compiler.lstm import Lstm
 
 
 def gru(
-    x: Tensor, start: Tensor, weights: Sequence[Tensor], bias: bool, layers: int, dropout: float, train: bool,
-    bidirectional: bool, batch_first: bool, drop: Callable[[Tensor, float], Tensor],
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+    x: Tensor,
+    start: Tensor,
+    weights: Sequence[Tensor],
+    bias: bool,
+    layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+    drop: Callable[[Tensor, float], Tensor],
+) -> tuple[Tensor, Tensor]:
     """`torch.gru`: x (T, B, I) or (B, T, I) to all states and the last ones (layers x directions, B, H)."""
 
     def run(x: Tensor, index: int, own: list[Tensor], reverse: bool) -> tuple[Tensor, ...]:
@@ -27,9 +35,17 @@ def gru(
 
 
 def lstm(
-    x: Tensor, start: Sequence[Tensor], weights: Sequence[Tensor], bias: bool, layers: int, dropout: float,
-    train: bool, bidirectional: bool, batch_first: bool, drop: Callable[[Tensor, float], Tensor],
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    x: Tensor,
+    start: Sequence[Tensor],
+    weights: Sequence[Tensor],
+    bias: bool,
+    layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+    drop: Callable[[Tensor, float], Tensor],
+) -> tuple[Tensor, Tensor, Tensor]:
     """`torch.lstm`: like `gru`, with the last cells too."""
 
     def run(x: Tensor, index: int, own: list[Tensor], reverse: bool) -> tuple[Tensor, ...]:
@@ -41,9 +57,16 @@ def lstm(
 
 
 def _layers(
-    x: Tensor, weights: Sequence[Tensor], run: Callable[..., tuple[Tensor, ...]], bias: bool, layers: int,
-    dropout: float, bidirectional: bool, batch_first: bool, drop: Callable[[Tensor, float], Tensor],
-) -> tuple[Tensor, list[tuple[Tensor, ...]]]:  # fmt: skip
+    x: Tensor,
+    weights: Sequence[Tensor],
+    run: Callable[..., tuple[Tensor, ...]],
+    bias: bool,
+    layers: int,
+    dropout: float,
+    bidirectional: bool,
+    batch_first: bool,
+    drop: Callable[[Tensor, float], Tensor],
+) -> tuple[Tensor, list[tuple[Tensor, ...]]]:
     """Stacked layers and directions; `run` walks one direction and returns its states and its last ones."""
     directions, each = 2 if bidirectional else 1, 4 if bias else 2
     if len(weights) != layers * directions * each:

@@ -59,25 +59,33 @@ def _hidden(weight: Any) -> int:
     return int(weight.shape[1])
 
 
-def _gru_to_onnx(
-    x: FLOAT, w_ih: FLOAT, w_hh: FLOAT, b_ih: FLOAT, b_hh: FLOAT, start: FLOAT, reverse: bool
-) -> FLOAT:  # fmt: skip
+def _gru_to_onnx(x: FLOAT, w_ih: FLOAT, w_hh: FLOAT, b_ih: FLOAT, b_hh: FLOAT, start: FLOAT, reverse: bool) -> FLOAT:
     """PyTorch's gates are r, z, n; ONNX's z, r, h."""
     y, _ = OPSET.GRU(
-        x, *_parameters(w_ih, w_hh, b_ih, b_hh, (1, 0, 2)), None, start, hidden_size=_hidden(w_hh),
-        linear_before_reset=1, direction="reverse" if reverse else "forward",
-    )  # fmt: skip
+        x,
+        *_parameters(w_ih, w_hh, b_ih, b_hh, (1, 0, 2)),
+        None,
+        start,
+        hidden_size=_hidden(w_hh),
+        linear_before_reset=1,
+        direction="reverse" if reverse else "forward",
+    )
     return OPSET.Squeeze(y, [1])  # type: ignore[no-any-return]
 
 
 def _lstm_to_onnx(
     x: FLOAT, w_ih: FLOAT, w_hh: FLOAT, b_ih: FLOAT, b_hh: FLOAT, start: FLOAT, cell: FLOAT, reverse: bool
-) -> FLOAT:  # fmt: skip
+) -> FLOAT:
     """PyTorch's gates are i, f, g, o; ONNX's i, o, f, c."""
     y, _, _ = OPSET.LSTM(
-        x, *_parameters(w_ih, w_hh, b_ih, b_hh, (0, 3, 1, 2)), None, start, cell, hidden_size=_hidden(w_hh),
+        x,
+        *_parameters(w_ih, w_hh, b_ih, b_hh, (0, 3, 1, 2)),
+        None,
+        start,
+        cell,
+        hidden_size=_hidden(w_hh),
         direction="reverse" if reverse else "forward",
-    )  # fmt: skip
+    )
     return OPSET.Squeeze(y, [1])  # type: ignore[no-any-return]
 
 

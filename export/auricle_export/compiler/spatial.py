@@ -131,9 +131,13 @@ class Window:
     """
 
     def __init__(
-        self, sizes: Sequence[int], kernel: Sequence[int], stride: Sequence[int],
-        padding: Sequence[tuple[int, int]], dilation: Sequence[int],
-    ) -> None:  # fmt: skip
+        self,
+        sizes: Sequence[int],
+        kernel: Sequence[int],
+        stride: Sequence[int],
+        padding: Sequence[tuple[int, int]],
+        dilation: Sequence[int],
+    ) -> None:
         self.stride, self.padding, self.dilation = list(stride), list(padding), list(dilation)
         self.sizes = list(sizes)
         self.padded = [size + sum(width) for size, width in zip(sizes, padding, strict=True)]

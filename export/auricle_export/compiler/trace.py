@@ -287,9 +287,11 @@ def trace_evaluation(net: Net) -> onnx.ModelProto:
     names = ["x", *(f"model/{part}" for part in ("body", "head.weight", "head.bias"))]
     for clips in TRACED_CLIPS:
         example = (
-            torch.rand(clips, net.frames, net.mels), torch.rand(net.body) * 0.1,
-            torch.rand(TRACED_LABELS, net.features), torch.rand(TRACED_LABELS),
-        )  # fmt: skip
+            torch.rand(clips, net.frames, net.mels),
+            torch.rand(net.body) * 0.1,
+            torch.rand(TRACED_LABELS, net.features),
+            torch.rand(TRACED_LABELS),
+        )
         model = to_onnx(
             _Evaluation(net), example, names, ["logits", "features"], dynamic_shapes=({0: batch}, None, None, None)
         )

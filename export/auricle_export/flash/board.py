@@ -112,9 +112,19 @@ class Microphone(Table, frozen=True):
 class Sensors(Table, frozen=True):
     """What tells the gate whether to train: `[sensors]`."""
 
-    zones: Annotated[tuple[Annotated[str, Meta(pattern=r"^[A-Za-z0-9_*?.-]{1,64}\Z",
-                     description='the type of a thermal zone, such as "cpu-thermal"')], ...],
-                     Meta(max_length=16)] = ()  # fmt: skip
+    zones: Annotated[
+        tuple[
+            Annotated[
+                str,
+                Meta(
+                    pattern=r"^[A-Za-z0-9_*?.-]{1,64}\Z",
+                    description='the type of a thermal zone, such as "cpu-thermal"',
+                ),
+            ],
+            ...,
+        ],
+        Meta(max_length=16),
+    ] = ()
     """Types of the thermal zones that count; none: those of the processor."""
     hot: Celsius = 75.0
     too_hot: Celsius = 85.0

@@ -124,10 +124,15 @@ def _console() -> Console:
 
 def _summary(board: Board) -> dict[str, object]:
     return {
-        "name": board.name, "title": board.title, "architecture": board.architecture,
-        "memory_mib": list(board.memory_mib), "os": [system.id for system in board.os],
-        "container_only": board.container_only, "local": board.agent.local, "threads": board.agent.threads,
-    }  # fmt: skip
+        "name": board.name,
+        "title": board.title,
+        "architecture": board.architecture,
+        "memory_mib": list(board.memory_mib),
+        "os": [system.id for system in board.os],
+        "container_only": board.container_only,
+        "local": board.agent.local,
+        "threads": board.agent.threads,
+    }
 
 
 def _memory(board: Board) -> str:

@@ -44,9 +44,7 @@ def bundle(
     """
     profile, read = load_board(board), load_fleet(fleet)
     with _bar(as_json) as bar:
-        built = build_bundle(
-            profile, read, out, os=os, key=key, wheels=wheels, deb=deb, progress=_shown(bar)
-        )  # fmt: skip
+        built = build_bundle(profile, read, out, os=os, key=key, wheels=wheels, deb=deb, progress=_shown(bar))
     if as_json:
         package = None if built.package is None else str(built.package)
         facts = {"path": str(built.path), "package": package, "bytes": built.size, "signed_by": built.signed_by}
@@ -74,10 +72,16 @@ def verify(
 
 def _facts(manifest: Manifest) -> dict[str, object]:
     return {
-        "version": manifest.version, "board": manifest.board, "os": manifest.os, "base": manifest.base,
-        "python": manifest.python, "architecture": manifest.architecture, "fleet": manifest.fleet,
-        "pack": manifest.pack, "files": len(manifest.files),
-    }  # fmt: skip
+        "version": manifest.version,
+        "board": manifest.board,
+        "os": manifest.os,
+        "base": manifest.base,
+        "python": manifest.python,
+        "architecture": manifest.architecture,
+        "fleet": manifest.fleet,
+        "pack": manifest.pack,
+        "files": len(manifest.files),
+    }
 
 
 def _tell(built: Built) -> None:

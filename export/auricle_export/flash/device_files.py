@@ -52,17 +52,22 @@ def edge_settings(
         raise SettingsError(f"The profile of {board.title} names no GPIO lines: nothing can be wired to it.")
     top: dict[str, object] = {} if device is None else {"device": device}
     top |= {
-        "state": STATE, "pack": board.agent.pack, "local": board.agent.local, "threads": board.agent.threads,
-    }  # fmt: skip
+        "state": STATE,
+        "pack": board.agent.pack,
+        "local": board.agent.local,
+        "threads": board.agent.threads,
+    }
     tables = {
         "capture": _capture(board, chosen, wired),
         "gate": {
-            "hot": board.sensors.hot, "too_hot": board.sensors.too_hot,
-            "heed_throttling": board.sensors.throttling != "none", "zones": list(board.sensors.zones),
+            "hot": board.sensors.hot,
+            "too_hot": board.sensors.too_hot,
+            "heed_throttling": board.sensors.throttling != "none",
+            "zones": list(board.sensors.zones),
             "required": list(board.sensors.required),
         },
         "buttons": _buttons(board, chosen, wired),
-    }  # fmt: skip
+    }
     return top, {name: table for name, table in tables.items() if table}
 
 

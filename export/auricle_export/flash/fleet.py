@@ -16,9 +16,12 @@ Pin = Annotated[
     Meta(pattern=r"^[0-9a-f]{64}\Z", description='the 64 hexadecimal digits that "auricle cloud enrol init" prints'),
 ]
 Account = Annotated[
-    str, Meta(pattern=r"^(?!root\Z)[a-z_][a-z0-9_-]{0,31}\Z",
-              description="the name of an account: lower-case letters, digits, dashes; not root"),
-]  # fmt: skip
+    str,
+    Meta(
+        pattern=r"^(?!root\Z)[a-z_][a-z0-9_-]{0,31}\Z",
+        description="the name of an account: lower-case letters, digits, dashes; not root",
+    ),
+]
 SshKey = Annotated[
     str,
     Meta(
@@ -31,15 +34,21 @@ PasswordHash = Annotated[
     str, Meta(pattern=r"^\$(?:5|6|y)\$[A-Za-z0-9./=,$]{20,300}\Z", description='what "openssl passwd -6" prints')
 ]
 Passphrase = Annotated[
-    str, Meta(pattern=r"^(?:[ -~]{8,63}|[0-9a-fA-F]{64})\Z",
-              description="8 to 63 letters, digits and signs of ASCII, or 64 hexadecimal digits"),
-]  # fmt: skip
+    str,
+    Meta(
+        pattern=r"^(?:[ -~]{8,63}|[0-9a-fA-F]{64})\Z",
+        description="8 to 63 letters, digits and signs of ASCII, or 64 hexadecimal digits",
+    ),
+]
 Ssid = Annotated[str, Meta(pattern=r"^[^\x00-\x1f\x7f]{1,32}\Z", description="1 to 32 characters")]
 Country = Annotated[str, Meta(pattern=r"^[A-Z]{2}\Z", description='a country such as "DE"')]
 Timezone = Annotated[
-    str, Meta(pattern=r"^[A-Za-z0-9_+-]{1,30}(?:/[A-Za-z0-9_+-]{1,30}){0,2}\Z",
-              description='a time zone such as "Europe/Berlin"'),
-]  # fmt: skip
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9_+-]{1,30}(?:/[A-Za-z0-9_+-]{1,30}){0,2}\Z",
+        description='a time zone such as "Europe/Berlin"',
+    ),
+]
 LocaleName = Annotated[
     str, Meta(pattern=r"^(?:C|[a-z]{2,3}_[A-Z]{2})\.UTF-8\Z", description='a locale such as "de_DE.UTF-8"')
 ]

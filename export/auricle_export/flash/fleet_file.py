@@ -65,8 +65,11 @@ def read_fleet(path: Path) -> tuple[Fleet | None, list[Problem]]:
 def _objections(fleet: Fleet, folder: Path) -> Iterator[Objection]:
     yield from _addresses(fleet)
     readers: dict[str, Callable[[str, Path], object]] = {
-        "coordinator": _key, "pack_key": _key, "pack": _pack, "update_root": _file,
-    }  # fmt: skip
+        "coordinator": _key,
+        "pack_key": _key,
+        "pack": _pack,
+        "update_root": _file,
+    }
     for key, read in readers.items():
         value: str | None = getattr(fleet, key)
         if value is not None:

@@ -68,9 +68,15 @@ def image(
     payload = None if bundle is None else read_payload(bundle, profile, system, told)
     chosen = secrets.randbits(32) if seed is None else seed
     run = Run(
-        open_image(source), profile, told, _first_boot(first_boot, system), devices, payload,
-        where.value, chosen,
-    )  # fmt: skip
+        open_image(source),
+        profile,
+        told,
+        _first_boot(first_boot, system),
+        devices,
+        payload,
+        where.value,
+        chosen,
+    )
     there = [f"{device}.img" for device in devices if (out / f"{device}.img").exists()]
     if there and not replace:
         raise SettingsError(f"{out} has {there[0]} already: give --replace, or another folder.")
@@ -100,16 +106,22 @@ def _tell(run: Run, made: list[Made], listed: Path, as_json: bool) -> None:
         facts = {"images": images, "seed": run.seed, "first_boot": run.first_boot, "bundle": bundle}
         typer.echo(json.dumps({**facts, "os_list": str(listed), "verified": True}))
         return
-    typer.echo(f"{len(made)} image{'' if len(made) == 1 else 's'} of {size(made[0].size)} made and read back, "
-               f"with seed {run.seed}.")  # fmt: skip
+    typer.echo(
+        f"{len(made)} image{'' if len(made) == 1 else 's'} of {size(made[0].size)} made and read back, "
+        f"with seed {run.seed}."
+    )
     typer.echo(f"Each has a claim token on it: who has the file can be that device. {listed.name} is for the Imager.")
 
 
 @contextmanager
 def _bars(*, hidden: bool) -> Iterator[Heard]:
     """Two bars on standard error."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"),
-               TimeRemainingColumn())  # fmt: skip
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeRemainingColumn(),
+    )
     console = Console(stderr=True)
     with Progress(*columns, console=console, disable=hidden or not sys.stderr.isatty()) as bar:
         tasks = {step: bar.add_task(step, total=None) for step in ("unpacking", "images")}

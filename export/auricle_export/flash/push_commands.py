@@ -64,9 +64,16 @@ def push(
     access = Access(identity, ssh_config, accept_new, ask=alone)
     with _bars(wanted, hidden=as_json) as heard:
         outcomes = push_all(
-            wanted, access, parcel, profile, heard,
-            root=root, sudo=sudo, password=_password(sudo and alone), at_once=at_once,
-        )  # fmt: skip
+            wanted,
+            access,
+            parcel,
+            profile,
+            heard,
+            root=root,
+            sudo=sudo,
+            password=_password(sudo and alone),
+            at_once=at_once,
+        )
     _tell(outcomes, as_json)
     if any(outcome.state == "interrupted" for outcome in outcomes):
         return 130

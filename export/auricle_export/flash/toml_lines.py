@@ -17,9 +17,7 @@ else:
 Path = tuple[str | int, ...]
 """Keys and indices from the top of a document: `("os", 0, "python")`."""
 
-_STRING = re.compile(
-    r'"""(?:\\.|[^\\])*?"{3,5}' r"|'''.*?'{3,5}" r'|"(?:\\.|[^"\\])*"' r"|'[^']*'", re.DOTALL
-)  # fmt: skip
+_STRING = re.compile(r'"""(?:\\.|[^\\])*?"{3,5}' r"|'''.*?'{3,5}" r'|"(?:\\.|[^"\\])*"' r"|'[^']*'", re.DOTALL)
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _BARE_VALUE = re.compile(r"[^,\]}\n#]+")
 _BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")

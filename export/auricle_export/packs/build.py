@@ -37,18 +37,73 @@ LABELS: dict[str, tuple[str, ...]] = {
     "digits": ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"),
     "gsc12": ("yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go", "_unknown_", "_silence_"),
     "gsc35": (
-        "backward", "bed", "bird", "cat", "dog", "down", "eight", "five", "follow", "forward", "four", "go", "happy",
-        "house", "learn", "left", "marvin", "nine", "no", "off", "on", "one", "right", "seven", "sheila", "six",
-        "stop", "three", "tree", "two", "up", "visual", "wow", "yes", "zero",
+        "backward",
+        "bed",
+        "bird",
+        "cat",
+        "dog",
+        "down",
+        "eight",
+        "five",
+        "follow",
+        "forward",
+        "four",
+        "go",
+        "happy",
+        "house",
+        "learn",
+        "left",
+        "marvin",
+        "nine",
+        "no",
+        "off",
+        "on",
+        "one",
+        "right",
+        "seven",
+        "sheila",
+        "six",
+        "stop",
+        "three",
+        "tree",
+        "two",
+        "up",
+        "visual",
+        "wow",
+        "yes",
+        "zero",
     ),
     "gsc12-res": (
-        "yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go", "_unknown_", "_silence_",
-    ),
-    "home": (
-        "computer", "jarvis", "yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go", "_unknown_",
+        "yes",
+        "no",
+        "up",
+        "down",
+        "left",
+        "right",
+        "on",
+        "off",
+        "stop",
+        "go",
+        "_unknown_",
         "_silence_",
     ),
-}  # fmt: skip
+    "home": (
+        "computer",
+        "jarvis",
+        "yes",
+        "no",
+        "up",
+        "down",
+        "left",
+        "right",
+        "on",
+        "off",
+        "stop",
+        "go",
+        "_unknown_",
+        "_silence_",
+    ),
+}
 """Word lists of the packs in the wheel."""
 RESIDUAL = ("gsc12-res", "home")
 """Packs whose models are the residual networks; the others have the CRNNs of the papers."""
@@ -110,9 +165,12 @@ def _bare(net: Net) -> nn.Module:
 
 
 def trace_models(
-    makers: Mapping[str, Maker | None], labels: int, task: Task | None = None, progress: Progress = lambda *_: None,
+    makers: Mapping[str, Maker | None],
+    labels: int,
+    task: Task | None = None,
+    progress: Progress = lambda *_: None,
     workers: int | None = None,
-) -> dict[str, Model]:  # fmt: skip
+) -> dict[str, Model]:
     """Trace several models; those of this package (maker None) in parallel processes of about 1 GB each."""
     shipped = [name for name, make in makers.items() if make is None]
     models: dict[str, Model] = {}
@@ -140,10 +198,16 @@ def make_graphs(
             two = recipe.kind in ("mutual", "alternating")
             made.append(
                 step_graph(
-                    recipe.kind, model.traced, models[plugin].traced if two else None, recipe.optimizer, recipe.terms,
-                    name=name, plugin_name=plugin if two else None, file=recipe.file(name),
+                    recipe.kind,
+                    model.traced,
+                    models[plugin].traced if two else None,
+                    recipe.optimizer,
+                    recipe.terms,
+                    name=name,
+                    plugin_name=plugin if two else None,
+                    file=recipe.file(name),
                 )
-            )  # fmt: skip
+            )
         for graph, proto in made:
             graphs.append(graph)
             files[graph.file] = proto.SerializeToString(deterministic=True)
@@ -151,9 +215,13 @@ def make_graphs(
 
 
 def assemble(
-    name: str, labels: tuple[str, ...], models: Mapping[str, Model], plugin: str = PLUGIN,
-    recipes: Sequence[Recipe] = RECIPES, task: Task | None = None,
-) -> Pack:  # fmt: skip
+    name: str,
+    labels: tuple[str, ...],
+    models: Mapping[str, Model],
+    plugin: str = PLUGIN,
+    recipes: Sequence[Recipe] = RECIPES,
+    task: Task | None = None,
+) -> Pack:
     """Put traced models and a word list behind a manifest."""
     graphs, files = make_graphs(models, plugin, recipes)
     entries = [FileEntry.of(path, data) for path, data in sorted(files.items())]
@@ -188,9 +256,12 @@ def refuse_unknown(names: Sequence[str]) -> None:
 
 
 def build_packs(
-    names: Sequence[str], out: Path, progress: Progress = lambda *_: None, workers: int | None = None,
+    names: Sequence[str],
+    out: Path,
+    progress: Progress = lambda *_: None,
+    workers: int | None = None,
     trained: Mapping[str, Pack] = MappingProxyType({}),
-) -> dict[str, Path]:  # fmt: skip
+) -> dict[str, Path]:
     """Build named packs into a folder as `NAME.tar.zst`; returns their paths.
 
     Parameters
@@ -217,9 +288,14 @@ def build_packs(
 
 
 def build_author_pack(
-    source: str, labels: Sequence[str], name: str, *, plugin: str = PLUGIN, mels: int = 40,
+    source: str,
+    labels: Sequence[str],
+    name: str,
+    *,
+    plugin: str = PLUGIN,
+    mels: int = 40,
     progress: Progress = lambda *_: None,
-) -> Pack:  # fmt: skip
+) -> Pack:
     """Compile a model author's own module, `FILE.py:NAME`, with a plug-in into a pack for these words.
 
     Parameters

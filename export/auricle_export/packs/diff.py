@@ -70,8 +70,9 @@ def _graph(pack: Pack, graph: Graph) -> dict[str, Any]:
     try:
         model = read_model(pack.files[graph.file], where)
         content: dict[str, Any] = {
-            "nodes": len(model.nodes), "constants": sum(tensor.array.size for tensor in model.initialisers)
-        }  # fmt: skip
+            "nodes": len(model.nodes),
+            "constants": sum(tensor.array.size for tensor in model.initialisers),
+        }
     except PackError as error:
         content = {"unsound": str(error)}
     return {**msgspec.to_builtins(graph), **content, "bytes": len(pack.files[graph.file])}

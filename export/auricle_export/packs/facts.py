@@ -32,8 +32,13 @@ def describe_pack(pack: Pack) -> dict[str, Any]:
         "graphs": [_graph(graph, sizes) for graph in manifest.graphs],
         "start": {
             model: {
-                "file": start.file, "bytes": sizes[start.file], "data": start.data, "clips": start.clips,
-                "speakers": start.speakers, "accuracy": start.accuracy, "judged_clips": start.judged_clips,
+                "file": start.file,
+                "bytes": sizes[start.file],
+                "data": start.data,
+                "clips": start.clips,
+                "speakers": start.speakers,
+                "accuracy": start.accuracy,
+                "judged_clips": start.judged_clips,
                 "seed": start.seed,
             }
             for model, start in manifest.start.items()
@@ -43,29 +48,39 @@ def describe_pack(pack: Pack) -> dict[str, Any]:
         "files": len(sizes),
         "bytes": sum(sizes.values()),
         "producers": dict(manifest.producers),
-    }  # fmt: skip
+    }
 
 
 def _graph(graph: Graph, sizes: dict[str, int]) -> dict[str, Any]:
     return {
-        "file": graph.file, "kind": graph.kind, "model": graph.model, "optimizer": graph.optimizer,
-        "terms": list(graph.terms), "batch": graph.batch, "bytes": sizes[graph.file],
-    }  # fmt: skip
+        "file": graph.file,
+        "kind": graph.kind,
+        "model": graph.model,
+        "optimizer": graph.optimizer,
+        "terms": list(graph.terms),
+        "batch": graph.batch,
+        "bytes": sizes[graph.file],
+    }
 
 
 def _training(entry: OrtTraining, sizes: dict[str, int]) -> dict[str, Any]:
     files = [entry.training, entry.evaluation, *entry.optimizers.values(), entry.checkpoint]
     return {
-        "files": files, "optimizers": list(entry.optimizers), "batch": entry.batch,
+        "files": files,
+        "optimizers": list(entry.optimizers),
+        "batch": entry.batch,
         "bytes": sum(sizes[file] for file in files),
-    }  # fmt: skip
+    }
 
 
 def _tflite(entry: Tflite, sizes: dict[str, int]) -> dict[str, Any]:
     return {
-        "file": entry.file, "model": entry.model, "precision": entry.precision, "batch": entry.batch,
+        "file": entry.file,
+        "model": entry.model,
+        "precision": entry.precision,
+        "batch": entry.batch,
         "bytes": sizes[entry.file],
-    }  # fmt: skip
+    }
 
 
 def print_facts(facts: dict[str, Any], console: Console) -> None:
@@ -76,28 +91,65 @@ def print_facts(facts: dict[str, Any], console: Console) -> None:
     console.print(f"{len(facts['labels'])} labels: {' '.join(facts['labels'])}", markup=False, highlight=False)
     made = ", ".join(f"{tool} {version}" for tool, version in facts["producers"].items())
     console.print(f"made with {made}", markup=False, highlight=False)
-    console.print(_table(("model", "weights", "layers"), [
-        (name + (" (plug-in)" if name == facts["plugin"] else ""), f"{model['weights']:,}", " ".join(model["layers"]))
-        for name, model in facts["models"].items()
-    ]))  # fmt: skip
-    console.print(_table(("graph", "kind", "optimizer", "terms", "batch", "kB"), [
-        (g["file"], g["kind"], g["optimizer"] or "", " ".join(g["terms"]), str(g["batch"] or "any"),
-         kilobytes(g["bytes"]))
-        for g in facts["graphs"]
-    ]))  # fmt: skip
+    console.print(
+        _table(
+            ("model", "weights", "layers"),
+            [
+                (
+                    name + (" (plug-in)" if name == facts["plugin"] else ""),
+                    f"{model['weights']:,}",
+                    " ".join(model["layers"]),
+                )
+                for name, model in facts["models"].items()
+            ],
+        )
+    )
+    console.print(
+        _table(
+            ("graph", "kind", "optimizer", "terms", "batch", "kB"),
+            [
+                (
+                    g["file"],
+                    g["kind"],
+                    g["optimizer"] or "",
+                    " ".join(g["terms"]),
+                    str(g["batch"] or "any"),
+                    kilobytes(g["bytes"]),
+                )
+                for g in facts["graphs"]
+            ],
+        )
+    )
     if facts["start"]:
-        console.print(_table(("weights of", "trained on", "clips", "speakers", "accuracy", "judged on", "kB"), [
-            (model, s["data"], f"{s['clips']:,}", f"{s['speakers']:,}", f"{s['accuracy']:.1%}",
-             f"{s['judged_clips']:,} clips", kilobytes(s["bytes"]))
-            for model, s in facts["start"].items()
-        ]))  # fmt: skip
+        console.print(
+            _table(
+                ("weights of", "trained on", "clips", "speakers", "accuracy", "judged on", "kB"),
+                [
+                    (
+                        model,
+                        s["data"],
+                        f"{s['clips']:,}",
+                        f"{s['speakers']:,}",
+                        f"{s['accuracy']:.1%}",
+                        f"{s['judged_clips']:,} clips",
+                        kilobytes(s["bytes"]),
+                    )
+                    for model, s in facts["start"].items()
+                ],
+            )
+        )
     others = [("ort-training", model, " ".join(t["optimizers"]), t) for model, t in facts["ort_training"].items()]
     others += [("tflite", t["model"], t["precision"], t) for t in facts["tflite"]]
     if others:
-        console.print(_table(("for runtime", "model", "kind", "batch", "kB"), [
-            (runtime, model, kind, str(entry["batch"]), kilobytes(entry["bytes"]))
-            for runtime, model, kind, entry in others
-        ]))  # fmt: skip
+        console.print(
+            _table(
+                ("for runtime", "model", "kind", "batch", "kB"),
+                [
+                    (runtime, model, kind, str(entry["batch"]), kilobytes(entry["bytes"]))
+                    for runtime, model, kind, entry in others
+                ],
+            )
+        )
 
 
 def kilobytes(size: int) -> str:

@@ -81,9 +81,14 @@ def forward_model(pack: Pack, graph: Graph, batch: int = BATCH) -> onnx.ModelPro
     one_direction_each(model, batch)
     _add_loss(model)
     shapes = {
-        "x": [batch, *frames], "target": [batch, labels], "teacher": [batch, labels], "weight": [batch],
-        "ce": [], "kl": [], "temperature": [],
-    }  # fmt: skip
+        "x": [batch, *frames],
+        "target": [batch, labels],
+        "teacher": [batch, labels],
+        "weight": [batch],
+        "ce": [],
+        "kl": [],
+        "temperature": [],
+    }
     del model.graph.input[:], model.graph.output[:], model.graph.value_info[:]
     model.graph.input.extend(_value(name, shape) for name, shape in shapes.items())
     model.graph.output.extend([_value("loss", []), _value("logits", [batch, labels])])
@@ -109,8 +114,9 @@ def _add_loss(model: onnx.ModelProto) -> None:
         model.graph.node.append(helper.make_node(operator, inputs, [output], **attributes))
 
     constants: dict[str, np.ndarray[Any, Any]] = {
-        "loss/labels_axis": np.array([1], np.int64), "loss/tiny": np.array(TINY, np.float32),
-    }  # fmt: skip
+        "loss/labels_axis": np.array([1], np.int64),
+        "loss/tiny": np.array(TINY, np.float32),
+    }
     model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in constants.items())
     node("LogSoftmax", ["logits"], "loss/log_student", axis=-1)
     node("Mul", ["target", "loss/log_student"], "loss/picked")
@@ -159,9 +165,13 @@ def artifacts_of(pack: Pack, model: str, batch: int = BATCH) -> dict[str, bytes]
         with tempfile.TemporaryDirectory() as folder, _quiet():
             try:
                 artifacts.generate_artifacts(
-                    onnx.load_from_string(forward.SerializeToString()), requires_grad=list(PARAMETERS), optimizer=block,
-                    artifact_directory=folder, loss_input_names=["loss"], additional_output_names=["logits"],
-                )  # fmt: skip
+                    onnx.load_from_string(forward.SerializeToString()),
+                    requires_grad=list(PARAMETERS),
+                    optimizer=block,
+                    artifact_directory=folder,
+                    loss_input_names=["loss"],
+                    additional_output_names=["logits"],
+                )
             except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
                 raise AuricleError(f"onnxruntime-training cannot differentiate {model}: {error}") from error
             made |= {"training": _lowered(folder, "training_model"), "evaluation": _lowered(folder, "eval_model")}
@@ -245,9 +255,12 @@ def with_artifacts(
         paths = {name: f"{folder}/{name}" + ("" if name == "checkpoint" else ".onnx") for name in made}
         files |= {paths[name]: content for name, content in made.items()}
         entries[model] = OrtTraining(
-            training=paths["training"], evaluation=paths["evaluation"], checkpoint=paths["checkpoint"], batch=batch,
+            training=paths["training"],
+            evaluation=paths["evaluation"],
+            checkpoint=paths["checkpoint"],
+            batch=batch,
             optimizers={"sgd": paths["sgd"], "adamw": paths["adamw"]},
-        )  # fmt: skip
+        )
         progress(model, done, len(names))
     listed = [FileEntry.of(path, data) for path, data in sorted(files.items())]
     producers = {**pack.manifest.producers, "onnxruntime-training": _version()}

@@ -130,10 +130,16 @@ class _Pass:
 
 
 def step_graph(
-    kind: Kind, model: Traced, plugin: Traced | None, optimizer: Literal["sgd", "adamw"],
-    terms: Sequence[Literal["drift", "freeze"]] = (), *, name: str = "model", plugin_name: str | None = None,
+    kind: Kind,
+    model: Traced,
+    plugin: Traced | None,
+    optimizer: Literal["sgd", "adamw"],
+    terms: Sequence[Literal["drift", "freeze"]] = (),
+    *,
+    name: str = "model",
+    plugin_name: str | None = None,
     file: str = "graphs/step.onnx",
-) -> tuple[Graph, onnx.ModelProto]:  # fmt: skip
+) -> tuple[Graph, onnx.ModelProto]:
     """Put a step together.
 
     Parameters
@@ -152,19 +158,29 @@ def step_graph(
     """
     b = GraphBuilder()
     makers: dict[str, Callable[..., None]] = {
-        "supervised": _supervised, "fixmatch": _fixmatch, "distill": _distill,
-        "mutual": partial(_mutual, alternating=False), "alternating": partial(_mutual, alternating=True),
-    }  # fmt: skip
+        "supervised": _supervised,
+        "fixmatch": _fixmatch,
+        "distill": _distill,
+        "mutual": partial(_mutual, alternating=False),
+        "alternating": partial(_mutual, alternating=True),
+    }
     for taken in TAKEN[kind]:
         b.input(taken, _taken_shape(taken, model))
     makers[kind](b, model, plugin, optimizer, tuple(terms))
     given = {name: tuple(int(size) for size in shape) for name, shape in b.inputs.items() if "labels" not in shape}
     graph = Graph(
-        kind=kind, model=name, plugin=plugin_name, optimizer=optimizer, terms=tuple(terms), file=file,
-        batch=model.net.batch, inputs=(), outputs=(),
+        kind=kind,
+        model=name,
+        plugin=plugin_name,
+        optimizer=optimizer,
+        terms=tuple(terms),
+        file=file,
+        batch=model.net.batch,
+        inputs=(),
+        outputs=(),
         noise={n: shape for n, shape in given.items() if ".noise." in n},
         state={n: shape for n, shape in given.items() if ".bavd." in n},
-    )  # fmt: skip
+    )
     inputs, outputs = step_inputs(graph), step_outputs(graph)
     graph = structs.replace(graph, inputs=tuple(inputs), outputs=tuple(outputs))
     return graph, b.build(inputs, outputs)
@@ -173,11 +189,14 @@ def step_graph(
 def _taken_shape(taken: str, model: Traced) -> Shape:
     net = model.net
     shapes: dict[str, Shape] = {
-        "target": (net.batch, "labels"), "weight": (net.batch,), "weight.unlabelled": (net.batch,),
-        "means": ("labels", net.features), "valid": ("labels",),
+        "target": (net.batch, "labels"),
+        "weight": (net.batch,),
+        "weight.unlabelled": (net.batch,),
+        "means": ("labels", net.features),
+        "valid": ("labels",),
         **dict.fromkeys(("x", "weak", "strong"), (net.batch, net.frames, net.mels)),
         **{f"teacher/{part}": shape for part, shape in zip(PARTS, model.shapes, strict=True)},
-    }  # fmt: skip
+    }
     return shapes.get(taken, ())
 
 
@@ -233,9 +252,11 @@ def _fixmatch(b: GraphBuilder, model: Traced, _: Any, optimizer: str, terms: Seq
     update(b, "model", optimizer, terms, grads, model.shapes)
     weak.carry_maps(value)
     for name, scalar in (
-        ("loss", value), ("loss.labelled", labelled.value), ("loss.unlabelled", pseudo.loss.value),
+        ("loss", value),
+        ("loss.labelled", labelled.value),
+        ("loss.unlabelled", pseudo.loss.value),
         ("confident", pseudo.confident),
-    ):  # fmt: skip
+    ):
         b.output(name, scalar)
 
 

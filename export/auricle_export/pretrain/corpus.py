@@ -167,9 +167,12 @@ def make_corpus(
     place = {label: number for number, label in enumerate(labels)}
     synthetic = _spoken(words, sources.takes, sources, seed, progress)
     alike = synthesise_others(
-        words, sources.other_voices, sources.other_takes, seed,
+        words,
+        sources.other_voices,
+        sources.other_takes,
+        seed,
         progress=lambda done, total: progress("synthesising other speech", done, total),
-    )  # fmt: skip
+    )
     whole = hashlib.sha256()
 
     def laid(sounds: Sequence[Sound], targets: Sequence[int] | None = None) -> Sounds:

@@ -99,9 +99,13 @@ def author_modules(sources: Sequence[str]) -> Modules:
 
 
 def pretrain_pack(
-    pack: Pack, task: PretrainTask, *, modules: Modules | None = None, watch: Watch | None = None,
+    pack: Pack,
+    task: PretrainTask,
+    *,
+    modules: Modules | None = None,
+    watch: Watch | None = None,
     stopped: Stopped = lambda: False,
-) -> Pretrained:  # fmt: skip
+) -> Pretrained:
     """Train models of a pack and put their weights into it.
 
     Parameters

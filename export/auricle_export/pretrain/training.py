@@ -35,9 +35,16 @@ Stopped = Callable[[], bool]
 
 
 def train_model(
-    model: str, pack: Pack, speech: PretrainSpeech, settings: PretrainSettings, folder: Path,
-    *, modules: Modules | None = None, report: Report = lambda _: None, stopped: Stopped = lambda: False,
-) -> Trained:  # fmt: skip
+    model: str,
+    pack: Pack,
+    speech: PretrainSpeech,
+    settings: PretrainSettings,
+    folder: Path,
+    *,
+    modules: Modules | None = None,
+    report: Report = lambda _: None,
+    stopped: Stopped = lambda: False,
+) -> Trained:
     """Train one model of a pack from its seeded noise, or go on with a training that was interrupted.
 
     Every clip is augmented anew in every epoch; each label is heard equally often. The weights of the epoch with the
@@ -117,12 +124,18 @@ class _Training:
         s = self.settings
         shapes = ",".join(f"{spec.name}{spec.shape}{spec.bound}{spec.centre}" for spec in self.table.specs)
         return {
-            "model": self.model, "tensors": shapes, "speech": self.speech.digest, "epochs": s.epochs,
-            "patience": s.patience, "batch": s.batch, "rate": s.rate, "seed": s.seed,
+            "model": self.model,
+            "tensors": shapes,
+            "speech": self.speech.digest,
+            "epochs": s.epochs,
+            "patience": s.patience,
+            "batch": s.batch,
+            "rate": s.rate,
+            "seed": s.seed,
             "front-end": msgspec.json.encode(pack.manifest.task.frontend).decode(),
             **({"smoothing": s.smoothing} if s.smoothing else {}),
             **self._mixing(),
-        }  # fmt: skip
+        }
 
     def _mixing(self) -> Facts:
         mixed = self.speech.mixed

@@ -13,15 +13,31 @@ from auricle_export.tflite.translation import FUSED, MOST_AXES, Live, Node, Tran
 Translator = Callable[[Translation, Node], None]
 
 UNARY = {
-    "Abs": "ABS", "Ceil": "CEIL", "Cos": "COS", "Exp": "EXP", "Floor": "FLOOR", "HardSwish": "HARD_SWISH",
-    "Log": "LOG", "Neg": "NEG", "Relu": "RELU", "Round": "ROUND", "Sigmoid": "LOGISTIC", "Sign": "SIGN", "Sin": "SIN",
-    "Sqrt": "SQRT", "Tanh": "TANH",
-}  # fmt: skip
+    "Abs": "ABS",
+    "Ceil": "CEIL",
+    "Cos": "COS",
+    "Exp": "EXP",
+    "Floor": "FLOOR",
+    "HardSwish": "HARD_SWISH",
+    "Log": "LOG",
+    "Neg": "NEG",
+    "Relu": "RELU",
+    "Round": "ROUND",
+    "Sigmoid": "LOGISTIC",
+    "Sign": "SIGN",
+    "Sin": "SIN",
+    "Sqrt": "SQRT",
+    "Tanh": "TANH",
+}
 BINARY = {
-    "Add": ("ADD", "AddOptions"), "Sub": ("SUB", "SubOptions"), "Mul": ("MUL", "MulOptions"),
-    "Div": ("DIV", "DivOptions"), "Pow": ("POW", "PowOptions"),
-    "Max": ("MAXIMUM", "MaximumMinimumOptions"), "Min": ("MINIMUM", "MaximumMinimumOptions"),
-}  # fmt: skip
+    "Add": ("ADD", "AddOptions"),
+    "Sub": ("SUB", "SubOptions"),
+    "Mul": ("MUL", "MulOptions"),
+    "Div": ("DIV", "DivOptions"),
+    "Pow": ("POW", "PowOptions"),
+    "Max": ("MAXIMUM", "MaximumMinimumOptions"),
+    "Min": ("MINIMUM", "MaximumMinimumOptions"),
+}
 FUSING = ("Add", "Sub", "Mul", "Div")
 REDUCTIONS = {"ReduceMean": "MEAN", "ReduceSum": "SUM", "ReduceMax": "REDUCE_MAX", "ReduceMin": "REDUCE_MIN"}
 ERF = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)

@@ -53,9 +53,13 @@ class _Writer:
         codes = self._tables([self._code(code) for code in self.codes])
         description = self.builder.CreateString("auricle")
         root = self._table(
-            "Model", Version=SCHEMA_VERSION, OperatorCodes=codes, Subgraphs=subgraph, Description=description,
+            "Model",
+            Version=SCHEMA_VERSION,
+            OperatorCodes=codes,
+            Subgraphs=subgraph,
+            Description=description,
             Buffers=buffers,
-        )  # fmt: skip
+        )
         self.builder.Finish(root, b"TFL3")
         return bytes(self.builder.Output())
 
@@ -63,9 +67,12 @@ class _Writer:
         tensors = self._tables([self._tensor(self.draft.tensors[t]) for t in self.used])
         operators = self._tables([self._operator(operator) for operator in self.operators])
         return self._table(
-            "SubGraph", Tensors=tensors, Inputs=self._numbers([self.index[t] for t in inputs]),
-            Outputs=self._numbers([self.index[t] for t in outputs]), Operators=operators,
-        )  # fmt: skip
+            "SubGraph",
+            Tensors=tensors,
+            Inputs=self._numbers([self.index[t] for t in inputs]),
+            Outputs=self._numbers([self.index[t] for t in outputs]),
+            Operators=operators,
+        )
 
     def _tensor(self, tensor: DraftTensor) -> int:
         fields: dict[str, int] = {"Shape": self._numbers(tensor.shape)}
@@ -102,9 +109,11 @@ class _Writer:
     def _code(self, code: str) -> int:
         builtin = getattr(tflite.BuiltinOperator, code)
         return self._table(
-            "OperatorCode", DeprecatedBuiltinCode=min(builtin, 127), BuiltinCode=builtin,
+            "OperatorCode",
+            DeprecatedBuiltinCode=min(builtin, 127),
+            BuiltinCode=builtin,
             Version=VERSIONS.get(code, 1),
-        )  # fmt: skip
+        )
 
     def _buffer(self, content: bytes) -> int:
         if not content:

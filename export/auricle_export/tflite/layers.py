@@ -156,14 +156,24 @@ def _spatial(shape: tuple[int, ...]) -> tuple[int, int]:
 
 
 def _convolve(
-    t: Translation, window: Window, padding: int, x: int, filters: int, bias: int, shape: tuple[int, ...],
+    t: Translation,
+    window: Window,
+    padding: int,
+    x: int,
+    filters: int,
+    bias: int,
+    shape: tuple[int, ...],
     multiplier: int = 0,
-) -> int:  # fmt: skip
+) -> int:
     (high, wide), (tall, broad) = window.strides, window.dilations
     fields = {
-        "Padding": padding, "StrideH": high, "StrideW": wide, "DilationHFactor": tall, "DilationWFactor": broad,
+        "Padding": padding,
+        "StrideH": high,
+        "StrideW": wide,
+        "DilationHFactor": tall,
+        "DilationWFactor": broad,
         FUSED: 0,
-    }  # fmt: skip
+    }
     if multiplier:
         fields["DepthMultiplier"] = multiplier
         return t.draft.add("DEPTHWISE_CONV_2D", [x, filters, bias], shape, "DepthwiseConv2DOptions", **fields)
@@ -201,9 +211,17 @@ def _pool(t: Translation, node: Node) -> None:
         raise node.refuse("ceil_mode makes it larger than its input")
     (tall, broad), (high, wide) = window.kernel, window.strides
     made = t.draft.add(
-        "MAX_POOL_2D" if largest else "AVERAGE_POOL_2D", [tensor], shape, "Pool2DOptions", Padding=padding,
-        StrideH=high, StrideW=wide, FilterHeight=tall, FilterWidth=broad, **{FUSED: 0},
-    )  # fmt: skip
+        "MAX_POOL_2D" if largest else "AVERAGE_POOL_2D",
+        [tensor],
+        shape,
+        "Pool2DOptions",
+        Padding=padding,
+        StrideH=high,
+        StrideW=wide,
+        FilterHeight=tall,
+        FilterWidth=broad,
+        **{FUSED: 0},
+    )
     _set_planes(t, node, made)
 
 

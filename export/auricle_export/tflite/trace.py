@@ -21,9 +21,18 @@ from auricle.packs.pack import Graph, Pack
 
 Array = NDArray[Any]
 MOVING = {
-    "Concat", "Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose",
+    "Concat",
+    "Expand",
+    "Flatten",
+    "Gather",
+    "Identity",
+    "Reshape",
+    "Slice",
+    "Split",
+    "Squeeze",
+    "Transpose",
     "Unsqueeze",
-}  # fmt: skip
+}
 """Operators that move numbers and change none."""
 MOST_WEIGHTS = 1 << 24
 """Whole numbers up to here are exact in float32."""

@@ -14,9 +14,7 @@ from auricle.speech.augment import Augmentation, Augmenter, noise_energies, word
 from auricle.speech.features import LogMel
 
 FRONTEND = LogMel(Task(("yes", "no")))
-STILL = Augmentation(
-    shift_frames=0, tempo=0.0, warp=0.0, gain_db=0.0, noise_probability=0.0, time_masks=0, mel_masks=0
-)  # fmt: skip
+STILL = Augmentation(shift_frames=0, tempo=0.0, warp=0.0, gain_db=0.0, noise_probability=0.0, time_masks=0, mel_masks=0)
 """Nothing happens."""
 
 

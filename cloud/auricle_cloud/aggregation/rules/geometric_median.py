@@ -36,9 +36,15 @@ def check_geometric_median(*, nu: float, ftol: float, iterations: int, weighting
 
 
 def geometric_median(
-    cohort: Cohort, *, nu: float = 1e-6, ftol: float = 1e-6, iterations: int = 100, weighting: str = "samples",
-    clip: float = 5.0, limit: str = "clamp",
-) -> Aggregate:  # fmt: skip
+    cohort: Cohort,
+    *,
+    nu: float = 1e-6,
+    ftol: float = 1e-6,
+    iterations: int = 100,
+    weighting: str = "samples",
+    clip: float = 5.0,
+    limit: str = "clamp",
+) -> Aggregate:
     """Find the point with the least weighted sum of distances, f(z) = Σ_k a_k ||z - w_k||.
 
     z starts as Σ a_k w_k and becomes Σ b_k w_k with b_k ∝ a_k / max(ν, ||z - w_k||) until |Δf| ≤ ftol · f. A client far

@@ -110,9 +110,14 @@ def average_best(cohort: Cohort, ranking: Ranking, best: int, *, weighting: str,
 
 
 def as_a_whole(
-    cohort: Cohort, kept: BoolArray, share: Float64Array, *, score: Float64Array, score_of: str,
+    cohort: Cohort,
+    kept: BoolArray,
+    share: Float64Array,
+    *,
+    score: Float64Array,
+    score_of: str,
     warnings: tuple[str, ...] = (),
-) -> Aggregate:  # fmt: skip
+) -> Aggregate:
     """Average with one weight (K,) a client in all layers; nobody keeps w^t."""
     columns = len(cohort.layers)
     by_layer = np.repeat(share[:, None], columns, axis=1)

@@ -210,9 +210,7 @@ def _checked(given: Certified, key: ec.EllipticCurvePrivateKey, root: x509.Certi
     return certificate
 
 
-def _sound(
-    chain: list[x509.Certificate], key: ec.EllipticCurvePrivateKey, root: x509.Certificate
-) -> x509.Certificate:  # fmt: skip
+def _sound(chain: list[x509.Certificate], key: ec.EllipticCurvePrivateKey, root: x509.Certificate) -> x509.Certificate:
     try:
         certificate, issuing = chain
         certificate.verify_directly_issued_by(issuing)

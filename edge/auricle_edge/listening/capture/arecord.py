@@ -71,9 +71,21 @@ class Arecord:
         self._complaints, complaints = os.pipe()
         self._data = b""
         command = [
-            "arecord", "-D", self._pcm, "-t", "raw", "-f", "S16_LE", "-r", str(rate), "-c", str(channels),
-            "--buffer-time=500000", f"--period-time={round(self._block * 1e6)}", "-",
-        ]  # fmt: skip
+            "arecord",
+            "-D",
+            self._pcm,
+            "-t",
+            "raw",
+            "-f",
+            "S16_LE",
+            "-r",
+            str(rate),
+            "-c",
+            str(channels),
+            "--buffer-time=500000",
+            f"--period-time={round(self._block * 1e6)}",
+            "-",
+        ]
         parent = os.getpid()
         self._pid = os.fork()
         if self._pid == 0:

@@ -258,9 +258,15 @@ class Capture:
     def _heard(self, frame: Sound) -> Iterator[Block]:
         """Give out a frame of sound; Fault when it is none."""
         gap = 0.0 if self._source.fast else self._timeline.gap(frame)
-        if gap or self._conversion is None or (self._conversion.rate, self._conversion.channels) != (
-            frame.rate, frame.channels,
-        ):  # fmt: skip
+        if (
+            gap
+            or self._conversion is None
+            or (self._conversion.rate, self._conversion.channels)
+            != (
+                frame.rate,
+                frame.channels,
+            )
+        ):
             yield from self._given(self._tail(), frame.time)
             self._timeline.skip(gap)
             chosen = self._settings
@@ -284,13 +290,21 @@ class Capture:
         with self._lock:
             before = self._state
             self._state = replace(
-                before, running=True, problem=None, frames=before.frames + frame.size, last_progress=frame.time,
+                before,
+                running=True,
+                problem=None,
+                frames=before.frames + frame.size,
+                last_progress=frame.time,
                 dropped=before.dropped + round(gap * frame.rate) * (before.running and not frame.lost),
                 overruns=before.overruns + frame.lost,
-                lost_seconds=before.lost_seconds + lost, level_dbfs=self._meter.level_dbfs,
-                clipping=self._meter.clipping, noise_floor_dbfs=levels.noise_floor_dbfs, dc_offset=levels.dc_offset,
-                hum_share=levels.hum_share, hum_hz=levels.hum_hz,
-            )  # fmt: skip
+                lost_seconds=before.lost_seconds + lost,
+                level_dbfs=self._meter.level_dbfs,
+                clipping=self._meter.clipping,
+                noise_floor_dbfs=levels.noise_floor_dbfs,
+                dc_offset=levels.dc_offset,
+                hum_share=levels.hum_share,
+                hum_hz=levels.hum_hz,
+            )
         if not before.running:
             self._on_state(self._state)
 

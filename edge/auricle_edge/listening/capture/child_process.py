@@ -33,9 +33,12 @@ class CaptureChild:
         command = msgspec.json.encode({**options, "parent": os.getpid()}).decode()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "auricle_edge.listening.capture.child", command],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
             env={**os.environ, "PYTHONSAFEPATH": "1"},
-        )  # fmt: skip
+        )
         assert self._process.stdout is not None
         self._pipe = self._process.stdout
         self._reader = FrameReader()

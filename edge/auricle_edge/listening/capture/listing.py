@@ -26,9 +26,14 @@ def described(card: Card, device: int) -> dict[str, Any]:
     """A sound card's device that arecord can open; what it can do is known when it is opened."""
     pcm = card.pcm(device)
     return {
-        "name": card.name, "source": f"arecord:{pcm}", "alsa": pcm, "usb": card.usb,
-        "channels": None, "rate": None, "default": False,
-    }  # fmt: skip
+        "name": card.name,
+        "source": f"arecord:{pcm}",
+        "alsa": pcm,
+        "usb": card.usb,
+        "channels": None,
+        "rate": None,
+        "default": False,
+    }
 
 
 def of_portaudio(entry: dict[str, Any], default: bool, plugged: list[Card]) -> dict[str, Any]:
@@ -37,7 +42,11 @@ def of_portaudio(entry: dict[str, Any], default: bool, plugged: list[Card]) -> d
     card = next((card for card in plugged if mark and card.index == int(mark[1])), None)
     pcm = card.pcm(int(mark[2])) if card and mark else None
     return {
-        "name": entry["name"], "source": f"alsa:{pcm.removeprefix('hw:')}" if pcm else f"mic:{entry['name']}",
-        "alsa": pcm, "usb": card.usb if card else None, "channels": entry["max_input_channels"],
-        "rate": round(entry["default_samplerate"]), "default": default,
-    }  # fmt: skip
+        "name": entry["name"],
+        "source": f"alsa:{pcm.removeprefix('hw:')}" if pcm else f"mic:{entry['name']}",
+        "alsa": pcm,
+        "usb": card.usb if card else None,
+        "channels": entry["max_input_channels"],
+        "rate": round(entry["default_samplerate"]),
+        "default": default,
+    }

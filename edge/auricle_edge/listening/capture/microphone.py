@@ -93,9 +93,13 @@ def opened(found: dict[str, Any], options: dict[str, Any]) -> tuple[Any, int, in
         for count in counts(options["channels"], found["max_input_channels"]):
             try:
                 stream = sounddevice.RawInputStream(
-                    device=found["index"], samplerate=rate, channels=count, dtype="int16",
-                    blocksize=round(rate * options["block"]), latency=BUFFER_SECONDS,
-                )  # fmt: skip
+                    device=found["index"],
+                    samplerate=rate,
+                    channels=count,
+                    dtype="int16",
+                    blocksize=round(rate * options["block"]),
+                    latency=BUFFER_SECONDS,
+                )
                 stream.start()
             except sounddevice.PortAudioError as error:
                 trouble = message(error)

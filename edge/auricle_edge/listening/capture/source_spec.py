@@ -73,9 +73,14 @@ def parse_source(settings: CaptureSettings) -> Source:
     if kind == "alsa" and not _STABLE.fullmatch(target):
         raise SettingsError(f"source {settings.source}: write alsa:CARD=ID, alsa:CARD=ID,DEV=0 or alsa:usb=0d8c:0014.")
     return Source(
-        kind=kind, target=target, fast=options.pace == "fast", loop=options.loop == "1",  # type: ignore[arg-type]
-        rate=settings.rate, channels=settings.channels, block=settings.block,
-    )  # fmt: skip
+        kind=kind,
+        target=target,
+        fast=options.pace == "fast",
+        loop=options.loop == "1",  # type: ignore[arg-type]
+        rate=settings.rate,
+        channels=settings.channels,
+        block=settings.block,
+    )
 
 
 def check_source(source: Source) -> None:

@@ -82,15 +82,20 @@ def merit(
     said = is_word[best] & (posteriors.max(axis=1) >= threshold)
     word = is_word[targets]
     return Merit(
-        hits=int((said & word & (best == targets)).sum()), keywords=int(word.sum()),
-        false_accepts=int((said & ~word).sum()), others=int((~word).sum()),
-    )  # fmt: skip
+        hits=int((said & word & (best == targets)).sum()),
+        keywords=int(word.sum()),
+        false_accepts=int((said & ~word).sum()),
+        others=int((~word).sum()),
+    )
 
 
 def choose_model(
-    candidates: Sequence[Candidate], features: Features, targets: NDArray[np.int64], labels: Sequence[str],
+    candidates: Sequence[Candidate],
+    features: Features,
+    targets: NDArray[np.int64],
+    labels: Sequence[str],
     threshold: float = SINGLE,
-) -> ModelChoice:  # fmt: skip
+) -> ModelChoice:
     """Take the candidate with the most hits less false accepts on held-out clips; of equals the cheapest.
 
     Where one was trained, none that was not is taken, however it happens to do. One with a rival is taken only where it

@@ -63,9 +63,15 @@ class Detector:
     """
 
     def __init__(
-        self, frontend: LogMel, labels: Sequence[str], recognise: Recognise, settings: DetectSettings | None = None,
-        *, model: str = "plugin", clock: Callable[[], float] = time.monotonic,
-    ) -> None:  # fmt: skip
+        self,
+        frontend: LogMel,
+        labels: Sequence[str],
+        recognise: Recognise,
+        settings: DetectSettings | None = None,
+        *,
+        model: str = "plugin",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.settings = settings or DetectSettings()
         task = frontend.task
         if task.sample_rate != RATE:

@@ -75,9 +75,12 @@ class Buttons:
         except ModuleNotFoundError as error:
             raise SettingsError('Buttons need gpiod: pip install "auricle[gpio]".') from error
         wanted = gpiod.LineSettings(
-            direction=Direction.INPUT, bias=Bias.PULL_UP, edge_detection=Edge.RISING, active_low=True,
+            direction=Direction.INPUT,
+            bias=Bias.PULL_UP,
+            edge_detection=Edge.RISING,
+            active_low=True,
             debounce_period=DEBOUNCE,
-        )  # fmt: skip
+        )
         try:
             request = gpiod.request_lines(f"/dev/{chip}", consumer="auricle", config=dict.fromkeys(lines, wanted))
         except (OSError, ValueError) as error:

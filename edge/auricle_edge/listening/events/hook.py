@@ -44,9 +44,12 @@ class Hook:
         """Run the command once; AuricleError when it fails or takes too long."""
         known = {**_variables(event), "AURICLE_DEVICE": self._device}
         process = await asyncio.create_subprocess_exec(
-            *self._command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL,
-            env={**os.environ, **known}, start_new_session=True,
-        )  # fmt: skip
+            *self._command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.DEVNULL,
+            env={**os.environ, **known},
+            start_new_session=True,
+        )
         line = line_of(event, self._device).encode() + b"\n"
         try:
             await asyncio.wait_for(process.communicate(line), self._seconds)

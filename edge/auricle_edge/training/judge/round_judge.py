@@ -112,10 +112,11 @@ class RoundJudge:
     def _on_clips(self, tried: _Tried) -> str | None:
         trainer, held_out = self._trainer, self._trainer.data.held_out
         before, after = (
-            answers(trainer.logits(tried.model, w, held_out), held_out.targets, trainer.pack.labels,
-                    self._settings.accept)
+            answers(
+                trainer.logits(tried.model, w, held_out), held_out.targets, trainer.pack.labels, self._settings.accept
+            )
             for w in (tried.before, tried.after)
-        )  # fmt: skip
+        )
         reason = worsened(before, after, self._settings, accepts=not self._has_negatives)
         return None if reason is None else f"{reason} ({tried.role})"
 

@@ -70,9 +70,14 @@ class Streams:
     """
 
     def __init__(
-        self, frontend: LogMel, labels: Sequence[str], settings: DetectSettings, stretches: Sequence[Energies],
-        *, gated: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        frontend: LogMel,
+        labels: Sequence[str],
+        settings: DetectSettings,
+        stretches: Sequence[Energies],
+        *,
+        gated: bool = True,
+    ) -> None:
         task = frontend.task
         self.frames = round(settings.hop * task.sample_rate / task.frontend.hop)
         if not 1 <= self.frames <= task.frames:

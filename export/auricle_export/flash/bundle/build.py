@@ -36,9 +36,16 @@ class Built:
 
 
 def build_bundle(
-    board: Board, fleet: Fleet, out: Path, *, os: str | None = None, key: Path | None = None,
-    wheels: Path | None = None, deb: bool = False, progress: Progress = silent,
-) -> Built:  # fmt: skip
+    board: Board,
+    fleet: Fleet,
+    out: Path,
+    *,
+    os: str | None = None,
+    key: Path | None = None,
+    wheels: Path | None = None,
+    deb: bool = False,
+    progress: Progress = silent,
+) -> Built:
     """Write a bundle; the same parameters give the same bytes.
 
     Parameters

@@ -80,9 +80,16 @@ def contents_of(board: Board, system: System, fleet: Fleet, wheels: Path, progre
     parts[f"wheels/{name}"] = Part(own)
     parts["requirements.txt"] = Part(_requirements(target, own))
     manifest = Manifest(
-        version=__version__, board=board.name, os=system.id, base=system.base, python=system.python,
-        architecture=board.architecture, fleet=fleet.name, pack=pack.identity, files=entries(parts),
-    )  # fmt: skip
+        version=__version__,
+        board=board.name,
+        os=system.id,
+        base=system.base,
+        python=system.python,
+        architecture=board.architecture,
+        fleet=fleet.name,
+        pack=pack.identity,
+        files=entries(parts),
+    )
     return Contents(manifest, parts)
 
 

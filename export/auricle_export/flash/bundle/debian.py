@@ -81,11 +81,19 @@ def write_package(
     """
     minor = int(manifest.python.removeprefix("3."))
     control = CONTROL.format(
-        package=PACKAGE, version=manifest.version, identity=identity[:12], place=PLACE,
-        architecture=ARCHITECTURES[manifest.architecture], size=sum(part.size for part in parts.values()) // 1024 + 1,
-        python=manifest.python, next=f"3.{minor + 1}", packages=", ".join(packages), board=manifest.board,
-        os=manifest.os, fleet=manifest.fleet,
-    )  # fmt: skip
+        package=PACKAGE,
+        version=manifest.version,
+        identity=identity[:12],
+        place=PLACE,
+        architecture=ARCHITECTURES[manifest.architecture],
+        size=sum(part.size for part in parts.values()) // 1024 + 1,
+        python=manifest.python,
+        next=f"3.{minor + 1}",
+        packages=", ".join(packages),
+        board=manifest.board,
+        os=manifest.os,
+        fleet=manifest.fleet,
+    )
     sums = "".join(f"{part.digest('md5')}  {PLACE}/{name}\n" for name, part in sorted(parts.items()))
     scripts = {
         name: Part(text.format(place=PLACE).encode(), 0o755)

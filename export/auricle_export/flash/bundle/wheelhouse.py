@@ -100,10 +100,15 @@ def pip(*arguments: str, heard: Callable[[str], None] | None = None) -> str:
     said: list[str] = []
     with tempfile.TemporaryFile("w+") as complaints:
         process = subprocess.Popen(
-            [sys.executable, "-m", "pip", *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=complaints, text=True, start_new_session=True, cwd=tempfile.gettempdir(),
+            [sys.executable, "-m", "pip", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=complaints,
+            text=True,
+            start_new_session=True,
+            cwd=tempfile.gettempdir(),
             env={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PYTHONPATH": ""},
-        )  # fmt: skip
+        )
         with process:
             try:
                 assert process.stdout is not None
@@ -140,7 +145,20 @@ def _download(target: Target, wheels: int, folder: Path, progress: Progress) -> 
             progress(f"fetching {found[1]}", len(begun) - 1, wheels)
 
     with tempfile.TemporaryDirectory(dir=folder.parent) as fresh:
-        pip("download", "--progress-bar", "off", "--no-deps", "--require-hashes", *target.options,
-            "--find-links", str(folder), "--dest", fresh, "-r", str(target.lock), heard=heard)  # fmt: skip
+        pip(
+            "download",
+            "--progress-bar",
+            "off",
+            "--no-deps",
+            "--require-hashes",
+            *target.options,
+            "--find-links",
+            str(folder),
+            "--dest",
+            fresh,
+            "-r",
+            str(target.lock),
+            heard=heard,
+        )
         for path in Path(fresh).glob("*.whl"):
             path.replace(folder / path.name)

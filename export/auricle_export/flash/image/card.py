@@ -20,8 +20,10 @@ from auricle_export.flash.image.preseed import preseed_files
 
 FirstBoot = Literal["cloud-init", "firstrun", "rpi-preseed"]
 GENERATORS: dict[str, Callable[[CardDevice], tuple[dict[str, str], list[str]]]] = {
-    "cloud-init": cloud_init_files, "firstrun": firstrun_files, "rpi-preseed": preseed_files,
-}  # fmt: skip
+    "cloud-init": cloud_init_files,
+    "firstrun": firstrun_files,
+    "rpi-preseed": preseed_files,
+}
 FOLDER = "auricle"
 TOKEN = "auricle.token"
 SCRIPT = Path(__file__).with_name("first-boot.sh")

@@ -82,8 +82,11 @@ def network_config(device: CardDevice) -> str | None:
     else:
         access["password"] = wifi_key(wifi.psk, wifi.ssid)
     wireless: Value = {
-        "dhcp4": True, "optional": True, "regulatory-domain": wifi.country, "access-points": {wifi.ssid: access},
-    }  # fmt: skip
+        "dhcp4": True,
+        "optional": True,
+        "regulatory-domain": wifi.country,
+        "access-points": {wifi.ssid: access},
+    }
     wired: Value = {"dhcp4": True, "dhcp6": True, "optional": True}
     network: Value = {"version": 2, "ethernets": {"eth0": wired}, "wifis": {"wlan0": wireless}}
     return yaml({"network": network}) + "\n"

@@ -49,5 +49,6 @@ class CardDevice:
 
     def unique(self, what: str) -> str:
         """A UUID for something of this device."""
-        return str(uuid.UUID(bytes=hashlib.sha256(json.dumps([self.seed, self.name, what]).encode()).digest()[:16],
-                             version=4))  # fmt: skip
+        return str(
+            uuid.UUID(bytes=hashlib.sha256(json.dumps([self.seed, self.name, what]).encode()).digest()[:16], version=4)
+        )

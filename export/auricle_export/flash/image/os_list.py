@@ -13,8 +13,11 @@ from pathlib import Path
 from auricle_export.flash.board import Board, System
 
 TAGS = {
-    "pi5": ["pi5-64bit"], "pi4": ["pi4-64bit"], "pi3": ["pi3-64bit"], "pi-zero-2w": ["pi3-64bit"],
-}  # fmt: skip
+    "pi5": ["pi5-64bit"],
+    "pi4": ["pi4-64bit"],
+    "pi3": ["pi3-64bit"],
+    "pi-zero-2w": ["pi3-64bit"],
+}
 """What the Imager calls boards; it counts the Zero 2 W with the Pi 3."""
 ICON = "icons/cat_raspberry_pi_os.png"
 """One that the Imager has itself."""

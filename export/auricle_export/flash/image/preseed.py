@@ -31,22 +31,31 @@ def preseed(device: CardDevice) -> str:
     if user is not None:
         secret = user.password_hash
         tables["user"] = {
-            "name": user.name, "password": secret, "password_encrypted": None if secret is None else True,
+            "name": user.name,
+            "password": secret,
+            "password_encrypted": None if secret is None else True,
             "passwordless_sudo": None if secret is not None else True,
-        }  # fmt: skip
+        }
         tables["ssh"] = {
-            "enabled": True, "password_authentication": not user.ssh_keys, "authorized_keys": list(user.ssh_keys),
-        }  # fmt: skip
+            "enabled": True,
+            "password_authentication": not user.ssh_keys,
+            "authorized_keys": list(user.ssh_keys),
+        }
     if wifi is not None:
         key = None if wifi.psk is None else wifi_key(wifi.psk, wifi.ssid)
         tables["wlan"] = {
-            "ssid": wifi.ssid, "password": key, "password_encrypted": None if key is None else True,
-            "hidden": wifi.hidden, "country": wifi.country,
-        }  # fmt: skip
+            "ssid": wifi.ssid,
+            "password": key,
+            "password_encrypted": None if key is None else True,
+            "hidden": wifi.hidden,
+            "country": wifi.country,
+        }
     tables["locale"] = {
-        "keymap": locale.keyboard, "timezone": locale.timezone, "lang": locale.locale,
+        "keymap": locale.keyboard,
+        "timezone": locale.timezone,
+        "lang": locale.locale,
         "locales": [] if locale.locale is None else [locale.locale],
-    }  # fmt: skip
+    }
     if device.bundle:
         tables["runcmd"] = {"early": [shlex.join(device.first_boot)]}
     return 'config_version = "1.0"\n' + "".join(_table(name, table) for name, table in tables.items())

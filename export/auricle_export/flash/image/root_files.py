@@ -45,9 +45,14 @@ def put_on_root(image: Path, partition: Partition, source: Path) -> str:
         (work / "commands").write_text("\n".join(commands) + "\n")
         where = f"image?offset={partition.start}"
         ran = subprocess.run(
-            [program, "-w", "-f", "commands", where], cwd=work, env={"TZ": "UTC", "LC_ALL": "C"},
-            capture_output=True, text=True, errors="replace", check=False,
-        )  # fmt: skip
+            [program, "-w", "-f", "commands", where],
+            cwd=work,
+            env={"TZ": "UTC", "LC_ALL": "C"},
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
         back = work / "back"
         if ran.returncode or not back.is_file() or sha256(back) != sha256(source):
             raise ImageError(

@@ -36,7 +36,7 @@ def push_all(
     -------
     list
         What became of each, in the order of the boards.
-    """  # fmt: skip
+    """
     with tempfile.TemporaryDirectory(prefix="auricle-") as control:
         sessions = [Session(host, replace(access, control=Path(control)), password=password) for host in hosts]
 

@@ -21,12 +21,21 @@ PIECE = 1 << 18
 LONGEST_CONTROL_PATH = 40
 """Characters of the folder: the socket's whole name has to fit into 108."""
 OPTIONS = (
-    "ConnectTimeout=15", "ServerAliveInterval=15", "ServerAliveCountMax=4", "ClearAllForwardings=yes",
-    "ForwardAgent=no", "ForwardX11=no", "PermitLocalCommand=no", "EscapeChar=none",
-)  # fmt: skip
+    "ConnectTimeout=15",
+    "ServerAliveInterval=15",
+    "ServerAliveCountMax=4",
+    "ClearAllForwardings=yes",
+    "ForwardAgent=no",
+    "ForwardX11=no",
+    "PermitLocalCommand=no",
+    "EscapeChar=none",
+)
 COMPLAINTS = (
-    ("IDENTIFICATION HAS CHANGED", "shows another host key than before: if it was set up anew, ssh-keygen -R forgets "
-                                   "the old one; if not, somebody is in between."),
+    (
+        "IDENTIFICATION HAS CHANGED",
+        "shows another host key than before: if it was set up anew, ssh-keygen -R forgets "
+        "the old one; if not, somebody is in between.",
+    ),
     ("Host key verification failed", "has a host key that is not known: log in once with ssh, or give --accept-new."),
     ("Permission denied", "does not let you in: check the user, and --identity or your SSH agent."),
     ("Too many authentication failures", "was offered too many keys: name the right one with --identity."),
@@ -34,7 +43,7 @@ COMPLAINTS = (
     ("Connection refused", "refuses connections: is SSH enabled, and the port right?"),
     ("No route to host", "cannot be reached: is it switched on, and in this network?"),
     ("timed out", "does not answer: is it switched on, and in this network?"),
-)  # fmt: skip
+)
 Heard = Callable[[int], None]
 """Told how many bytes of the file were sent."""
 
@@ -132,8 +141,10 @@ class Session:
         with tempfile.TemporaryFile() as complaints:
             process = subprocess.Popen(
                 [*self._ssh(), "--", self.host.name, command],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints,
-            )  # fmt: skip
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=complaints,
+            )
             self._running = process
             late = threading.Timer(seconds or threading.TIMEOUT_MAX, process.kill)
             late.start()
@@ -167,9 +178,10 @@ class Session:
         """The ssh command up to the host."""
         access, host = self.access, self.host
         options = [
-            *OPTIONS, f"BatchMode={'no' if access.ask else 'yes'}",
+            *OPTIONS,
+            f"BatchMode={'no' if access.ask else 'yes'}",
             f"StrictHostKeyChecking={'accept-new' if access.accept_new else 'ask'}",
-        ]  # fmt: skip
+        ]
         if self._socket():
             options += ["ControlMaster=auto", f"ControlPath={self._socket()}", "ControlPersist=60"]
         words = ["ssh", "-T"]

@@ -212,9 +212,13 @@ def _bus(path: Path) -> str:
     if (path / "loop").is_dir() or path.name.startswith("loop"):
         return "loop"
     for bus, pattern in (
-        ("virtual", r"virtual\Z"), ("usb", r"usb\d+\Z"), ("mmc", r"mmc_host\Z"), ("nvme", r"nvme\Z"),
-        ("sata", r"ata\d+\Z"), ("virtio", r"virtio\d+\Z"),
-    ):  # fmt: skip
+        ("virtual", r"virtual\Z"),
+        ("usb", r"usb\d+\Z"),
+        ("mmc", r"mmc_host\Z"),
+        ("nvme", r"nvme\Z"),
+        ("sata", r"ata\d+\Z"),
+        ("virtio", r"virtio\d+\Z"),
+    ):
         if any(re.match(pattern, part) for part in parts):
             return bus
     return "other"
