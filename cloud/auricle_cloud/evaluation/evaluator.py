@@ -1,14 +1,13 @@
 """How good many models are on a validation set: accuracy and loss through the pack's `evaluate` graph.
 
-Weights are inputs of the graph, so one session judges all models. Where PyTorch finds a GPU they are judged there
-(`auricle_cloud.evaluation.evaluator_torch`); otherwise stock onnxruntime does it on the processor, a model a thread.
+Weights are inputs of the graph, so one session judges all models: stock onnxruntime on the processor, a model a thread, or
+on a GPU where the installed onnxruntime has a provider for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from importlib.util import find_spec
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,14 +20,12 @@ from auricle.packs.pack import Pack
 from auricle_cloud.aggregation.cohort import FloatArray
 from auricle_cloud.aggregation.compute.accelerator import gpu_in_sight
 from auricle_cloud.aggregation.compute.matrix import usable_threads
-from auricle_cloud.evaluation.evaluator_torch import TorchEvaluator
 from auricle_cloud.evaluation.model_scores import BATCH, Scores, check_models, tally
-from auricle_cloud.evaluation.torch_graph import import_torch
-from auricle_cloud.evaluation.torch_operators import UnknownOperatorError
 from auricle_cloud.evaluation.validation_set import ValidationSet
 
 DEVICES = ("auto", "cpu", "cuda")
 INSTALL = 'pip install "auricle[cloud]"'
+GPU, PROCESSOR = "CUDAExecutionProvider", "CPUExecutionProvider"
 
 
 class Evaluator(Protocol):
@@ -43,7 +40,7 @@ class Evaluator(Protocol):
 
 
 class OnnxEvaluator:
-    """Stock onnxruntime on the processor.
+    """Stock onnxruntime.
 
     Parameters
     ----------
@@ -54,24 +51,32 @@ class OnnxEvaluator:
     model
         The architecture; the plug-in without.
     threads
-        Models judged at the same time, each by one thread; all processors without.
+        Models judged at the same time, each by one thread; all processors without. On a GPU one after the other.
+    provider
+        Who computes: `CPUExecutionProvider`, or `CUDAExecutionProvider` before it.
 
     Raises
     ------
     AuricleError
-        onnxruntime is not installed.
+        onnxruntime is not installed, or the GPU cannot be used.
     PackError
         The pack has no such graph, or it is not sound.
     """
 
     def __init__(
-        self, pack: Pack, validation: ValidationSet, model: str | None = None, threads: int | None = None
+        self,
+        pack: Pack,
+        validation: ValidationSet,
+        model: str | None = None,
+        threads: int | None = None,
+        provider: str = PROCESSOR,
     ) -> None:
         self._table = pack.table(model or pack.manifest.plugin)
         self._validation = validation
-        self._session = _session(pack, model or pack.manifest.plugin)
-        self._threads = threads or usable_threads()
-        self.device = f"the processor (onnxruntime, {self._threads} threads)"
+        self._session = _session(pack, model or pack.manifest.plugin, provider)
+        on_gpu = provider != PROCESSOR
+        self._threads = 1 if on_gpu else threads or usable_threads()
+        self.device = "a GPU (onnxruntime)" if on_gpu else f"the processor (onnxruntime, {self._threads} threads)"
 
     def scores(self, models: FloatArray) -> Scores:
         """Judge models (M, P), several at the same time; a thread holds the activations of one batch."""
@@ -104,8 +109,7 @@ def choose_evaluator(
     pack, validation, model
         As in `OnnxEvaluator`.
     wanted
-        `auto`: a GPU if PyTorch finds one, else the processor. `cpu` or `cuda`: that one; where PyTorch does not know
-        an operator of the graph it is the processor in any case.
+        `auto`: a GPU where onnxruntime has a provider for it and it works, else the processor. `cpu` or `cuda`: that one.
 
     Returns
     -------
@@ -121,43 +125,53 @@ def choose_evaluator(
     """
     if wanted not in DEVICES:
         raise SettingsError(f'There is no device "{wanted}" to judge models on; {nearest(wanted, DEVICES)}')
-    missing = _missing_gpu() if wanted != "cpu" else ""
-    if wanted == "cuda" and missing:
-        raise AuricleError(f"Models cannot be judged on a GPU. {missing}")
-    if wanted != "cpu" and not missing:
+    if wanted == "cpu" or (wanted == "auto" and not gpu_in_sight()):
+        return _on_processor(pack, validation, model, "")
+    missing = _missing_gpu()
+    if not missing:
         try:
-            on_gpu = TorchEvaluator(pack, validation, model, device="cuda")
-            return on_gpu, f"Models are judged on {on_gpu.device}."
-        except UnknownOperatorError as error:
+            on_gpu = OnnxEvaluator(pack, validation, model, provider=GPU)
+        except AuricleError as error:
             missing = str(error)
-    if find_spec("onnxruntime") is not None:
-        evaluator: Evaluator = OnnxEvaluator(pack, validation, model)
-    elif find_spec("torch") is not None:
-        evaluator = TorchEvaluator(pack, validation, model, device="cpu")
-    else:
-        raise AuricleError(f"Judging models needs onnxruntime or PyTorch, and neither is installed: {INSTALL}.")
-    return evaluator, f"Models are judged on {evaluator.device}. {missing}".strip()
+        else:
+            return on_gpu, f"Models are judged on {on_gpu.device}."
+    if wanted == "cuda":
+        raise AuricleError(f"Models cannot be judged on a GPU. {missing}")
+    return _on_processor(pack, validation, model, missing)
+
+
+def _on_processor(pack: Pack, validation: ValidationSet, model: str | None, why: str) -> tuple[Evaluator, str]:
+    evaluator = OnnxEvaluator(pack, validation, model)
+    return evaluator, f"Models are judged on {evaluator.device}. {why}".strip()
 
 
 def _missing_gpu() -> str:
-    """What keeps PyTorch from judging on a GPU here, as a sentence; empty when nothing does."""
-    if find_spec("torch") is None:
-        return 'PyTorch, which would use a GPU, is not installed: pip install "auricle[gpu]".'
-    found = gpu_in_sight() and import_torch().cuda.is_available()
-    return "" if found else "PyTorch finds no CUDA device."
+    """What keeps onnxruntime from a GPU here, as a sentence; empty when nothing is known to."""
+    if GPU in _onnxruntime().get_available_providers():
+        return ""
+    return "The installed onnxruntime has no provider for a GPU: install onnxruntime-gpu instead of onnxruntime."
 
 
-def _session(pack: Pack, model: str) -> Any:
+def _onnxruntime() -> Any:
     try:
         import onnxruntime
     except ModuleNotFoundError as error:
         raise AuricleError(f"Judging models needs onnxruntime, which is not installed: {INSTALL}.") from error
+    return onnxruntime
+
+
+def _session(pack: Pack, model: str, provider: str) -> Any:
+    onnxruntime = _onnxruntime()
     graph = pack.graph("evaluate", model)
     check_graph(pack, graph)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3
+    providers = list(dict.fromkeys((provider, PROCESSOR)))
     try:
-        return onnxruntime.InferenceSession(pack.files[graph.file], options, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(pack.files[graph.file], options, providers=providers)
     except Exception as error:
         raise PackError(f"onnxruntime does not load {graph.file}: {error}") from error
+    if provider not in session.get_providers():
+        raise AuricleError("onnxruntime cannot use the GPU: its CUDA libraries or a device are missing.")
+    return session
