@@ -1,7 +1,7 @@
 """How good many models are on a validation set: accuracy and loss through the pack's `evaluate` graph.
 
-Weights are inputs of the graph, so one session judges all models: stock onnxruntime on the processor, a model a thread, or
-on a GPU where the installed onnxruntime has a provider for it.
+Weights are inputs of the graph, so one session judges all models: stock onnxruntime on the processor, a model a thread,
+or on a GPU where the installed onnxruntime has a provider for it.
 """
 
 from __future__ import annotations
@@ -109,7 +109,8 @@ def choose_evaluator(
     pack, validation, model
         As in `OnnxEvaluator`.
     wanted
-        `auto`: a GPU where onnxruntime has a provider for it and it works, else the processor. `cpu` or `cuda`: that one.
+        `auto`: a GPU where onnxruntime has a provider for it and it works, else the processor. `cpu` or `cuda`: that
+        one.
 
     Returns
     -------

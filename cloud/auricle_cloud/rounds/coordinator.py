@@ -11,6 +11,7 @@ import logging
 import os
 import time
 from collections.abc import Callable
+from typing import Literal
 
 from auricle.errors import AuricleError, StorageError
 from auricle.mqtt_link.link import Delivery, LinkSettings, MqttLink, Will
@@ -109,7 +110,7 @@ class Coordinator:
         self._asynchronous = Asynchronous(self.site, self.closing)
         self._runner: Synchronous | Asynchronous | None = None
         self._bases: dict[str, Flat] = {}
-        standing = "approved" if settings.approval == "auto" else "pending"
+        standing: Literal["approved", "pending"] = "approved" if settings.approval == "auto" else "pending"
         ledger = Ledger(self.store, self.blobs, settings.buffer.stale_limit)
         self.inbox = Inbox(
             settings.fleet,
@@ -118,7 +119,7 @@ class Coordinator:
             ledger,
             self,
             standing=standing,
-            limits=settings.limits,  # type: ignore[arg-type]
+            limits=settings.limits,
         )
         self._lanes = KeyedQueue(MOST_AT_ONCE)
         self._came: dict[str, float] = {}

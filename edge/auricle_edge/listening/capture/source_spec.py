@@ -73,10 +73,10 @@ def parse_source(settings: CaptureSettings) -> Source:
     if kind == "alsa" and not _STABLE.fullmatch(target):
         raise SettingsError(f"source {settings.source}: write alsa:CARD=ID, alsa:CARD=ID,DEV=0 or alsa:usb=0d8c:0014.")
     return Source(
-        kind=kind,
+        kind=kind,  # type: ignore[arg-type]
         target=target,
         fast=options.pace == "fast",
-        loop=options.loop == "1",  # type: ignore[arg-type]
+        loop=options.loop == "1",
         rate=settings.rate,
         channels=settings.channels,
         block=settings.block,
