@@ -59,8 +59,3 @@ def read_toml(path: Path) -> dict[str, object]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path} is not valid TOML: {error}.") from error
     return values
-
-
-def from_toml(kind: type[T], path: Path) -> T:
-    """Read settings from a TOML file; errors as in `from_mapping` and `read_toml`."""
-    return from_mapping(kind, read_toml(path), str(path))

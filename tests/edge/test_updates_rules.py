@@ -21,12 +21,11 @@ from auricle.errors import SettingsError, StorageError
 from auricle.wire.identity import Identity
 from auricle_edge.board.trusted_time import time_here, trusted_time
 from auricle_edge.ota.bundle_file import DOMAIN, require_bundle_file
-from auricle_edge.ota.fitness import Description, require_bundle, require_named, require_pack
+from auricle_edge.ota.fitness import Description, ordered, require_bundle, require_named, require_pack
 from auricle_edge.ota.health import Health
 from auricle_edge.ota.installation import BundleFacts
 from auricle_edge.ota.records import PackKept, UpdateLaterError, UpdateRefusedError, Wanted, read_record, short
 from auricle_edge.ota.update_server import UpdateServer, server_of
-from auricle_edge.ota.version_order import ordered
 
 RUNS = BundleFacts(version="1.2.0", board="pi5", os="bookworm", fleet="home")
 FITS: dict[str, Any] = {

@@ -11,12 +11,11 @@ from auricle.errors import AuricleError
 from auricle_edge.board.trusted_time import time_here
 from auricle_edge.ota.bundle_file import require_bundle_file
 from auricle_edge.ota.download import download
-from auricle_edge.ota.fitness import require_bundle, require_named
+from auricle_edge.ota.fitness import ordered, require_bundle, require_named
 from auricle_edge.ota.installation import ANSWER, Installation, Installed, outcome_reason
 from auricle_edge.ota.records import Answer, UpdateLaterError, UpdateRefusedError, Wanted, short, write_record
 from auricle_edge.ota.signed_targets import SignedTarget, SignedTargets, alone
 from auricle_edge.ota.update_server import UpdateServer, server_of
-from auricle_edge.ota.version_order import ordered
 from auricle_edge.settings import PATIENCE, EdgeSettings
 
 UNPACKED = 4.0

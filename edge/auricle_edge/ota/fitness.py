@@ -6,10 +6,11 @@ from typing import Literal
 
 import msgspec
 
+from auricle.errors import DataError
+from auricle.packs.versions import Key, version_key
 from auricle.wire.messages import Sha256, Token
 from auricle_edge.ota.installation import BundleFacts
 from auricle_edge.ota.records import PackKept, UpdateRefusedError
-from auricle_edge.ota.version_order import ordered
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,3 +88,17 @@ def require_pack(found: Description, fleet: str | None, runs: BundleFacts | None
         raise UpdateRefusedError(
             f"Its version is {found.version or '(none)'}, below the {kept.version} that was kept here."
         )
+
+
+def ordered(version: str) -> Key:
+    """What versions are sorted by (PEP 440).
+
+    Raises
+    ------
+    UpdateRefusedError
+        It is no version.
+    """
+    try:
+        return version_key(version)
+    except DataError as error:
+        raise UpdateRefusedError(str(error)) from error
