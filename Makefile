@@ -33,6 +33,7 @@ test: $(TEST_STAMP) ## Lint, types, import rules and the fast tests
 	$(TEST_ENV)/bin/mypy
 	$(TEST_ENV)/bin/lint-imports
 	$(TEST_ENV)/bin/python tools/rooms.py --check
+	$(TEST_ENV)/bin/python tools/plain_words.py
 	$(TEST_ENV)/bin/pytest -n auto --dist worksteal -m "$(FAST)"
 
 slow: $(TEST_STAMP) ## The tests that take minutes

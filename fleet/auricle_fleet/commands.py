@@ -37,7 +37,7 @@ def run(
     pack: str | None = _option("pack", "A pack of your own, a folder or a .tar.zst [the shipped one for the words]."),
     devices: int | None = _option("devices", "Number of devices, each with one speaker's clips [all that qualify]."),
     min_clips: int = _option("min_clips", "A speaker with fewer clips is no device and counts as unseen."),
-    unseen: int | None = _option("unseen", "Speakers held out wholly, besides those under --min-clips."),
+    unseen: int | None = _option("unseen", "Speakers held out wholly, as well as those under --min-clips."),
     takes: int = _option("takes", "Synthetic speech: takes of each word by each speaker."),
     rounds: int = _option("rounds", "Rounds to run."),
     participation: float = _option("participation", "Share of the devices invited to a round."),

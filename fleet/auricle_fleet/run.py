@@ -132,7 +132,7 @@ class FleetRun:
         if self.settings.judges:
             self.view.say(
                 f"each device judges {self.settings.judge_share:.0%} of its rounds on {self.judging.seconds:.0f} s of "
-                "sound without keywords besides its own"
+                "sound without keywords, as well as on its own"
             )
         self._start(data)
         interrupted = False

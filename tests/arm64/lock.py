@@ -1,4 +1,4 @@
-"""Write the locks in `edge/requirements` anew: `python -m tests.arm64.lock`, with network."""
+"""Write the locks in `edge/requirements` again: `python -m tests.arm64.lock`, with network."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HEADER = """\
 
 
 def write_lock(target: Target) -> int:
-    """Resolve a target's lock anew and replace the old one; returns the number of wheels.
+    """Resolve a target's lock again and replace the old one; returns the number of wheels.
 
     pip takes the markers of what wheels need from the Python it runs on: what that leaves out is asked for by name, and
     what it adds is left out again.

@@ -29,7 +29,7 @@ UBUNTU_KEY = Path(__file__).parent / "ubuntu-archive-2018.key"
 CPUS = {"ARMv8-A": "cortex-a53", "Cortex-A78AE": "cortex-a76"}
 """qemu's nearest processor without more instructions, of those that it has under another name or not at all."""
 PACKAGES = ("python3", "python3-venv", "libportaudio2")
-"""What an installation leans on: a board's profile names the last one."""
+"""What an installation relies on: a board's profile names the last one."""
 STATE, SETTINGS = "/var/lib/auricle", "/etc/auricle/edge.toml"
 AURICLE = "/opt/auricle/bin/auricle"
 

@@ -148,7 +148,7 @@ def keep_updates(coordinator: Coordinator) -> None:
 
 
 def recomputed(coordinator: Coordinator, rows: list[dict[str, Any]], number: int) -> list[bytes]:
-    """Every model from the first on, computed anew from what was counted."""
+    """Every model from the first on, computed again from what was counted."""
     table, preset = coordinator.pack.plugin_table, coordinator.settings.preset
     weights, state = table.initial(coordinator.settings.seed), None
     models = [encode(weights)]

@@ -1,4 +1,4 @@
-"""A process that goes on anew: the same id, the settings, and nothing of before."""
+"""A process that goes on again: the same id, the settings, and nothing of before."""
 
 from __future__ import annotations
 

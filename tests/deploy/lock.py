@@ -1,4 +1,4 @@
-"""Write the locks in `deploy/requirements` anew: `python -m tests.deploy.lock`, with network."""
+"""Write the locks in `deploy/requirements` again: `python -m tests.deploy.lock`, with network."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ class Device:
         return self.root / "proc/sys/kernel/random/boot_id"
 
     def boot(self, name: str) -> None:
-        """Start it anew, as far as a folder can: another boot id, and nothing in /run."""
+        """Start it again, as far as a folder can: another boot id, and nothing in /run."""
         self._boot_id.parent.mkdir(parents=True, exist_ok=True)
         self._boot_id.write_text(name)
         shutil.rmtree(self.root / "run", ignore_errors=True)

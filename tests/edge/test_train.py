@@ -358,7 +358,7 @@ def test_kept_state_makes_two_rounds_one(optimizer: str) -> None:
     ids=["of another optimizer", "of another size", "a part of it"],
 )
 def test_state_that_does_not_fit_counts_as_none_and_so_do_its_steps(spoil: object) -> None:
-    """AdamW's bias correction must start anew with its moments."""
+    """AdamW's bias correction must start again with its moments."""
     trainer = _trainer(device(16))
     adamw = _plan(optimizer="adamw", keep_state=True)
     state = trainer.run(adamw, 1, PLUGIN, trainer.first_state()).local

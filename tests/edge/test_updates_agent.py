@@ -73,7 +73,7 @@ def server() -> Iterator[Server]:
 
 
 class Restarted:
-    """Whether the device was told to start anew."""
+    """Whether the device was told to start again."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -362,7 +362,7 @@ def test_a_bundle_is_asked_of_root_tried_and_confirmed_or_failed(
             device.boot("again")
             checked()
             said = await says(site, state="failed", rollout="rollout-1.2")
-            assert "switched off or started anew" in said.reason
+            assert "switched off or started again" in said.reason
             heard = site.coordinator.said(Release)
             assert not [each for each in heard if each.bundle == third.identity and each.confirmed]
         async with following(site, settings):

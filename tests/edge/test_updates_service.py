@@ -1,4 +1,4 @@
-"""The whole service takes a new pack: it starts itself anew, keeps what works, and goes back from what crashes it."""
+"""The whole service takes a new pack: it starts itself again, keeps what works, and goes back from what crashes it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ Start = Callable[[], Command]
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A service starts anew within seconds, unless others use the processor."""
+    """A service starts again within seconds, unless others use the processor."""
     monkeypatch.setattr("tests.edge.agent_site.DEADLINE", 90.0)
     monkeypatch.setattr("tests.edge.agent_site.CASE", 280.0)
 

@@ -40,7 +40,7 @@ PACKAGES = (
     "dosfstools",
     "rfkill",
 )
-"""What Raspberry Pi OS has and an installation leans on; hostapd is the house's access point."""
+"""What Raspberry Pi OS has and an installation relies on; hostapd is the house's access point."""
 KERNEL, SHELL = "linux-image-arm64", "busybox-static"
 EARLY = ("crc32c_generic", "virtio_pci", "virtio_mmio", "virtio_blk", "virtio_console", "virtio_rng", "ext4")
 LATER = (
@@ -169,7 +169,7 @@ class GuestSystem:
 
     @property
     def identity(self) -> str:
-        """What it is made by: another one is made anew."""
+        """What it is made by: another one is made again."""
         return _digest(
             SYSTEM, PACKAGES, KERNEL, EARLY, LATER, INIT, CLOUD_INIT, FSTAB, MASKED, ROUTER, ACCESS_POINT, ROUTER_UNIT
         )

@@ -55,7 +55,7 @@ def test_an_agent_killed_five_times_at_a_point_counts_once_in_each_of_these_roun
                     await until(lambda: LAST in store.updates.sent_for(TASK, after), "its update")  # noqa: B023
                     resumed.append(time.monotonic() - died)
                     if point != "training":
-                        assert _bodies(fleet, LAST)[after] == before[after], "it was trained anew, not sent again"
+                        assert _bodies(fleet, LAST)[after] == before[after], "it was trained again, not sent again"
                     again.signal(signal.SIGTERM)
                     await succeeded(again)
             finally:

@@ -124,7 +124,7 @@ def test_a_coordinator_with_more_than_a_thousand_open_files_connects_again(tmp_p
 
 
 async def _remember(fleet: ToyFleet, disk: SmallDisk) -> None:
-    """Start the broker anew, now with a memory on this disk that it writes every second."""
+    """Start the broker again, now with a memory on this disk that it writes every second."""
     disk.folder.chmod(0o777)
     config = fleet.folder / "broker" / "mosquitto.conf"
     kept = f"persistence true\npersistence_location {disk.folder}/\nautosave_interval 1"

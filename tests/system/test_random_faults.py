@@ -49,7 +49,7 @@ class Victims:
         self._fleet, self.coordinator, self._agents = fleet, coordinator, list(agents)
 
     async def kill(self, who: str, rng: random.Random) -> None:
-        """Kill, and start anew."""
+        """Kill, and start again."""
         if who == "broker":
             self._fleet.broker.kill()
             await self._fleet.broker.restart()

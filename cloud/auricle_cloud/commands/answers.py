@@ -176,7 +176,7 @@ def _parts(answer: Any) -> list[str | Table]:
     if isinstance(answer, tuple(PAGES)):
         name, columns = PAGES[type(answer)]
         rows = getattr(answer, name)
-        return [table(rows, columns) if rows else "There is none.", *_more(answer)]
+        return [table(rows, columns) if rows else "Nothing to list.", *_more(answer)]
     if type(answer) in ROWS:
         return [table([answer], ROWS[type(answer)])]
     if isinstance(answer, RoundDetail):

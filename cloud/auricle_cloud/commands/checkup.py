@@ -1,4 +1,4 @@
-"""Is this machine, and what a coordinator leans on, in order? Each check says so in one sentence."""
+"""Is this machine, and what a coordinator relies on, in order? Each check says so in one sentence."""
 
 from __future__ import annotations
 

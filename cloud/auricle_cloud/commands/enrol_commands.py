@@ -216,7 +216,10 @@ def broker(
     port: Annotated[int, typer.Option(help="Port it listens on.")] = 8883,
     passwords: Annotated[
         bool | None,
-        typer.Option("--passwords/--no-passwords", help="Ask for each user's password besides; as it is, at first no."),
+        typer.Option(
+            "--passwords/--no-passwords",
+            help="Also ask for each user's password; without either the choice of before, at first no.",
+        ),
     ] = None,
     as_json: bool = False,
 ) -> int:

@@ -83,7 +83,7 @@ def doctor(
     broker: Annotated[str | None, typer.Option(help="mqtt://host:port to look for.")] = None,
     as_json: bool = False,
 ) -> int:
-    """Look at this machine and at what a coordinator leans on: exit code 1 where something is bad."""
+    """Look at this machine and at what a coordinator relies on: exit code 1 where something is bad."""
     found = [finding("versions", versions), *devices_to_compute_on()]
     if place.server is not None:
         found.append(finding("server", lambda: _server(place)))

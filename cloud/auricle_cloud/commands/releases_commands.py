@@ -112,7 +112,7 @@ def renew(
     new_online_key: Annotated[bool, typer.Option("--new-online-key", help="Replace the key that serve uses.")] = False,
     yes: Yes = False,
 ) -> Done:
-    """Sign the metadata anew of each role whose key is in the folder: root every year, targets every 90 days."""
+    """Sign the metadata again of each role whose key is in the folder: root every year, targets every 90 days."""
     repository = _repository(place)
     if new_online_key:
         confirm("Replace the online key?", yes=yes)

@@ -57,7 +57,7 @@ def _tell_changes(rows: list[RolloutRow], known: dict[str, RolloutRow], *, as_js
 
 def _view(do: Operations, rows: list[RolloutRow], rollout: str | None) -> Group:
     if rollout is None:
-        return Group(table(rows, ROLLOUT) if rows else Text("There is none."))
+        return Group(table(rows, ROLLOUT) if rows else Text("Nothing to list."))
     seen: RolloutDetail = do.show_rollout(rollout, 30)
     said = [*seen.sentences, "", *(device.sentences[0] for device in seen.devices)]
     return Group(table(rows, ROLLOUT), Text(""), *(Text(plain(text)) for text in said))

@@ -95,4 +95,4 @@ def absent(error: StorageError, hint: str = "") -> AuricleError:
 
 def unknown(what: str, name: str, known: Sequence[str]) -> NotFoundError:
     """The error that nothing has this name, with the nearest one that something has."""
-    return NotFoundError(f'There is no {what} "{name}"; {nearest(name, known) if known else "there is none at all."}')
+    return NotFoundError(f'There is no {what} "{name}"; {nearest(name, known) if known else "none exists yet."}')

@@ -220,7 +220,7 @@ class Repository:
             _hashed(self.folder / "targets", path, gone.hashes["sha256"]).unlink(missing_ok=True)
 
     def renew(self, keys: Path) -> list[str]:
-        """Sign the metadata anew of each offline role whose key is there; their names.
+        """Sign the metadata again of each offline role whose key is there; their names.
 
         Raises
         ------
@@ -256,7 +256,7 @@ class Repository:
             self._publish_snapshot(self._snapshot(), online)
 
     def renew_online(self) -> list[str]:
-        """Sign snapshot and timestamp anew if half of their lives is over; which were.
+        """Sign snapshot and timestamp again if half of their lives is over; which were.
 
         While somebody else changes the repository nothing is done: the next time is early enough.
         """

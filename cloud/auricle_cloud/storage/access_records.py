@@ -69,7 +69,9 @@ class Tokens:
         with self._db.writing() as tx:
             if tx.execute(sa.delete(tokens).where(tokens.c.name == name)).rowcount != 1:
                 names = tx.execute(sa.select(tokens.c.name)).scalars().all()
-                raise StorageError(f'There is no token "{name}"; {nearest(name, names) if names else "there is none."}')
+                raise StorageError(
+                    f'There is no token "{name}"; {nearest(name, names) if names else "none exists yet."}'
+                )
             note(tx, "token revoked", who=who, detail=name)
 
     def all(self) -> list[dict[str, Any]]:

@@ -90,7 +90,7 @@ class Blobs:
     def put(self, data: bytes) -> str:
         """Keep bytes durably and return their SHA-256; StorageError when the disk cannot take them.
 
-        What is already there is left alone, unless it is damaged: then it is written anew.
+        What is already there is left alone, unless it is damaged: then it is written again.
         """
         return self.put_all([data])[0]
 
@@ -201,7 +201,7 @@ class RemoteBlobs:
     def put(self, data: bytes) -> str:
         """Keep bytes and return their SHA-256; StorageError when the object store refuses.
 
-        What is already there is left alone, unless it is damaged: then it is written anew.
+        What is already there is left alone, unless it is damaged: then it is written again.
         """
         sha256 = digest(data)
         path = self._path(sha256)

@@ -1,7 +1,7 @@
 """Who vouches for a pack: an Ed25519 signature over its manifest, kept beside it as `manifest.sig`.
 
 The manifest names every file by its SHA-256, so a signature over the manifest is one over the pack. It is no part of
-the pack's identity: signing a pack, or signing it anew, leaves it the same pack to devices and coordinators.
+the pack's identity: signing a pack, or signing it again, leaves it the same pack to devices and coordinators.
 """
 
 from __future__ import annotations

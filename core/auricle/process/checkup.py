@@ -1,4 +1,4 @@
-"""Checks of a machine and of what it leans on, each with a verdict and one sentence; what `doctor` commands share."""
+"""Checks of a machine and of what it relies on, each with a verdict and one sentence; what `doctor` commands share."""
 
 from __future__ import annotations
 

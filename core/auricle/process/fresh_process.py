@@ -1,4 +1,4 @@
-"""A service goes on in the same process anew: what only read its command line is not held for as long as it runs."""
+"""A service goes on in the same process again: what only read its command line is not held for as long as it runs."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ def _opened(pack: Pack, samples: NDArray[np.int16]) -> bool:
 
 
 def devices(as_json: AsJson = False) -> int:
-    """List the microphones that are there now; exit code 1 when there is none."""
+    """List the microphones that are there now; exit code 1 when there are none."""
     found = microphones()
     if as_json:
         typer.echo(json.dumps({"devices": [msgspec.to_builtins(each) for each in found]}))

@@ -276,7 +276,7 @@ class Agent:
         await self._say_presence()
 
     async def _coordinator_said(self, arrived: Delivery) -> None:
-        """Register anew with a coordinator that started after us."""
+        """Register again with a coordinator that started after us."""
         try:
             message, _ = open_frame(arrived.payload, arrived.topic, lambda _: self.settings.coordinator)
         except WireError as error:

@@ -50,7 +50,7 @@ class Readiness:
             raise Declined(f"It has {have} labelled clips to train on and needs {least}.")
 
     async def renew(self) -> bool:
-        """Read the clips anew in the training thread if they changed; whether their number did."""
+        """Read the clips again in the training thread if they changed; whether their number did."""
         if self._source is None or (generation := self._source.generation()) == self._generation:
             return False
         before, loop = len(self._trainer.data.train), asyncio.get_running_loop()

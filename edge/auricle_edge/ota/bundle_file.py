@@ -62,7 +62,7 @@ def _content(tar: tarfile.TarFile, name: str) -> bytes:
     member = tar.getmember(name)
     file = tar.extractfile(member) if member.isreg() and member.size <= LARGEST_BUNDLE_FILE else None
     if file is None:
-        raise UpdateRefusedError(f"{name} of the bundle is no plain file of the right size.")
+        raise UpdateRefusedError(f"{name} of the bundle is not a regular file of the right size.")
     return file.read()
 
 

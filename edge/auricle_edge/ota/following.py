@@ -1,7 +1,7 @@
 """The agent's side of updates: follows what the coordinator names, and says truly how far that has come.
 
 A bundle is root's business: the agent writes down what is wanted, and reads in the installation's files what became of
-it. A pack is its own: a process fetches it and puts it on trial, the device starts anew with it, and keeps it or goes
+it. A pack is its own: a process fetches it and puts it on trial, the device starts again with it, and keeps it or goes
 back. Nothing of python-tuf is loaded here.
 """
 
@@ -51,7 +51,7 @@ class Following:
     pack
         Identity of the pack that runs in this process.
     restart
-        Ends this process's work and starts it anew.
+        Ends this process's work and starts it again.
     busy
         Whether the device trains: then nothing is fetched.
     """

@@ -78,7 +78,7 @@ class PackShelf:
         if pack.identity == running.identity:
             raise PackError(f"The pack {pack.manifest.name} ({pack.identity[:12]}) is the one that runs.")
         prove(pack)
-        archive = Path(source)  # as it came: packing it anew takes 100 MB
+        archive = Path(source)  # as it came: packing it again takes 100 MB
         write_durably(self._path(pack.identity), read_file(archive) if archive.is_file() else pack_bytes(pack))
         self._turn(Switch(pack.identity, switch.current))
         return pack

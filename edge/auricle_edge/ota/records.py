@@ -130,7 +130,7 @@ def read_plain(path: Path) -> bytes | None:
     finally:
         os.close(handle)
     if not 0 < len(data) <= LARGEST:
-        raise StorageError(f"{path} is no plain file of the right size: remove it.")
+        raise StorageError(f"{path} is not a regular file of the right size: remove it.")
     return data
 
 

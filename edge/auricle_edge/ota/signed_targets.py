@@ -149,7 +149,7 @@ def _explained(now: TrustedTime) -> Iterator[None]:
         if now.kept is False:
             raise UpdateLaterError(f"{_said(error)} by a clock that nothing keeps right: set it.") from error
         raise UpdateRefusedError(
-            f"{_said(error)}: whoever serves it holds newer metadata back, or does not renew it."
+            f"{_said(error)}: the server holds newer metadata back, or does not renew it."
         ) from error
     except DownloadLengthMismatchError as error:
         raise UpdateRefusedError(f"The server sends more than it may: {_said(error)}.") from error

@@ -272,7 +272,7 @@ def read_journal(place: Place) -> Journal | None:
 
 
 def readable_journal(place: Place) -> Journal | None:
-    """The journal; None also where it is damaged beyond repair: an installation then begins anew."""
+    """The journal; None also where it is damaged beyond repair: an installation then begins again."""
     with contextlib.suppress(Refused):
         return read_journal(place)
     return None
@@ -589,7 +589,7 @@ def settle(place: Place, journal: Journal, *, start: bool = False) -> None:
     Parameters
     ----------
     start
-        Also start the agent anew.
+        Also start the agent again.
     """
     sweep(place)
     start |= make_link(place.home / "current", journal.active)
@@ -855,7 +855,7 @@ def check(place: Place) -> str:
 def failure(place: Place, trial: Trial) -> str | None:
     """Why a trial is over without success; None while it is not."""
     if trial.boot != place.boot():
-        return "the device was switched off or started anew before it had become healthy"
+        return "the device was switched off or started again before it had become healthy"
     if time.monotonic() - trial.started_monotonic >= trial.deadline_seconds and not healthy(place, trial):
         return f"it did not become healthy within {trial.deadline_seconds} s"
     return None

@@ -241,7 +241,7 @@ def tuned(optimizer: bytes, hyper: Mapping[str, float]) -> bytes:
     try:
         model = onnx.load_from_string(optimizer)
     except Exception as error:
-        raise PackError("An optimizer for the runtime ort-training is not ONNX: make the pack anew.") from error
+        raise PackError("An optimizer for the runtime ort-training is not ONNX: make the pack again.") from error
     if not {node.op_type for node in model.graph.node} <= OPTIMIZERS:
         raise PackError("An optimizer for the runtime ort-training holds other operators than its own.")
     values = {ATTRIBUTES[name]: min(value, LARGEST) for name, value in hyper.items()}

@@ -58,7 +58,7 @@ class OrtTrainingRuntime:
         return self._evaluator.embeddings(model, weights, features)
 
     def begin(self, job: Job) -> ArtifactTraining:
-        """Begin a job of supervised or mutual learning: tens of milliseconds, since every job loads its models anew.
+        """Begin a job of supervised or mutual learning: tens of milliseconds, since every job loads its models again.
 
         Raises
         ------

@@ -59,7 +59,7 @@ class Pulse:
     Parameters
     ----------
     silence
-        Seconds without a sign after which the service had better be started anew.
+        Seconds without a sign after which the service had better be started again.
     """
 
     def __init__(self, silence: float = 30.0) -> None:

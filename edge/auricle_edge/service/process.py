@@ -14,7 +14,7 @@ from auricle_edge.board.small_process import be_small
 
 
 def serve(encoded: bytes, as_json: bool) -> bool:
-    """Listen until interrupted, or until the device has to start anew with what it has just installed.
+    """Listen until interrupted, or until the device has to start again with what it has just installed.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ def serve(encoded: bytes, as_json: bool) -> bool:
     Returns
     -------
     bool
-        Whether to start anew.
+        Whether to start again.
 
     Raises
     ------

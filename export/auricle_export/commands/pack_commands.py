@@ -27,7 +27,7 @@ UNSEEN_WIDTH = 160
 
 PACK = typer.Argument(..., help="home, gsc12-res, gsc12, gsc35, digits, a folder or a .tar.zst.")
 TRUSTED = typer.Option(None, "--key", help="Public key in hex that must have signed it; may be repeated.")
-KEY_FILE = typer.Option(..., "--key", help="File of the private key, 32 bytes; made when there is none.")
+KEY_FILE = typer.Option(..., "--key", help="File of the private key, 32 bytes; made when it is missing.")
 SIGNED = typer.Option(None, "--out", help="The signed .tar.zst [NAME.signed.tar.zst beside it; of a folder: in it].")
 AS_JSON = typer.Option(False, "--json", help="Print a JSON object, nothing else.")
 

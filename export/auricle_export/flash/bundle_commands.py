@@ -31,7 +31,7 @@ def bundle(
     fleet: Path = typer.Option(..., help="The fleet.toml."),
     out: Path = typer.Option(..., help="Folder that the bundle goes to."),
     os: str | None = typer.Option(None, help="One of the board's systems, by id [the first]."),
-    key: Path | None = typer.Option(None, help="Key that signs it; drawn and kept there when there is none."),
+    key: Path | None = typer.Option(None, help="Key that signs it; drawn and kept there when it is missing."),
     wheels: Path | None = typer.Option(
         None, help="Folder of wheels, which are fetched into it once [the user's cache]."
     ),

@@ -103,4 +103,4 @@ def load_state(path: Path, facts: Facts) -> State | None:
 
 def damaged(path: Path) -> StorageError:
     """The error for a state that cannot be gone on from."""
-    return StorageError(f"{path} is damaged: remove it to begin this model anew.")
+    return StorageError(f"{path} is damaged: remove it to begin this model again.")

@@ -47,7 +47,7 @@ def train_model(
 ) -> Trained:
     """Train one model of a pack from its seeded noise, or go on with a training that was interrupted.
 
-    Every clip is augmented anew in every epoch; each label is heard equally often. The weights of the epoch with the
+    Every clip is augmented again in every epoch; each label is heard equally often. The weights of the epoch with the
     lowest loss on the validation speakers are kept and judged, as float16, on the test speakers.
 
     Parameters

@@ -253,7 +253,7 @@ class Capture:
                 raise DataError(frame.sentence)
             raise Fault(frame.reason, frame.sentence)
         else:
-            raise Fault("garbled", "The capture child answered what it was not asked.")
+            raise Fault("garbled", "The capture child answered something else than what was asked.")
 
     def _heard(self, frame: Sound) -> Iterator[Block]:
         """Give out a frame of sound; Fault when it is none."""

@@ -102,4 +102,4 @@ def decode_signature(text: bytes, where: str) -> Signature:
     try:
         return msgspec.json.decode(text, type=Signature)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise BundleError(f"The signature of {where} is none: {error}.") from error
+        raise BundleError(f"The signature of {where} is not valid: {error}.") from error

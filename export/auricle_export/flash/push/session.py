@@ -33,7 +33,7 @@ OPTIONS = (
 COMPLAINTS = (
     (
         "IDENTIFICATION HAS CHANGED",
-        "shows another host key than before: if it was set up anew, ssh-keygen -R forgets "
+        "shows another host key than before: if it was set up again, ssh-keygen -R forgets "
         "the old one; if not, somebody is in between.",
     ),
     ("Host key verification failed", "has a host key that is not known: log in once with ssh, or give --accept-new."),
