@@ -1,7 +1,7 @@
 """Phrases that people who read English as a second language stumble over, in what is said to people.
 
-Looked through: the pages, and in the code every string that is not a docstring, docstrings of commands (their help), and
-the operator's page.
+Looked through: the pages, and in the code every string that is not a docstring, docstrings of commands (their help),
+and the operator's page.
 
     python tools/plain_words.py
 """
