@@ -194,7 +194,7 @@ def test_tokens_and_schedules_come_and_go(do: Operations) -> None:
     with pytest.raises(ConflictError, match="already a token"):
         do.create_token("bob", "viewer")
     assert "revoked" in do.revoke_token("bob").done
-    with pytest.raises(NotFoundError, match="there is none"):
+    with pytest.raises(NotFoundError, match="none exists yet"):
         do.revoke_token("bob")
 
     assert do.set_schedule("nightly", "02:30", 3, 2).idle == 3

@@ -15,8 +15,8 @@ import pytest
 
 from auricle.errors import BrokerError
 from auricle.mqtt_link.link import Delivery, LinkSettings, MqttLink, Will
+from auricle_fleet.broker import mosquitto as broker_mosquitto
 from auricle_fleet.broker.broker import Broker, Kind, start_broker
-from auricle_fleet.broker.broker import mosquitto as broker_mosquitto
 from auricle_fleet.broker.mosquitto import find_mosquitto
 
 T = "auricle/1/f"

@@ -67,7 +67,7 @@ def wheel(version: str, more: Mapping[str, bytes] | None = None) -> bytes:
 def units() -> dict[str, bytes]:
     """The units as a bundle holds them."""
     folder = resources.files("auricle_edge")
-    found = {f"systemd/{each.name}": each.read_bytes() for each in folder.joinpath("installation/units").iterdir()}
+    found = {f"systemd/{each.name}": each.read_bytes() for each in folder.joinpath("ota/units").iterdir()}
     found["systemd/auricle-edge.service"] = folder.joinpath("service/auricle-edge.service").read_bytes()
     found["systemd/auricle-edge.service.d/board.conf"] = b"[Service]\nMemoryMax=256M\n"
     return found
@@ -82,7 +82,7 @@ def make_bundle(
     **facts: Any,
 ) -> Path:
     """Write a bundle as a folder; `more` adds files, or with None leaves one out, and `facts` change its manifest."""
-    slots = resources.files("auricle_edge").joinpath("installation/slots.py").read_bytes()
+    slots = resources.files("auricle_edge").joinpath("ota/slots.py").read_bytes()
     files: dict[str, bytes | None] = {
         "install": b"#!/bin/sh\n",
         "slots.py": slots + f"# {version}\n".encode(),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.core.bare_pack import bare_pack
 from tests.edge.judge_toy import PACK, stretches
 from tests.edge.toy import clips
 
-from auricle.packs.pack import Pack, load_pack
+from auricle.packs.pack import Pack
 from auricle.wire.messages import Plan
 from auricle_edge.listening.detect import DetectSettings
 from auricle_edge.runtimes import StepRuntime
@@ -19,7 +20,7 @@ from auricle_edge.training.speech_data import DeviceData
 from auricle_edge.training.train import RoundResult, Trainer
 from auricle_export.packs.negatives import with_negatives
 
-TWELVE = load_pack("gsc12")
+TWELVE = bare_pack("gsc12")
 UNKNOWN, SILENCE = TWELVE.labels.index("_unknown_"), TWELVE.labels.index("_silence_")
 DETECT = DetectSettings(vad="off")
 

@@ -7,10 +7,11 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
+from tests.core.bare_pack import bare_pack, with_own_model
 from tests.edge.test_detector import FRONTEND, SOUND, _blocks, _by_pitch, _run
 
 from auricle.packs.manifest import Listening
-from auricle.packs.pack import Pack, load_pack
+from auricle.packs.pack import Pack
 from auricle.packs.start import start_weights
 from auricle_edge.listening.detect import Cascade, Detector, DetectSettings
 from auricle_edge.listening.detect.choice import Candidate, cascade, choose_model, most_hits
@@ -196,8 +197,8 @@ def _hearing(folder: Path, pack: Pack, second_stage: str, *, trained: bool = Tru
 
 @pytest.fixture(scope="module")
 def gsc12() -> Pack:
-    """The shipped pack, which says nothing of a second stage."""
-    return load_pack("gsc12")
+    """The shipped pack, which says nothing of a second stage, with weights for its larger model."""
+    return with_own_model(bare_pack("gsc12"), "crnn-base")
 
 
 @pytest.fixture(scope="module")

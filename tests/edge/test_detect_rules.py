@@ -70,7 +70,7 @@ PACK = tiny_pack.pack(listening=SAID)
 
 
 def test_a_pack_that_says_nothing_is_listened_to_as_ever() -> None:
-    assert detect_settings(DetectTable(), load_pack("gsc12")) == DetectSettings()
+    assert detect_settings(DetectTable(), load_pack("digits")) == DetectSettings()
 
 
 def test_what_the_device_does_not_say_comes_from_the_pack() -> None:

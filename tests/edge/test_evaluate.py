@@ -71,7 +71,7 @@ def test_the_swept_rule_hears_what_a_detector_hears(scene: Scene) -> None:
 
 def test_two_models_hear_the_same_sound_in_one_go(scene: Scene) -> None:
     other = recogniser(
-        choose_runtime("auto", PACK, training=False).runtime, "crnn-base", start_weights(PACK, "crnn-base")
+        choose_runtime("auto", PACK, training=False).runtime, "crnn-base", PACK.table("crnn-base").initial(0)
     )
     both = posteriors_of(scene.samples, FRONTEND, [RECOGNISE, other], DetectSettings(), len(PACK.labels))
     alone = posteriors_of(scene.samples, FRONTEND, [other], DetectSettings(), len(PACK.labels))

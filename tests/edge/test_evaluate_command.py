@@ -8,11 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.core.bare_pack import bare_pack, with_own_model
 from tests.edge.evaluate_sounds import spoken_sources, waking_pack
 
 from auricle.hearing.sounds import spoken_span
 from auricle.hearing.splits import noise_part, part_of
 from auricle.hearing.waking import CommandCounts
+from auricle.packs.pack import pack_bytes
 from auricle.process.cli import main
 from auricle_edge.listening.sound import RATE
 
@@ -60,7 +62,7 @@ def test_it_prints_tables_of_80_columns_and_writes_every_figure(
         "each word alone",
         "by speaker",
         "12 classes",
-        "threshold 0.8",
+        "as it listens, default",
     ):
         assert said in out
     rows = list(csv.DictReader(table.open(newline="")))
@@ -71,8 +73,18 @@ def test_it_prints_tables_of_80_columns_and_writes_every_figure(
     assert html.count("<polyline") == 3 and "http" not in html and "<script" not in html
 
 
-def test_its_json_puts_weights_side_by_side_with_intervals(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    listeners = ("--weights", "lite=crnn-lite", "--weights", "both=crnn-lite+crnn-base")
+@pytest.fixture(scope="module")
+def two_models(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A pack with weights for a second model."""
+    path = tmp_path_factory.mktemp("pack") / "two.tar.zst"
+    path.write_bytes(pack_bytes(with_own_model(bare_pack("gsc12"), "crnn-base")))
+    return str(path)
+
+
+def test_its_json_puts_weights_side_by_side_with_intervals(
+    folder: Path, two_models: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    listeners = ("--pack", two_models, "--weights", "lite=crnn-lite", "--weights", "both=crnn-lite+crnn-base")
     assert evaluate(folder, "--minutes", "0.5", "--part", "test", "--json", *listeners) == 0
     found = json.loads(capsys.readouterr().out)
     assert [report["name"] for report in found["reports"]] == ["lite", "both"]
@@ -135,7 +147,7 @@ def test_a_labelled_recording_is_judged_too(folder: Path, tmp_path: Path, capsys
     [
         (["--part", "tests"], 'no part "tests" of the speakers: did you mean "test"'),
         (["--weights", "crnn-lite"], "is not NAME=MODEL"),
-        (["--weights", "a=crnn-lite", "--weights", "a=crnn-base"], "names a twice"),
+        (["--weights", "a=crnn-lite", "--weights", "a=crnn-lite"], "names a twice"),
         (["--weights", "a=crnn-light"], 'no model "crnn-light": did you mean "crnn-lite"'),
         (["--weights", "a=crnn-lite:missing.safetensors"], "missing.safetensors cannot be read"),
         (["--validate"], "--part test"),

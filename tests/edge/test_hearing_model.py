@@ -23,7 +23,7 @@ def test_both_models_listen_once_a_round_taught_the_own_one_and_after_a_restart(
     """Before that the plug-in does, and a round that leaves the own model alone changes nothing."""
     pack = load_pack("gsc12")
     runtime = choose_runtime("auto", pack, training=False).runtime
-    first, plugin = start_weights(pack, "crnn-base"), start_weights(pack, "crnn-lite")
+    first, plugin = pack.table("crnn-base").initial(1), start_weights(pack, "crnn-lite")
 
     hearing = HearingModel(tmp_path, runtime, "crnn-base", first, plugin)
     assert hearing.choose(nothing(pack)).candidate.name == "plugin"

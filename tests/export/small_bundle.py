@@ -69,8 +69,8 @@ def tiny_auricle() -> tuple[str, bytes]:
 
 
 def _installation() -> list[Path]:
-    units = sorted((EDGE / "installation" / "units").iterdir())
-    return [EDGE / "installation" / "slots.py", EDGE / "service" / "auricle-edge.service", *units]
+    units = sorted((EDGE / "ota" / "units").iterdir())
+    return [EDGE / "ota" / "slots.py", EDGE / "service" / "auricle-edge.service", *units]
 
 
 @dataclass(frozen=True)

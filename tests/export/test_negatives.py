@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.core.bare_pack import bare_pack
 
 from auricle.errors import PackError
 from auricle.packs.manifest import FORMAT, LISTENING_FORMAT
-from auricle.packs.pack import load_pack
 from auricle.speech.features import stream_energies
 from auricle_export.packs.negatives import energies_of, with_negatives
 
-PACK = load_pack("gsc12")
+PACK = bare_pack("gsc12")
 TASK = PACK.manifest.task
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 import pytest
+from tests.core.bare_pack import bare_pack
 from tests.fleet.test_report import check, line, summary
 
 from auricle.packs.manifest import Listening
-from auricle.packs.pack import Pack, load_pack
+from auricle.packs.pack import Pack
 from auricle_edge.runtimes import StepRuntime
 from auricle_edge.training.speech_data import Clips, DeviceData
 from auricle_export.packs.negatives import with_negatives
@@ -17,7 +18,7 @@ from auricle_fleet.judging import FleetJudging, refusals
 from auricle_fleet.report import render
 from auricle_fleet.settings import FleetSettings
 
-PACK = load_pack("gsc12")
+PACK = bare_pack("gsc12")
 LABELS = len(PACK.labels)
 
 

@@ -81,7 +81,7 @@ class Blobs:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         # A name of two letters, so that `sweep` comes by.
-        self._parcels = PackFiles(folder / "up")
+        self._pack_files = PackFiles(folder / "up")
 
     def path(self, sha256: str) -> Path:
         """Where a blob lies."""
@@ -99,18 +99,18 @@ class Blobs:
         names = [digest(data) for data in blobs]
         if not names:
             return []
-        self._parcels.look()
+        self._pack_files.look()
         missing = {sha256: data for sha256, data in zip(names, blobs, strict=True) if not self._is_whole(sha256)}
         small = {sha256: data for sha256, data in missing.items() if len(data) <= SMALL}
         together = small if len(small) >= FEWEST else {}
-        self._parcels.put(together)
-        apart = {name for name in names if name not in together and (name in missing or name not in self._parcels)}
+        self._pack_files.put(together)
+        apart = {name for name in names if name not in together and (name in missing or name not in self._pack_files)}
         for sha256 in apart & missing.keys():
             write_durably(self.path(sha256), missing[sha256], settle=False)
         # Also of what is there: whoever wrote it may have failed before its folder was synchronised.
         folders = {self._folder, *(self.path(sha256).parent for sha256 in apart)}
         if apart != set(names):
-            folders.add(self._parcels.folder)
+            folders.add(self._pack_files.folder)
         try:
             for folder in folders:
                 sync_folder(folder)
@@ -119,7 +119,7 @@ class Blobs:
         return names
 
     def _copies(self, sha256: str) -> Iterator[bytes]:
-        yield from self._parcels.copies(sha256)
+        yield from self._pack_files.copies(sha256)
         yield self.path(sha256).read_bytes()
 
     def _is_whole(self, sha256: str) -> bool:
@@ -130,8 +130,8 @@ class Blobs:
 
     def get(self, sha256: str) -> bytes:
         """Read a blob; StorageError when it is missing or damaged."""
-        if sha256 not in self._parcels:
-            self._parcels.look()
+        if sha256 not in self._pack_files:
+            self._pack_files.look()
         damaged = None
         try:
             for data in self._copies(sha256):
@@ -145,7 +145,7 @@ class Blobs:
 
     def remove(self, sha256: str) -> None:
         """Forget a blob that nothing refers to any more; StorageError when the disk refuses."""
-        self._parcels.remove(sha256)
+        self._pack_files.remove(sha256)
         try:
             self.path(sha256).unlink(missing_ok=True)
         except OSError as error:
@@ -153,9 +153,9 @@ class Blobs:
 
     def names(self) -> Iterator[str]:
         """Every blob there is."""
-        self._parcels.look()
+        self._pack_files.look()
         apart = {path.name for path in self._folder.glob("??/*") if _NAME.fullmatch(path.name)}
-        yield from sorted(apart | self._parcels.names())
+        yield from sorted(apart | self._pack_files.names())
 
     def sweep(self) -> None:
         """Remove what writers that were killed have left.

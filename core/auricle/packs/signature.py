@@ -17,7 +17,7 @@ SIGNATURE_FILE = "manifest.sig"
 SIGNATURE_FORMAT = 1
 LARGEST_SIGNATURE = 1024
 """Most bytes of a `manifest.sig`."""
-DOMAIN = b"auricle/packs/pack/1\0"
+DOMAIN = b"auricle/pack/1\0"
 """Goes before the manifest's bytes, so that a signature made for anything else cannot serve a pack."""
 
 PublicKey = Annotated[str, msgspec.Meta(pattern=rf"^[0-9a-f]{{{2 * PUBLIC_BYTES}}}\Z")]

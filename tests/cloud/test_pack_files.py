@@ -9,7 +9,7 @@ import pytest
 
 from auricle.errors import StorageError
 from auricle.wire.tensors import digest
-from auricle_cloud.storage import parcels as parcels_module
+from auricle_cloud.storage import pack_files as pack_files_module
 from auricle_cloud.storage.blobs import Blobs
 from auricle_cloud.storage.pack_files import FEWEST, SMALL
 
@@ -43,7 +43,7 @@ def test_few_or_large_blobs_are_files_of_their_own(tmp_path: Path) -> None:
 
 
 def test_a_parcel_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parcels_module, "LARGEST", 300)
+    monkeypatch.setattr(pack_files_module, "LARGEST", 300)
     blobs = Blobs(tmp_path)
 
     blobs.put_all([*BODIES, b"x" * 1000])
