@@ -11,13 +11,18 @@ from auricle.packs.start import start_file
 
 
 def bare_pack(name: str) -> Pack:
-    """Without thresholds and negatives."""
+    """Without thresholds, negatives, and what its training says of hearing."""
     pack = load_pack(name)
     manifest = pack.manifest
+    start = {
+        model: msgspec.structs.replace(each, hearing=UNSET, attribution=UNSET, speech=UNSET)
+        for model, each in manifest.start.items()
+    }
     gone = () if manifest.negatives is UNSET else (manifest.negatives.file,)
     kept = tuple(entry for entry in manifest.files if entry.path not in gone)
     return Pack(
-        msgspec.structs.replace(manifest, format=FORMAT, listening=UNSET, negatives=UNSET, files=kept), pack.files
+        msgspec.structs.replace(manifest, format=FORMAT, listening=UNSET, negatives=UNSET, start=start, files=kept),
+        pack.files,
     )
 
 
