@@ -59,9 +59,10 @@ def run(
         "scratch: all models start from seeded noise, as in every published figure; pack: from the pack's trained "
         "weights.",
     ),
-    carried: float = _option(
+    carried: float | None = _option(
         "carried",
-        "Share of what devices train on that is sound without keywords, of the pack's negatives; less with own ones.",
+        "Share of what devices train on that is sound without keywords, of the pack's negatives; less with own ones "
+        "[0.5 with --start pack, else 0].",
     ),
     judge: str = _option(
         "judge", "Whether a device gives up a round that made it worse: on, off, or auto: on with --start pack."

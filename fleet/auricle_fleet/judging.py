@@ -57,7 +57,7 @@ class FleetJudging:
         self._measured = judged if carries else carried_negatives(pack, detect, MEASURED_MINUTES, others)
         self.judging = Judging(detect, judged)
         self.learn = LearnSettings(
-            clips=1, carried=settings.carried, judge=settings.judges, judged_share=settings.judge_share
+            clips=1, carried=settings.carried_share, judge=settings.judges, judged_share=settings.judge_share
         )
 
     @property

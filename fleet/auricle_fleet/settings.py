@@ -13,6 +13,7 @@ from auricle.packs.pack import Pack
 from auricle.wire.tensors import CODECS
 from auricle_cloud.aggregation.presets import get_preset
 from auricle_cloud.aggregation.rules import rule_names
+from auricle_edge.training.learn_settings import LearnSettings
 from auricle_edge.training.own_model import own_model
 
 BROKERS = ("mosquitto", "amqtt")
@@ -50,7 +51,7 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     preset: str = "practical"
     server_rate: float | None = None
     start: str = "scratch"
-    carried: float = 0.5
+    carried: float | None = None
     judge: str = "auto"
     judge_minutes: float = 15.0
     judge_share: float = 0.1
@@ -78,7 +79,7 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
             raise SettingsError(
                 f"--judge-minutes has to be above 0 and at most {MOST_MINUTES:.0f}, --judge-share from 0 to 1."
             )
-        if not 0 <= self.carried <= MOST_CARRIED:
+        if self.carried is not None and not 0 <= self.carried <= MOST_CARRIED:
             raise SettingsError(f"--carried is a share of what a round trains on, 0 to {MOST_CARRIED:g}.")
         for option, value in (("rounds", self.rounds), ("takes", self.takes), ("central-epochs", self.central_epochs)):
             if value < 1:
@@ -93,6 +94,16 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
             raise SettingsError(f'There is no codec "{self.codec}"; {nearest(self.codec, CODECS)}')
         if not 0 <= self.port <= 65535:
             raise SettingsError(f"--port is {self.port}: it has to be from 0 (a free one) to 65535.")
+
+    @property
+    def carried_share(self) -> float:
+        """Share of what devices train on that is of the pack's negatives: left open, as on a board from trained weights.
+
+        From seeded noise a run repeats what the papers did: clips alone.
+        """
+        if self.carried is not None:
+            return self.carried
+        return LearnSettings().carried if self.start == "pack" else 0.0
 
     @property
     def judges(self) -> bool:

@@ -62,7 +62,8 @@ def test_of_the_packs_negatives_one_half_of_each_stretch_judges_and_measures() -
 
     assert judging.seconds == pytest.approx(45)
     assert FleetJudging(FleetSettings(judge_minutes=0.25), _data(pack)).seconds == pytest.approx(15)
-    assert judging.learn.carried == 0.5
+    assert judging.learn.carried == 0
+    assert FleetJudging(FleetSettings(start="pack"), _data(pack)).learn.carried == 0.5
     assert FleetJudging(FleetSettings(carried=0.2), _data(pack)).learn.carried == 0.2
     assert judging.false_accepts_per_hour(StepRuntime(pack), _always("no")) == pytest.approx(2 * 3600 / 45)
 
