@@ -97,7 +97,7 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
     @property
     def carried_share(self) -> float:
-        """Share of what devices train on that is of the pack's negatives: left open, as on a board from trained weights.
+        """Share of what devices train on that is of the pack's negatives: left open, a board's from trained weights.
 
         From seeded noise a run repeats what the papers did: clips alone.
         """
