@@ -353,7 +353,7 @@ def test_a_claim_token_leaves_the_boot_partition(device: Device, old: Path) -> N
 
 def test_uninstalling_leaves_nothing(device: Device, old: Path, new: Path) -> None:
     on_trial(device, old, new)
-    for path in ("var/lib/private/auricle/wire/identity/key.pem", "var/lib/systemd/timers/stamp-auricle-renew.timer"):
+    for path in ("var/lib/private/auricle/identity/key.pem", "var/lib/systemd/timers/stamp-auricle-renew.timer"):
         (device.root / path).parent.mkdir(parents=True, exist_ok=True)
         (device.root / path).write_text("")
     (device.root / "var/lib/auricle").symlink_to("private/auricle")
