@@ -23,7 +23,7 @@ def pytest_configure() -> None:
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
-    """A running PostgreSQL; skips where there is none."""
+    """A running PostgreSQL; skips without one."""
     place = programs()
     if place is None:
         pytest.skip("PostgreSQL (initdb, postgres) is not installed")

@@ -36,7 +36,7 @@ class Started:
     """Its public key in hex: agents obey it and nobody else."""
     epoch: int
     page: str | None
-    """URL of page and API; None where there is none."""
+    """URL of page and API; None without one."""
 
 
 def listen_address(text: str) -> tuple[str, int] | None:

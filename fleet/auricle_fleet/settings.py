@@ -125,7 +125,7 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
     @classmethod
     def load(cls, folder: Path) -> FleetSettings:
-        """Read the settings of an earlier run; StorageError when there is none in this folder."""
+        """Read the settings of an earlier run; StorageError where it is missing in this folder."""
         try:
             return msgspec.json.decode((folder / "settings.json").read_bytes(), type=cls)
         except OSError as error:

@@ -64,7 +64,7 @@ def qemu_cpu(board: Board) -> str | None:
 
 @contextmanager
 def fresh_root(base: DebianRoot, cpu: str | None, say: Say) -> Iterator[Root]:
-    """A copy of a root, thrown away afterwards; the root is made where there is none."""
+    """A copy of a root, thrown away afterwards; the root is made where it is missing."""
     with alone(base.folder, say):
         base.make(say)
     with tempfile.TemporaryDirectory(prefix="try-", dir=base.folder) as folder:

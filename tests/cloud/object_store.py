@@ -91,7 +91,7 @@ class ObjectStore:
 
 @pytest.fixture(scope="module")
 def object_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
-    """A running server, which the environment of this process names; skips where there is none."""
+    """A running server, which the environment of this process names; skips without one."""
     pytest.importorskip("s3fs")
     place = program()
     if place is None:

@@ -160,7 +160,7 @@ class Machine:
 
 @contextmanager
 def machine_root(name: str = "slots") -> Iterator[Path]:
-    """A fresh copy of a Debian with systemd, for one test at a time of this name; made where there is none."""
+    """A fresh copy of a Debian with systemd, for one test at a time of this name; made where it is missing."""
     base = DebianRoot(cache_folder("systemd-amd64-bookworm"), "amd64", "bookworm", PACKAGES)
     with alone(base.folder, print):
         base.make(print)

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from tests.core import tiny_pack
+from tests.core.bare_pack import with_own_model
 
 from auricle.errors import PackError
 from auricle.packs.pack import Pack, load_pack
@@ -18,16 +19,9 @@ from auricle_edge.settings import EdgeSettings
 from auricle_edge.training.own_model import own_model, passed_over
 
 
-def with_start(pack: Pack, *models: str) -> Pack:
-    """The pack as if it brought trained weights of these models too."""
-    some = next(iter(pack.manifest.start.values()))
-    start = {**pack.manifest.start, **dict.fromkeys(models, some)}
-    return Pack(msgspec.structs.replace(pack.manifest, start=start), pack.files)
-
-
 @pytest.mark.parametrize("name", ["digits", "gsc12", "gsc35"])
 def test_it_is_the_larger_model_of_a_pack_that_trains_it(name: str) -> None:
-    pack = with_start(load_pack(name), "crnn-base")
+    pack = with_own_model(load_pack(name), "crnn-base")
     assert own_model(pack) == "crnn-base"
     assert passed_over(pack) is None
 
@@ -53,7 +47,7 @@ def test_a_larger_model_that_would_begin_as_noise_waits_for_a_pack_that_trains_i
     assert "The device's own model is resnet-lite: the pack home has no trained weights of resnet-base yet" in str(
         passed_over(home, asked)
     )
-    trained = with_start(home, "resnet-base")
+    trained = with_own_model(home, "resnet-base")
     assert own_model(trained, asked) == "resnet-base"
     assert passed_over(trained, asked) is None
 

@@ -164,7 +164,7 @@ def key(path: Path) -> None:
 
 
 def require_sshd() -> str:
-    """The path of sshd; skips where there is none, or it cannot run."""
+    """The path of sshd; skips without one, or it cannot run."""
     found = shutil.which("sshd") or shutil.which("sshd", path="/usr/sbin:/usr/local/sbin")
     if found is None or shutil.which("ssh") is None:
         pytest.skip("openssh-server and openssh-client are not installed")

@@ -103,7 +103,7 @@ class Card:
         return Card(path)
 
     def read(self, name: str) -> bytes | None:
-        """A file of the boot partition; None where there is none."""
+        """A file of the boot partition; None without one."""
         done = subprocess.run(["mtype", "-i", self._boot, f"::{name}"], capture_output=True, check=False)
         return done.stdout if done.returncode == 0 else None
 
@@ -117,7 +117,7 @@ class Card:
         return [line.removeprefix("::/") for line in told.splitlines() if line]
 
     def root_file(self, path: str) -> str | None:
-        """A file of the root, read without mounting it; None where there is none."""
+        """A file of the root, read without mounting it; None without one."""
         done = subprocess.run(
             ["debugfs", "-R", f"cat {path}", f"{self.path}?offset={ROOT_START}"], capture_output=True, check=False
         )

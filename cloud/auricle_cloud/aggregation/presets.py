@@ -152,7 +152,7 @@ PRESETS = {"practical": PRACTICAL, "paper": PAPER, "fedavg": FEDAVG}
 
 
 def get_preset(name: str) -> Preset:
-    """Find a preset; SettingsError with a hint when there is none of that name."""
+    """Find a preset; SettingsError with a hint when none has that name."""
     if name not in PRESETS:
         raise SettingsError(f'There is no preset "{name}"; {nearest(name, PRESETS)}')
     return PRESETS[name]

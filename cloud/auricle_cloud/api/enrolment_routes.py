@@ -25,7 +25,7 @@ class EnrolmentRoutes:
     Parameters
     ----------
     open_enrolment
-        Opens the authority, in a thread; None where there is none. It is asked until there is one.
+        Opens the authority, in a thread; None without one. It is asked until there is one.
     in_thread
         Calls what touches the database.
     body

@@ -23,7 +23,7 @@ class Alarm:
     voted: tuple[str, ...]
     """Who voted, in ascending order."""
     reference: float | None
-    """The largest loss of the previous clean cohort in nats; None where there is none."""
+    """The largest loss of the previous clean cohort in nats; None without one."""
     false_alarm: float
     """Probability of this alarm if nothing had happened and losses had merely not fallen, see `false_alarm`."""
     sentence: str

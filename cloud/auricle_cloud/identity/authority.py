@@ -114,7 +114,7 @@ class Authority:
         return self.folder / "revoked.pem"
 
     def passwords(self) -> Passwords:
-        """The passwords of the broker's users; their key is drawn when there is none.
+        """The passwords of the broker's users; their key is drawn where it is missing.
 
         It is kept as the seed of an Ed25519 key, which is 32 random bytes, in a file like those of the other keys.
 

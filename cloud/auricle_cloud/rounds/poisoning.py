@@ -58,7 +58,7 @@ class Judgement:
     settings
         How to judge and repair.
     evaluator
-        Accuracy on the operator's validation set; None: there is none.
+        Accuracy on the operator's validation set; None without one.
     """
 
     def __init__(self, site: RoundContext, settings: Detection, evaluator: Evaluator | None) -> None:

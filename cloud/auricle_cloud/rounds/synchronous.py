@@ -1,7 +1,7 @@
 """A synchronous round: a cohort is invited, and its answers are aggregated together (PROTOCOL section 6).
 
 Each state has one method, which does what the state is for and moves the round to the next. All of them may be done
-again: a coordinator that starts again takes up the round in the state in which it finds it.
+again: a restarted coordinator takes up the round in the state in which it finds it.
 """
 
 from __future__ import annotations

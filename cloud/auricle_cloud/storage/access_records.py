@@ -65,7 +65,7 @@ class Tokens:
         return token
 
     def revoke(self, name: str, *, who: str = "") -> None:
-        """Make a token worthless; StorageError when there is none of this name."""
+        """Make a token worthless; StorageError when none has this name."""
         with self._db.writing() as tx:
             if tx.execute(sa.delete(tokens).where(tokens.c.name == name)).rowcount != 1:
                 names = tx.execute(sa.select(tokens.c.name)).scalars().all()
@@ -129,7 +129,7 @@ class Schedules:
             note(tx, "scheduled", task=task, who=who, detail=f"{name}: {rounds} rounds at {at}, {idle} idle")
 
     def remove(self, name: str, *, who: str = "") -> None:
-        """Forget a schedule; StorageError when there is none of this name."""
+        """Forget a schedule; StorageError when none has this name."""
         with self._db.writing() as tx:
             if tx.execute(sa.delete(schedules).where(schedules.c.name == name)).rowcount != 1:
                 raise StorageError(f'There is no schedule "{name}".')

@@ -50,7 +50,7 @@ class ClaimRecords:
 
     @staticmethod
     def find(tx: sa.Connection, token: str) -> dict[str, Any] | None:
-        """The claim of a token, held until the transaction ends; None when there is none."""
+        """The claim of a token, held until the transaction ends; None without one."""
         query = sa.select(claims).where(claims.c.hash == token_hash(token)).with_for_update()
         row = tx.execute(query).mappings().first()
         return None if row is None else dict(row)

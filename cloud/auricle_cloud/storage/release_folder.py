@@ -36,12 +36,12 @@ def alone(folder: Path, *, wait: bool = True) -> Iterator[bool]:
 
 
 def metadata_file(folder: Path, name: str) -> Path | None:
-    """The file that devices get under this name; None: there is none."""
+    """The file that devices get under this name; None without one."""
     return _there(folder / "metadata" / name) if NAMES.fullmatch(name) else None
 
 
 def target_file(folder: Path, path: str) -> Path | None:
-    """The file that devices get under this path; None: there is none."""
+    """The file that devices get under this path; None without one."""
     return _there(folder / "targets" / path) if is_target(path) else None
 
 

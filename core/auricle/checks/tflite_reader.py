@@ -49,7 +49,7 @@ class FileModel:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     buffers: tuple[Vector | None, ...]
-    """Contents inside the file, None where there is none."""
+    """Contents inside the file, None without one."""
     outside: bool
     """Whether a buffer lies behind the flatbuffer."""
 

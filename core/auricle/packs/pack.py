@@ -198,7 +198,7 @@ class Pack:
         return self.tables[self.manifest.plugin]
 
     def table(self, architecture: str) -> TensorTable:
-        """Tensor table of a model; PackError with a hint when there is none of that name."""
+        """Tensor table of a model; PackError with a hint when none has that name."""
         if architecture not in self.tables:
             raise PackError(
                 f'The pack {self.manifest.name} has no model "{architecture}": {nearest(architecture, self.tables)}'

@@ -120,7 +120,7 @@ def word_level(energies: Energies) -> NDArray[np.float32]:
 
 
 def noise_energies(frontend: LogMel, noise: list[NDArray[np.float32]]) -> NDArray[np.float32] | None:
-    """Mel energies (F, mels) of noise recordings laid end to end, each cut to whole clips; None when there is none."""
+    """Mel energies (F, mels) of noise recordings laid end to end, each cut to whole clips; None without one."""
     length = frontend.task.clip_samples
     clips = [part[: len(part) // length * length].reshape(-1, length) for part in noise if len(part) >= length]
     if not clips:

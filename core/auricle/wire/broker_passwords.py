@@ -48,7 +48,7 @@ def write_login(path: Path, user: str, password: str) -> None:
 
 
 def read_login(path: Path) -> tuple[str, str] | None:
-    """User and password of a file of `write_login`; None where there is none.
+    """User and password of a file of `write_login`; None without one.
 
     Raises
     ------

@@ -83,7 +83,7 @@ class Sensors:
     # -- files
 
     def _text(self, path: str | Path) -> str | None:
-        """The first bytes of a file, stripped; None where there is none, with a problem where it refuses."""
+        """The first bytes of a file, stripped; None without one, with a problem where it refuses."""
         place = self._root / path
         try:
             with place.open("rb") as file:

@@ -66,7 +66,7 @@ class Disk:
             raise StorageError(describe(error, path)) from error
 
     def destroy(self, path: Path) -> None:
-        """Overwrite a file with noise in place, sync, remove it; nothing where there is none. StorageError."""
+        """Overwrite a file with noise in place, sync, remove it; nothing where it is missing. StorageError."""
         try:
             self.overwrite(path)
             with self.announced("unlink", path):

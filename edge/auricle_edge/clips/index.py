@@ -68,7 +68,7 @@ class Index:
     Parameters
     ----------
     path
-        The database; made when there is none.
+        The database; made where it is missing.
     patience
         Seconds to wait for another process's transaction.
     disk
@@ -212,7 +212,7 @@ class Index:
             self._grow()
 
     def value(self, name: str) -> Any:
-        """A named value; None where there is none."""
+        """A named value; None without one."""
         found = self._execute("SELECT value FROM meta WHERE name = ?", (name,))
         return found[0][0] if found else None
 

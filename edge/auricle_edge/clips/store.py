@@ -63,7 +63,7 @@ class ClipStore:
     Parameters
     ----------
     folder
-        Of the store; made when there is none, 0700.
+        Of the store; made where it is missing, 0700.
     settings
         Quotas, encryption, what is held out.
     frontend

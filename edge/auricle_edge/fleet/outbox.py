@@ -47,7 +47,7 @@ class Outbox:
         write_durably(self._path, len(header).to_bytes(4, "little") + header + pending.body)
 
     def read(self) -> Pending | None:
-        """The pending update; None when there is none or when what lies there is not whole."""
+        """The pending update; None without one or when what lies there is not whole."""
         try:
             data = self._path.read_bytes()
             length = int.from_bytes(data[:4], "little")

@@ -39,7 +39,7 @@ def stretches(loud: NDArray[np.bool_], gap: int) -> list[tuple[int, int]]:
 
 
 def loudest_word(samples: NDArray[np.int16], length: int, above: float = 10.0) -> int | None:
-    """First sample of the clip of `length` samples around the loudest stretch that may be a word; None: there is none.
+    """First sample of the clip of `length` samples around the loudest stretch that may be a word; None without one.
 
     A stretch is what stands `above` dB over the room, with pauses of at most 150 ms, and may be a word if it lasts
     80 ms to 1.5 s. The clip has it in its middle as far as the sound reaches.

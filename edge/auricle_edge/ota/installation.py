@@ -90,7 +90,7 @@ class Installation:
 
 
 def read_slot(slot: Path) -> Installed | None:
-    """The bundle in a slot; None: there is none.
+    """The bundle in a slot; None without one.
 
     Raises
     ------

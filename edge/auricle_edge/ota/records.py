@@ -95,7 +95,7 @@ class Named(msgspec.Struct, frozen=True):
 
 
 def read_record(path: Path, kind: type[T]) -> T | None:
-    """A record; None where there is none.
+    """A record; None without one.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def read_record(path: Path, kind: type[T]) -> T | None:
 
 
 def read_plain(path: Path) -> bytes | None:
-    """The content of a small file; None where there is none.
+    """The content of a small file; None without one.
 
     A link, a pipe or a huge file is refused: whoever reads may have more rights than whoever wrote.
 

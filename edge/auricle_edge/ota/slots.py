@@ -209,7 +209,7 @@ def sync_disk(folder: Path) -> None:
 
 
 def read_small(path: Path, limit: int = LONGEST_TEXT) -> bytes | None:
-    """Content of a regular file that somebody else may have put there; None where there is none, or it is too long."""
+    """Content of a regular file that somebody else may have put there; None without one, or it is too long."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:

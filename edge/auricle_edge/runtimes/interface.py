@@ -48,7 +48,7 @@ class Job:
     scalars: Mapping[str, float]
     """Hyper-parameters by name, `role.rate` or `alpha`; those in `NEUTRAL` may be left out."""
     slots: Mapping[str, Flat] = field(default_factory=dict)
-    """Optimizer vectors (P,) by `role.slot`; zeros where there is none."""
+    """Optimizer vectors (P,) by `role.slot`; zeros without one."""
     vectors: Mapping[str, Flat] = field(default_factory=dict)
     """Other vectors (P,): `role.anchor`, `role.linear` (zeros without), `role.keep` (ones without), `teacher`."""
     inputs: Mapping[str, Array] = field(default_factory=dict)

@@ -82,7 +82,7 @@ class LocalStore:
             write_durably(self._path, data)
 
     def read(self) -> LocalState | None:
-        """The newest state; None when there is none, or when it is damaged or of another pack."""
+        """The newest state; None without one, or when it is damaged or of another pack."""
         return self._read(self._path) or self._read(self._parked)
 
     def previous(self) -> LocalState | None:
@@ -90,7 +90,7 @@ class LocalStore:
         return next((state for state in map(self._read, self._others()) if state is not None), None)
 
     def rollback(self) -> LocalState:
-        """Make the state before the newest one the newest, durably; StorageError when there is none.
+        """Make the state before the newest one the newest, durably; StorageError where it is missing.
 
         The newest one is given up. After a crash in between the newest state is either of the two, whole.
         """

@@ -190,7 +190,7 @@ class Board(Table, frozen=True):
         return all(system.container is not None for system in self.os)
 
     def system(self, wanted: str | None = None) -> System:
-        """One of its systems, by id; the first where none is named. SettingsError: there is none of that id."""
+        """One of its systems, by id; the first where none is named. SettingsError: none has that id."""
         known = {system.id: system for system in self.os}
         if wanted is None:
             return self.os[0]
@@ -199,7 +199,7 @@ class Board(Table, frozen=True):
         return known[wanted]
 
     def microphone_of(self, wanted: str) -> Microphone:
-        """One of its microphones, by id. SettingsError: there is none of that id."""
+        """One of its microphones, by id. SettingsError: none has that id."""
         known = {microphone.id: microphone for microphone in self.microphone}
         if wanted not in known:
             hint = nearest(wanted, known) if known else "its profile names none."

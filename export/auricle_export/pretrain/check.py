@@ -31,8 +31,8 @@ from auricle_export.pretrain.live_task import carried, refuse_labels
 from auricle_export.pretrain.modules import Modules
 from auricle_export.pretrain.outcome import choose, heeding, judge
 from auricle_export.pretrain.recipe import Recipe
-from auricle_export.pretrain.settings import LiveSettings, TrainingInterrupted
-from auricle_export.pretrain.task import Watch, models_of
+from auricle_export.pretrain.settings import LiveSettings
+from auricle_export.pretrain.task import Watch, heeded, models_of
 from auricle_export.pretrain.training import Stopped, pytorch_threads
 
 TOLERANCE = (
@@ -109,12 +109,7 @@ def check_pack(
     refuse_labels(pack, recipe)
     models = trained_of(pack, wanted)
     seed = pack.manifest.start[models[0]].seed
-
-    def step(what: str, done: int, total: int) -> None:
-        if stopped():
-            raise TrainingInterrupted("The comparison was interrupted.")
-        watch.step(what, done, total)
-
+    step = heeded(watch, stopped, "The comparison")
     with pytorch_threads(task.settings.threads):
         frontend = LogMel(pack.manifest.task)
         corpus = make_corpus(recipe.sources(task.data, progress=step), pack.labels, frontend, seed, step)

@@ -52,7 +52,7 @@ def check_clips(
     wanted = models_of(tuple(recipe.epochs), pack)
     models = trained_of(pack, wanted)
     seed = pack.manifest.start[models[0]].seed
-    speech = clip_speech(recipe, task.data, pack, seed, heeded(watch or Watch(), stopped))
+    speech = clip_speech(recipe, task.data, pack, seed, heeded(watch or Watch(), stopped, "The comparison"))
     starts: dict[str, Start] = {}
     with pytorch_threads(task.settings.threads):
         for model in models:

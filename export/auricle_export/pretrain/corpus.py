@@ -19,7 +19,6 @@ from auricle.speech.espeak import spoken
 from auricle.speech.features import LogMel
 from auricle.speech.other_speech import synthesise_others
 from auricle.speech.synthesis import choose_voices, utterance
-from auricle_export.pretrain.run_together import run_together
 from auricle_export.pretrain.sounds import Sounds, lay_out
 from auricle_export.pretrain.windows import Bank
 from auricle_export.speech.import_speech import RUNNING_FOLDER
@@ -179,16 +178,11 @@ def make_corpus(
         _add_to(whole, sounds, targets)
         return _laid(sounds, frontend, targets)
 
-    keywords = laid([t.sound for t in train.keywords], [place[t.word] for t in train.keywords])
-    said = laid([sound for _, sound in synthetic], [place[word] for word, _ in synthetic])
-    others = laid([take.sound for take in train.others])
-    sounding_alike = laid([_padded(_float(take.audio)) for take in alike])
     bank = Bank(
-        keywords=keywords,
-        spoken=said,
-        others=others,
-        alike=sounding_alike,
-        together=run_together((others, sounding_alike), np.random.default_rng([seed, 13])),
+        keywords=laid([t.sound for t in train.keywords], [place[t.word] for t in train.keywords]),
+        spoken=laid([sound for _, sound in synthetic], [place[word] for word, _ in synthetic]),
+        others=laid([take.sound for take in train.others]),
+        alike=laid([_padded(_float(take.audio)) for take in alike]),
         running=laid(train.running),
         noise=laid(train.noise),
         leading=laid(_leading(train, synthetic, sources, seed, progress)) if sources.wake else None,

@@ -25,6 +25,7 @@ from auricle_export.pretrain.mined import Mined
 from auricle_export.pretrain.mining import mine
 from auricle_export.pretrain.modules import Modules, module_for, tensors_of, write_flat
 from auricle_export.pretrain.normalised import fold_into, normalised
+from auricle_export.pretrain.run_together import run_together
 from auricle_export.pretrain.settings import Epoch, LiveSettings, Trained, TrainingInterrupted
 from auricle_export.pretrain.state import Facts, Note, State, damaged, load_state, save_state, state_file
 from auricle_export.pretrain.streams import Recognise, Streams, hits_at
@@ -128,7 +129,10 @@ class _Live:
             [{"params": matrices, "weight_decay": DECAY}, {"params": vectors, "weight_decay": 0.0}], settings.rate
         )
         labels = list(pack.labels)
-        self.bank = corpus.bank if settings.windows.together else replace(corpus.bank, together=None)
+        self.bank = corpus.bank
+        if settings.windows.together:
+            words = (self.bank.others, self.bank.alike)
+            self.bank = replace(self.bank, together=run_together(words, np.random.default_rng([settings.seed, 13])))
         self.composer = Composer(
             self.bank, streams.frontend, labels.index(UNKNOWN), labels.index(SILENCE), settings.windows
         )

@@ -22,9 +22,9 @@ from auricle_export.pretrain.live import recogniser_of, train_live
 from auricle_export.pretrain.modules import Modules
 from auricle_export.pretrain.outcome import choose, heeding, judge
 from auricle_export.pretrain.recipe import Recipe
-from auricle_export.pretrain.settings import LiveSettings, Trained, TrainingInterrupted
+from auricle_export.pretrain.settings import LiveSettings, Trained
 from auricle_export.pretrain.streams import Streams, make_streams
-from auricle_export.pretrain.task import Watch, models_of
+from auricle_export.pretrain.task import Watch, heeded, models_of
 from auricle_export.pretrain.training import Stopped, pytorch_threads
 
 WATCHING = 10
@@ -78,12 +78,7 @@ def pretrain_live(
     models = models_of(tuple(recipe.epochs), pack)
     refuse_labels(pack, recipe)
     pack = without_start(pack)
-
-    def step(what: str, done: int, total: int) -> None:
-        if stopped():
-            raise TrainingInterrupted("The training was interrupted.")
-        watch.step(what, done, total)
-
+    step = heeded(watch, stopped)
     frontend = LogMel(pack.manifest.task)
     corpus = make_corpus(recipe.sources(task.data, progress=step), pack.labels, frontend, seed, step)
     streams = make_streams(corpus.validation, pack.labels, frontend, seed, negatives=WATCHING)

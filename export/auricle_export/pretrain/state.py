@@ -69,7 +69,7 @@ def save_state(path: Path, state: State) -> None:
 
 
 def load_state(path: Path, facts: Facts) -> State | None:
-    """Read the state of an interrupted training; None when there is none.
+    """Read the state of an interrupted training; None without one.
 
     Raises
     ------

@@ -145,12 +145,12 @@ def pretrain_pack(
     return Pretrained(with_trained(target, trained, speech, seed), trained, speech)
 
 
-def heeded(watch: Watch, stopped: Stopped) -> Progress:
-    """Tells a watch of the reading, and ends it with TrainingInterrupted once `stopped` says so."""
+def heeded(watch: Watch, stopped: Stopped, work: str = "The training") -> Progress:
+    """Tells a watch of the reading, and ends this work with TrainingInterrupted once `stopped` says so."""
 
     def step(what: str, done: int, total: int) -> None:
         if stopped():
-            raise TrainingInterrupted("The training was interrupted.")
+            raise TrainingInterrupted(f"{work} was interrupted.")
         watch.step(what, done, total)
 
     return step

@@ -168,7 +168,7 @@ def _make_private(folder: Path) -> None:
 
 
 def _key(path: Path) -> ec.EllipticCurvePrivateKey:
-    """The device's key, drawn when there is none; it never leaves the device."""
+    """The device's key, drawn where it is missing; it never leaves the device."""
     try:
         loaded = serialization.load_pem_private_key(path.read_bytes(), None)
     except FileNotFoundError:

@@ -111,7 +111,7 @@ class Fat:
         return int(self._free().size) * self.cluster_bytes
 
     def find(self, path: str) -> Entry | None:
-        """The entry of a path such as `auricle/first-boot.sh`; None: there is none. Case does not count."""
+        """The entry of a path such as `auricle/first-boot.sh`; None without one. Case does not count."""
         found: Entry | None = None
         for part in path.split("/"):
             if found is not None and not found.folder:
