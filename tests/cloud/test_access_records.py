@@ -67,7 +67,7 @@ def test_a_token_dies_when_its_time_is_over_or_it_is_revoked(place: Path | str) 
 
 
 def test_revoking_where_there_are_no_tokens(store: Store) -> None:
-    with pytest.raises(StorageError, match='There is no token "x"; there is none'):
+    with pytest.raises(StorageError, match='There is no token "x"; none exists yet'):
         store.tokens.revoke("x")
 
 
