@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
 
 from auricle.errors import SettingsError
 from auricle.mqtt_link.link import BrokerAddress
@@ -13,52 +15,58 @@ from auricle_cloud.aggregation.presets import PRACTICAL, Preset
 from auricle_cloud.aggregation.rules import get_rule
 
 
-@dataclass(frozen=True)
-class Detection:
+class Detection(Struct, frozen=True, forbid_unknown_fields=True):
     """The detection of FedVSA (ALGORITHMS 6.2-6.4), in two phases or in one."""
 
-    repair: Literal["re-aggregate", "hotfix"] = "re-aggregate"
-    tau: float = 1.0
-    """Strength of a hotfix; 1 removes the harmful updates exactly."""
-    permutations: int = 50
-    """Of the Monte Carlo estimate, for cohorts above ten."""
-    tolerance: float = 0.01
-    """Of the estimate: a permutation ends where what is left is worth less accuracy than this."""
-    margin: float = 0.01
-    """Accuracy a device must have cost to be called harmful; 0 is the paper's, and blames honest devices by chance."""
-    quarantine_after: int = 0
-    """Verdicts after which a device is quarantined; 0: never by itself."""
-    wait: float = 60.0
-    """Seconds to wait for the losses of a cohort."""
-    one_phase: bool = False
-    """Do not ask for the losses first, but take those that come with the updates; after an alarm the updates are put
-    onto the repaired model (A45). A message less for each device, and a cohort that trained on a poisoned model."""
+    repair: Annotated[
+        Literal["re-aggregate", "hotfix"],
+        Meta(description="re-aggregate without the harmful updates, or hotfix: take them off the model."),
+    ] = "re-aggregate"
+    tau: Annotated[
+        float, Meta(gt=0, le=1, description="Strength of a hotfix; 1 removes the harmful updates exactly.")
+    ] = 1.0
+    permutations: Annotated[
+        int, Meta(ge=1, le=100_000, description="Of the Monte Carlo estimate, for cohorts above ten.")
+    ] = 50
+    tolerance: Annotated[
+        float,
+        Meta(ge=0, le=1, description="A permutation ends where what is left is worth less accuracy than this."),
+    ] = 0.01
+    margin: Annotated[
+        float,
+        Meta(ge=0, le=1, description="Accuracy a device must have cost to be called harmful; 0 blames some by chance."),
+    ] = 0.01
+    quarantine_after: Annotated[
+        int, Meta(ge=0, le=1_000_000, description="Harmful rounds after which a device is quarantined; 0: never.")
+    ] = 0
+    wait: Annotated[float, Meta(gt=0, le=1e9, description="Seconds to wait for the losses of a cohort.")] = 60.0
+    one_phase: Annotated[
+        bool,
+        Meta(description="Compare the losses that come with the updates, after training, and ask for none before it."),
+    ] = False
+    """After an alarm the updates are put onto the repaired model (A45). A message less for each device, and a cohort
+    that trained on a poisoned model."""
 
 
-@dataclass(frozen=True)
-class Buffer:
+class Buffer(Struct, frozen=True, forbid_unknown_fields=True):
     """Asynchronous rounds (FedBuff, Nguyen et al. 2022)."""
 
-    size: int = 10
-    """Updates of which a model is made."""
-    stale_limit: int = 20
-    """An update that started from an older model than so many ago is not counted."""
+    size: Annotated[int, Meta(ge=1, le=1_000_000, description="Updates a model is made of.")] = 10
+    stale_limit: Annotated[int, Meta(ge=0, le=1_000_000, description="Models an update may be behind.")] = 20
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(Struct, frozen=True, forbid_unknown_fields=True):
     """What a device may claim and do."""
 
-    samples: int = 10_000_000
-    loss: float = 1e6
-    weight: float = 1e6
+    samples: Annotated[int, Meta(ge=1, le=1 << 40, description="Largest number of clips of an update.")] = 10_000_000
+    loss: Annotated[float, Meta(gt=0, description="Largest loss.")] = 1e6
+    weight: Annotated[float, Meta(gt=0, description="Largest weight of a model, plus or minus.")] = 1e6
     """No weight of a model that learns comes near it; one that does would stop a server's optimizer for good."""
-    norm: float = 1e4
-    """Largest Euclidean distance of an update from the model it started from."""
-    frames: float = 20.0
-    """Frames a second, in the long run."""
-    burst: float = 200.0
-    """Frames that may come at once."""
+    norm: Annotated[
+        float, Meta(gt=0, description="Largest Euclidean distance of an update from the model it started from.")
+    ] = 1e4
+    frames: Annotated[float, Meta(gt=0, description="Frames a second, in the long run.")] = 20.0
+    burst: Annotated[float, Meta(ge=1, description="Frames that may come at once.")] = 200.0
 
 
 @dataclass(frozen=True)

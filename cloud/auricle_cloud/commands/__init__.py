@@ -26,6 +26,7 @@ def cloud() -> None:
 
 
 app.command("serve")(serve_commands.serve)
+app.command("settings")(serve_commands.settings)
 for _part in (
     rounds_commands,
     devices_commands,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 import typer
@@ -14,30 +14,20 @@ import typer
 from auricle.checks.pack_checks import require_sound
 from auricle.errors import SettingsError
 from auricle.packs.first_weights import chosen_weights
-from auricle.packs.pack import DEFAULT_PACK, Pack, load_pack
+from auricle.packs.pack import Pack, load_pack
 from auricle.packs.signature import trusted_key
-from auricle.process.until_signal import broker_of
-from auricle.settings import from_mapping
-from auricle.wire.messages import Count, FleetName, Seconds
-from auricle.wire.messages import Token as Name
-from auricle_cloud.aggregation.presets import get_preset
-from auricle_cloud.api.api_settings import ApiSettings
-from auricle_cloud.link.messenger import NAME
-from auricle_cloud.service import Started, listen_address, run_service
-from auricle_cloud.settings import Buffer, Detection, RoundDone, RunSettings
+from auricle_cloud.commands.coordinator_settings import all_settings, read_coordinator, template
+from auricle_cloud.service import Started, run_service
+from auricle_cloud.settings import RoundDone, RunSettings
 
-Approval = Literal["manual", "auto"]
-Mode = Literal["sync", "async"]
-Repair = Literal["re-aggregate", "hotfix"]
+_SETTINGS = {(each.table, each.name): each for each in all_settings()}
 
 
-class OnTheWire(msgspec.Struct, frozen=True):
-    """Options that travel in messages: what a device would refuse there is refused here."""
-
-    fleet: FleetName
-    seed: Count
-    deadline: Seconds
-    task: Name
+def _option(table: str, name: str, *flags: str, hidden: bool = False, **more: Any) -> Any:
+    """An option of a setting, which says its default where its text does not."""
+    setting = _SETTINGS[table, name]
+    default = "" if setting.default in (None, False) else f"  [{setting.default}]"
+    return typer.Option(None, *flags, help=setting.description + default, hidden=hidden, show_default=False, **more)
 
 
 def rule_options(texts: list[str]) -> dict[str, object]:
@@ -55,101 +45,118 @@ def rule_options(texts: list[str]) -> dict[str, object]:
 
 
 def serve(
-    broker: str = typer.Option(
-        ..., help="mqtt://user:password@host:port; the password may be left to AURICLE_PASSWORD."
-    ),
-    fleet: str = typer.Option(..., help="Name of the fleet."),
-    state: Path = typer.Option(..., envvar="AURICLE_STATE", help="Folder for key, database and models."),
-    pack: str = typer.Option(DEFAULT_PACK, help="home, gsc12-res, gsc12, gsc35, digits, a folder or a .tar.zst."),
-    pack_key: str | None = typer.Option(None, help="Public key in hex: refuse a pack that it has not signed."),
-    task: str = typer.Option("keywords", help="Name of what is trained."),
-    rounds: int | None = typer.Option(None, help="Run so many rounds in all and leave [wait for operators]."),
-    devices: int = typer.Option(1, help="With --rounds: devices to wait for before the first."),
-    gather: float = typer.Option(120.0, help="Seconds to wait for them."),
-    approval: Approval = typer.Option("manual", help="manual: a new device waits for an operator; auto: it does not."),
-    mode: Mode = typer.Option(
-        "sync", help="sync, or async: a model from every --buffer updates, nobody is waited for."
-    ),
-    buffer: int = typer.Option(10, help="Updates a model is made of, with --mode async."),
-    stale_limit: int = typer.Option(20, help="Models an update may be behind, with --mode async."),
-    participation: float = typer.Option(1.0, help="Share of the devices wanted in a round."),
-    over_selection: float = typer.Option(1.0, help="Invite so many times more, and close when enough have answered."),
-    quorum: float = typer.Option(0.7, help="Share of the invited that is enough to close a round that has waited."),
-    deadline: float = typer.Option(300.0, help="Seconds after which a round closes."),
-    rule: str | None = typer.Option(None, help="How updates are averaged, see docs/rules.md [the preset's]."),
+    config: Path | None = typer.Option(None, help="A coordinator.toml; auricle cloud settings prints one."),
+    fleet: str | None = _option("", "fleet"),
+    broker: str | None = _option("", "broker"),
+    state: Path | None = _option("", "state", envvar="AURICLE_STATE"),
+    pack: str | None = _option("", "pack"),
+    pack_key: str | None = _option("", "pack_key", hidden=True),
+    task: str | None = _option("", "task", hidden=True),
+    rounds: int | None = _option("rounds", "rounds"),
+    devices: int | None = _option("rounds", "devices"),
+    gather: float | None = _option("rounds", "gather", hidden=True),
+    approval: Literal["manual", "auto"] | None = _option("", "approval"),
+    mode: Literal["sync", "async"] | None = _option("rounds", "mode"),
+    buffer: int | None = _option("buffer", "size", "--buffer", hidden=True),
+    stale_limit: int | None = _option("buffer", "stale_limit", hidden=True),
+    participation: float | None = _option("rounds", "participation"),
+    over_selection: float | None = _option("rounds", "over_selection", hidden=True),
+    quorum: float | None = _option("rounds", "quorum", hidden=True),
+    deadline: float | None = _option("rounds", "deadline"),
+    rule: str | None = _option("rounds", "rule"),
     rule_option: list[str] = typer.Option([], help="NAME=VALUE of the rule; may be given more than once."),
-    preset: str = typer.Option(
-        "practical", help="practical, paper (FedMLAC's own settings), or fedavg (the tuned baseline)."
-    ),
-    server_rate: float | None = typer.Option(
-        None, help="Learning rate of the server's optimizer [the preset's; from trained weights a gentle step]."
-    ),
-    detect: bool = typer.Option(False, "--detect", help="Two-phase rounds: compare losses, find who poisons, repair."),
-    one_phase: bool = typer.Option(
-        False, "--one-phase", help="With --detect: compare the losses that come with the updates, after training."
-    ),
-    validation: Path | None = typer.Option(None, help="Your labelled clips, <word>/<speaker>_nohash_<n>.wav."),
-    repair: Repair = typer.Option("re-aggregate", help="re-aggregate, or hotfix."),
-    margin: float = typer.Option(0.01, help="Accuracy a device must have cost to be called harmful."),
-    quarantine_after: int = typer.Option(0, help="Harmful rounds after which a device is quarantined; 0: never."),
-    compute: str = typer.Option("auto", help="Where rules and evaluation compute: auto, cpu or cuda."),
-    start: str | None = typer.Option(
-        None, help="First model: pack (the pack's trained weights) or scratch (seeded noise) [pack where it has some]."
-    ),
-    seed: int = typer.Option(0, help="Decides the first model and who is invited."),
-    database: str | None = typer.Option(None, envvar="AURICLE_DATABASE", help="postgresql:// URL [SQLite in --state]."),
-    blobs: str | None = typer.Option(None, envvar="AURICLE_BLOBS", help="s3:// or other fsspec URL [--state/blobs]."),
-    keep_models: int = typer.Option(100, help="Newest models kept."),
-    keep_hearing: float = typer.Option(35.0, help="Days for which reports of hearing are kept."),
-    listen: str = typer.Option("127.0.0.1:8080", help="HOST:PORT of API and page, or none."),
-    certificate: Path | None = typer.Option(None, help="PEM chain for the API; needed off loopback."),
-    key: Path | None = typer.Option(None, help="Its private key, if it is another file."),
-    metrics_open: bool = typer.Option(False, "--metrics-open", help="Serve /metrics without a token."),
+    preset: str | None = _option("rounds", "preset"),
+    server_rate: float | None = _option("rounds", "server_rate", hidden=True),
+    detect: bool | None = _option("detection", "enabled", "--detect"),
+    one_phase: bool | None = _option("detection", "one_phase", "--one-phase", hidden=True),
+    validation: Path | None = _option("", "validation"),
+    repair: Literal["re-aggregate", "hotfix"] | None = _option("detection", "repair", hidden=True),
+    margin: float | None = _option("detection", "margin", hidden=True),
+    quarantine_after: int | None = _option("detection", "quarantine_after", hidden=True),
+    compute: str | None = _option("", "compute", hidden=True),
+    start: str | None = _option("", "start"),
+    seed: int | None = _option("", "seed", hidden=True),
+    database: str | None = _option("storage", "database", envvar="AURICLE_DATABASE"),
+    blobs: str | None = _option("storage", "blobs", envvar="AURICLE_BLOBS", hidden=True),
+    keep_models: int | None = _option("storage", "keep_models", hidden=True),
+    keep_hearing: float | None = _option("storage", "keep_hearing", hidden=True),
+    listen: str | None = _option("api", "listen"),
+    certificate: Path | None = _option("api", "certificate"),
+    key: Path | None = _option("api", "key"),
+    metrics_open: bool | None = _option("api", "metrics_open", "--metrics-open", hidden=True),
     as_json: bool = typer.Option(False, "--json", help="Print a JSON object a round."),
 ) -> int:
-    """Run a task's rounds, and serve API and page."""
-    from_mapping(OnTheWire, {"fleet": fleet, "seed": seed, "deadline": deadline, "task": task}, "command line")
-    chosen = get_preset(preset)
-    if rule is not None or rule_option:
-        chosen = replace(chosen, rule=rule or chosen.rule, rule_options=rule_options(rule_option))
-    loaded = load_pack(pack, trusted_key(pack_key))
-    require_sound(loaded)
-    first = chosen_weights(start, loaded, loaded.manifest.plugin, seed)
-    chosen = chosen.fitted(trained=first is not None, server_rate=server_rate)
-    address = listen_address(listen)
-    api = None if address is None else ApiSettings(*address, certificate, key, metrics_open)
-    if one_phase and not detect:
+    """Run a task's rounds, and serve API and page. Every setting fits into --config; options count above it."""
+    given: dict[str, dict[str, object]] = {
+        "": {
+            "fleet": fleet,
+            "broker": broker,
+            "state": _text(state),
+            "pack": pack,
+            "pack_key": pack_key,
+            "task": task,
+            "approval": approval,
+            "start": start,
+            "seed": seed,
+            "compute": compute,
+            "validation": _text(validation),
+        },
+        "rounds": {
+            "rounds": rounds,
+            "devices": devices,
+            "gather": gather,
+            "mode": mode,
+            "preset": preset,
+            "rule": rule,
+            "rule_options": rule_options(rule_option) or None,
+            "server_rate": server_rate,
+            "participation": participation,
+            "over_selection": over_selection,
+            "quorum": quorum,
+            "deadline": deadline,
+        },
+        "detection": {
+            "enabled": detect,
+            "one_phase": one_phase,
+            "repair": repair,
+            "margin": margin,
+            "quarantine_after": quarantine_after,
+        },
+        "buffer": {"size": buffer, "stale_limit": stale_limit},
+        "api": {
+            "listen": listen,
+            "certificate": _text(certificate),
+            "key": _text(key),
+            "metrics_open": metrics_open,
+        },
+        "storage": {
+            "database": database,
+            "blobs": blobs,
+            "keep_models": keep_models,
+            "keep_hearing": keep_hearing,
+        },
+    }
+    told = read_coordinator(config, given)
+    if one_phase and not told.detection.enabled:
         raise SettingsError("--one-phase says how to detect: add --detect.")
-    detection = Detection(repair, margin=margin, quarantine_after=quarantine_after, one_phase=one_phase)
-    settings = RunSettings(
-        fleet=fleet,
-        broker=broker_of(broker, NAME, state),
-        folder=state,
-        rounds=rounds,
-        task=task,
-        preset=chosen,
-        participation=participation,
-        over_selection=over_selection,
-        quorum=quorum,
-        deadline=deadline,
-        devices=devices,
-        gather=gather,
-        seed=seed,
-        start=first,
-        mode=mode,
-        buffer=Buffer(buffer, stale_limit),
-        approval=approval,
-        database=database,
-        blobs=blobs,
-        compute=compute,
-        detection=detection if detect else None,
-        validation=validation,
-        keep_models=keep_models,
-        keep_hearing=keep_hearing,
-    )
+    loaded = load_pack(told.pack, trusted_key(told.pack_key))
+    require_sound(loaded)
+    settings = told.run_settings(chosen_weights(told.start, loaded, loaded.manifest.plugin, told.seed))
     greet, tell = (lambda said: _greet(said, settings, loaded, as_json)), (lambda done: _tell(done, as_json))
-    asyncio.run(run_service(settings, loaded, api, greet, tell))
+    asyncio.run(run_service(settings, loaded, told.api_settings(), greet, tell))
     return 0
+
+
+def settings(
+    as_json: bool = typer.Option(False, "--json", help="Print JSON: table, name, default and text of each."),
+) -> int:
+    """Print a coordinator.toml with every setting, its default and what it is for."""
+    typer.echo(json.dumps([each._asdict() for each in all_settings()]) if as_json else template(), nl=as_json)
+    return 0
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
 
 
 def _greet(said: Started, settings: RunSettings, pack: Pack, as_json: bool) -> None:

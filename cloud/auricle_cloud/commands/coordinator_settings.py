@@ -1,0 +1,287 @@
+"""What `coordinator.toml` and the options of `auricle cloud serve` may say: one struct, a table for each matter."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Meta, Struct
+
+from auricle.errors import SettingsError
+from auricle.packs.pack import DEFAULT_PACK
+from auricle.process.until_signal import broker_of
+from auricle.settings import from_mapping, read_toml
+from auricle.wire.messages import Count, FleetName
+from auricle.wire.messages import Token as Name
+from auricle.wire.tensors import Flat
+from auricle_cloud.aggregation.presets import Preset, get_preset
+from auricle_cloud.api.api_settings import ApiSettings
+from auricle_cloud.link.messenger import NAME
+from auricle_cloud.service import listen_address
+from auricle_cloud.settings import Buffer, Detection, Limits, RunSettings
+
+Share = Annotated[float, Meta(gt=0, le=1)]
+Positive = Annotated[float, Meta(gt=0, le=1e9)]
+Many = Annotated[int, Meta(ge=1, le=1 << 40)]
+Options = Mapping[str, object]
+"""Values of a rule's options by name; each rule checks its own."""
+
+
+class RoundSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Table `[rounds]`."""
+
+    rounds: Annotated[Many | None, Meta(description="Run so many rounds in all and leave [wait for operators].")] = None
+    devices: Annotated[Many, Meta(description="With rounds: registered devices to wait for before the first.")] = 1
+    gather: Annotated[
+        Positive, Meta(description="Seconds to wait for them; then it begins with those that are there.")
+    ] = 120.0
+    mode: Annotated[
+        Literal["sync", "async"],
+        Meta(description="sync, or async: a model from every so many updates, nobody is waited for."),
+    ] = "sync"
+    preset: Annotated[
+        str, Meta(description="practical, paper (FedMLAC's own settings), or fedavg (the tuned baseline).")
+    ] = "practical"
+    rule: Annotated[str | None, Meta(description="How updates are averaged, see docs/rules.md [the preset's].")] = None
+    rule_options: Annotated[Options, Meta(description="A table of options of the rule, e.g. prune_high.")] = {}
+    server_rate: Annotated[
+        Positive | None,
+        Meta(description="Learning rate of the server's optimizer [the preset's; from trained weights a gentle step]."),
+    ] = None
+    horizon: Annotated[Many, Meta(description="Rounds over which rates change where rounds is not given.")] = 200
+    participation: Annotated[Share, Meta(description="Share of the devices wanted in a round.")] = 1.0
+    over_selection: Annotated[
+        float, Meta(ge=1, le=10, description="Invite so many times more, and close when enough have answered.")
+    ] = 1.0
+    quorum: Annotated[
+        Share, Meta(description="Share of the invited that is enough to close a round that has waited.")
+    ] = 0.7
+    deadline: Annotated[Positive, Meta(description="Seconds after which a round closes.")] = 300.0
+    patience: Annotated[
+        float, Meta(ge=0, le=1e6, description="Once the quorum is in, wait so many times as long again as it took.")
+    ] = 2.0
+    least_wait: Annotated[
+        float, Meta(ge=0, le=1e9, description="Seconds to wait for the others at least, once the quorum is in.")
+    ] = 5.0
+
+
+class DetectionTable(Detection, frozen=True, forbid_unknown_fields=True):
+    """Table `[detection]`."""
+
+    enabled: Annotated[bool, Meta(description="Compare losses, find who poisons, repair.")] = False
+
+
+class ApiTable(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Table `[api]`."""
+
+    listen: Annotated[str, Meta(description="HOST:PORT of API and page, or none.")] = "127.0.0.1:8080"
+    certificate: Annotated[str | None, Meta(description="PEM chain for the API; needed off loopback.")] = None
+    key: Annotated[str | None, Meta(description="Its private key, if it is another file.")] = None
+    metrics_open: Annotated[bool, Meta(description="Serve /metrics without a token.")] = False
+
+
+class StorageTable(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Table `[storage]`."""
+
+    database: Annotated[str | None, Meta(description="postgresql:// URL [SQLite in the state folder].")] = None
+    blobs: Annotated[str | None, Meta(description="s3:// or other fsspec URL [a folder in the state folder].")] = None
+    keep_models: Annotated[Annotated[int, Meta(ge=2)], Meta(description="Newest models kept.")] = 100
+    keep_events: Annotated[Many, Meta(description="Newest lines of the journal kept.")] = 100_000
+    keep_hearing: Annotated[float, Meta(ge=1, le=365, description="Days for which reports of hearing are kept.")] = 35.0
+
+
+class CoordinatorSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Everything that a coordinator may be told."""
+
+    fleet: Annotated[FleetName | None, Meta(description="Name of the fleet.")] = None
+    broker: Annotated[
+        str | None,
+        Meta(description="mqtt://user:password@host:port; the password may be left to AURICLE_PASSWORD."),
+    ] = None
+    state: Annotated[str | None, Meta(description="Folder for key, database and models.")] = None
+    pack: Annotated[str, Meta(description="home, gsc12-res, gsc12, gsc35, digits, a folder or a .tar.zst.")] = (
+        DEFAULT_PACK
+    )
+    pack_key: Annotated[str | None, Meta(description="Public key in hex: refuse a pack that it has not signed.")] = None
+    task: Annotated[Name, Meta(description="Name of what is trained.")] = "keywords"
+    approval: Annotated[
+        Literal["manual", "auto"], Meta(description="manual: a new device waits for an operator; auto: it does not.")
+    ] = "manual"
+    start: Annotated[
+        str | None,
+        Meta(description="First model: pack (its trained weights) or scratch (seeded noise) [pack where it has some]."),
+    ] = None
+    seed: Annotated[Count, Meta(description="Decides the first model and who is invited.")] = 0
+    compute: Annotated[str, Meta(description="Where rules and evaluation compute: auto, cpu or cuda.")] = "auto"
+    validation: Annotated[
+        str | None, Meta(description="Folder of your labelled clips, <word>/<speaker>_nohash_<n>.wav.")
+    ] = None
+    connect_timeout: Annotated[Positive, Meta(description="Seconds to wait for the broker at the start.")] = 30.0
+    rounds: RoundSettings = RoundSettings()
+    detection: DetectionTable = DetectionTable()
+    buffer: Buffer = Buffer()
+    limits: Limits = Limits()
+    api: ApiTable = ApiTable()
+    storage: StorageTable = StorageTable()
+
+    def preset_for(self, *, trained: bool) -> Preset:
+        """The preset with the rule and the rates that were asked for; SettingsError where it cannot take them."""
+        chosen, wanted = get_preset(self.rounds.preset), self.rounds
+        if wanted.rule is not None or wanted.rule_options:
+            chosen = replace(chosen, rule=wanted.rule or chosen.rule, rule_options=dict(wanted.rule_options))
+        return chosen.fitted(trained=trained, server_rate=wanted.server_rate)
+
+    def api_settings(self) -> ApiSettings | None:
+        """How API and page are served; None: not at all."""
+        address, said = listen_address(self.api.listen), self.api
+        if address is None:
+            return None
+        return ApiSettings(*address, _path(said.certificate), _path(said.key), said.metrics_open)
+
+    def run_settings(self, start: Flat | None) -> RunSettings:
+        """What the coordinator runs with.
+
+        Parameters
+        ----------
+        start
+            (P,) weights of the first model; None: drawn from the seed.
+
+        Raises
+        ------
+        SettingsError
+            Fleet, broker or state folder is missing, or settings exclude each other.
+        """
+        missing = [name for name in ("fleet", "broker", "state") if getattr(self, name) is None]
+        if missing:
+            first = missing[0]
+            raise SettingsError(
+                f"A coordinator needs {' and '.join(missing)}: give --{first}, or --config with a file that has it."
+            )
+        assert self.fleet is not None
+        assert self.broker is not None
+        assert self.state is not None
+        told, folder = self.rounds, Path(self.state)
+        return RunSettings(
+            fleet=self.fleet,
+            broker=broker_of(self.broker, NAME, folder),
+            folder=folder,
+            rounds=told.rounds,
+            task=self.task,
+            preset=self.preset_for(trained=start is not None),
+            participation=told.participation,
+            over_selection=told.over_selection,
+            quorum=told.quorum,
+            deadline=told.deadline,
+            patience=told.patience,
+            least_wait=told.least_wait,
+            devices=told.devices,
+            gather=told.gather,
+            connect_timeout=self.connect_timeout,
+            seed=self.seed,
+            start=start,
+            horizon=told.horizon,
+            mode=told.mode,
+            buffer=self.buffer,
+            detection=self.detection if self.detection.enabled else None,
+            validation=_path(self.validation),
+            approval=self.approval,
+            database=self.storage.database,
+            blobs=self.storage.blobs,
+            limits=self.limits,
+            compute=self.compute,
+            keep_models=self.storage.keep_models,
+            keep_events=self.storage.keep_events,
+            keep_hearing=self.storage.keep_hearing,
+        )
+
+
+def _path(text: str | None) -> Path | None:
+    return None if text is None else Path(text)
+
+
+TABLES = ("rounds", "detection", "buffer", "limits", "api", "storage")
+
+
+def read_coordinator(config: Path | None, given: Mapping[str, Mapping[str, object]]) -> CoordinatorSettings:
+    """Settings of a file, where one is named, with those of the command line over them.
+
+    Parameters
+    ----------
+    given
+        Values by table and name; those outside of tables under "". None: not given.
+
+    Raises
+    ------
+    SettingsError
+        A name that does not exist, with a hint; a value that is not allowed, with the file or option it stands in.
+    """
+    values = {} if config is None else read_toml(config)
+    kinds = get_type_hints(CoordinatorSettings)
+    for table in TABLES:
+        mine = values.get(table, {})
+        if not isinstance(mine, dict):
+            raise SettingsError(f"{config}: {table} is a table: write [{table}] and its settings below.")
+        values[table] = from_mapping(kinds[table], mine, f"{config}, table [{table}]")
+    found = from_mapping(CoordinatorSettings, values, str(config))
+    for table, over in given.items():
+        wanted = {name: value for name, value in over.items() if value is not None}
+        if not wanted:
+            continue
+        before = found if table == "" else getattr(found, table)
+        whole = {field: getattr(before, field) for field in before.__struct_fields__} | wanted
+        made = from_mapping(type(before), whole, "command line")
+        found = made if table == "" else msgspec.structs.replace(found, **{table: made})
+    return found
+
+
+class Setting(NamedTuple):
+    """One that may be set."""
+
+    table: str
+    """Empty: outside of tables."""
+    name: str
+    default: Any
+    description: str
+
+
+def all_settings() -> Iterator[Setting]:
+    """Every setting there is, in the order of a file."""
+    hints = get_type_hints(CoordinatorSettings, include_extras=True)
+    for field in msgspec.structs.fields(CoordinatorSettings):
+        if field.name not in TABLES:
+            yield Setting("", field.name, field.default, _description(hints[field.name]))
+    for table in TABLES:
+        kind = hints[table]
+        inside = get_type_hints(kind, include_extras=True)
+        for field in msgspec.structs.fields(kind):
+            default = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
+            yield Setting(table, field.name, default, _description(inside[field.name]))
+
+
+def _description(hint: Any) -> str:
+    if get_origin(hint) is not Annotated:
+        return ""
+    for said in get_args(hint)[1:]:
+        if isinstance(said, Meta) and said.description:
+            return said.description
+    return ""
+
+
+def template() -> str:
+    """A `coordinator.toml` with every setting at its default, each behind a `#`."""
+    lines, table = ["# Settings of a coordinator: auricle cloud serve --config coordinator.toml"], ""
+    for each in all_settings():
+        if each.table != table:
+            table = each.table
+            lines += ["", f"[{table}]"]
+        value = "" if each.default is None else _in_toml(each.default)
+        lines += [f"# {each.description}", f"# {each.name} = {value}".rstrip()]
+    return "\n".join(lines) + "\n"
+
+
+def _in_toml(value: object) -> str:
+    return "{}" if value == {} else json.dumps(value)

@@ -1,0 +1,166 @@
+"""`coordinator.toml`: every setting arrives, options count above the file, mistakes get one sentence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from auricle.errors import SettingsError
+from auricle.process.cli import main
+from auricle_cloud.commands.coordinator_settings import CoordinatorSettings, all_settings, read_coordinator, template
+from auricle_cloud.settings import Buffer, RunSettings
+
+NOTHING: dict[str, dict[str, object]] = {}
+
+WHOLE = """
+fleet = "home"
+broker = "mqtt://coordinator:secret@127.0.0.1:1883"
+state = "/tmp/state"
+task = "words"
+approval = "auto"
+seed = 7
+compute = "cpu"
+validation = "/tmp/clips"
+connect_timeout = 5
+
+[rounds]
+rounds = 12
+devices = 4
+gather = 9
+preset = "fedavg"
+rule = "lpa"
+rule_options = {prune_high = 0.25}
+server_rate = 0.5
+horizon = 33
+participation = 0.5
+over_selection = 1.5
+quorum = 0.6
+deadline = 77
+patience = 3
+least_wait = 1
+
+[detection]
+enabled = true
+repair = "hotfix"
+tau = 0.5
+permutations = 9
+tolerance = 0.02
+margin = 0.03
+quarantine_after = 2
+wait = 6
+one_phase = true
+
+[buffer]
+size = 5
+stale_limit = 6
+
+[limits]
+samples = 100
+loss = 10
+weight = 20
+norm = 30
+frames = 40
+burst = 50
+
+[api]
+listen = "127.0.0.1:9999"
+metrics_open = true
+
+[storage]
+database = "sqlite:////tmp/db"
+blobs = "file:///tmp/blobs"
+keep_models = 8
+keep_events = 9
+keep_hearing = 10
+"""
+
+
+def _file(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "coordinator.toml"
+    path.write_text(text)
+    return path
+
+
+def test_every_setting_of_a_file_reaches_the_coordinator(tmp_path: Path) -> None:
+    told = read_coordinator(_file(tmp_path, WHOLE), NOTHING)
+    run = told.run_settings(None)
+    least: dict[str, object] = {"fleet": "other", "broker": "mqtt://c@127.0.0.1", "state": "elsewhere"}
+    usual = read_coordinator(None, {"": least}).run_settings(None)
+    for name in RunSettings.__dataclass_fields__:
+        if name not in ("start", "mode", "broker"):
+            assert getattr(run, name) != getattr(usual, name), name
+    assert run.broker.host == "127.0.0.1"
+    assert (run.preset.rule, dict(run.preset.rule_options)) == ("lpa", {"prune_high": 0.25})
+    assert run.preset.server.rate == 0.5
+    assert run.detection is not None
+    assert (run.detection.tau, run.detection.wait, run.detection.one_phase) == (0.5, 6.0, True)
+    assert (run.limits.samples, run.limits.burst) == (100, 50.0)
+    api = told.api_settings()
+    assert api is not None
+    assert (api.port, api.metrics_open) == (9999, True)
+
+
+def test_detection_is_off_and_rounds_synchronous_unless_a_file_says_otherwise(tmp_path: Path) -> None:
+    text = 'fleet="f"\nbroker="mqtt://c@127.0.0.1"\nstate="/tmp/s"\n[rounds]\nmode = "async"\n[buffer]\nsize = 3\n'
+    run = read_coordinator(_file(tmp_path, text), NOTHING).run_settings(np.zeros(3, np.float32))
+    assert (run.detection, run.mode, run.buffer) == (None, "async", Buffer(3, 20))
+    assert run.start is not None
+
+
+def test_options_count_above_the_file(tmp_path: Path) -> None:
+    given: dict[str, dict[str, object]] = {
+        "": {"seed": 8, "fleet": None},
+        "rounds": {"deadline": 5.0, "rule_options": {"prune_high": 0.3}},
+        "storage": {"keep_models": 9},
+    }
+    told = read_coordinator(_file(tmp_path, WHOLE), given)
+    assert (told.seed, told.fleet) == (8, "home")
+    assert (told.rounds.deadline, told.rounds.quorum, told.rounds.rule_options) == (5.0, 0.6, {"prune_high": 0.3})
+    assert (told.storage.keep_models, told.storage.keep_events) == (9, 9)
+
+
+def test_the_template_has_every_setting_at_its_default(tmp_path: Path) -> None:
+    lines = template().splitlines()
+    for each in all_settings():
+        assert each.description, each.name
+    said = [line[2:] if line.startswith("# ") and " = " in line else line for line in lines]
+    names = [line.partition(" = ")[0] for line in said if " = " in line]
+    assert len(names) == sum(each.default is not None for each in all_settings())
+    assert read_coordinator(_file(tmp_path, "\n".join(said)), NOTHING) == CoordinatorSettings()
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("[rounds]\ndeadlin = 5\n", r'table \[rounds\]: no setting "deadlin": did you mean "deadline"\?'),
+        ("flet = 'home'\n", 'no setting "flet": did you mean "fleet"'),
+        ("rounds = 5\n", r"rounds is a table: write \[rounds\]"),
+        ("[limits]\nburst = 0\n", r"table \[limits\]: .*>= 1"),
+        ("[detection]\ntau = 2\n", r"table \[detection\]: .*<= 1"),
+        ("[rounds\n", "is not valid TOML"),
+    ],
+)
+def test_mistakes_in_a_file_are_named_with_their_table(tmp_path: Path, text: str, sentence: str) -> None:
+    with pytest.raises(SettingsError, match=sentence):
+        read_coordinator(_file(tmp_path, text), NOTHING)
+
+
+def test_a_wrong_option_is_called_the_command_lines(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"command line: .*<= 1"):
+        read_coordinator(_file(tmp_path, WHOLE), {"rounds": {"quorum": 2.0}})
+
+
+def test_what_is_missing_is_named() -> None:
+    with pytest.raises(SettingsError, match="needs fleet and state: give --fleet"):
+        read_coordinator(None, {"": {"broker": "mqtt://c@127.0.0.1"}}).run_settings(None)
+
+
+def test_the_command_prints_the_template_and_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cloud", "settings"]) == 0
+    assert capsys.readouterr().out == template()
+    assert main(["cloud", "settings", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {"table": "storage", "name": "keep_models", "default": 100, "description": "Newest models kept."} in rows
