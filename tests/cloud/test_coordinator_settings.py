@@ -154,7 +154,7 @@ def test_a_wrong_option_is_called_the_command_lines(tmp_path: Path) -> None:
 
 
 def test_what_is_missing_is_named() -> None:
-    with pytest.raises(SettingsError, match="needs fleet and state: give --fleet"):
+    with pytest.raises(SettingsError, match="needs fleet, state: give --fleet"):
         read_coordinator(None, {"": {"broker": "mqtt://c@127.0.0.1"}}).run_settings(None)
 
 

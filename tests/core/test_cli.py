@@ -78,7 +78,7 @@ def test_a_module_of_our_own_that_is_missing_is_a_fault_and_not_an_extra() -> No
         (["fleet", "run", "--rounds", "many"], "--rounds"),
         (["fleet", "run", "--rounds"], "--rounds"),
         (["fleet", "run", "--rule", "lap"], 'did you mean "lpa"?'),
-        (["cloud", "serve"], "Missing"),
+        (["cloud", "serve"], "needs fleet, broker, state: give --fleet"),
         (["cloud", "serve", "--broker", "mqtt://h", "--fleet", "A/B", "--state", "x"], "fleet"),
         (["cloud", "serve", "--broker", "mqtt://h", "--fleet", "f", "--state", "x", "--seed", "-1"], "seed"),
         (["cloud", "serve", "--broker", "mqtt://h", "--fleet", "f", "--state", "x", "--deadline", "nan"], "deadline"),

@@ -128,6 +128,14 @@ class CoordinatorSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_on
     api: ApiTable = ApiTable()
     storage: StorageTable = StorageTable()
 
+    def require(self) -> None:
+        """SettingsError that names what is missing, where fleet, broker or state folder are not known."""
+        missing = [name for name in ("fleet", "broker", "state") if getattr(self, name) is None]
+        if missing:
+            raise SettingsError(
+                f"A coordinator needs {', '.join(missing)}: give --{missing[0]}, or --config with a file that has it."
+            )
+
     def preset_for(self, *, trained: bool) -> Preset:
         """The preset with the rule and the rates that were asked for; SettingsError where it cannot take them."""
         chosen, wanted = get_preset(self.rounds.preset), self.rounds
@@ -155,12 +163,7 @@ class CoordinatorSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_on
         SettingsError
             Fleet, broker or state folder is missing, or settings exclude each other.
         """
-        missing = [name for name in ("fleet", "broker", "state") if getattr(self, name) is None]
-        if missing:
-            first = missing[0]
-            raise SettingsError(
-                f"A coordinator needs {' and '.join(missing)}: give --{first}, or --config with a file that has it."
-            )
+        self.require()
         assert self.fleet is not None
         assert self.broker is not None
         assert self.state is not None

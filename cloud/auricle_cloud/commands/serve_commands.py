@@ -137,6 +137,7 @@ def serve(
         },
     }
     told = read_coordinator(config, given)
+    told.require()
     if one_phase and not told.detection.enabled:
         raise SettingsError("--one-phase says how to detect: add --detect.")
     loaded = load_pack(told.pack, trusted_key(told.pack_key))
