@@ -84,6 +84,8 @@ def _rows(report: Report) -> Iterator[_Row]:
                 yield (report.name, table, row.what, "", row.words, p.rate, p.share, low, high, str(p.shown).lower())
     for setting in report.settings:
         yield from _of_setting(report.name, setting)
+    if report.second is not None:
+        yield _share(report.name, "second stage", "windows", report.second.windows)
     if report.device is not None:
         yield from _of_device(report.name, report.device)
     if report.clips is not None:

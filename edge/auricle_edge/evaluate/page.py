@@ -142,9 +142,17 @@ def _listener(report: Report) -> str:
     )
     made = "".join(_table(title, rows) for title, rows in tables if rows)
     return (
-        f"<h2>{escape(report.name)}</h2><p>{report.weights:,} weights.</p>{made}{_false_accepts(report)}"
+        f"<h2>{escape(report.name)}</h2><p>{report.weights:,} weights{_second(report)}.</p>{made}"
+        f"{_false_accepts(report)}"
         f"<details><summary>Everything as text</summary><pre>{escape(text_of(report))}</pre></details>"
     )
+
+
+def _second(report: Report) -> str:
+    if report.second is None:
+        return ""
+    share = report.second.windows.share
+    return f"; {report.second.weights:,} in a second stage, which judges {share:.1%} of the windows while it waits"
 
 
 def _table(title: str, rows: Sequence[Row]) -> str:

@@ -106,11 +106,21 @@ class DeviceEvents:
 
 
 @dataclass(frozen=True)
+class SecondStage:
+    """A larger model that judges what the first stage proposes."""
+
+    weights: int
+    windows: Share
+    """That it judged of those that the first stage did, while the device waits."""
+
+
+@dataclass(frozen=True)
 class Report:
     """All about one listener."""
 
     name: str
     weights: int
+    """Of the first stage."""
     words: int
     hours: Mapping[str, float]
     """Of sound without keywords, by kind."""
@@ -127,6 +137,8 @@ class Report:
     clips: ClipAccuracy | None = None
     wake: Mapping[str, tuple[Row, ...]] = field(default_factory=dict)
     """Each wake word at its own false accepts while the device sleeps: a row for each kind of scene."""
+    second: SecondStage | None = None
+    """None with one stage."""
     device: DeviceEvents | None = None
     """What the detector itself did, states and all; None without wake words."""
     curves: Mapping[str, tuple[float, ...]] = field(default_factory=dict)

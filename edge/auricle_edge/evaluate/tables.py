@@ -7,7 +7,17 @@ from collections.abc import Sequence
 
 from auricle.hearing.curve import RATES, Point
 from auricle_edge.evaluate.clips import ClipAccuracy, Share
-from auricle_edge.evaluate.report import SPEAKER_RATE, SPEAKER_WORDS, DeviceEvents, Events, Report, Row, Setting, in_all
+from auricle_edge.evaluate.report import (
+    SPEAKER_RATE,
+    SPEAKER_WORDS,
+    DeviceEvents,
+    Events,
+    Report,
+    Row,
+    SecondStage,
+    Setting,
+    in_all,
+)
 
 _NAME, _COUNT, _CELL = 13, 6, 10
 
@@ -16,7 +26,10 @@ def text_of(report: Report) -> str:
     """All that is stated about a listener."""
     hours = sum(report.hours.values())
     blocks = [
-        [f"{report.name}: {report.weights:,} weights, {report.words} keywords, {hours:.2f} h without keywords"],
+        [
+            f"{report.name}: {report.weights:,} weights, {report.words} keywords, {hours:.2f} h without keywords",
+            *_second(report.second),
+        ],
         _block("hits % at false accepts an hour of all words together", report.kinds),
         _block("by word", report.by_word),
         _block("each word alone, at its own false accepts an hour", report.alone),
@@ -30,6 +43,14 @@ def text_of(report: Report) -> str:
         _note(report),
     ]
     return "\n\n".join("\n".join(block) for block in blocks if block)
+
+
+def _second(second: SecondStage | None) -> list[str]:
+    if second is None:
+        return []
+    return [
+        f"second stage: {second.weights:,} weights, judges {second.windows.share:.1%} of the windows while it waits"
+    ]
 
 
 def _block(title: str, rows: Sequence[Row]) -> list[str]:
