@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.edge.evaluate_sounds import spoken_sources, waking_pack
 
 from auricle.hearing.curve import curve_of
 from auricle.hearing.rule import Rule, detect
-from auricle.hearing.scenes import Scene, Spoken, Stretch
+from auricle.hearing.scenes import Piece, Scene, Spoken, Stretch
 from auricle.hearing.sounds import Take
 from auricle.hearing.waking import CommandCounts, Heard
 from auricle.packs.pack import load_pack
@@ -180,6 +182,13 @@ def test_what_a_device_did_is_counted_by_kind_of_scene() -> None:
     assert device.wakes == {"noise": Share(1, 1), "over speech": Share(0, 1), "wake": Share(1, 1)}
     assert device.wakes_by_word == {"stop": Share(2, 3)}
     assert device.false_wakes == {"noise": Events(2, 1.0)} and device.false_commands == {"noise": Events(1, 1.0)}
+    assert device.wake_recordings == {}
+    known = replace(scenes[1], pieces=(Piece("rain", 0, 60 * RATE), Piece("fan", 400 * RATE, 3600 * RATE)))
+    again = device_events([scenes[0], known, known], [found[0], found[1], found[1]], ("stop",), 3.0)
+    everything = again.wake_recordings["all"]
+    assert dict(everything.false_accepts) == {"rain": 2, "fan": 2} and everything.heard == 2
+    assert everything.hours == pytest.approx(3260 / 3600) and everything == again.wake_recordings["noise"]
+    assert dict(again.command_recordings["all"].false_accepts) == {"rain": 2}
     assert device.commands == CommandCounts(
         wakes=1, woken=1, commands=1, reached=1, right=1, false_wakes=2, false_commands=1, hours=1.0
     )

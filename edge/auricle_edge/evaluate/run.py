@@ -18,7 +18,7 @@ from auricle.speech.features import LogMel
 from auricle_edge.evaluate.clips import Share, clip_accuracy
 from auricle_edge.evaluate.device import device_events, heard_by_detector
 from auricle_edge.evaluate.listeners import Listener, rule_of, thresholds_of
-from auricle_edge.evaluate.report import Report, Row, SecondStage, Setting, rows_of, setting_of, swept
+from auricle_edge.evaluate.report import Report, Row, SecondStage, Setting, named, rows_of, setting_of, swept
 from auricle_edge.evaluate.sources import Sources
 from auricle_edge.evaluate.windows import Said, said_of, waiting_levels
 from auricle_edge.listening.detect.settings import DetectSettings
@@ -147,7 +147,7 @@ def reports(
         device = None
         if judged.waking is not None and stream.events:
             device = device_events(stream.scenes, stream.events[number], judged.waking.wake, judged.waking.window)
-        made.append(replace(report, note=note, clips=clips, device=device))
+        made.append(named(replace(report, note=note, clips=clips, device=device), sources.names))
     return made
 
 
