@@ -51,7 +51,7 @@ def make(spec: dict[str, Any]) -> tuple[Step, dict[str, Any]]:
     columns = [labels.index(name) for name in wake or labels]
     for sound, scores in zip(spec["sounds"], spec["scores"], strict=True):
         samples = np.fromfile(sound, "<i2")
-        found = posteriors_of(samples, frontend, [listener.recognise], settings, len(labels))[0]
+        found = posteriors_of(samples, frontend, [listener.recognise], settings, labels)[0]
         np.save(Path(scores), found[:, columns])
     levels, rule = thresholds_of(labels, settings), rule_of(settings)
     facts = {
@@ -61,7 +61,7 @@ def make(spec: dict[str, Any]) -> tuple[Step, dict[str, Any]]:
         "hop": rule.hop,
         "smoothing": rule.smoothing,
         "patience": rule.patience,
-        "weights": {"": listener.weights},
+        "weights": {"": listener.weights + listener.second_weights},
     }
     live = Live(Detector(frontend, labels, listener.recognise, settings), np.fromfile(spec["timed"], "<i2"))
     return live.second, facts

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -13,11 +12,11 @@ from bench.listening_device import ALWAYS, State
 from bench.listening_owners import Owner
 from bench.listening_result import DEVICE, PLUGIN, AtRate, AtThresholds, Side
 from bench.listening_sound import judging_scenes
-from numpy.typing import NDArray
 
 from auricle.hearing.curve import Counts, curve_of, interpolated, points
-from auricle.hearing.rule import Posteriors, keyword_mask
+from auricle.hearing.rule import Posteriors
 from auricle.hearing.scenes import Scene
+from auricle.hearing.second_stage import cascaded, levels_of
 from auricle.packs.pack import Pack
 from auricle.speech.audio import SAMPLE_RATE
 from auricle.speech.features import LogMel
@@ -44,30 +43,6 @@ class Sound:
     """Of each kind of sound without keywords, an owner."""
     passes: int = 1
     seed: int = 0
-
-
-def staged(
-    first: Posteriors, second: Posteriors, thresholds: NDArray[np.float64], share: float, smoothing: int
-) -> Posteriors:
-    """Posteriors (hops, L) of a second stage: the mean of both where the first proposes a keyword, else the first's.
-
-    As `Decider.proposes` has it for words that always count: a keyword's posterior, or the average over the last
-    `smoothing` hops with it, reaches `share` of its threshold.
-
-    Parameters
-    ----------
-    first, second
-        (hops, L); rows of 0 are of a closed gate.
-    thresholds
-        (L,); infinite where nothing is to be proposed.
-    """
-    found = first.copy()
-    for hop in np.flatnonzero(first.any(axis=1)):
-        before = found[max(0, hop - smoothing + 1) : hop].sum(axis=0, dtype=np.float64)
-        best = np.maximum((before + first[hop]) / smoothing, first[hop])
-        if (best >= share * thresholds).any():
-            found[hop] = (first[hop] + second[hop]) / 2
-    return found
 
 
 class Judge:
@@ -98,7 +73,7 @@ class Judge:
 
     def hear(self, scenes: Sequence[Scene], states: Sequence[State]) -> list[dict[str, list[Posteriors]]]:
         """Posteriors of each scene by both listeners, for each state."""
-        frontend, labels = LogMel(self._pack.manifest.task), len(self._pack.labels)
+        frontend, labels = LogMel(self._pack.manifest.task), self._pack.labels
         own, plugin = self._own, self._pack.manifest.plugin
         found: list[dict[str, list[Posteriors]]] = [{name: [] for name in LISTENERS} for _ in states]
         models: dict[str, tuple[str, Flat]] = {}
@@ -125,12 +100,8 @@ class Judge:
         if state.chosen == "ensemble":
             mean: Posteriors = ((first + second) / 2).astype(np.float32)
             return mean
-        words = keyword_mask(self._pack.labels)
-        levels = [
-            self._levels.get(label, math.inf) if w else math.inf
-            for label, w in zip(self._pack.labels, words, strict=True)
-        ]
-        return staged(first, second, np.array(levels), self._detect.proposal, self._detect.smoothing)
+        levels = levels_of(self._pack.labels, self._levels)
+        return cascaded(first, second, levels, self._detect.smoothing, self._detect.proposal)
 
     def at_thresholds(self, scenes: Sequence[Scene], posteriors: Sequence[Posteriors]) -> AtThresholds:
         """What is heard at the thresholds that the pack carries."""

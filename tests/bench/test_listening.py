@@ -10,7 +10,7 @@ import pytest
 from bench.listening import arguments, main
 from bench.listening_differences import by_owner, of_fleets
 from bench.listening_fleet import above_the_start, keep, known
-from bench.listening_judging import Judge, Sound, staged
+from bench.listening_judging import Judge, Sound
 from bench.listening_result import (
     DEVICE,
     PLUGIN,
@@ -27,13 +27,10 @@ from bench.listening_result import (
 from bench.listening_table import report
 
 from auricle.errors import DataError
-from auricle.hearing.rule import keyword_mask
 from auricle.hearing.scenes import Scene, Spoken, Stretch
 from auricle.packs.pack import load_pack
 from auricle.speech.audio import SAMPLE_RATE
 from auricle_edge.evaluate.sources import Sources
-from auricle_edge.listening.detect import DetectSettings
-from auricle_edge.listening.detect.decision import Decider
 
 ASKED = Asked(
     pack="gsc12-res 0123456789ab",
@@ -49,26 +46,6 @@ ASKED = Asked(
     server_rate=None,
     local="resnet-base",
 )
-
-
-def test_a_second_stage_judges_what_the_detector_would_let_it_judge() -> None:
-    """Hop by hop as `Decider.proposes` says, on posteriors that hover around the share, with a closed gate between."""
-    labels = ("yes", "no", "_unknown_", "_silence_")
-    settings = DetectSettings(smoothing=3, threshold=0.8, thresholds={"no": 0.6}, proposal=0.5)
-    rng = np.random.default_rng(0)
-    first, second = (rng.dirichlet(np.ones(4), 400).astype(np.float32) for _ in range(2))
-    first[100:130] = 0
-    decider, expected, asked = Decider(labels, settings), first.copy(), 0
-    for hop, row in enumerate(first):
-        if not row.any():
-            decider.step(None)
-            continue
-        if decider.proposes(row, settings.proposal):
-            expected[hop], asked = (row + second[hop]) / 2, asked + 1
-        decider.step(expected[hop])
-    levels = np.where(keyword_mask(labels), [0.8, 0.6, 0, 0], np.inf)
-    assert 50 < asked < 350
-    np.testing.assert_allclose(staged(first, second, levels, 0.5, 3), expected, atol=1e-6)
 
 
 def _scene(words: list[tuple[str, str, float]], seconds: float, heard: list[float]) -> tuple[Scene, np.ndarray]:

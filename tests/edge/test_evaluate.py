@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.edge.evaluate_sounds import spoken_sources, waking_pack
 
 from auricle.hearing.curve import curve_of
 from auricle.hearing.rule import Rule, detect
-from auricle.hearing.scenes import Scene, Spoken, Stretch
+from auricle.hearing.scenes import Piece, Scene, Spoken, Stretch
 from auricle.hearing.sounds import Take
 from auricle.hearing.waking import CommandCounts, Heard
 from auricle.packs.pack import load_pack
@@ -45,7 +47,7 @@ def scene(spoken: Sources) -> Scene:
 
 
 def test_windows_at_once_say_what_the_detector_says_one_by_one(scene: Scene) -> None:
-    found = posteriors_of(scene.samples, FRONTEND, [RECOGNISE], DetectSettings(), len(PACK.labels))[0]
+    found = posteriors_of(scene.samples, FRONTEND, [RECOGNISE], DetectSettings(), PACK.labels)[0]
     one_by_one = unsmoothed(scene.samples, FRONTEND, PACK.labels, RECOGNISE, DetectSettings())
     assert found.shape == one_by_one.shape and found.any() and not found.all(axis=1).all()
     np.testing.assert_allclose(found, one_by_one, atol=2e-6)
@@ -61,7 +63,7 @@ def test_the_swept_rule_hears_what_a_detector_hears(scene: Scene) -> None:
         for start in range(0, len(scene.samples) - hop + 1, hop)
         for found in detector.feed(Block(scene.samples[start : start + hop], start, 0.0))
     ]
-    rows = posteriors_of(scene.samples, FRONTEND, [RECOGNISE], settings, len(PACK.labels))[0]
+    rows = posteriors_of(scene.samples, FRONTEND, [RECOGNISE], settings, PACK.labels)[0]
     swept = detect(rows, PACK.labels, np.array([0.1, 0.3, 0.9]), Rule())
     mine = swept.only(swept.threshold == 1)
     assert len(heard) >= 5
@@ -73,13 +75,13 @@ def test_two_models_hear_the_same_sound_in_one_go(scene: Scene) -> None:
     other = recogniser(
         choose_runtime("auto", PACK, training=False).runtime, "crnn-base", PACK.table("crnn-base").initial(0)
     )
-    both = posteriors_of(scene.samples, FRONTEND, [RECOGNISE, other], DetectSettings(), len(PACK.labels))
-    alone = posteriors_of(scene.samples, FRONTEND, [other], DetectSettings(), len(PACK.labels))
+    both = posteriors_of(scene.samples, FRONTEND, [RECOGNISE, other], DetectSettings(), PACK.labels)
+    alone = posteriors_of(scene.samples, FRONTEND, [other], DetectSettings(), PACK.labels)
     assert np.array_equal(both[1], alone[0]) and not np.array_equal(both[0], both[1])
 
 
 def test_sound_shorter_than_a_hop_has_no_window() -> None:
-    found = posteriors_of(np.zeros(100, np.int16), FRONTEND, [RECOGNISE], DetectSettings(), len(PACK.labels))
+    found = posteriors_of(np.zeros(100, np.int16), FRONTEND, [RECOGNISE], DetectSettings(), PACK.labels)
     assert found[0].shape == (0, len(PACK.labels))
 
 
@@ -180,6 +182,13 @@ def test_what_a_device_did_is_counted_by_kind_of_scene() -> None:
     assert device.wakes == {"noise": Share(1, 1), "over speech": Share(0, 1), "wake": Share(1, 1)}
     assert device.wakes_by_word == {"stop": Share(2, 3)}
     assert device.false_wakes == {"noise": Events(2, 1.0)} and device.false_commands == {"noise": Events(1, 1.0)}
+    assert device.wake_recordings == {}
+    known = replace(scenes[1], pieces=(Piece("rain", 0, 60 * RATE), Piece("fan", 400 * RATE, 3600 * RATE)))
+    again = device_events([scenes[0], known, known], [found[0], found[1], found[1]], ("stop",), 3.0)
+    everything = again.wake_recordings["all"]
+    assert dict(everything.false_accepts) == {"rain": 2, "fan": 2} and everything.heard == 2
+    assert everything.hours == pytest.approx(3260 / 3600) and everything == again.wake_recordings["noise"]
+    assert dict(again.command_recordings["all"].false_accepts) == {"rain": 2}
     assert device.commands == CommandCounts(
         wakes=1, woken=1, commands=1, reached=1, right=1, false_wakes=2, false_commands=1, hours=1.0
     )

@@ -97,6 +97,31 @@ def test_its_json_puts_weights_side_by_side_with_intervals(
     assert 0 <= first["clips"]["balanced"] <= 1
 
 
+def test_it_names_the_recordings_that_false_accepts_come_from(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At a threshold of 0.1 there are many: in the text, the table and the page, as many as false accepts in all."""
+    table, page = tmp_path / "figures.csv", tmp_path / "page.html"
+    files = ("--csv", str(table), "--html", str(page), "--threshold", "0.1")
+    assert evaluate(folder, "--minutes", "0.5", "--part", "test", *files) == 0
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 80
+    rows = list(csv.DictReader(table.open(newline="")))
+    named = {row["what"]: int(row["counted"]) for row in rows if row["table"] == "by recording, false accepts, default"}
+    accepts = [int(row["counted"]) for row in rows if row["table"] == "false accepts an hour, default"]
+    assert sum(named.values()) == sum(accepts) > 0
+    assert all((folder / "speech" / name).is_file() or (folder / name).is_file() for name in named)
+    share = next(r for r in rows if r["table"] == "recordings with false accepts, default" and r["what"] == "all")
+    assert int(share["counted"]) == len(named) <= int(share["of"])
+    once = next(r for r in rows if r["table"] == "each recording once, false accepts, default" and r["what"] == "all")
+    assert once["counted"] == share["counted"] and float(once["of"]) < sum(
+        float(row["of"]) for row in rows if row["table"] == "false accepts an hour, default"
+    )
+    assert f"{len(named)} of {share['of']} recordings" in out and "each recording once" in out
+    worst = next(iter(named))
+    assert f"{named[worst]} x {worst}" in out.replace("   ", "") and f"{named[worst]} x {worst}" in page.read_text()
+
+
 def test_a_pack_with_wake_words_is_judged_asleep_and_awake(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -139,6 +164,9 @@ def test_a_labelled_recording_is_judged_too(folder: Path, tmp_path: Path, capsys
     setting = report["settings"][0]
     assert setting["hits"]["recording"] == {"right": 1, "of": 1}
     assert 0 < setting["latency_p50"] <= 1
+    counted = setting["false_accepts"]["recording"]["count"]
+    assert setting["recordings"]["all"]["heard"] == 1
+    assert setting["recordings"]["all"]["false_accepts"] == ({"kitchen.wav": counted} if counted else {})
     assert report["by_snr"] == []
 
 

@@ -10,9 +10,10 @@ from pathlib import Path
 import msgspec
 import pytest
 from tests.core import tiny_pack
-from tests.core.bare_pack import with_own_model
+from tests.core.bare_pack import bare_pack, with_own_model
 
 from auricle.errors import PackError
+from auricle.packs.manifest import Listening
 from auricle.packs.pack import Pack, load_pack
 from auricle_edge.ota.pack_shelf import running_pack
 from auricle_edge.settings import EdgeSettings
@@ -50,6 +51,15 @@ def test_a_larger_model_that_would_begin_as_noise_waits_for_a_pack_that_trains_i
     trained = with_own_model(home, "resnet-base")
     assert own_model(trained, asked) == "resnet-base"
     assert passed_over(trained, asked) is None
+
+
+def test_the_second_stage_that_a_pack_names_is_the_devices_own() -> None:
+    """Else its thresholds would be for a model that no device takes; what the settings name comes first."""
+    pack = with_own_model(with_own_model(bare_pack("gsc12"), "crnn-wide"), "crnn-base")
+    assert own_model(pack) == "crnn-base"
+    says = msgspec.structs.replace(pack.manifest, listening=Listening(second_stage="crnn-wide"))
+    assert own_model(Pack(says, pack.files)) == "crnn-wide"
+    assert own_model(Pack(says, pack.files), "crnn-base") == "crnn-base"
 
 
 def test_it_is_the_plug_in_of_a_pack_without_such_a_model() -> None:

@@ -7,37 +7,9 @@ import pytest
 from tests.export.test_pretrain_live import FRONTEND, LABELS, heard
 
 from auricle.packs.manifest import Listening
-from auricle_edge.listening.detect import DetectSettings
-from auricle_edge.listening.detect.decision import Decider
 from auricle_export.pretrain.listening import command_streams
-from auricle_export.pretrain.second_stage import PROPOSAL, Measured, Sound, Staged, cascaded, compare_stages
+from auricle_export.pretrain.second_stage import Measured, Sound, Staged, compare_stages
 from auricle_export.pretrain.streams import Streams, make_streams
-
-
-def _detector(first: np.ndarray, second: np.ndarray, settings: DetectSettings) -> np.ndarray:
-    """What a detector that waits takes for the posteriors of each window, hop by hop."""
-    decider, rows = Decider(LABELS, settings), []
-    for one, two in zip(first, second, strict=True):
-        row = ((one + two) / 2).astype(np.float32) if decider.proposes(one, settings.proposal) else one
-        decider.step(row)
-        rows.append(row)
-    return np.array(rows)
-
-
-@pytest.mark.parametrize("wake", [(), ("high",)])
-def test_a_stream_at_once_is_what_the_detector_comes_to_hop_by_hop(wake: tuple[str, ...]) -> None:
-    rng = np.random.default_rng(0)
-    first, second = (rng.dirichlet([0.3, 0.3, 1, 1], 3_000).astype(np.float32) for _ in range(2))
-    settings = DetectSettings(thresholds={"high": 0.7, "low": 0.5}, wake=wake, vad="off")
-    levels = np.array([0.7, np.inf if wake else 0.5, np.inf, np.inf])
-    found = cascaded(first, second, levels, settings.smoothing)
-    assert np.array_equal(found, _detector(first, second, settings))
-    asked = (found != first).any(axis=1).mean()
-    assert 0.05 < asked < 0.9
-
-
-def test_what_is_proposed_is_what_a_device_proposes_that_is_told_nothing() -> None:
-    assert DetectSettings().proposal == PROPOSAL
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from auricle.errors import DataError
 from auricle.hearing.intervals import Interval, count_interval, share_interval
+from auricle.hearing.origins import Origins
 from auricle.hearing.rule import Detections, Posteriors, Rule, Thresholds, detect
 from auricle.hearing.scenes import Scene, Spoken
 from auricle.speech.audio import SAMPLE_RATE
@@ -48,6 +49,8 @@ class Counts:
     """Of sound without keywords, by kind."""
     wrong: dict[str, NDArray[np.int64]] = field(default_factory=dict)
     """(T,) detections among keywords that are no hits, by kind of the scene's first word."""
+    origins: Origins = field(default_factory=Origins)
+    """The same false accepts by the recordings that they came from."""
 
     def total(self, label: str | None = None) -> NDArray[np.int64]:
         """False accepts (T,) in all sound without keywords; of one word alone where it is named."""
@@ -124,6 +127,7 @@ def curve_of(
     accepts: dict[str, NDArray[np.int64]] = {}
     wrong: dict[str, NDArray[np.int64]] = {}
     hours: dict[str, float] = {}
+    origins = Origins()
     for rows, scene in zip(posteriors, scenes, strict=True):
         found = detect(rows, labels, levels, rule)
         decided = (found.hop + 1) * round(rule.hop * SAMPLE_RATE)
@@ -137,6 +141,7 @@ def curve_of(
             inside |= here
             counts = accepts.setdefault(stretch.kind, np.zeros(levels.shape, np.int64))
             np.add.at(counts, (found.threshold[here], found.label[here]), 1)
+            origins.add(scene, stretch, decided[here], found.threshold[here], len(levels))
             hours[stretch.kind] = hours.get(stretch.kind, 0.0) + (stretch.end - stretch.start) / SAMPLE_RATE / 3600
         if scene.words:
             kind = scene.words[0].kind
@@ -151,6 +156,7 @@ def curve_of(
         accepts,
         hours,
         wrong,
+        origins,
     )
 
 

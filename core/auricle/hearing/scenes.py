@@ -6,19 +6,21 @@ Everything is drawn from the generator that is passed in: the same recordings an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from auricle.errors import DataError
 from auricle.hearing.sounds import (
+    BED_SECONDS,
     LOUDNESS_DB,
     Sound,
     Take,
     active_level,
     as_loud,
     as_speech,
-    background,
+    drawn_background,
+    fingerprint,
     in_room,
     pcm,
     ratio,
@@ -26,6 +28,7 @@ from auricle.hearing.sounds import (
     silence,
 )
 from auricle.hearing.utterances import (
+    Piece,
     Range,
     Scene,
     Spoken,
@@ -34,6 +37,7 @@ from auricle.hearing.utterances import (
     cropped,
     joined,
     laid_out,
+    moved_pieces,
     utter,
 )
 from auricle.speech.audio import SAMPLE_RATE
@@ -46,6 +50,7 @@ __all__ = [
     "ROOM",
     "WAKE",
     "WAKE_ALONE",
+    "Piece",
     "Scene",
     "Spoken",
     "Stretch",
@@ -168,13 +173,35 @@ def without_keywords(
 
     Running speech, single words, other languages: what it is, is for `kind` to say.
     """
+    return _without(kind, [_Other(sound) for sound in sounds], noise, rng, seconds, snr, pauses)
+
+
+@dataclass(frozen=True, eq=False)
+class _Other:
+    """Sound without keywords, and the recordings in it."""
+
+    sound: Sound
+    pieces: tuple[Piece, ...] = ()
+    """Empty where it is one recording."""
+
+
+def _without(
+    kind: str,
+    others: Sequence[_Other],
+    noise: Sequence[Sound],
+    rng: np.random.Generator,
+    seconds: float,
+    snr: Range = (5.0, 20.0),
+    pauses: Range = (0.3, 1.5),
+) -> Scene:
     said: list[Uttered] = []
     length, most = 0.0, seconds * SAMPLE_RATE
-    for index in rng.permutation(len(sounds)):
+    for index in rng.permutation(len(others)):
         if length >= most:
             break
-        loud = as_speech(sounds[index], rng)
-        said.append(Uttered(loud, (), active_level(loud)))
+        sound, pieces = others[index].sound, others[index].pieces
+        loud = as_speech(sound, rng)
+        said.append(Uttered(loud, (), active_level(loud), pieces or (Piece(fingerprint(sound), 0, len(sound)),)))
         length += len(loud) + SAMPLE_RATE * sum(pauses) / 2
     return _whole(laid_out(said, noise, rng, snr, pauses), kind)
 
@@ -189,44 +216,60 @@ def run_together(
     most: int = 6,
 ) -> Scene:
     """Other words, two to `most` in a row, as close as in a sentence."""
-    sounds: list[Sound] = []
+    rows: list[_Other] = []
     length = 0
     while length < seconds * SAMPLE_RATE and words:
         count = int(rng.integers(2, most + 1))
         parts: list[Sound] = []
+        pieces: list[Piece] = []
+        place = 0
         for index in rng.integers(len(words), size=count):
             word = cropped(utter(words[index], _OTHER, rng), 0.05)
+            pieces.append(Piece(fingerprint(words[index].sound), place, place + len(word.sound)))
             parts += [word.sound, silence(rng.uniform(*gap))]
-        sounds.append(np.concatenate(parts))
-        length += len(sounds[-1]) + SAMPLE_RATE
-    return without_keywords("run together", sounds, noise, rng, seconds=seconds)
+            place += len(parts[-2]) + len(parts[-1])
+        rows.append(_Other(np.concatenate(parts), tuple(pieces)))
+        length += len(rows[-1].sound) + SAMPLE_RATE
+    return _without("run together", rows, noise, rng, seconds)
 
 
 def noise_alone(noise: Sequence[Sound], rng: np.random.Generator, *, seconds: float = 0.0) -> Scene:
     """Every noise once, as loud as under speech; then again, from anywhere in it and at other levels, for `seconds`."""
-    parts = [as_loud(noise[i], rng.uniform(*_NOISE_DBFS)) for i in rng.permutation(len(noise))]
+    names = [fingerprint(sound) for sound in noise]
+    order = rng.permutation(len(noise))
+    parts = [as_loud(noise[i], rng.uniform(*_NOISE_DBFS)) for i in order]
+    ends = np.cumsum([len(part) for part in parts])
+    pieces = [Piece(names[i], int(end) - len(part), int(end)) for i, part, end in zip(order, parts, ends, strict=True)]
     missing = round(seconds * SAMPLE_RATE) - sum(map(len, parts))
     if missing > 0:
-        more = background(noise, missing, rng)
+        more, drawn = drawn_background(noise, missing, rng)
+        starts = range(sum(map(len, parts)), sum(map(len, parts)) + missing, BED_SECONDS * SAMPLE_RATE)
+        pieces += [
+            Piece(names[i], start, min(start + BED_SECONDS * SAMPLE_RATE, starts.stop))
+            for i, start in zip(drawn, starts, strict=True)
+        ]
         levels = np.interp(
             np.arange(missing),
             np.arange(0, missing, 10 * SAMPLE_RATE),
             rng.uniform(*_NOISE_DBFS, -(-missing // 160_000)),
         )
         parts.append((more * 10 ** (levels / 20)).astype(np.float32))
-    return _whole(Scene(pcm(np.concatenate([silence(0), *parts]))), "noise")
+    return _whole(Scene(pcm(np.concatenate([silence(0), *parts])), pieces=tuple(pieces)), "noise")
 
 
 def end_to_end(scenes: Sequence[Scene]) -> Scene:
     """Scenes as one, the words and stretches moved to where they now are."""
     words: list[Spoken] = []
     stretches: list[Stretch] = []
+    pieces: list[Piece] = []
     place = 0
     for scene in scenes:
+        pieces += moved_pieces(scene.pieces, place)
         words += [replace(word, start=word.start + place, end=word.end + place) for word in scene.words]
         stretches += [replace(part, start=part.start + place, end=part.end + place) for part in scene.stretches]
         place += len(scene.samples)
-    return Scene(np.concatenate([scene.samples for scene in scenes]), tuple(words), tuple(stretches))
+    samples = np.concatenate([scene.samples for scene in scenes])
+    return Scene(samples, tuple(words), tuple(stretches), tuple(pieces))
 
 
 def _shuffled(takes: Sequence[Take], rng: np.random.Generator) -> list[Take]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -32,6 +33,11 @@ class Take:
     word: str
     speaker: str
     sound: Sound
+
+
+def fingerprint(sound: Sound) -> str:
+    """What tells a recording from every other: by its samples, so that the same under two names is one."""
+    return hashlib.blake2b(np.ascontiguousarray(sound, np.float32).tobytes(), digest_size=8).hexdigest()
 
 
 def spoken_span(sound: Sound) -> tuple[int, int]:
@@ -95,15 +101,22 @@ def background(sounds: Sequence[Sound], samples: int, rng: np.random.Generator) 
     Each is brought to a loudest half second of 1, so that what uses it has to set the level. Where one ends and the
     next begins, and where a recording goes round, it fades for 20 ms: there is no click.
     """
+    return drawn_background(sounds, samples, rng)[0]
+
+
+def drawn_background(sounds: Sequence[Sound], samples: int, rng: np.random.Generator) -> tuple[Sound, list[int]]:
+    """The same, and which recording was drawn for each 15 s of it."""
     if not sounds:
         raise DataError("A background needs at least one recording of noise or speech.")
     parts: list[Sound] = []
+    drawn: list[int] = []
     length = BED_SECONDS * SAMPLE_RATE
     for start in range(0, samples, length):
-        chosen = sounds[int(rng.integers(len(sounds)))]
+        drawn.append(int(rng.integers(len(sounds))))
+        chosen = sounds[drawn[-1]]
         turned = np.roll(faded(chosen), -int(rng.integers(len(chosen))))
         parts.append(faded(np.resize(turned / np.float32(loudest(chosen)), min(length, samples - start))))
-    return np.concatenate(parts) if parts else silence(0)
+    return (np.concatenate(parts) if parts else silence(0)), drawn
 
 
 def room(rng: np.random.Generator, decay: tuple[float, float] = (0.2, 0.6)) -> Sound:

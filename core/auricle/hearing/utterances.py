@@ -53,6 +53,17 @@ class Stretch:
     """First sample after it."""
 
 
+@dataclass(frozen=True)
+class Piece:
+    """A recording in sound without keywords; what lies under it as background is none."""
+
+    source: str
+    """Its `fingerprint`, or its name."""
+    start: int
+    end: int
+    """First sample after it."""
+
+
 @dataclass(frozen=True, eq=False)
 class Scene:
     """Sound, and what is in it."""
@@ -63,6 +74,8 @@ class Scene:
     """The keywords, by their start."""
     stretches: tuple[Stretch, ...] = ()
     """Where there is none."""
+    pieces: tuple[Piece, ...] = ()
+    """Of which recordings the stretches are made, by their start."""
 
     @property
     def hours(self) -> float:
@@ -79,6 +92,8 @@ class Uttered:
     """Places from the beginning of `sound`."""
     level: float
     """Root mean square of the (first) keyword itself."""
+    pieces: tuple[Piece, ...] = ()
+    """Recordings without keywords in it, their places from its beginning."""
 
 
 def utter(take: Take, kind: str, rng: np.random.Generator) -> Uttered:
@@ -97,6 +112,11 @@ def cropped(uttered: Uttered, margin: float = 0.1) -> Uttered:
 
 def _moved(words: Sequence[Spoken], by: int) -> tuple[Spoken, ...]:
     return tuple(replace(word, start=word.start + by, end=word.end + by) for word in words)
+
+
+def moved_pieces(pieces: Sequence[Piece], by: int) -> tuple[Piece, ...]:
+    """Pieces so many samples later."""
+    return tuple(replace(piece, start=piece.start + by, end=piece.end + by) for piece in pieces)
 
 
 def joined(first: Uttered, second: Uttered, gap: float) -> Uttered:
@@ -130,7 +150,8 @@ def laid_out(
         for place, utterance, wanted in zip(places, utterances, ratios, strict=True)
         for word in _moved(utterance.words, place)
     ]
-    return Scene(pcm(speech + bed * _gains(bed, spans, levels)), tuple(words))
+    pieces = [piece for p, u in zip(places, utterances, strict=True) for piece in moved_pieces(u.pieces, p)]
+    return Scene(pcm(speech + bed * _gains(bed, spans, levels)), tuple(words), pieces=tuple(pieces))
 
 
 def _gains(bed: Sound, spans: Sequence[tuple[int, int]], levels: Sequence[float]) -> Sound:

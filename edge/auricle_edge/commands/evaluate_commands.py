@@ -53,7 +53,11 @@ Labels = Annotated[
 ]
 Weights = Annotated[
     list[str] | None,
-    typer.Option("--weights", metavar="NAME=MODEL[:FILE]", help="Side by side; MODEL+MODEL is the mean [plug-in]."),
+    typer.Option(
+        "--weights",
+        metavar="NAME=MODEL[:FILE]",
+        help="Side by side; MODEL+MODEL is the mean, MODEL,second:MODEL two stages [as the pack says].",
+    ),
 ]
 
 

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from auricle.hearing.origins import Origins, Recordings
 from auricle.hearing.scenes import Scene
 from auricle.hearing.waking import CommandCounts, Heard, command_counts, wakes_heard
 from auricle.speech.audio import SAMPLE_RATE
 from auricle.speech.features import LogMel
 from auricle_edge.evaluate.clips import Share
-from auricle_edge.evaluate.report import DeviceEvents, Events
+from auricle_edge.evaluate.report import DeviceEvents, Events, recordings_of
 from auricle_edge.listening.detect import Detector, DetectSettings, Recognise
 from auricle_edge.listening.sound import RATE, Block
 
@@ -54,7 +55,18 @@ def device_events(
         sum(counts, start=CommandCounts()),
         _false(scenes, wakes),
         _false(scenes, commands),
+        _recordings(scenes, wakes),
+        _recordings(scenes, commands),
     )
+
+
+def _recordings(scenes: Sequence[Scene], found: Sequence[Sequence[Heard]]) -> dict[str, Recordings]:
+    origins = Origins()
+    for scene, heard in zip(scenes, found, strict=True):
+        for part in scene.stretches:
+            decided = np.array([h.decided for h in heard if part.start <= h.decided < part.end], np.int64)
+            origins.add(scene, part, decided, np.zeros(len(decided), np.int64), 1)
+    return recordings_of(origins)
 
 
 def _shares(heard: Iterable[tuple[str, bool]]) -> dict[str, Share]:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from auricle.errors import StorageError
 from auricle.hearing.intervals import Interval
+from auricle.hearing.origins import Recordings
 from auricle_edge.evaluate.clips import Share
-from auricle_edge.evaluate.report import DRAWN, DeviceEvents, Events, Report, Setting
+from auricle_edge.evaluate.report import DRAWN, EVERYWHERE, DeviceEvents, Events, Report, Setting
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,17 @@ def as_json(judgement: Judgement) -> str:
             setting["false_accepts_an_hour"] = {
                 kind: {"rate": events.rate, **asdict(events.interval)} for kind, events in whole.false_accepts.items()
             }
+            setting["each_recording_once_an_hour"] = _once(whole.recordings)
+        if made.device is not None:
+            report["device"]["false_wakes_each_recording_once"] = _once(made.device.wake_recordings)
+            report["device"]["false_commands_each_recording_once"] = _once(made.device.command_recordings)
         if made.clips is not None:
             report["clips"]["balanced"] = made.clips.balanced
     return json.dumps(_finite(facts), allow_nan=False)
+
+
+def _once(recordings: Mapping[str, Recordings]) -> dict[str, dict[str, float]]:
+    return {kind: {"rate": found.rate, **asdict(found.interval)} for kind, found in recordings.items()}
 
 
 def _finite(value: Any) -> Any:
@@ -84,6 +93,8 @@ def _rows(report: Report) -> Iterator[_Row]:
                 yield (report.name, table, row.what, "", row.words, p.rate, p.share, low, high, str(p.shown).lower())
     for setting in report.settings:
         yield from _of_setting(report.name, setting)
+    if report.second is not None:
+        yield _share(report.name, "second stage", "windows", report.second.windows)
     if report.device is not None:
         yield from _of_device(report.name, report.device)
     if report.clips is not None:
@@ -98,6 +109,7 @@ def _of_setting(listener: str, setting: Setting) -> Iterator[_Row]:
         yield _share(listener, f"hits, {setting.name}", kind, share)
     for kind, events in setting.false_accepts.items():
         yield _events(listener, f"false accepts an hour, {setting.name}", kind, events)
+    yield from _recordings(listener, f"false accepts, {setting.name}", setting.recordings)
     for word, level in setting.thresholds.items():
         yield (listener, f"threshold, {setting.name}", word, "", "", "", level, level, level, "true")
 
@@ -113,9 +125,22 @@ def _of_device(listener: str, device: DeviceEvents) -> Iterator[_Row]:
     ):
         if of:
             yield _share(listener, table, what, Share(right, of))
-    for what, found in (("wakes", device.false_wakes), ("commands", device.false_commands)):
+    for what, found, recordings in (
+        ("wakes", device.false_wakes, device.wake_recordings),
+        ("commands", device.false_commands, device.command_recordings),
+    ):
         for kind, events in found.items():
             yield _events(listener, f"false {what} an hour, own settings", kind, events)
+        yield from _recordings(listener, f"false {what}, own settings", recordings)
+
+
+def _recordings(listener: str, what: str, recordings: Mapping[str, Recordings]) -> Iterator[_Row]:
+    for kind, found in recordings.items():
+        yield _share(listener, f"recordings with {what}", kind, Share(found.bad, found.heard))
+        yield _events(listener, f"each recording once, {what}", kind, Events(found.bad, found.hours))
+    every = recordings.get(EVERYWHERE)
+    for name, count in every.false_accepts.items() if every else ():
+        yield (listener, f"by recording, {what}", name, count, "", "", count, math.nan, math.nan, "true")
 
 
 def _share(listener: str, table: str, what: str, share: Share) -> _Row:

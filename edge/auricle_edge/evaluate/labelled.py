@@ -8,7 +8,7 @@ from pathlib import Path
 
 from auricle.errors import DataError
 from auricle.hearing.curve import WITHIN
-from auricle.hearing.scenes import Scene, Spoken, Stretch
+from auricle.hearing.scenes import Piece, Scene, Spoken, Stretch
 from auricle.hearing.sounds import pcm
 from auricle.speech.audio import SAMPLE_RATE, read_audio
 
@@ -77,4 +77,4 @@ def labelled_scene(sound: Path, labels: Path, keywords: Sequence[str]) -> Scene:
             stretches.append(Stretch(RECORDING, free, until))
         if word is not None:
             free = max(free, word.end + round(WITHIN * SAMPLE_RATE) + 1)
-    return Scene(samples, words, tuple(stretches))
+    return Scene(samples, words, tuple(stretches), (Piece(sound.name, 0, len(samples)),))

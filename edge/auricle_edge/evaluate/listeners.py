@@ -1,4 +1,4 @@
-"""What is judged: a pack's models with their own weights, with others, or several together."""
+"""What is judged: a pack's models with their own weights, with others, several together, or in two stages."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from msgspec import UNSET
+
 from auricle.errors import DataError, SettingsError
 from auricle.hearing.rule import Rule
 from auricle.hearing.waking import Waking
 from auricle.packs.pack import Pack
 from auricle.packs.start import read_start, start_weights
 from auricle.wire.tensors import Flat
-from auricle_edge.listening.detect import DetectSettings, Recognise, ensemble, recogniser
+from auricle_edge.listening.detect import Cascade, DetectSettings, Recognise, ensemble, recogniser
 from auricle_edge.listening.detect.decision import is_keyword
 from auricle_edge.runtimes import Runtime
 
@@ -24,11 +27,22 @@ class Listener:
     name: str
     recognise: Recognise
     weights: int
-    """How many a window goes through."""
+    """How many every window goes through."""
+    second_weights: int = 0
+    """How many those windows go through that the second stage judges, too."""
+
+
+SECOND = ",second:"
+"""What stands between the two stages of a listener."""
+FORMS = "NAME=MODEL, NAME=MODEL:FILE.safetensors, NAME=MODEL+MODEL or NAME=MODEL,second:MODEL"
 
 
 def listeners_of(given: Sequence[str], pack: Pack, runtime: Runtime) -> list[Listener]:
-    """Listeners of `NAME=MODEL[:FILE.safetensors][+MODEL[:FILE]...]`; the pack's plug-in where none is given.
+    """Listeners of `NAME=STAGE[,second:STAGE]`, a stage being `MODEL[:FILE.safetensors][+MODEL[:FILE]...]`.
+
+    Several models of a stage judge with the mean of their posteriors; a second stage judges what the first proposes, as
+    on a device (`Cascade`). Where none is given, it is what a device listens with that nobody has taught: the pack's
+    plug-in, and the second stage that the pack names.
 
     Raises
     ------
@@ -37,26 +51,52 @@ def listeners_of(given: Sequence[str], pack: Pack, runtime: Runtime) -> list[Lis
     PackError
         The pack has no such model, no weights of it, or the file's are not its.
     """
-    made = [_listener(text, pack, runtime) for text in given or [f"{pack.manifest.plugin}={pack.manifest.plugin}"]]
+    models = _Models(pack, runtime)
+    made = [_listener(text, models) for text in given or [_usual(pack)]]
     names = [listener.name for listener in made]
     if len(set(names)) != len(names):
         raise SettingsError(f"--weights names {max(names, key=names.count)} twice: give each its own name.")
     return made
 
 
-def _listener(text: str, pack: Pack, runtime: Runtime) -> Listener:
-    name, equals, models = text.partition("=")
-    if not equals or not name or not models:
-        raise SettingsError(
-            f'--weights "{text}" is not NAME=MODEL, NAME=MODEL:FILE.safetensors or NAME=MODEL+MODEL:FILE.'
-        )
-    parts, size = list[Recognise](), 0
-    for part in models.split("+"):
-        model, _, file = part.partition(":")
-        weights = _weights(pack, model, file)
-        parts.append(recogniser(runtime, model, weights))
-        size += len(weights)
-    return Listener(name, parts[0] if len(parts) == 1 else ensemble(parts), size)
+def _usual(pack: Pack) -> str:
+    plugin, second = pack.manifest.plugin, UNSET if pack.listening is None else pack.listening.second_stage
+    return f"{plugin}={plugin}" if second is UNSET else f"both stages={plugin}{SECOND}{second}"
+
+
+class _Models:
+    """Models by how they are named, each made once."""
+
+    def __init__(self, pack: Pack, runtime: Runtime) -> None:
+        self.labels = pack.labels
+        self._pack, self._runtime = pack, runtime
+        self._made: dict[str, tuple[Recognise, int]] = {}
+
+    def stage(self, names: str) -> tuple[Recognise, int]:
+        """What `MODEL[:FILE][+MODEL[:FILE]...]` recognises with, and how many weights it has."""
+        parts = [self._model(name) for name in names.split("+")]
+        size = sum(weights for _, weights in parts)
+        return (parts[0][0] if len(parts) == 1 else ensemble([recognise for recognise, _ in parts])), size
+
+    def _model(self, name: str) -> tuple[Recognise, int]:
+        if name not in self._made:
+            model, _, file = name.partition(":")
+            weights = _weights(self._pack, model, file)
+            self._made[name] = recogniser(self._runtime, model, weights), len(weights)
+        return self._made[name]
+
+
+def _listener(text: str, models: _Models) -> Listener:
+    name, equals, said = text.partition("=")
+    one, comma, two = said.partition(SECOND)
+    if not equals or not name or not one or bool(comma) != bool(two) or SECOND in two:
+        raise SettingsError(f'--weights "{text}" is not {FORMS}.')
+    first, size = models.stage(one)
+    if not two:
+        return Listener(name, first, size)
+    second, more = models.stage(two)
+    keywords = np.array([is_keyword(label) for label in models.labels])
+    return Listener(name, Cascade(first, second, keywords, DetectSettings().proposal), size, more)
 
 
 def _weights(pack: Pack, model: str, file: str) -> Flat:

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from auricle.errors import StorageError
 from auricle.hearing.curve import RATES, Point
+from auricle.hearing.origins import Recordings
 from auricle_edge.evaluate.files import Judgement
-from auricle_edge.evaluate.report import DRAWN, Report, Row
-from auricle_edge.evaluate.tables import events_text, text_of
+from auricle_edge.evaluate.report import DRAWN, EVERYWHERE, Report, Row
+from auricle_edge.evaluate.tables import WORST, accepts_text, once_text, text_of
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 460, 280, 46, 18, 14, 38
 LINES = ("var(--one)", "var(--two)", "var(--three)", "var(--four)", "var(--five)", "var(--six)")
@@ -142,9 +143,17 @@ def _listener(report: Report) -> str:
     )
     made = "".join(_table(title, rows) for title, rows in tables if rows)
     return (
-        f"<h2>{escape(report.name)}</h2><p>{report.weights:,} weights.</p>{made}{_false_accepts(report)}"
+        f"<h2>{escape(report.name)}</h2><p>{report.weights:,} weights{_second(report)}.</p>{made}"
+        f"{_false_accepts(report)}"
         f"<details><summary>Everything as text</summary><pre>{escape(text_of(report))}</pre></details>"
     )
+
+
+def _second(report: Report) -> str:
+    if report.second is None:
+        return ""
+    share = report.second.windows.share
+    return f"; {report.second.weights:,} in a second stage, which judges {share:.1%} of the windows while it waits"
 
 
 def _table(title: str, rows: Sequence[Row]) -> str:
@@ -168,12 +177,29 @@ def _false_accepts(report: Report) -> str:
     if not report.hours:
         return ""
     head = "".join(f"<th>{escape(setting.name)}</th>" for setting in report.settings)
-    kinds = [*report.hours, "all"]
+    kinds = [*report.hours, EVERYWHERE]
     body = ""
     for kind in kinds:
-        every = (s.all_false_accepts if kind == "all" else s.false_accepts[kind] for s in report.settings)
-        body += f"<tr><td>{escape(kind)}</td>{''.join(f'<td>{escape(events_text(e))}</td>' for e in every)}</tr>"
+        body += _row(
+            kind,
+            [
+                accepts_text(kind, s.all_false_accepts if kind == EVERYWHERE else s.false_accepts[kind], s.recordings)
+                for s in report.settings
+            ],
+        )
+    known = [s.recordings[EVERYWHERE] for s in report.settings if EVERYWHERE in s.recordings]
+    if len(known) == len(report.settings):
+        body += _row("each recording once", [once_text(found) for found in known])
+        body += _row("worst recordings", [_worst(found) for found in known])
     return (
         '<div class="wide"><table><caption>False accepts as it listens</caption>'
         f"<tr><th></th>{head}</tr>{body}</table></div>"
     )
+
+
+def _row(head: str, cells: Sequence[str]) -> str:
+    return f"<tr><td>{escape(head)}</td>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+
+
+def _worst(recordings: Recordings) -> str:
+    return "; ".join(f"{count} x {name}" for name, count in list(recordings.false_accepts.items())[:WORST])

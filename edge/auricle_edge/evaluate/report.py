@@ -11,6 +11,7 @@ import numpy as np
 
 from auricle.hearing.curve import RATES, Counts, Mask, Point, curve_of, interpolated, points
 from auricle.hearing.intervals import Interval, rate_interval
+from auricle.hearing.origins import Origins, Recordings
 from auricle.hearing.rule import Posteriors, Rule
 from auricle.hearing.scenes import Scene
 from auricle.hearing.waking import CommandCounts
@@ -53,6 +54,16 @@ class Events:
         return rate_interval(self.count, self.hours)
 
 
+EVERYWHERE = "all"
+"""What recordings of all kinds of sound are named by."""
+
+
+def recordings_of(origins: Origins) -> dict[str, Recordings]:
+    """Recordings by kind of sound, and of all together; nothing where scenes know none."""
+    found = origins.by_kind()
+    return {**found, EVERYWHERE: origins.at()} if found else {}
+
+
 def in_all(found: Mapping[str, Events]) -> Events:
     """In all sound without keywords, of events by its kind."""
     return Events(sum(events.count for events in found.values()), sum(events.hours for events in found.values()))
@@ -71,6 +82,8 @@ class Setting:
     """Detections among keywords that are no hits: another word, or at another time."""
     false_accepts: Mapping[str, Events]
     """By kind of sound without keywords."""
+    recordings: Mapping[str, Recordings]
+    """From how many different recordings these came, by kind of sound and in `all`."""
     latency_p50: float | None
     """Seconds from a word's true end to its detection; None without hits."""
     latency_p95: float | None
@@ -103,6 +116,18 @@ class DeviceEvents:
     false_wakes: Mapping[str, Events]
     """By kind of sound without keywords."""
     false_commands: Mapping[str, Events]
+    wake_recordings: Mapping[str, Recordings] = field(default_factory=dict)
+    """From how many different recordings these came, by kind of sound and in `all`."""
+    command_recordings: Mapping[str, Recordings] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SecondStage:
+    """A larger model that judges what the first stage proposes."""
+
+    weights: int
+    windows: Share
+    """That it judged of those that the first stage did, while the device waits."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +136,7 @@ class Report:
 
     name: str
     weights: int
+    """Of the first stage."""
     words: int
     hours: Mapping[str, float]
     """Of sound without keywords, by kind."""
@@ -127,6 +153,8 @@ class Report:
     clips: ClipAccuracy | None = None
     wake: Mapping[str, tuple[Row, ...]] = field(default_factory=dict)
     """Each wake word at its own false accepts while the device sleeps: a row for each kind of scene."""
+    second: SecondStage | None = None
+    """None with one stage."""
     device: DeviceEvents | None = None
     """What the detector itself did, states and all; None without wake words."""
     curves: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
@@ -141,6 +169,20 @@ def rows_of(counts: Counts, named: Sequence[tuple[str, Mask]], alone: Sequence[s
         for (what, mask), word in zip(named, single, strict=True)
         if mask.any()
     )
+
+
+def named(report: Report, names: Mapping[str, str]) -> Report:
+    """The same with recordings by where they lie instead of by fingerprint."""
+
+    def told(found: Mapping[str, Recordings]) -> dict[str, Recordings]:
+        return {kind: recordings.named(names) for kind, recordings in found.items()}
+
+    settings = tuple(replace(setting, recordings=told(setting.recordings)) for setting in report.settings)
+    device = report.device
+    if device is not None:
+        wakes, commands = told(device.wake_recordings), told(device.command_recordings)
+        device = replace(device, wake_recordings=wakes, command_recordings=commands)
+    return replace(report, settings=settings, device=device)
 
 
 def swept(report: Report, counts: Counts) -> Report:
@@ -222,6 +264,7 @@ def setting_of(
         {word: share(counts.chosen(word=word)) for word in labels if counts.chosen(word=word).any()},
         sum(int(number[0]) for number in counts.wrong.values()),
         {kind: Events(int(table[0].sum()), counts.hours[kind]) for kind, table in counts.false_accepts.items()},
+        recordings_of(counts.origins),
         p50,
         p95,
     )

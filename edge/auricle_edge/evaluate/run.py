@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,22 +11,20 @@ from auricle.errors import DataError
 from auricle.hearing.curve import Counts, curve_of
 from auricle.hearing.rule import Posteriors
 from auricle.hearing.scenes import Scene
+from auricle.hearing.second_stage import Levels, levels_of
 from auricle.hearing.waking import Heard, Waking
 from auricle.hearing.word_thresholds import thresholds_for
 from auricle.speech.features import LogMel
-from auricle_edge.evaluate.clips import clip_accuracy
+from auricle_edge.evaluate.clips import Share, clip_accuracy
 from auricle_edge.evaluate.device import device_events, heard_by_detector
 from auricle_edge.evaluate.listeners import Listener, rule_of, thresholds_of
-from auricle_edge.evaluate.report import (
-    Report,
-    Row,
-    rows_of,
-    setting_of,
-    swept,
-)
+from auricle_edge.evaluate.report import Report, Row, SecondStage, Setting, named, rows_of, setting_of, swept
 from auricle_edge.evaluate.sources import Sources
-from auricle_edge.evaluate.windows import posteriors_of
+from auricle_edge.evaluate.windows import Said, said_of, waiting_levels
 from auricle_edge.listening.detect.settings import DetectSettings
+
+_ROUNDS = 4
+"""Most times that thresholds are chosen for two stages: what is proposed depends on them, and they on that."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +32,8 @@ class Stream:
     """Scenes without their samples, and what each listener said of them."""
 
     scenes: tuple[Scene, ...]
-    posteriors: tuple[tuple[Posteriors, ...], ...]
-    """By listener, then by scene: (hops, L)."""
+    said: tuple[tuple[Said, ...], ...]
+    """By listener, then by scene."""
     seconds: float
     events: tuple[tuple[Sequence[Heard], ...], ...] = ()
     """What a detector heard, states and all: by listener, then by scene; empty where nobody asked for it."""
@@ -50,6 +48,15 @@ class Judged:
     settings: DetectSettings
     waking: Waking | None
 
+    def levels(self, thresholds: Mapping[str, float] | None = None) -> Levels:
+        """Thresholds by label (L,), as they are proposed by; those of the settings where none are given."""
+        usual = thresholds_of(self.labels, self.settings)
+        return levels_of(self.labels, usual if thresholds is None else thresholds)
+
+    def counted(self, said: Sequence[Said], levels: Levels) -> list[Posteriors]:
+        """Posteriors (hops, L) of each scene that count on a device with these thresholds."""
+        return [each.counted(levels, self.settings.smoothing) for each in said]
+
 
 def hear(scenes: Iterable[Scene], listeners: Sequence[Listener], judged: Judged, *, events: bool = False) -> Stream:
     """Let every listener hear every scene; a scene's samples are forgotten when the next one comes.
@@ -58,12 +65,12 @@ def hear(scenes: Iterable[Scene], listeners: Sequence[Listener], judged: Judged,
     """
     kept: list[Scene] = []
     happened: list[list[Sequence[Heard]]] = [[] for _ in listeners if events]
-    found: list[list[Posteriors]] = [[] for _ in listeners]
+    found: list[list[Said]] = [[] for _ in listeners]
     seconds = 0.0
     recognisers, labels, settings = [each.recognise for each in listeners], judged.labels, judged.settings
     for scene in scenes:
-        rows = posteriors_of(scene.samples, judged.frontend, recognisers, settings, len(labels))
-        for mine, said in zip(found, rows, strict=True):
+        heard = said_of(scene.samples, judged.frontend, recognisers, settings, len(labels))
+        for mine, said in zip(found, heard, strict=True):
             mine.append(said)
         for recognise, own in zip(recognisers, happened, strict=False):
             own.append(heard_by_detector(scene.samples, judged.frontend, labels, recognise, settings))
@@ -77,17 +84,30 @@ def thresholds_from(
 ) -> dict[str, dict[str, float]]:
     """Thresholds by word for a wanted rate, by listener.
 
+    With two stages they are chosen again for what is proposed with them, until that changes nothing, `_ROUNDS` times
+    at most.
+
     Raises
     ------
     DataError
         There is too little sound without keywords to show such a rate.
     """
     return {
-        listener.name: thresholds_for(
-            curve_of(posteriors, stream.scenes, judged.labels, rule_of(judged.settings)), rate
-        ).thresholds
-        for listener, posteriors in zip(listeners, stream.posteriors, strict=True)
+        listener.name: _thresholds(stream.scenes, said, judged, rate)
+        for listener, said in zip(listeners, stream.said, strict=True)
     }
+
+
+def _thresholds(scenes: Sequence[Scene], said: Sequence[Said], judged: Judged, rate: float) -> dict[str, float]:
+    chosen: dict[str, float] | None = None
+    for _ in range(_ROUNDS):
+        before = chosen
+        counts = curve_of(judged.counted(said, judged.levels(before)), scenes, judged.labels, rule_of(judged.settings))
+        chosen = thresholds_for(counts, rate).thresholds
+        if chosen == before or all(each.second is None for each in said):
+            break
+    assert chosen is not None
+    return chosen
 
 
 def reports(
@@ -120,46 +140,60 @@ def reports(
         except DataError as error:
             note = f"No thresholds by word: {error}"
     made = []
-    for number, (listener, posteriors) in enumerate(zip(listeners, stream.posteriors, strict=True)):
+    for number, (listener, said) in enumerate(zip(listeners, stream.said, strict=True)):
         by_word = {f"{rate:g}/h, {where}": chosen[listener.name]} if chosen else {}
-        report = _report(stream, posteriors, listener, judged, by_word)
+        report = _report(stream, said, listener, judged, by_word)
         clips = clip_accuracy(sources, judged.labels, judged.frontend, listener.recognise) if sources.keywords else None
         device = None
         if judged.waking is not None and stream.events:
             device = device_events(stream.scenes, stream.events[number], judged.waking.wake, judged.waking.window)
-        made.append(replace(report, note=note, clips=clips, device=device))
+        made.append(named(replace(report, note=note, clips=clips, device=device), sources.names))
     return made
 
 
 def _report(
     stream: Stream,
-    posteriors: Sequence[Posteriors],
+    said: Sequence[Said],
     listener: Listener,
     judged: Judged,
     chosen: dict[str, dict[str, float]],
 ) -> Report:
     rule, labels, waking = rule_of(judged.settings), judged.labels, judged.waking
-    counts = curve_of(posteriors, stream.scenes, labels, rule)
+    counts = curve_of(judged.counted(said, judged.levels()), stream.scenes, labels, rule)
     usual = "default" if waking is None else "default, every word always open"
     named = {usual: thresholds_of(labels, judged.settings), **chosen}
-    settings = [setting_of(name, levels, posteriors, stream.scenes, labels, rule) for name, levels in named.items()]
     report = Report(
         listener.name,
         listener.weights,
         len(counts.words),
         counts.hours,
-        settings=tuple(settings),
+        settings=tuple(_setting(name, levels, stream, said, judged) for name, levels in named.items()),
+        second=_second(said, listener, judged),
     )
     report = swept(report, counts)
-    return report if waking is None else _with_waking(report, stream, posteriors, labels, waking)
+    return report if waking is None else _with_waking(report, stream, said, judged, waking)
 
 
-def _with_waking(
-    report: Report, stream: Stream, posteriors: Sequence[Posteriors], labels: Sequence[str], waking: Waking
-) -> Report:
+def _setting(
+    name: str, thresholds: Mapping[str, float], stream: Stream, said: Sequence[Said], judged: Judged
+) -> Setting:
+    rows = judged.counted(said, judged.levels(thresholds))
+    return setting_of(name, thresholds, rows, stream.scenes, judged.labels, rule_of(judged.settings))
+
+
+def _second(said: Sequence[Said], listener: Listener, judged: Judged) -> SecondStage | None:
+    if all(each.second is None for each in said):
+        return None
+    levels, smoothing = waiting_levels(judged.labels, judged.settings), judged.settings.smoothing
+    windows = sum(int(each.proposed(levels, smoothing).sum()) for each in said)
+    return SecondStage(listener.second_weights, Share(windows, sum(int(each.first.any(axis=1).sum()) for each in said)))
+
+
+def _with_waking(report: Report, stream: Stream, said: Sequence[Said], judged: Judged, waking: Waking) -> Report:
     """The same with what becomes of wake words while the device sleeps, at every threshold."""
-    columns = [labels.index(word) for word in waking.wake]
-    asleep = [rows[:, columns] for rows in posteriors]
+    columns = [judged.labels.index(word) for word in waking.wake]
+    counted = judged.counted(said, waiting_levels(judged.labels, judged.settings))
+    asleep = [rows[:, columns] for rows in counted]
     scenes = [replace(s, words=tuple(w for w in s.words if w.word in waking.wake)) for s in stream.scenes]
     settings = []
     for word in waking.wake:

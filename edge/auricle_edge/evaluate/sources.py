@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from auricle.errors import DataError
-from auricle.hearing.sounds import Sound, Take
+from auricle.hearing.sounds import Sound, Take, fingerprint
 from auricle.hearing.splits import Part, clips_of, noises_of, readings_of, twin_groups
 from auricle.speech.audio import CLIP_SAMPLES, ClipFile, ClipFolder, fit_clip, read_audio, scan_folder
 
@@ -40,6 +40,8 @@ class Sources:
     languages: tuple[Take, ...]
     speech: tuple[Sound, ...]
     noise: tuple[Sound, ...]
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Where each recording lies in its folder, by its `fingerprint`."""
 
     def missing(self, folders: Folders) -> list[str]:
         """Kinds of recordings of which a folder was named and nobody there is of the part."""
@@ -68,12 +70,14 @@ def read_sources(folders: Folders, keywords: Sequence[str], parts: Sequence[Part
     others = [_Scanned(folder, parts, left_out) for folder in folders.words] or of_words
     foreign = [_Scanned(folder, parts, left_out) for folder in folders.languages]
     noise = list(_files(folders.noise)) or [path for scanned in of_words for path in scanned.folder.noise]
+    names: dict[str, str] = {}
     return Sources(
-        keywords=_takes(of_words, lambda word: word in keywords),
-        words=_takes(others, lambda word: word not in keywords),
-        languages=_takes(foreign, lambda word: word not in keywords),
-        speech=tuple(read_audio(path) for path in readings_of(_files(folders.speech), *parts)),
-        noise=tuple(read_audio(path) for path in noises_of(noise, *parts)),
+        keywords=_takes(of_words, lambda word: word in keywords, names),
+        words=_takes(others, lambda word: word not in keywords, names),
+        languages=_takes(foreign, lambda word: word not in keywords, names),
+        speech=_whole(readings_of(_files(folders.speech), *parts), names),
+        noise=_whole(noises_of(noise, *parts), names),
+        names=names,
     )
 
 
@@ -85,14 +89,23 @@ class _Scanned:
         self.clips: list[ClipFile] = clips_of(self.folder.clips, *parts, leave_out=left_out, groups=twin_groups(root))
 
 
-def _takes(folders: Sequence[_Scanned], wanted: Callable[[str], bool]) -> tuple[Take, ...]:
+def _takes(folders: Sequence[_Scanned], wanted: Callable[[str], bool], names: dict[str, str]) -> tuple[Take, ...]:
     """The recordings of the wanted words, each a second."""
-    return tuple(
-        Take(clip.word, clip.speaker, fit_clip(read_audio(clip.path), CLIP_SAMPLES))
-        for scanned in folders
-        for clip in scanned.clips
-        if wanted(clip.word)
-    )
+    clips = [clip for scanned in folders for clip in scanned.clips if wanted(clip.word)]
+    takes = [Take(clip.word, clip.speaker, fit_clip(read_audio(clip.path), CLIP_SAMPLES)) for clip in clips]
+    for clip, take in zip(clips, takes, strict=True):
+        names[fingerprint(take.sound)] = _name(clip.path)
+    return tuple(takes)
+
+
+def _whole(paths: Iterable[Path], names: dict[str, str]) -> tuple[Sound, ...]:
+    sounds = {path: read_audio(path) for path in paths}
+    names.update({fingerprint(sound): _name(path) for path, sound in sounds.items()})
+    return tuple(sounds.values())
+
+
+def _name(path: Path) -> str:
+    return f"{path.parent.name}/{path.name}"
 
 
 def _files(folders: Sequence[Path]) -> list[Path]:

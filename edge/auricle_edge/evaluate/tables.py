@@ -3,20 +3,39 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from auricle.hearing.curve import RATES, Point
+from auricle.hearing.origins import Recordings
 from auricle_edge.evaluate.clips import ClipAccuracy, Share
-from auricle_edge.evaluate.report import SPEAKER_RATE, SPEAKER_WORDS, DeviceEvents, Events, Report, Row, Setting, in_all
+from auricle_edge.evaluate.report import (
+    EVERYWHERE,
+    SPEAKER_RATE,
+    SPEAKER_WORDS,
+    DeviceEvents,
+    Events,
+    Report,
+    Row,
+    SecondStage,
+    Setting,
+    in_all,
+)
 
 _NAME, _COUNT, _CELL = 13, 6, 10
+_LONGEST = 66
+"""Letters of a recording's name, of which the end is shown."""
+WORST = 5
+"""Recordings that are named, of those with most false accepts."""
 
 
 def text_of(report: Report) -> str:
     """All that is stated about a listener."""
     hours = sum(report.hours.values())
     blocks = [
-        [f"{report.name}: {report.weights:,} weights, {report.words} keywords, {hours:.2f} h without keywords"],
+        [
+            f"{report.name}: {report.weights:,} weights, {report.words} keywords, {hours:.2f} h without keywords",
+            *_second(report.second),
+        ],
         _block("hits % at false accepts an hour of all words together", report.kinds),
         _block("by word", report.by_word),
         _block("each word alone, at its own false accepts an hour", report.alone),
@@ -30,6 +49,14 @@ def text_of(report: Report) -> str:
         _note(report),
     ]
     return "\n\n".join("\n".join(block) for block in blocks if block)
+
+
+def _second(second: SecondStage | None) -> list[str]:
+    if second is None:
+        return []
+    return [
+        f"second stage: {second.weights:,} weights, judges {second.windows.share:.1%} of the windows while it waits"
+    ]
 
 
 def _block(title: str, rows: Sequence[Row]) -> list[str]:
@@ -70,7 +97,10 @@ def _setting(setting: Setting) -> list[str]:
     if setting.false_accepts:
         lines.append("  false accepts")
         every = {**setting.false_accepts, "all": setting.all_false_accepts}
-        lines += [f"    {kind:{_NAME}}{events_text(events)}" for kind, events in every.items()]
+        lines += [
+            f"    {kind:{_NAME}}{accepts_text(kind, events, setting.recordings)}" for kind, events in every.items()
+        ]
+        lines += _worst(setting.recordings)
     if setting.latency_p50 is not None and setting.latency_p95 is not None:
         p50, p95 = round(1000 * setting.latency_p50), round(1000 * setting.latency_p95)
         lines.append(f"  {p50} ms from a word's end to its detection (median), 95 % within {p95} ms")
@@ -101,6 +131,34 @@ def events_text(events: Events) -> str:
     return f"{events.rate:.1f}/h ({found.low:.1f}-{found.high:.1f}), {events.count} in {events.hours:.2f} h"
 
 
+def accepts_text(kind: str, events: Events, recordings: Mapping[str, Recordings]) -> str:
+    """What `events_text` says, and from how many of the recordings they came."""
+    found = recordings.get(kind)
+    said = events_text(events)
+    return said if found is None or not events.count else f"{said}, {found.bad} of {found.heard} recordings"
+
+
+def once_text(recordings: Recordings) -> str:
+    """The rate in which each recording counts once."""
+    return events_text(Events(recordings.bad, recordings.hours))
+
+
+def _worst(recordings: Mapping[str, Recordings]) -> list[str]:
+    """Each recording counted once, and the worst by name."""
+    found = recordings.get(EVERYWHERE)
+    if found is None:
+        return []
+    worst = list(found.false_accepts.items())[:WORST]
+    return [
+        f"    each recording once {once_text(found)}",
+        *(f"      {number:4} x {_shortened(name)}" for name, number in worst),
+    ]
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= _LONGEST else f"...{name[3 - _LONGEST :]}"
+
+
 def _device(device: DeviceEvents | None) -> list[str]:
     if device is None:
         return []
@@ -119,11 +177,15 @@ def _device(device: DeviceEvents | None) -> list[str]:
         ]
     if counts.alone:
         said.append(f"  one heard where none was said {_share(Share(counts.false, counts.alone))}")
-    for what, found in (("woken", device.false_wakes), ("commands", device.false_commands)):
+    for what, found, recordings in (
+        ("woken", device.false_wakes, device.wake_recordings),
+        ("commands", device.false_commands, device.command_recordings),
+    ):
         if found:
             every = {**found, "all": in_all(found)}
             said.append(f"  {what} without keywords")
-            said += [f"    {kind:{_NAME}}{events_text(events)}" for kind, events in every.items()]
+            said += [f"    {kind:{_NAME}}{accepts_text(kind, events, recordings)}" for kind, events in every.items()]
+            said += _worst(recordings)
     return said
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import PackError
+from auricle.hearing.second_stage import PROPOSAL, Levels, cascaded, levels_of, proposals
 from auricle.speech.features import Energies, LogMel
 from auricle_edge.listening.detect.detector import hop_frames
-from auricle_edge.listening.detect.recognisers import Posteriors, Recognise
+from auricle_edge.listening.detect.recognisers import Cascade, Posteriors, Recognise
+from auricle_edge.listening.detect.rules import make_rules
 from auricle_edge.listening.detect.settings import DetectSettings
 from auricle_edge.listening.detect.voice import make_gate
 from auricle_edge.listening.sound import RATE
@@ -20,17 +23,65 @@ _AT_ONCE = 256
 """Windows that are finished and recognised together: 4 MB of features."""
 
 
+@dataclass(frozen=True, eq=False)
+class Said:
+    """What is said of every window of a recording: by one model or a mean of several, or by both stages of two."""
+
+    first: Posteriors
+    """(hops, L); 0 where the gate was closed."""
+    second: Posteriors | None = None
+    """The same by the second stage, of all windows; None where there is none."""
+    share: float = PROPOSAL
+    """Share of its threshold from which a keyword is proposed."""
+
+    def counted(self, levels: Levels, smoothing: int) -> Posteriors:
+        """The posteriors (hops, L) that count on a device with these thresholds (L,), infinite for what does not."""
+        if self.second is None:
+            return self.first
+        return cascaded(self.first, self.second, levels, smoothing, self.share)
+
+    def proposed(self, levels: Levels, smoothing: int) -> NDArray[np.bool_]:
+        """Which windows (hops,) the second stage judges on such a device."""
+        if self.second is None:
+            return np.zeros(len(self.first), np.bool_)
+        return proposals(self.first, self.second, levels, smoothing, self.share)
+
+
+def waiting_levels(labels: Sequence[str], settings: DetectSettings) -> Levels:
+    """Thresholds (L,) while a device waits: of the wake words, or of every keyword where there are none."""
+    rule = make_rules(labels, settings).waiting
+    return levels_of(labels, {label: rule.thresholds[i] for i, label in enumerate(labels) if rule.active[i]})
+
+
 def posteriors_of(
     samples: NDArray[np.int16],
     frontend: LogMel,
     recognisers: Sequence[Recognise],
     settings: DetectSettings,
-    labels: int,
+    labels: Sequence[str],
 ) -> list[Posteriors]:
-    """Posteriors (hops, labels) of a recording by each recogniser; 0 where the gate was closed.
+    """Posteriors (hops, L) of a recording by each recogniser, as a device that waits comes to them.
+
+    Of a `Cascade` the windows that the first stage proposes at the thresholds of `settings` have the mean of both. The
+    parameters and errors are those of `said_of`.
+    """
+    levels = waiting_levels(labels, settings)
+    found = said_of(samples, frontend, recognisers, settings, len(labels))
+    return [said.counted(levels, settings.smoothing) for said in found]
+
+
+def said_of(
+    samples: NDArray[np.int16],
+    frontend: LogMel,
+    recognisers: Sequence[Recognise],
+    settings: DetectSettings,
+    labels: int,
+) -> list[Said]:
+    """What each recogniser, each stage for itself, says of every window of a recording.
 
     The same as a `Detector` has for each hop before it averages, but for the last bits, since windows are recognised
-    together: `auricle_edge.listening.detect.unsmoothed` does it one by one.
+    together: `auricle_edge.listening.detect.unsmoothed` does it one by one. A model that is part of several recognisers
+    runs once.
 
     Parameters
     ----------
@@ -39,7 +90,7 @@ def posteriors_of(
     frontend, settings
         As in `Detector`.
     recognisers
-        Any number; the energies and the gate are computed once for all.
+        Any number; the energies and the gate are computed once for all. A `Cascade` counts as its two stages.
     labels
         How many.
 
@@ -50,23 +101,43 @@ def posteriors_of(
     SettingsError
         The hop is no multiple of the front-end's, or longer than a clip.
     """
+    models = list(dict.fromkeys(model for recognise in recognisers for model in _stages(recognise)))
+    rows = dict(zip(models, _rows(samples, frontend, models, settings, labels), strict=True))
+    return [
+        Said(rows[each.first], rows[each.second], each.share) if isinstance(each, Cascade) else Said(rows[each])
+        for each in recognisers
+    ]
+
+
+def _stages(recognise: Recognise) -> tuple[Recognise, ...]:
+    return (recognise.first, recognise.second) if isinstance(recognise, Cascade) else (recognise,)
+
+
+def _rows(
+    samples: NDArray[np.int16],
+    frontend: LogMel,
+    models: Sequence[Recognise],
+    settings: DetectSettings,
+    labels: int,
+) -> list[Posteriors]:
+    """Posteriors (hops, labels) by each model; 0 where the gate was closed."""
     task = frontend.task
     if task.sample_rate != RATE:
         raise PackError(f"The pack is for sound at {task.sample_rate} Hz; a device listens at {RATE} Hz.")
     frames = hop_frames(settings.hop, task.frontend.hop, task.frames)
     hop = frames * task.frontend.hop
     if len(samples) < hop:
-        return [np.zeros((0, labels), np.float32) for _ in recognisers]
+        return [np.zeros((0, labels), np.float32) for _ in models]
     energies = _energies(samples, frontend, frames)
     judged = _judged(samples, energies, hop, settings, frontend)
     before = np.zeros((task.frames - frames, task.frontend.mels), np.float32)
     stream = np.concatenate((before, energies.reshape(-1, task.frontend.mels)))
     windows = np.lib.stride_tricks.sliding_window_view(stream, task.frames, axis=0)[::frames].transpose(0, 2, 1)
-    found = [np.zeros((len(energies), labels), np.float32) for _ in recognisers]
+    found = [np.zeros((len(energies), labels), np.float32) for _ in models]
     for start in range(0, len(judged), _AT_ONCE):
         places = judged[start : start + _AT_ONCE]
         features = frontend.finish(np.ascontiguousarray(windows[places]))
-        for recognise, rows in zip(recognisers, found, strict=True):
+        for recognise, rows in zip(models, found, strict=True):
             rows[places] = recognise(features)
     return found
 

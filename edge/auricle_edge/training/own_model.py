@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from msgspec import UNSET
+
 from auricle.packs.pack import Pack
 
 LARGER = ("crnn-base", "resnet-base")
-"""The larger models of the shipped packs; the first of them that a pack has is taken."""
+"""The larger models of the shipped packs; the first of them that a pack has is taken, where it names no other."""
 
 
 def own_model(pack: Pack, asked: str | None = None, start: str | None = None) -> str:
@@ -20,7 +22,8 @@ def own_model(pack: Pack, asked: str | None = None, start: str | None = None) ->
     pack
         What the device runs.
     asked
-        The model that its settings name; None: the pack's larger model, or its plug-in where it has no such model.
+        The model that its settings name; None: the second stage that the pack names, else its larger model, or its
+        plug-in where it has no such model.
     start
         `--start` of the settings: with `scratch` every model begins as noise, and what was asked for is taken.
 
@@ -54,6 +57,8 @@ def _wanted(pack: Pack, asked: str | None) -> str:
     if asked is not None:
         pack.table(asked)
         return asked
+    if pack.listening is not None and pack.listening.second_stage is not UNSET:
+        return pack.listening.second_stage
     return next((name for name in LARGER if name in pack.tables), pack.manifest.plugin)
 
 

@@ -1,12 +1,8 @@
-"""Whether a larger model should judge what the plug-in proposes: compared on streams of validation speakers.
-
-A device does this by `auricle_edge.listening.detect.Cascade`: a window in which the plug-in proposes a keyword that
-counts now has the mean of both models' posteriors, every other window those of the plug-in alone.
-"""
+"""Whether a larger model should judge what the plug-in proposes: compared on streams of validation speakers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -14,14 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.hearing.curve import curve_of
-from auricle.hearing.rule import keyword_mask, smoothed
+from auricle.hearing.second_stage import cascaded, levels_of
 from auricle.hearing.waking import Waking
 from auricle.packs.manifest import Listening
 from auricle_export.pretrain.listening import FALSE, OPEN_RATE, WAKE_RATE, WRONG, count_commands, listening_from
 from auricle_export.pretrain.streams import Streams
 
-PROPOSAL = 0.5
-"""Share of a keyword's threshold from which it is proposed: that of a device whose settings say nothing."""
 _ROUNDS = 4
 """Most times that thresholds are chosen: what is proposed depends on them, and they on what is proposed."""
 
@@ -156,54 +150,12 @@ def _staged(
     first: NDArray[np.float32], second: NDArray[np.float32], streams: Streams, listening: Listening
 ) -> NDArray[np.float32]:
     """Posteriors (hops, L) of two stages; while a device waits only words that always count are proposed."""
-    waiting = _levels(streams.labels, listening.thresholds)
+    waiting = levels_of(streams.labels, listening.thresholds)
     rows = cascaded(first, second, waiting, streams.rule.smoothing)
     if not listening.wake:
         return rows
-    awake = cascaded(
-        first, second, np.minimum(waiting, _levels(streams.labels, listening.commands)), streams.rule.smoothing
-    )
+    commands = levels_of(streams.labels, listening.commands)
+    awake = cascaded(first, second, np.minimum(waiting, commands), streams.rule.smoothing)
     mine = np.isfinite(waiting)
     awake[:, mine] = rows[:, mine]
     return awake
-
-
-def _levels(labels: Sequence[str], thresholds: Mapping[str, float]) -> NDArray[np.float64]:
-    """(L,) thresholds by label; infinite for what does not count."""
-    words = keyword_mask(labels)
-    return np.array(
-        [thresholds.get(label, np.inf) if word else np.inf for label, word in zip(labels, words, strict=True)]
-    )
-
-
-def cascaded(
-    first: NDArray[np.float32],
-    second: NDArray[np.float32],
-    levels: NDArray[np.float64],
-    smoothing: int,
-    share: float = PROPOSAL,
-) -> NDArray[np.float32]:
-    """Posteriors (hops, L) as a detector with two stages comes to them.
-
-    A window counts with the mean of both where the first stage's posterior of a keyword, or the average over the last
-    `smoothing` windows with it, reaches `share` of the keyword's threshold; every other one with the first stage's.
-
-    Parameters
-    ----------
-    first, second
-        (hops, L) posteriors of every window.
-    levels
-        (L,) thresholds; infinite for labels that do not count.
-    """
-    rows: NDArray[np.float32] = first.copy()
-    mean = (first + second) / 2
-    active = np.isfinite(levels)
-    wanted = share * levels[active]
-    most = smoothed(np.maximum(first, mean), smoothing)[:, active]
-    possible = (np.maximum(most, first[:, active]) >= wanted).any(axis=1)
-    for hop in np.flatnonzero(possible).tolist():
-        newest = first[hop, active]
-        before = rows[max(0, hop - smoothing + 1) : hop, active].sum(axis=0, dtype=np.float64)
-        if (np.maximum((before + newest) / smoothing, newest) >= wanted).any():
-            rows[hop] = mean[hop]
-    return rows

@@ -137,6 +137,34 @@ def test_sound_without_keywords_is_one_stretch_of_its_kind() -> None:
     assert whole.hours == pytest.approx(sum(s.hours for s in made))
 
 
+def test_sound_without_keywords_knows_its_recordings() -> None:
+    """A recording under two names is one; where it says a recording is, there is sound, and pauses between."""
+    rng = np.random.default_rng(2)
+    spoken = [tone(500, 3, 0, 3), tone(700, 3, 0, 3), tone(500, 3, 0, 3)]
+    names = {sounds.fingerprint(sound) for sound in spoken}
+    scene = scenes.without_keywords("speech", spoken, NOISE, rng, snr=(60, 60))
+    assert len(names) == 2 and {piece.source for piece in scene.pieces} == names and len(scene.pieces) == 3
+    heard = np.abs(scene.samples.astype(np.float32))
+    for piece, after in zip(scene.pieces, (*[p.start for p in scene.pieces[1:]], len(heard)), strict=True):
+        assert piece.end - piece.start == 3 * RATE and after >= piece.end + 0.3 * RATE - 1
+        assert heard[piece.start : piece.end].mean() > 100 * heard[piece.end : after].mean()
+
+    together = scenes.run_together(OTHERS, NOISE, rng, seconds=20)
+    assert {piece.source for piece in together.pieces} == {sounds.fingerprint(take.sound) for take in OTHERS}
+    assert all(0.45 < (piece.end - piece.start) / RATE < 0.55 for piece in together.pieces)
+
+    alone = scenes.noise_alone(NOISE, rng, seconds=50)
+    assert [(p.end - p.start) / RATE for p in alone.pieces][2:] == [15, 15, 8]
+    assert {p.source: (p.end - p.start) / RATE for p in alone.pieces[:2]} == {
+        sounds.fingerprint(noise): seconds for noise, seconds in zip(NOISE, (5, 7), strict=True)
+    }
+    assert [p.start for p in alone.pieces[1:]] == [p.end for p in alone.pieces[:-1]]
+
+    whole = scenes.end_to_end([scene, together])
+    assert whole.pieces[3].start == together.pieces[0].start + len(scene.samples)
+    assert scenes.keywords_in_noise(TAKES, NOISE, rng).pieces == ()
+
+
 def test_a_background_needs_a_recording() -> None:
     with pytest.raises(DataError, match="needs at least one recording"):
         scenes.keywords_in_noise(TAKES, [], np.random.default_rng(0))

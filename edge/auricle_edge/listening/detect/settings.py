@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from auricle.hearing.second_stage import PROPOSAL
+
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Hop = Annotated[float, msgspec.Meta(ge=0.01, le=0.5)]
 Windows = Annotated[int, msgspec.Meta(ge=1, le=50)]
@@ -20,7 +22,7 @@ class DeviceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """Seconds after a keyword in which it cannot be heard again."""
     second_stage: SecondStage = "auto"
     """Whether the device's own model judges what the plug-in proposes; `auto`: where that is known to be better."""
-    proposal: Share = 0.5
+    proposal: Share = PROPOSAL
     """Share of a keyword's threshold from which the plug-in proposes it to the second stage."""
     vad: Literal["energy", "silero", "off"] = "energy"
     """What opens the gate: energy above the noise floor, Silero's network, or nothing: every window is judged."""
