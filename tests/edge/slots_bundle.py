@@ -19,6 +19,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from auricle_export.flash.bundle.contents import guard_file
+
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 FACTS: dict[str, Any] = {
     "format": 1,
@@ -73,6 +75,16 @@ def units() -> dict[str, bytes]:
     return found
 
 
+def guard_of(version: str) -> bytes:
+    """The guard as a bundle brings it, with its version as the archive's comment."""
+    folder = resources.files("auricle_edge").joinpath("ota/slots")
+    found = {each.name: each.read_bytes() for each in folder.iterdir() if each.name.endswith(".py")}
+    made = io.BytesIO(guard_file({f"auricle_edge/ota/slots/{name}": content for name, content in found.items()}))
+    with zipfile.ZipFile(made, "a") as archive:
+        archive.comment = version.encode()
+    return made.getvalue()
+
+
 def make_bundle(
     folder: Path,
     version: str,
@@ -82,10 +94,9 @@ def make_bundle(
     **facts: Any,
 ) -> Path:
     """Write a bundle as a folder; `more` adds files, or with None leaves one out, and `facts` change its manifest."""
-    slots = resources.files("auricle_edge").joinpath("ota/slots.py").read_bytes()
     files: dict[str, bytes | None] = {
         "install": b"#!/bin/sh\n",
-        "slots.py": slots + f"# {version}\n".encode(),
+        "slots.py": guard_of(version),
         f"wheels/auricle_probe-{version}-py3-none-any.whl": wheel(version, in_wheel),
         "pack.tar.zst": b"a pack of " + version.encode(),
         "etc/edge.toml": f"# settings of {version}\n".encode(),
@@ -159,6 +170,11 @@ class Device:
         """Run what the active slot installed: its version."""
         command = [str(self.home / "current/bin/python3"), str(self.home / "bin/auricle-probe")]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    def guard(self) -> str:
+        """Version of the guard that the units run."""
+        with zipfile.ZipFile(self.home / "slots.py") as archive:
+            return archive.comment.decode()
 
     def journal(self) -> dict[str, Any]:
         """As an agent reads it."""

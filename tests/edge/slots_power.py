@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from auricle_edge.ota import slots
+from auricle_edge.ota.slots import commands, filling
 
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 CHANGES = ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.symlink", "os.truncate", "os.link")
@@ -28,12 +28,12 @@ class Power:
     def __init__(self, root: Path, at: int, log: Path) -> None:
         self._root, self._at, self.steps = str(root), at, 0
         self._log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        self._fsync, self._sync_disk = os.fsync, slots.sync_disk
+        self._fsync, self._sync_disk = os.fsync, filling.sync_disk
 
     def connect(self) -> None:
         """From here on every step counts; it cannot be undone in this process."""
         os.fsync = self.fsync  # type: ignore[assignment]
-        slots.sync_disk = self.sync_disk
+        filling.sync_disk = self.sync_disk
         sys.addaudithook(self.hear)
 
     def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
@@ -97,7 +97,7 @@ def cut(root: Path, at: int, arguments: Sequence[str]) -> int | None:
     if child == 0:
         power = Power(root, at, log)
         power.connect()
-        code = slots.main(arguments)
+        code = commands.main(arguments)
         os.write(write, str(power.steps).encode())
         os._exit(code)
     os.close(write)

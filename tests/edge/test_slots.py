@@ -19,7 +19,10 @@ from tests.edge.slots_bundle import Device, identity, make_bundle, pack, quick_f
 from tests.system.full_disk import SmallDisk
 from tests.system.full_disk import small_disk as small_disk
 
-from auricle_edge.ota import slots
+from auricle_edge.ota.slots import filling
+from auricle_edge.ota.slots.bundle import Manifest, read_manifest
+from auricle_edge.ota.slots.commands import main as guard
+from auricle_edge.ota.slots.journal import Place, locked
 
 Say = pytest.CaptureFixture[str]
 
@@ -46,7 +49,7 @@ def new(folder: Path) -> Path:
 
 
 def run(device: Device, command: str, *arguments: object) -> int:
-    return slots.main([command, "--root", str(device.root), *map(str, arguments)])
+    return guard([command, "--root", str(device.root), *map(str, arguments)])
 
 
 def on_trial(device: Device, old: Path, new: Path, *options: object) -> None:
@@ -115,10 +118,10 @@ def test_wheels_are_unpacked_as_pip_does_it(folder: Path, device: Device, old: P
         capture_output=True,
         env={"PATH": os.environ["PATH"], "HOME": str(folder)},
     )
-    library = slots.make_environment(slots.Place(device.root), _made(folder / "ours"), _manifest(old))
+    library = filling.make_environment(Place(device.root), _made(folder / "ours"), _manifest(old))
     for path in wheels:
         with path.open("rb") as file:
-            slots.unpack(file, folder / "ours", Path("/x/bin/python3"), library)
+            filling.unpack(file, folder / "ours", Path("/x/bin/python3"), library)
 
     def tree(root: Path) -> dict[str, object]:
         return {
@@ -141,8 +144,8 @@ def _made(path: Path) -> Path:
     return path
 
 
-def _manifest(bundle: Path) -> slots.Manifest:
-    return slots.read_manifest((bundle / "bundle.json").read_bytes())
+def _manifest(bundle: Path) -> Manifest:
+    return read_manifest((bundle / "bundle.json").read_bytes())
 
 
 def test_the_same_bundle_twice_is_once(device: Device, old: Path, capsys: Say) -> None:
@@ -174,8 +177,7 @@ def test_a_healthy_version_is_confirmed_and_brings_its_guard(device: Device, old
     assert (journal["active"], journal["confirmed"], journal["previous"]) == ("b", False, "a")
     assert journal["trial"]["identity"] == identity(new)
     assert device.probe() == "2.0"
-    guard = device.home / "slots.py"
-    assert guard.read_text().endswith("# 1.0\n")
+    assert device.guard() == "1.0"
     assert run(device, "check") == 0
     assert device.journal()["trial"] is not None
     device.healthy(old)
@@ -196,7 +198,7 @@ def test_a_healthy_version_is_confirmed_and_brings_its_guard(device: Device, old
         "outcome": "confirmed",
         "reason": "",
     }
-    assert guard.read_text().endswith("# 2.0\n")
+    assert device.guard() == "2.0"
 
 
 def reverted(device: Device, old: Path, why: str) -> None:
@@ -206,7 +208,7 @@ def reverted(device: Device, old: Path, why: str) -> None:
     assert why in journal["last"]["reason"]
     assert device.probe() == "1.0"
     assert (device.root / "etc/auricle/edge.toml").read_text() == "# settings of 1.0\n"
-    assert (device.home / "slots.py").read_text().endswith("# 1.0\n")
+    assert device.guard() == "1.0"
 
 
 def test_a_version_that_does_not_become_healthy_in_time_is_reverted(device: Device, old: Path, new: Path) -> None:
@@ -425,7 +427,7 @@ def test_an_interruption_is_a_sentence_and_the_same_command_ends_what_was_begun(
     run(device, "install", old)
     capsys.readouterr()
     with monkeypatch.context() as patch:
-        patch.setattr(slots, "copy_files", lambda slot, bundle: os.kill(os.getpid(), signal.SIGINT))
+        patch.setattr(filling, "copy_files", lambda slot, bundle: os.kill(os.getpid(), signal.SIGINT))
         assert run(device, "install", new) == 130
     assert capsys.readouterr().err.startswith("Interrupted:")
     assert device.probe() == "1.0"
@@ -448,7 +450,7 @@ def test_somebody_who_is_not_root_is_told_so(device: Device, old: Path, capsys: 
 
 def test_one_installation_at_a_time(device: Device, old: Path, new: Path, capsys: Say) -> None:
     run(device, "install", old)
-    with slots.locked(slots.Place(device.root), "build"):
+    with locked(Place(device.root), "build"):
         assert run(device, "stage", new, "--identity", identity(new)) == 2
     assert "under way" in capsys.readouterr().err
 

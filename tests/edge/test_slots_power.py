@@ -13,7 +13,8 @@ from types import SimpleNamespace
 import pytest
 from tests.edge.slots_bundle import Device, identity, make_bundle, quick_folder
 
-from auricle_edge.ota import slots
+from auricle_edge.ota.slots.commands import main as guard
+from auricle_edge.ota.slots.journal import other
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -38,7 +39,7 @@ EXTRA: dict[str, bytes | None] = {
 
 
 def run(device: Device, command: str, *arguments: object) -> None:
-    assert slots.main([command, "--root", str(device.root), *map(str, arguments)]) == 0
+    assert guard([command, "--root", str(device.root), *map(str, arguments)]) == 0
 
 
 def installed(site: SimpleNamespace, *, staged: bool = False, on_trial: bool = False) -> None:
@@ -81,7 +82,7 @@ def whole(device: Device) -> str:
     assert (device.home / "current").readlink().name == journal["active"]
     assert (device.home / "current/bundle.json").stat().st_size > 0
     version = device.probe()
-    assert (device.home / "slots.py").read_text().endswith(f"# {version}\n")
+    assert device.guard() == version
     assert (device.root / "etc/auricle/edge.toml").read_text() == f"# settings of {version}\n"
     units = device.root / "etc/systemd/system"
     assert {each.name for each in units.glob("auricle-*.*") if each.is_file()} == {
@@ -92,7 +93,7 @@ def whole(device: Device) -> str:
             assert (units / each.name).read_bytes() == each.read_bytes()
             for target in re.findall(r"(?m)^WantedBy=(.+)$", each.read_text()):
                 assert (units / f"{target}.wants" / each.name).resolve() == units / each.name
-    spare = device.home / slots.other(journal["active"])
+    spare = device.home / other(journal["active"])
     assert not [path for path in device.root.rglob(".*.tmp") if spare not in path.parents]
     return version
 

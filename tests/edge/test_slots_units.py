@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.edge.slots_bundle import Device, make_bundle, units
 
-from auricle_edge.ota import slots
+from auricle_edge.ota.slots.commands import main as guard
 
 MOST_EXPOSED = {
     "auricle-edge.service": 2.0,
@@ -32,7 +32,7 @@ def analyze() -> str:
 
 def test_systemd_finds_no_fault_in_what_is_installed(analyze: str, tmp_path: Path) -> None:
     device = Device(tmp_path / "device")
-    assert slots.main(["install", str(make_bundle(tmp_path / "bundle", "1.0")), "--root", str(device.root)]) == 0
+    assert guard(["install", str(make_bundle(tmp_path / "bundle", "1.0")), "--root", str(device.root)]) == 0
     python = device.root / "usr/bin/python3"
     python.parent.mkdir(parents=True)
     shutil.copy("/bin/true", python)

@@ -18,7 +18,6 @@ from tests.edge.update_site import NOW, Repository, Server, serving
 from auricle.packs.pack import Pack, load_pack, pack_bytes
 from auricle.wire.messages import Release, Target
 from auricle_edge.fleet.agent import Agent
-from auricle_edge.ota import slots
 from auricle_edge.ota.bundle_upgrade import BundleUpgrade
 from auricle_edge.ota.following import Following, count_start
 from auricle_edge.ota.pack_shelf import PackShelf
@@ -37,6 +36,7 @@ from auricle_edge.ota.records import (
     read_record,
     write_record,
 )
+from auricle_edge.ota.slots.commands import main as guard
 from auricle_edge.runtimes import StepRuntime
 from auricle_edge.settings import EdgeSettings, UpdateSettings
 
@@ -311,7 +311,7 @@ def test_a_bundle_is_asked_of_root_tried_and_confirmed_or_failed(
     settings = settings_of(folder, server)
     device = Device(folder / "disk")
     first = make_bundle(folder / "1.0", "1.0")
-    slots.main(["install", "--root", str(device.root), str(first)])
+    guard(["install", "--root", str(device.root), str(first)])
     monkeypatch.setenv("AURICLE_INSTALLATION", str(device.home))
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(device.root / "run/auricle"))
     wanted_file = settings.folder / FOLDER / WANTED
@@ -332,7 +332,7 @@ def test_a_bundle_is_asked_of_root_tried_and_confirmed_or_failed(
 
     def checked() -> None:
         """What the guard's timer starts."""
-        assert slots.main(["check", "--root", str(device.root)]) == 0
+        assert guard(["check", "--root", str(device.root)]) == 0
 
     async def story(site: Site) -> None:
         second, third = named("1.1"), named("1.2")
@@ -379,7 +379,7 @@ def test_root_is_asked_again_when_it_could_not_and_its_refusal_is_passed_on(
 ) -> None:
     settings = settings_of(folder, server)
     device = Device(folder / "disk")
-    slots.main(["install", "--root", str(device.root), str(make_bundle(folder / "1.0", "1.0"))])
+    guard(["install", "--root", str(device.root), str(make_bundle(folder / "1.0", "1.0"))])
     monkeypatch.setenv("AURICLE_INSTALLATION", str(device.home))
     monkeypatch.setattr("auricle_edge.ota.following.FIRST_PAUSE", 0.01)
     wanted_file = settings.folder / FOLDER / WANTED

@@ -14,9 +14,9 @@ import pytest
 from tests.edge.slots_bundle import Device, identity, make_bundle, pack, quick_folder
 from tests.edge.update_site import NOW, Repository, Server, cut, serving, whole
 
-from auricle_edge.ota import slots
 from auricle_edge.ota.bundle_upgrade import BundleUpgrade
 from auricle_edge.ota.records import Answer, Wanted
+from auricle_edge.ota.slots.commands import main as guard
 from auricle_edge.settings import PATIENCE, EdgeSettings, UpdateSettings
 
 FOREVER = NOW.replace(year=2100)
@@ -44,7 +44,7 @@ def device(folder: Path, server: Server) -> Device:
     """It runs 1.0, which has brought the root."""
     made = Device(folder / "device")
     old = make_bundle(folder / "old", "1.0", more={"tuf/root.json": server.repository.root})
-    assert slots.main(["install", "--root", str(made.root), str(old)]) == 0
+    assert guard(["install", "--root", str(made.root), str(old)]) == 0
     return made
 
 
@@ -143,7 +143,7 @@ def test_a_network_that_fails_is_no_refusal_and_the_download_goes_on_later(
 def test_a_power_cut_between_staging_and_trying_is_made_good(folder: Path, device: Device, server: Server) -> None:
     wanted = release(folder, server, "1.1")
     staged = ["stage", "--root", str(device.root), str(folder / "1.1.tar"), "--identity", str(wanted.identity)]
-    assert slots.main(staged) == 0
+    assert guard(staged) == 0
     assert upgrade(device, server, wanted).state == "staged"
     assert device.probe() == "1.1"
 
@@ -153,7 +153,7 @@ def test_what_was_given_back_is_not_tried_again_in_the_same_rollout(
 ) -> None:
     wanted = release(folder, server, "1.1")
     assert upgrade(device, server, wanted).state == "staged"
-    slots.main(["revert", "--root", str(device.root), "--reason", "the device was switched off"])
+    guard(["revert", "--root", str(device.root), "--reason", "the device was switched off"])
 
     again = upgrade(device, server, wanted)  # at the next boot, before the agent has taken its note away
 
@@ -173,7 +173,7 @@ def test_without_being_asked_it_takes_the_newest_that_fits_and_did_not_fail(
     release(folder, server, "3.0", {"board": "pi4"})
     assert upgrade(device, server, Wanted()).state == "staged"
     assert device.probe() == "1.10"
-    slots.main(["revert", "--root", str(device.root), "--reason", "it crashed"])
+    guard(["revert", "--root", str(device.root), "--reason", "it crashed"])
     assert upgrade(device, server, Wanted()).state == "staged"
     assert device.journal()["trial"]["identity"] == wanted.identity
 

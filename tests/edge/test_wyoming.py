@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import socket
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
@@ -42,9 +44,9 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(asyncio.wait_for(work, 20))
 
 
-async def service() -> WyomingService:
+async def service(silence: float = 20) -> WyomingService:
     """A running service on a free port."""
-    made = WyomingService("tcp://127.0.0.1:0", ("yes", "no"), "gsc12", Loud)
+    made = WyomingService("tcp://127.0.0.1:0", ("yes", "no"), "gsc12", Loud, silence)
     await made.open()
     return made
 
@@ -224,6 +226,69 @@ def test_more_clients_than_allowed_are_turned_away() -> None:
         return answer
 
     assert run(story()) == b""
+
+
+SLOW = {
+    "says nothing": b"",
+    "begins an event": b'{"type": "describe"',
+    "keeps a payload back": b'{"type": "audio-chunk", "payload_length": 3200}\n1234',
+    "stops in its sound": b'{"type": "audio-start", "data": {"rate": 16000, "width": 2, "channels": 1}}\n',
+    "waits and then begins an event": b'{"type": "detect"}\n{',
+}
+
+
+@pytest.mark.parametrize("sent", SLOW.values(), ids=[name.replace(" ", "-") for name in SLOW])
+def test_eight_slow_clients_are_hung_up_on_and_give_their_places_back(sent: bytes) -> None:
+    async def story() -> tuple[list[bytes], Event]:
+        running = await service(silence=0.3)
+        opened = [await asyncio.open_connection("127.0.0.1", running.port) for _ in range(MOST_CLIENTS)]
+        for _, writer in opened:
+            writer.write(sent)
+        told = list(await asyncio.gather(*(reader.read() for reader, _ in opened)))
+        for _, writer in opened:
+            writer.close()
+        async with AsyncTcpClient("127.0.0.1", running.port) as client:
+            answer = await ask(client, Describe().event())
+        await running.close()
+        return told, answer
+
+    told, answer = run(story())
+    assert all(b"said nothing for 0.3 s" in each for each in told)
+    assert Info.is_type(answer.type)
+
+
+def test_a_client_that_waits_for_the_devices_microphone_is_left_in_peace() -> None:
+    async def story() -> Event:
+        running = await service(silence=0.1)
+        reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
+        async with AsyncTcpClient("127.0.0.1", running.port) as client:
+            await ask(client, Detect(names=["no"]).event(), Ping().event())
+            assert b"said nothing" in await reader.read()  # that one came first, and asked for nothing
+            await running.deliver(Detection("00112233aabb", "no", 0.9, "plugin", 0, 16000, 12000, 0.0, 0.1))
+            event = await client.read_event()
+            assert event is not None
+        writer.close()
+        await running.close()
+        return event
+
+    assert WakeDetection.from_event(run(story())).name == "no"
+
+
+def test_a_client_that_takes_no_answers_is_hung_up_on(caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        running = WyomingService("tcp://127.0.0.1:0", [f"word {at}" for at in range(1000)], "large", Loud, 0.5)
+        await running.open()
+        deaf = socket.create_connection(("127.0.0.1", running.port))
+        deaf.setblocking(False)
+        with contextlib.suppress(ConnectionError):  # each answer has 300 kB: they fill what the kernel keeps
+            while True:
+                await asyncio.get_running_loop().sock_sendall(deaf, b'{"type": "describe"}\n' * 100)
+        deaf.close()
+        await running.close()
+
+    with caplog.at_level("INFO"):
+        run(story())
+    assert "it took nothing for 0.5 s" in caplog.text
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:10400", "tcp://127.0.0.1", "tcp://h:99999", "unix:///x"])

@@ -70,7 +70,8 @@ def tiny_auricle() -> tuple[str, bytes]:
 
 def _installation() -> list[Path]:
     units = sorted((EDGE / "ota" / "units").iterdir())
-    return [EDGE / "ota" / "slots.py", EDGE / "service" / "auricle-edge.service", *units]
+    guard = sorted((EDGE / "ota" / "slots").glob("*.py"))
+    return [*guard, EDGE / "service" / "auricle-edge.service", *units]
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from auricle.packs.pack import load_pack
 from auricle.packs.signature import encode_signature, sign_manifest
 from auricle.process.cli import main
 from auricle.wire.identity import Identity
-from auricle_edge.ota.slots import Bundle
+from auricle_edge.ota.slots.bundle import Bundle
 from auricle_edge.settings import read_settings
 from auricle_export.flash.boards import load_board, load_boards
 from auricle_export.flash.bundle.archive import EARLIEST, Part, write_tar

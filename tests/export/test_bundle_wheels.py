@@ -138,8 +138,8 @@ def test_an_installation_that_was_changed_is_not_packed(tmp_path: Path, monkeypa
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
 
     assert packed(dict(installed_files())) == content
-    (tmp_path / "site/auricle_edge/ota/slots.py").write_text("changed")
-    with pytest.raises(WheelError, match=r"slots\.py is not what was installed: install auricle again\."):
+    (tmp_path / "site/auricle_edge/ota/slots/files.py").write_text("changed")
+    with pytest.raises(WheelError, match=r"files\.py is not what was installed: install auricle again\."):
         dict(installed_files())
 
 

@@ -4,6 +4,10 @@ A client that sends sound gets the keywords in it; one that asks to detect and s
 microphone. Where there are wake words, they are what is offered: a client streams on after its `detection`, to somebody
 who understands speech. A client that names a command gets its detections too. The protocol has no word for a window
 that closed without a command, so nobody is told.
+
+The wyoming package writes our events, but its `AsyncServer` is not used: `async_read_event` takes as many bytes into
+memory as a client announces, ends with an AttributeError or a KeyError where the JSON is not an event, and waits for
+ever; the server has no limit of clients and does not say which port it got. What is left of it is not worth a subclass.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import socket
 import time
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Protocol
@@ -27,6 +32,16 @@ from auricle_edge.listening.sound import RATE, Block, Detection, Event
 log = logging.getLogger("auricle.events")
 
 MOST_CLIENTS = 8
+SILENCE = 30.0
+"""Seconds after which a client that sends nothing is hung up on, unless it waits for the device's own microphone; also
+what an event may take to come whole, and an answer to be taken."""
+KEEP_ALIVE = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 15),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4),
+)
+"""A client that waits and is gone without a word gives its place back after two minutes."""
 HOME = "https://github.com/auricle-kws/auricle"
 
 
@@ -73,11 +88,20 @@ class WyomingService:
         Name of the pack, for the clients' lists.
     spotter
         Makes a detector for the sound of one client.
+    silence
+        Seconds; see `SILENCE`.
     """
 
     name = "wyoming"
 
-    def __init__(self, url: str, words: Sequence[str], model: str, spotter: Callable[[], Spotter]) -> None:
+    def __init__(
+        self,
+        url: str,
+        words: Sequence[str],
+        model: str,
+        spotter: Callable[[], Spotter],
+        silence: float = SILENCE,
+    ) -> None:
         parts = urlsplit(url)
         try:
             port = parts.port
@@ -87,6 +111,7 @@ class WyomingService:
             raise SettingsError(f"events.wyoming is tcp://host:port, such as tcp://127.0.0.1:10400, not {url}.")
         self._host, self._port = parts.hostname, port
         self._words, self._model, self._spotter = tuple(words), model, spotter
+        self.silence = silence
         self._clients: set[_Client] = set()
         self._server: asyncio.Server | None = None
 
@@ -124,6 +149,7 @@ class WyomingService:
             client.hang_up()
             return
         self._clients.add(client)
+        client.keep_alive()
         try:
             await client.run()
         except (WireError, msgspec.MsgspecError) as error:
@@ -133,8 +159,8 @@ class WyomingService:
         except OSError as error:
             log.info("A Wyoming client is gone: %s", error)
         finally:
+            await client.leave()
             self._clients.discard(client)
-            client.hang_up()
 
     def info(self) -> dict[str, Any]:
         """The answer to `describe`."""
@@ -175,7 +201,7 @@ class _Client:
 
     async def run(self) -> None:
         """Answer until it hangs up."""
-        while (event := await read_event(self._reader)) is not None:
+        while (event := await read_event(self._reader, self._service.silence, waits=self.waits)) is not None:
             await self._answer(*event)
 
     async def heard(self, detection: Detection) -> None:
@@ -183,16 +209,32 @@ class _Client:
         if self._names is not None and detection.word in self._names:
             self._found = True
             data = {"name": detection.word, "timestamp": int(detection.end * 1000 / RATE)}
-            with contextlib.suppress(OSError):
+            try:
                 await self._send("detection", data)
+            except OSError:
+                self._writer.transport.abort()
 
     async def refuse(self, reason: str) -> None:
         """Say why it is hung up on."""
         await self._send("error", {"text": reason, "code": "invalid"})
 
+    def keep_alive(self) -> None:
+        """Ask the kernel to notice when the other side is gone."""
+        ours = self._writer.get_extra_info("socket")
+        for option in KEEP_ALIVE:
+            ours.setsockopt(*option)
+
     def hang_up(self) -> None:
         """Close the connection."""
         self._writer.close()
+
+    async def leave(self) -> None:
+        """Close the connection, also to one that does not take what it was sent."""
+        self._writer.close()
+        try:
+            await asyncio.wait_for(self._writer.wait_closed(), self._service.silence)
+        except (OSError, asyncio.TimeoutError):
+            self._writer.transport.abort()
 
     async def _answer(self, kind: str, data: dict[str, Any], payload: bytes) -> None:
         if kind == "describe":
@@ -233,4 +275,7 @@ class _Client:
     async def _send(self, kind: str, data: dict[str, Any]) -> None:
         from wyoming.event import Event, async_write_event
 
-        await async_write_event(Event(kind, data), self._writer)
+        try:
+            await asyncio.wait_for(async_write_event(Event(kind, data), self._writer), self._service.silence)
+        except asyncio.TimeoutError as error:
+            raise TimeoutError(f"it took nothing for {self._service.silence:g} s") from error

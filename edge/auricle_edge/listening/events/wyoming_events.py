@@ -29,25 +29,40 @@ class Header(msgspec.Struct, frozen=True):
     payload_length: Annotated[int, Meta(ge=0, le=LARGEST_PAYLOAD)] | None = None
 
 
-async def read_event(reader: asyncio.StreamReader) -> tuple[str, dict[str, Any], bytes] | None:
+async def read_event(
+    reader: asyncio.StreamReader, seconds: float, *, waits: bool = False
+) -> tuple[str, dict[str, Any], bytes] | None:
     """The next event's type, data and payload; None at the end.
+
+    Parameters
+    ----------
+    seconds
+        How long an event may take to begin, and then to come whole.
+    waits
+        Whether it may begin at any time.
 
     Raises
     ------
     WireError
-        What came is not an event, or too long for one.
+        What came is not an event, too long for one, or too slow.
     """
     try:
-        line = await reader.readuntil(b"\n")
+        first = await asyncio.wait_for(reader.read(1), None if waits else seconds)
+        return await asyncio.wait_for(_read_from(reader, first), seconds) if first else None
+    except asyncio.TimeoutError as error:
+        raise WireError(f"The Wyoming client said nothing for {seconds:g} s.") from error
+
+
+async def _read_from(reader: asyncio.StreamReader, first: bytes) -> tuple[str, dict[str, Any], bytes]:
+    try:
+        line = first + (b"" if first == b"\n" else await reader.readuntil(b"\n"))
         header = msgspec.json.decode(line, type=Header)
         data = dict(header.data)
         if header.data_length:
             data |= msgspec.json.decode(await reader.readexactly(header.data_length), type=dict[str, Any])
         payload = await reader.readexactly(header.payload_length) if header.payload_length else b""
     except asyncio.IncompleteReadError as error:
-        if error.partial:
-            raise WireError("The Wyoming connection ended inside an event.") from error
-        return None
+        raise WireError("The Wyoming connection ended inside an event.") from error
     except (asyncio.LimitOverrunError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise WireError(f"What came is no Wyoming event: {error}.") from error
     return header.type, data, payload

@@ -7,6 +7,7 @@ import io
 import os
 import shutil
 import tarfile
+import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from auricle.files import describe, sync_folder
 EPOCH = "SOURCE_DATE_EPOCH"
 EARLIEST = 315_532_800
 """1980-01-01: GNU tar warns of times at 0, and FAT has none before."""
+FIRST_IN_ZIP = (1980, 1, 1, 0, 0, 0)
+"""The same date, as a zip archive keeps it."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,24 @@ def write_tar(to: IO[bytes], parts: Mapping[str, Part], prefix: str = "", *, fol
             entry.size, entry.mode, entry.mtime = part.size, part.mode, date
             with part.open() as content:
                 archive.addfile(entry, content)
+
+
+def stored_zip(files: Mapping[str, bytes], before: bytes = b"") -> bytes:
+    """A zip archive of files in their order, not compressed.
+
+    Parameters
+    ----------
+    before
+        Goes before the archive: a first line that names an interpreter, as `zipapp` writes it.
+    """
+    written = io.BytesIO()
+    written.write(before)
+    with zipfile.ZipFile(written, "w", zipfile.ZIP_STORED) as archive:
+        for name, content in files.items():
+            info = zipfile.ZipInfo(name, FIRST_IN_ZIP)
+            info.create_system, info.external_attr = 3, 0o100644 << 16
+            archive.writestr(info, content)
+    return written.getvalue()
 
 
 def _above(name: str) -> list[str]:

@@ -10,17 +10,16 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
-from io import BytesIO
 from pathlib import Path
 
 from auricle import __version__
+from auricle_export.flash.bundle.archive import stored_zip
 from auricle_export.flash.bundle.locks import WheelError
 from auricle_export.flash.bundle.wheelhouse import pip
 
 CHECKOUT = Path(__file__).parents[4]
 INFO = f"auricle-{__version__}.dist-info"
 NAME = f"auricle-{__version__}-py3-none-any.whl"
-EARLIEST = (1980, 1, 1, 0, 0, 0)
 _CONTENT = re.compile(rf"(auricle\w*/.+|{re.escape(INFO)}/(METADATA|WHEEL|entry_points\.txt|licenses/.+))")
 
 
@@ -39,13 +38,8 @@ def packed(files: Mapping[str, bytes]) -> bytes:
     """A wheel of files: sorted, not compressed, without times; `RECORD` is made for it."""
     record = f"{INFO}/RECORD"
     lines = [f"{name},sha256={_digest(files[name])},{len(files[name])}\n" for name in sorted(files)]
-    written = BytesIO()
-    with zipfile.ZipFile(written, "w", zipfile.ZIP_STORED) as archive:
-        for name in (*sorted(files), record):
-            info = zipfile.ZipInfo(name, EARLIEST)
-            info.create_system, info.external_attr = 3, 0o100644 << 16
-            archive.writestr(info, files[name] if name != record else "".join([*lines, f"{record},,\n"]))
-    return written.getvalue()
+    listed = {name: files[name] for name in sorted(files)}
+    return stored_zip(listed | {record: "".join([*lines, f"{record},,\n"]).encode()})
 
 
 def _digest(content: bytes) -> str:

@@ -15,7 +15,7 @@ from auricle import __version__
 from auricle.errors import SettingsError
 from auricle.packs.pack import SHIPPED, Pack, load_pack, pack_bytes
 from auricle_export.flash.board import Board, System
-from auricle_export.flash.bundle.archive import Part
+from auricle_export.flash.bundle.archive import Part, stored_zip
 from auricle_export.flash.bundle.auricle_wheel import auricle_wheel
 from auricle_export.flash.bundle.locks import EXTRAS, Target, WheelError, read_lock
 from auricle_export.flash.bundle.manifest import Entry, Manifest
@@ -26,6 +26,15 @@ from auricle_export.flash.fleet import Fleet
 
 INSTALLATION = "auricle_edge/ota/"
 """Where in Auricle's wheel the part is that puts it on a device; taken from there as files."""
+GUARD = f"{INSTALLATION}slots/"
+"""The modules that become the bundle's `slots.py`."""
+RUN_GUARD = b"""\
+import sys
+
+from auricle_edge.ota.slots.commands import main
+
+sys.exit(main())
+"""
 AGENT = "auricle_edge/service/auricle-edge.service"
 SCRIPT = 0o755
 
@@ -131,6 +140,22 @@ def _installer(system: System) -> bytes:
     return script.replace("@PYTHON@", system.python).encode()
 
 
+def guard_file(modules: Mapping[str, bytes]) -> bytes:
+    """The guard as one file that Python runs: an archive of its modules, whatever it is called.
+
+    Boards have it as `/opt/auricle/slots.py`, the name that the units and the updaters of all versions know.
+
+    Parameters
+    ----------
+    modules
+        The guard's own, by their path in Auricle's wheel. The packages above them are empty in the archive: the guard
+        runs without the rest of the agent.
+    """
+    above = {f"{name}/__init__.py": b"" for name in ("auricle_edge", "auricle_edge/ota")}
+    listed = {name: modules[name] for name in sorted(modules)}
+    return stored_zip({"__main__.py": RUN_GUARD, **above, **listed}, b"#!/usr/bin/python3\n")
+
+
 def _installation(wheel: bytes) -> dict[str, Part]:
     """The device's guard and its units, from Auricle's wheel.
 
@@ -141,15 +166,15 @@ def _installation(wheel: bytes) -> dict[str, Part]:
     """
     units = f"{INSTALLATION}units/"
     with zipfile.ZipFile(io.BytesIO(wheel)) as archive:
-        names = [name for name in archive.namelist() if name.startswith(units)]
-        wanted = {f"systemd/{Path(name).name}": name for name in (*names, AGENT)}
-        wanted["slots.py"] = f"{INSTALLATION}slots.py"
-        missing = sorted(set(wanted.values()) - set(archive.namelist()))
-        if missing or not names:
-            raise WheelError(f"Auricle's wheel has no {(missing or [units])[0]}: install auricle again.")
-        return {
-            path: Part(archive.read(name), SCRIPT if path == "slots.py" else 0o644) for path, name in wanted.items()
-        }
+        names = archive.namelist()
+        modules = {name: archive.read(name) for name in names if name.startswith(GUARD) and name.endswith(".py")}
+        found = [name for name in names if name.startswith(units)]
+        needed = {f"{GUARD}commands.py": modules, units: found, AGENT: AGENT in names}
+        missing = [name for name, there in needed.items() if not there]
+        if missing:
+            raise WheelError(f"Auricle's wheel has no {missing[0]}: install auricle again.")
+        parts = {f"systemd/{Path(name).name}": Part(archive.read(name)) for name in (*found, AGENT)}
+        return {"slots.py": Part(guard_file(modules), SCRIPT), **parts}
 
 
 def _requirements(target: Target, wheel: bytes) -> bytes:
