@@ -35,6 +35,7 @@ from auricle_fleet.broker.broker import Kind, connect_broker, start_broker
 from auricle_fleet.central import train_centrally
 from auricle_fleet.data import FleetData, load_data, started
 from auricle_fleet.judging import FleetJudging, refusals
+from auricle_fleet.left_out import left_out
 from auricle_fleet.live import View, percent
 from auricle_fleet.metrics import Metrics, write_summary
 from auricle_fleet.report import write_report
@@ -279,7 +280,7 @@ class FleetRun:
                 "inference_loss": _mean([r["loss"] for r in done.report.get("updates", []) if r["loss"] is not None]),
                 "false_accepts_per_hour": accepts,
                 "refused": refusals(done.report.get("failed", {})),
-                "kept": _kept(done.report.get("layers", [])),
+                "left_out": left_out(done.report),
             }
         )
         last = self.metrics.last
@@ -339,11 +340,6 @@ class FleetRun:
 
 def _mean(values: list[float]) -> float | None:
     return sum(values) / len(values) if values else None
-
-
-def _kept(layers: list[dict[str, Any]]) -> dict[str, list[str]]:
-    """Who was left out of which layer."""
-    return {layer["layer"]: sorted([*layer["pruned_low"], *layer["pruned_high"]]) for layer in layers}
 
 
 async def _cancel_all(tasks: list[asyncio.Task[None]]) -> None:
