@@ -12,8 +12,8 @@ import pytest
 
 from auricle_cloud.aggregation.cohort import Aggregate, Cohort, Layer
 from auricle_cloud.aggregation.rules import RULES, get_rule
-from auricle_fleet.left_out import left_out
-from auricle_fleet.report import _left_out
+from auricle_fleet.results.left_out import left_out
+from auricle_fleet.results.report import _left_out
 
 FRONT, HEAD = [0.0, 1.0, 2.0, 3.0, 100.0, math.nan], [0.0] * 6
 FIVE = {"prune_low": 0.2, "prune_high": 0.2}
@@ -77,7 +77,7 @@ def test_who_a_rule_left_out(name: str) -> None:
 
     found = left_out(stored(get_rule(name, **options)(cohort())))
 
-    assert found == {"front": list(front), "head": list(head)}
+    assert found == {"front": tuple(front), "head": tuple(head)}
     page = _left_out([{"round": 1, "left_out": found}])
     for device in "abcdef":
         counts = f"<tr><td>{device}</td><td>{int(device in front)}</td><td>{int(device in head)}</td></tr>"
@@ -95,7 +95,7 @@ def test_who_a_rule_of_another_package_left_out(tmp_path: Path, monkeypatch: pyt
 
     found = left_out(stored(get_rule("nearest")(cohort())))
 
-    assert found == {"front": list("cdef"), "head": list("abdef")}
+    assert found == {"front": tuple("cdef"), "head": tuple("abdef")}
 
 
 def test_a_device_without_weight_did_not_count() -> None:
@@ -110,7 +110,7 @@ def test_a_device_without_weight_did_not_count() -> None:
     )
 
     assert none.kept.all()
-    assert left_out(stored(none)) == {"all": ["a"]}
+    assert left_out(stored(none)) == {"all": ("a",)}
 
 
 def test_an_aborted_round_left_nobody_out_of_a_layer() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from auricle.errors import StorageError
-from auricle_fleet.metrics import Metrics, write_summary
+from auricle_fleet.results.metrics import Metrics, write_summary
 
 
 def lines(folder: Path) -> list[dict[str, object]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from auricle_fleet.report import _ticks, render, write_report
+from auricle_fleet.results.report import _ticks, render, write_report
 
 VOID = {"meta", "line", "circle", "polyline", "br"}
 HOSTILE = "<script>alert('x')</script>&\"dev"

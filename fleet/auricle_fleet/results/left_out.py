@@ -1,10 +1,12 @@
-"""Who did not count in a round, layer by layer, from what the coordinator's rule itself reported."""
+"""Who did not count in a round: layer by layer by the rule's own report, and who refused it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 import msgspec
+
+from auricle.wire.messages import WORSE
 
 
 class _Layer(msgspec.Struct):
@@ -18,7 +20,7 @@ class _Report(msgspec.Struct):
     dropped: tuple[str, ...] = ()
 
 
-def left_out(report: Mapping[str, object]) -> dict[str, list[str]]:
+def left_out(report: Mapping[str, object]) -> dict[str, tuple[str, ...]]:
     """Name the devices whose update did not count, by layer.
 
     Every rule reports `kept` and `share`, those of other packages too, so this holds for each of them. A device counts
@@ -37,8 +39,15 @@ def left_out(report: Mapping[str, object]) -> dict[str, list[str]]:
     """
     told = msgspec.convert(report, _Report)
     return {
-        layer.layer: sorted(
-            {*told.dropped, *(name for name, weight in layer.share.items() if name not in layer.kept or weight == 0)}
-        )
+        layer.layer: tuple(sorted({*told.dropped, *(name for name in layer.share if not _counts(layer, name))}))
         for layer in told.layers
     }
+
+
+def _counts(layer: _Layer, name: str) -> bool:
+    return name in layer.kept and layer.share[name] != 0
+
+
+def refusals(failed: Mapping[str, str]) -> list[str]:
+    """The devices whose judge refused a round, of those that failed or declined and what they said."""
+    return sorted(name for name, reason in failed.items() if reason.startswith(WORSE))
