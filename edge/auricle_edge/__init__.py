@@ -2,11 +2,31 @@
 
 import platform
 import sys
+from typing import TYPE_CHECKING
 
 from auricle.errors import AuricleError
+from auricle.promised import promised
+
+if TYPE_CHECKING:
+    from auricle_edge.fleet.agent import Agent, AgentSettings
+    from auricle_edge.runtimes import Runtime
+    from auricle_edge.training.train import Trainer
+
+__all__ = ["Agent", "AgentSettings", "Runtime", "Trainer"]
 
 if sys.maxsize <= 1 << 32:  # before anything is missed that pip could not install there
     raise AuricleError(
         f"This Python is 32-bit ({platform.machine()}), for which there is no onnxruntime: use a 64-bit system, "
         "on a Raspberry Pi the 64-bit image, with a 64-bit Python."
+    )
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = promised(
+        __name__,
+        {
+            "Agent": "auricle_edge.fleet.agent",
+            "AgentSettings": "auricle_edge.fleet.agent",
+            "Runtime": "auricle_edge.runtimes",
+            "Trainer": "auricle_edge.training.train",
+        },
     )

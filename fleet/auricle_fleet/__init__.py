@@ -1,1 +1,26 @@
 """The part that runs on a laptop: many real agents, one real broker, one real coordinator."""
+
+from typing import TYPE_CHECKING
+
+from auricle.promised import promised
+
+if TYPE_CHECKING:
+    from auricle_fleet.live import View
+    from auricle_fleet.results.result import DeviceRow, FleetResult, RoundRow
+    from auricle_fleet.run import FleetRun
+    from auricle_fleet.settings import FleetSettings
+
+__all__ = ["DeviceRow", "FleetResult", "FleetRun", "FleetSettings", "RoundRow", "View"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = promised(
+        __name__,
+        {
+            "DeviceRow": "auricle_fleet.results.result",
+            "FleetResult": "auricle_fleet.results.result",
+            "FleetRun": "auricle_fleet.run",
+            "FleetSettings": "auricle_fleet.settings",
+            "RoundRow": "auricle_fleet.results.result",
+            "View": "auricle_fleet.live",
+        },
+    )

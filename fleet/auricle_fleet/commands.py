@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from auricle.process.until_signal import until_signal
+from auricle.errors import SettingsError
 from auricle_fleet.live import View, percent
-from auricle_fleet.run import FleetRun, prepare_folder
+from auricle_fleet.results.result import FleetResult
+from auricle_fleet.run import FleetRun
 from auricle_fleet.settings import FleetSettings
 
 app = typer.Typer(no_args_is_help=True)
@@ -84,9 +83,11 @@ def run(
     as_json: bool = typer.Option(False, "--json", help="Print a JSON object a round and the summary, nothing else."),
 ) -> int:
     """Train a shared keyword model on many emulated devices and leave a report."""
-    folder = out if out is not None else Path("runs") / time.strftime("%Y%m%d-%H%M%S")
+    view = View(as_json=as_json)
     if resume:
-        settings = FleetSettings.load(folder)
+        if out is None:
+            raise SettingsError("--resume needs the folder of the run to go on with: --out runs/NAME.")
+        fleet_run = FleetRun.resume(out, view=view)
     else:
         settings = FleetSettings(
             data=data,
@@ -117,32 +118,23 @@ def run(
             port=port,
             broker=broker,
         )
-    prepare_folder(settings, folder, resume=resume)
-    with View(as_json=as_json) as view:
-        summary = asyncio.run(_interruptible(FleetRun(settings, folder, view)))
-        view.result(summary)
-    return _conclude(summary, folder, as_json)
+        fleet_run = FleetRun(settings, out, view=view)
+    return _conclude(fleet_run.run(), as_json)
 
 
-async def _interruptible(fleet_run: FleetRun) -> dict[str, Any]:
-    """Run until the end or the first Ctrl-C or SIGTERM, which ends it cleanly."""
-    summary = await until_signal(fleet_run.run())
-    if summary is None:
-        raise KeyboardInterrupt
-    return summary
-
-
-def _conclude(summary: dict[str, Any], folder: Path, as_json: bool) -> int:
+def _conclude(result: FleetResult, as_json: bool) -> int:
     if not as_json:
-        ceiling = summary["central_accuracy_unseen"]
+        summary = result.summary
+        ceiling = summary.central_accuracy_unseen
         typer.echo(
-            f"Plug-in on unseen speakers: {percent(summary['plugin_accuracy_unseen'])}"
+            f"Plug-in on unseen speakers: {percent(summary.plugin_accuracy_unseen)}"
             + (f" (central ceiling {percent(ceiling)})" if ceiling is not None else "")
-            + f"; local models on their own held-out clips: {percent(summary['personal_accuracy'])}."
+            + f"; local models on their own held-out clips: {percent(summary.personal_accuracy)}."
         )
-        typer.echo(f"Report: {folder / 'report.html'}")
-        if summary["interrupted"]:
+        typer.echo(f"Report: {result.paths.report}")
+        if result.interrupted:
             typer.echo(
-                f"Interrupted after round {summary['rounds']}. Go on with: auricle fleet run --resume --out {folder}"
+                f"Interrupted after round {summary.rounds}. Go on with: auricle fleet run --resume --out "
+                f"{result.paths.folder}"
             )
-    return 130 if summary["interrupted"] else 0
+    return 130 if result.interrupted else 0

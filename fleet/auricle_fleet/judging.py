@@ -1,14 +1,13 @@
-"""The judge of emulated devices: the sound it listens to, which rounds it judged, and the plug-in's false accepts."""
+"""The judge of emulated devices: the sound it listens to, and the plug-in's false accepts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from msgspec import UNSET
 
 from auricle.speech.features import Energies
-from auricle.wire.messages import WORSE
 from auricle.wire.tensors import Flat
 from auricle_edge.listening.detect import DetectTable, detect_settings
 from auricle_edge.runtimes import Runtime
@@ -77,8 +76,3 @@ def _per_hour(negatives: Negatives, runtime: Runtime, plugin: Flat) -> float | N
         return None
     accepts = negatives.accepts(runtime, runtime.pack.manifest.plugin, plugin)
     return Heard(accepts, np.zeros(0, np.uint8), hours).per_hour
-
-
-def refusals(failed: Mapping[str, str]) -> list[str]:
-    """The devices whose judge refused a round, of those that failed or declined and what they said."""
-    return sorted(name for name, reason in failed.items() if reason.startswith(WORSE))

@@ -43,8 +43,31 @@ def _judged(line: Mapping[str, Any]) -> str:
     return "".join(f"{part}  " for part in said)
 
 
-class View:
-    """Shows a run. `with View(...) as view` owns the terminal until it ends.
+class Silent:
+    """Shows nothing of a run; whoever shows something has these methods."""
+
+    def __enter__(self) -> Silent:
+        """Begin to show."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave the last state."""
+
+    def say(self, text: str) -> None:
+        """Print a sentence."""
+
+    def step(self, what: str, done: int, total: int) -> None:
+        """Show progress of something before or after the rounds."""
+
+    def round(self, line: Mapping[str, Any]) -> None:
+        """Show a finished round."""
+
+    def result(self, summary: Mapping[str, Any]) -> None:
+        """Show what the run came to."""
+
+
+class View(Silent):
+    """Show what `auricle fleet run` shows; `with` it, it has the terminal until it ends.
 
     Parameters
     ----------
@@ -52,7 +75,7 @@ class View:
         Print one JSON object a line and nothing else.
     """
 
-    def __init__(self, *, as_json: bool) -> None:
+    def __init__(self, *, as_json: bool = False) -> None:
         self._json = as_json
         self._console = Console(stderr=as_json, quiet=as_json)
         self._live: Live | None = None

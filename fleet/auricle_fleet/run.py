@@ -6,23 +6,24 @@ import asyncio
 import contextlib
 import os
 import secrets
-import shutil
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 import numpy as np
 from safetensors.numpy import save
 
 from auricle import __version__
-from auricle.errors import AuricleError, StorageError
-from auricle.files import describe, write_durably
+from auricle.errors import AuricleError, SettingsError
+from auricle.files import write_durably
 from auricle.mqtt_link.link import BrokerAddress
 from auricle.packs.pack import pack_bytes
+from auricle.process.until_signal import until_signal
 from auricle.speech.features import LogMel
 from auricle.wire.tensors import Flat
 from auricle_cloud.aggregation.presets import Preset, get_preset
@@ -34,29 +35,18 @@ from auricle_edge.training.train import Trainer
 from auricle_fleet.broker.broker import Kind, connect_broker, start_broker
 from auricle_fleet.central import train_centrally
 from auricle_fleet.data import FleetData, load_data, started
-from auricle_fleet.judging import FleetJudging, refusals
-from auricle_fleet.live import View, percent
-from auricle_fleet.metrics import Metrics, write_summary
-from auricle_fleet.report import write_report
+from auricle_fleet.judging import FleetJudging
+from auricle_fleet.live import Silent, percent
+from auricle_fleet.results.metrics import write_summary
+from auricle_fleet.results.record import Record
+from auricle_fleet.results.report import write_report
+from auricle_fleet.results.result import FleetResult, RoundRow, Summary, device_rows
+from auricle_fleet.results.run_folder import RunFolder, prepare_folder
 from auricle_fleet.settings import BROKERS, FleetSettings
 
 T = TypeVar("T")
 
 FLEET = "emulated"
-NEEDED_BYTES = 64 << 20
-"""Free space a run asks for besides what its devices keep."""
-
-
-@dataclass
-class Progress:
-    """What the watcher adds up over the rounds."""
-
-    began: float
-    earlier_seconds: float
-    earlier_up: int
-    earlier_down: int
-    personal: dict[str, float]
-    """Newest personal accuracy of each device."""
 
 
 def preset_of(settings: FleetSettings, *, trained: bool = False) -> Preset:
@@ -69,56 +59,110 @@ def preset_of(settings: FleetSettings, *, trained: bool = False) -> Preset:
     return replace(preset, plan=plan, rule=rule, rule_options=options)
 
 
-def prepare_folder(settings: FleetSettings, out: Path, *, resume: bool) -> None:
-    """Make a run's folder, or accept the one to go on with.
-
-    Raises
-    ------
-    StorageError
-        It holds another run, cannot be written, or its disk is nearly full.
-    """
-    if not resume and (out / "settings.json").exists():
-        raise StorageError(f"{out} already holds a run: add --resume to go on with it, or choose another --out.")
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        free = shutil.disk_usage(out).free
-    except OSError as error:
-        raise StorageError(describe(error, out)) from error
-    if free < NEEDED_BYTES:
-        raise StorageError(
-            f"The disk that holds {out} has {free >> 20} MiB free and a run needs {NEEDED_BYTES >> 20}: "
-            "free some space or choose another --out."
-        )
-    if not resume:
-        settings.save(out)
-
-
 class FleetRun:
-    """One run, from data to report.
+    """A fleet from data to report: a broker, a coordinator and many agents, as `auricle fleet run` has them.
+
+    An instance runs once. `run` blocks; `run_async` is for a program that has an event loop, as a notebook does.
 
     Parameters
     ----------
     settings
-        What to run.
+        What to run, the options of `auricle fleet run`; without, its defaults.
     out
-        Where results and state go.
+        Folder for results and state; without, `runs/<date and time>`.
+    on_round
+        Called after every round, in the thread of the run: meanwhile the fleet waits. What it raises ends the run.
     view
-        Where to show it.
+        Where to show the run: `View()` shows what the command shows. Without, nothing is shown.
+
+    Raises
+    ------
+    SettingsError
+        The settings do not fit together.
     """
 
-    def __init__(self, settings: FleetSettings, out: Path, view: View) -> None:
-        self.settings, self.out, self.view = settings, out, view
-        self.metrics = Metrics(out)
+    def __init__(
+        self,
+        settings: FleetSettings | None = None,
+        out: Path | str | None = None,
+        *,
+        on_round: Callable[[RoundRow], None] | None = None,
+        view: Silent | None = None,
+    ) -> None:
+        self.settings = FleetSettings() if settings is None else settings
+        self.out = Path("runs") / time.strftime("%Y%m%d-%H%M%S") if out is None else Path(out)
+        self.view = Silent() if view is None else view
         self.agents: list[Agent] = []
         self.central: float | None = None
         self.first: Flat | None = None
-        self.preset = preset_of(settings)
+        self.preset = preset_of(self.settings)
         self.first_accuracy: float | None = None
         self.first_accepts: float | None = None
+        self._on_round = on_round
+        self._resumes = False
         self._stopped = False
+        self._work: asyncio.Task[object] | None = None
 
-    async def run(self) -> dict[str, Any]:
-        """Do everything; returns the summary. Cancelling keeps what was done."""
+    @classmethod
+    def resume(
+        cls,
+        out: Path | str,
+        *,
+        on_round: Callable[[RoundRow], None] | None = None,
+        view: Silent | None = None,
+    ) -> FleetRun:
+        """Go on with the run in a folder, with the settings that it began with; StorageError where it holds no run."""
+        run = cls(FleetSettings.load(Path(out)), out, on_round=on_round, view=view)
+        run._resumes = True
+        return run
+
+    def run(self) -> FleetResult:
+        """Run to the end, or to Ctrl-C or SIGTERM, which end it cleanly; a second one ends the process at once.
+
+        Returns
+        -------
+        FleetResult
+            With `interrupted` where it was; everything that was done is in the folder, and `FleetRun.resume` goes on.
+
+        Raises
+        ------
+        AuricleError
+            What `auricle fleet run` says in a sentence: data, settings, broker, disk.
+        KeyboardInterrupt
+            It was interrupted before the first round could begin: there is nothing to go on with.
+        """
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(self._heeding_signals())
+        raise SettingsError("An event loop runs here already, as in a notebook: `await fleet_run.run_async()`.")
+
+    async def _heeding_signals(self) -> FleetResult:
+        if threading.current_thread() is not threading.main_thread():
+            return await self.run_async()  # only the main thread gets signals
+        result = await until_signal(self.run_async())
+        if result is None:
+            raise KeyboardInterrupt
+        return result
+
+    def stop(self) -> None:
+        """End the run as Ctrl-C does; to be called by `on_round`, or else in the thread of the run."""
+        if self._work is not None:
+            self._work.cancel()
+
+    async def run_async(self) -> FleetResult:
+        """Do what `run` does, in an event loop that runs already; cancelling it ends the run cleanly."""
+        prepare_folder(self.out, resume=self._resumes)
+        if not self._resumes:
+            self.settings.save(self.out)
+        self._work = asyncio.current_task()
+        with self.view as view:
+            self.record = Record(self.out)
+            result = await self._whole()
+            view.result(msgspec.to_builtins(result.summary))
+        return result
+
+    async def _whole(self) -> FleetResult:
         data = await self._in_thread(load_data, self.settings, self._step)
         self.data, self.runtime = data, StepRuntime(data.pack)
         self.features = LogMel(data.pack.manifest.task).finish(data.unseen.energies)
@@ -195,18 +239,15 @@ class FleetRun:
         )
 
     async def _federate(self, data: FleetData) -> None:
-        names = [f"dev-{i:03d}" for i in range(len(data.devices))]
-        done = self.metrics.last or {}
-        self.progress = Progress(
-            time.monotonic(), done.get("seconds_total", 0.0), done.get("bytes_up", 0), done.get("bytes_down", 0), {}
-        )
+        names = self._names(data)
+        self.record.begin()
         async with contextlib.AsyncExitStack() as stack:
             address = await self._broker(stack, names)
             workers = stack.enter_context(ThreadPoolExecutor(os.cpu_count() or 1, "train"))
             run = RunSettings(
                 fleet=FLEET,
                 broker=address(NAME),
-                folder=self.out / "state" / "coordinator",
+                folder=RunFolder(self.out).state / "coordinator",
                 rounds=self.settings.rounds,
                 preset=self.preset,
                 participation=self.settings.participation,
@@ -228,7 +269,7 @@ class FleetRun:
             shared = await connect_broker(wanted)
             return lambda _name: shared
         users = {name: secrets.token_urlsafe(16) for name in (NAME, *names)}
-        folder = self.out / "state"
+        folder = RunFolder(self.out).state
         kind: Kind | None = "mosquitto" if wanted == "mosquitto" else "amqtt" if wanted == "amqtt" else None
         self.broker = await stack.enter_async_context(
             await start_broker(folder, users, fleet=FLEET, port=self.settings.port, kind=kind)
@@ -243,11 +284,11 @@ class FleetRun:
         coordinator: bytes,
         workers: ThreadPoolExecutor,
     ) -> None:
-        kinds = self.settings.architectures(self.data.pack)
-        for i, (name, (_, clips)) in enumerate(zip(names, self.data.devices, strict=True)):
-            folder = self.out / "state" / "devices" / name
+        models = self._models(self.data)
+        for i, (name, kind, (_, clips)) in enumerate(zip(names, models, self.data.devices, strict=True)):
+            folder = RunFolder(self.out).state / "devices" / name
             settings = AgentSettings(name, FLEET, address(name), folder, coordinator)
-            kind, seed = kinds[i % len(kinds)], self.settings.seed * 100_003 + i + 1
+            seed = self.settings.seed * 100_003 + i + 1
             start = started(self.data, self.settings, kind, seed)
             trainer = Trainer(self.runtime, kind, clips, seed, start, self.judging.learn)
             self.agents.append(Agent(settings, trainer, workers, judging=self.judging.judging))
@@ -256,36 +297,13 @@ class FleetRun:
         """After every round: judge the model on unseen speakers, write and show a line."""
         judged = await asyncio.to_thread(self._judge, done.model)
         accepts = await asyncio.to_thread(self.judging.false_accepts_per_hour, self.runtime, done.model)
-        p = self.progress
-        for row in done.report.get("updates", []):
-            if row["personal_accuracy"] is not None:
-                p.personal[row["device"]] = row["personal_accuracy"]
-        elapsed = time.monotonic() - p.began
-        per_round = (p.earlier_seconds + elapsed) / done.number
-        self.metrics.add(
-            {
-                "round": done.number,
-                "rounds": done.rounds,
-                "state": done.state,
-                "plugin_accuracy_unseen": judged,
-                "personal_accuracy": _mean(list(p.personal.values())),
-                "invited": done.invited,
-                "counted": done.counted,
-                "seconds": round(done.seconds, 3),
-                "seconds_total": round(p.earlier_seconds + elapsed, 3),
-                "seconds_left": round(per_round * (done.rounds - done.number), 1),
-                "bytes_up": p.earlier_up + sum(a.link.counters.bytes_sent for a in self.agents),
-                "bytes_down": p.earlier_down + sum(a.link.counters.bytes_received for a in self.agents),
-                "inference_loss": _mean([r["loss"] for r in done.report.get("updates", []) if r["loss"] is not None]),
-                "false_accepts_per_hour": accepts,
-                "refused": refusals(done.report.get("failed", {})),
-                "kept": _kept(done.report.get("layers", [])),
-            }
-        )
-        last = self.metrics.last
-        assert last is not None
-        self.view.round(last)
-        write_durably(self.out / "model.safetensors", self._safetensors(done))
+        up = sum(agent.link.counters.bytes_sent for agent in self.agents)
+        down = sum(agent.link.counters.bytes_received for agent in self.agents)
+        row = self.record.add(done, judged, accepts, up, down)
+        write_durably(RunFolder(self.out).model, self._safetensors(done))
+        self.view.round(msgspec.to_builtins(row))
+        if self._on_round is not None:
+            self._on_round(row)
 
     def _judge(self, model: Flat) -> float | None:
         return accuracy(
@@ -298,52 +316,52 @@ class FleetRun:
         notes = {"pack": self.data.pack.identity, "labels": ",".join(self.data.pack.labels), "round": str(done.number)}
         return save(tensors, metadata=notes)
 
-    def _finish(self, data: FleetData, interrupted: bool) -> dict[str, Any]:
-        last = self.metrics.last or {}
-        write_durably(self.out / "pack.tar.zst", pack_bytes(data.pack))
-        summary = {
-            "plugin_accuracy_unseen": last.get("plugin_accuracy_unseen"),
-            "personal_accuracy": last.get("personal_accuracy"),
-            "central_accuracy_unseen": self.central,
-            "start": self.settings.start,
-            "start_accuracy_unseen": self.first_accuracy,
-            "start_false_accepts_per_hour": self.first_accepts,
-            "false_accepts_per_hour": last.get("false_accepts_per_hour"),
-            "judge": self.settings.judges,
-            "judged_seconds": round(self.judging.seconds, 1),
-            "refused_rounds": sum(len(line.get("refused", [])) for line in self.metrics.rounds),
-            "refusing_devices": len({name for line in self.metrics.rounds for name in line.get("refused", [])}),
-            "devices": len(data.devices),
-            "rounds": last.get("round", 0),
-            "rounds_planned": self.settings.rounds,
-            "interrupted": interrupted,
-            "seconds": last.get("seconds_total", 0.0),
-            "bytes_up": last.get("bytes_up", 0),
-            "bytes_down": last.get("bytes_down", 0),
-            "words": list(data.pack.labels),
-            "training_clips": data.training_clips,
-            "unseen_clips": len(data.unseen),
-            "unseen_speakers": data.unseen_speakers,
-            "skipped_files": len(data.skipped),
-            "rule": self.settings.rule or get_preset(self.settings.preset).rule,
-            "preset": self.settings.preset,
-            "rates": asdict(self.preset.rates()),
-            "seed": self.settings.seed,
-            "pack": data.pack.identity,
-            "version": __version__,
-        }
-        write_summary(self.out, summary)
-        write_report(self.out, summary, self.metrics.rounds)
-        return summary
+    def _finish(self, data: FleetData, interrupted: bool) -> FleetResult:
+        paths, rows, last = RunFolder(self.out), self.record.rows, self.record.last
+        write_durably(paths.pack, pack_bytes(data.pack))
+        summary = Summary(
+            plugin_accuracy_unseen=None if last is None else last.plugin_accuracy_unseen,
+            personal_accuracy=None if last is None else last.personal_accuracy,
+            central_accuracy_unseen=self.central,
+            start=self.settings.start,
+            start_accuracy_unseen=self.first_accuracy,
+            start_false_accepts_per_hour=self.first_accepts,
+            false_accepts_per_hour=None if last is None else last.false_accepts_per_hour,
+            judge=self.settings.judges,
+            judged_seconds=round(self.judging.seconds, 1),
+            refused_rounds=sum(len(row.refused) for row in rows),
+            refusing_devices=len({name for row in rows for name in row.refused}),
+            devices=len(data.devices),
+            rounds=0 if last is None else last.round,
+            rounds_planned=self.settings.rounds,
+            interrupted=interrupted,
+            seconds=0.0 if last is None else last.seconds_total,
+            bytes_up=0 if last is None else last.bytes_up,
+            bytes_down=0 if last is None else last.bytes_down,
+            words=data.pack.labels,
+            training_clips=data.training_clips,
+            unseen_clips=len(data.unseen),
+            unseen_speakers=data.unseen_speakers,
+            skipped_files=len(data.skipped),
+            rule=self.preset.rule,
+            preset=self.settings.preset,
+            rates=asdict(self.preset.rates()),
+            seed=self.settings.seed,
+            pack=data.pack.identity,
+            version=__version__,
+        )
+        write_summary(self.out, msgspec.to_builtins(summary))
+        write_report(self.out, msgspec.to_builtins(summary), self.record.lines)
+        devices = device_rows(self._names(data), self._models(data), data.devices, rows)
+        return FleetResult(rows, devices, summary, paths)
 
+    def _names(self, data: FleetData) -> list[str]:
+        return [f"dev-{i:03d}" for i in range(len(data.devices))]
 
-def _mean(values: list[float]) -> float | None:
-    return sum(values) / len(values) if values else None
-
-
-def _kept(layers: list[dict[str, Any]]) -> dict[str, list[str]]:
-    """Who was left out of which layer."""
-    return {layer["layer"]: sorted([*layer["pruned_low"], *layer["pruned_high"]]) for layer in layers}
+    def _models(self, data: FleetData) -> list[str]:
+        """Architecture of each device's own model."""
+        kinds = self.settings.architectures(data.pack)
+        return [kinds[i % len(kinds)] for i in range(len(data.devices))]
 
 
 async def _cancel_all(tasks: list[asyncio.Task[None]]) -> None:

@@ -14,8 +14,9 @@ from auricle_edge.runtimes import StepRuntime
 from auricle_edge.training.speech_data import Clips, DeviceData
 from auricle_export.packs.negatives import with_negatives
 from auricle_fleet.data import FleetData
-from auricle_fleet.judging import FleetJudging, refusals
-from auricle_fleet.report import render
+from auricle_fleet.judging import FleetJudging
+from auricle_fleet.results.left_out import refusals
+from auricle_fleet.results.report import render
 from auricle_fleet.settings import FleetSettings
 
 PACK = bare_pack("gsc12")

@@ -23,7 +23,7 @@ def line(number: int, **changes: Any) -> dict[str, Any]:
         "bytes_down": 3_456_789_012,
         "seconds": 12.34,
         "seconds_left": 3723.0,
-        "kept": {"conv": ["dev-[red]a[/red]"]},
+        "left_out": {"conv": ["dev-[red]a[/red]"]},
         **changes,
     }
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from auricle.errors import StorageError
-from auricle_fleet.metrics import Metrics, write_summary
+from auricle_fleet.results.metrics import Metrics, write_summary
 
 
 def lines(folder: Path) -> list[dict[str, object]]:
@@ -39,7 +39,7 @@ def test_a_repeated_round_replaces_its_line(tmp_path: Path) -> None:
 
 
 def test_after_a_cut_at_any_byte_the_run_goes_on(tmp_path: Path) -> None:
-    whole = [{"round": 1, "kept": {"conv": ["dev-ä"]}}, {"round": 2, "kept": {"conv": {}}}]
+    whole = [{"round": 1, "left_out": {"conv": ["dev-ä"]}}, {"round": 2, "left_out": {"conv": {}}}]
     text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in whole).encode()
     end_of_first = text.index(b"\n") + 1
     for cut in range(len(text) + 1):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from auricle_fleet.report import _ticks, render, write_report
+from auricle_fleet.results.report import _ticks, render, write_report
 
 VOID = {"meta", "line", "circle", "polyline", "br"}
 HOSTILE = "<script>alert('x')</script>&\"dev"
@@ -81,7 +81,7 @@ def line(number: int, **changes: Any) -> dict[str, Any]:
         "seconds": 1.5,
         "bytes_up": 500 * number,
         "bytes_down": 900 * number,
-        "kept": {"conv": ["dev-a"], "head": []},
+        "left_out": {"conv": ["dev-a"], "head": []},
         **changes,
     }
 
@@ -141,7 +141,7 @@ def test_a_run_without_a_ceiling_draws_none() -> None:
 
 @pytest.mark.parametrize("central", [None, 0.5])
 def test_one_round_none_and_one_without_numbers(central: float | None) -> None:
-    unknown = line(1, plugin_accuracy_unseen=None, personal_accuracy=None, inference_loss=None, counted=0, kept={})
+    unknown = line(1, plugin_accuracy_unseen=None, personal_accuracy=None, inference_loss=None, counted=0, left_out={})
     empty = summary(central_accuracy_unseen=central, rounds=0, plugin_accuracy_unseen=None, personal_accuracy=None)
     for rounds in ([], [line(1)], [unknown], [unknown, line(2)]):
         page = check(render(empty, rounds))
@@ -167,7 +167,7 @@ def test_many_rounds_get_few_ticks() -> None:
 
 
 def test_names_of_devices_words_and_layers_are_only_text() -> None:
-    rounds = [line(1, kept={HOSTILE: [HOSTILE], "conv": ["dev-a"]})]
+    rounds = [line(1, left_out={HOSTILE: [HOSTILE], "conv": ["dev-a"]})]
 
     page = check(render(summary(words=[HOSTILE, "no"], rule=HOSTILE, preset=HOSTILE), rounds))
 
@@ -177,11 +177,23 @@ def test_names_of_devices_words_and_layers_are_only_text() -> None:
 
 def test_who_was_left_out_is_counted_by_layer() -> None:
     rounds = [
-        line(1, kept={"conv": ["dev-a"], "head": ["dev-b"]}),
-        line(2, kept={"conv": ["dev-a"], "head": []}),
+        line(1, left_out={"conv": ["dev-a"], "head": ["dev-b"]}),
+        line(2, left_out={"conv": ["dev-a"], "head": []}),
     ]
 
     text = render(summary(), rounds)
 
     assert "<tr><td>dev-a</td><td>2</td><td>0</td></tr><tr><td>dev-b</td><td>0</td><td>1</td></tr>" in text
-    assert "The rule left nobody out." in render(summary(), [line(1, kept={"conv": []})])
+    assert "The rule left nobody out." in render(summary(), [line(1, left_out={"conv": []})])
+
+
+def test_rounds_of_an_earlier_version_do_not_say_who_was_left_out() -> None:
+    earlier = {name: value for name, value in line(1).items() if name != "left_out"}
+
+    both = render(summary(), [earlier, line(2)])
+    only = render(summary(), [earlier])
+
+    assert "<tr><td>dev-a</td><td>1</td></tr>" in both
+    assert "Not known of 1 round of an earlier version." in both
+    assert "Not known of 1 round of an earlier version." in only
+    assert "left nobody out" not in only

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import sqlite3
@@ -24,8 +23,7 @@ from auricle_edge.runtimes import StepRuntime
 from auricle_edge.training.speech_data import Clips, DeviceData
 from auricle_edge.training.train import Trainer
 from auricle_fleet.data import FleetData, load_data, started
-from auricle_fleet.live import View
-from auricle_fleet.run import FleetRun, prepare_folder
+from auricle_fleet.run import FleetRun
 from auricle_fleet.settings import FleetSettings
 
 MODELS = ("crnn-lite", "crnn-base")
@@ -133,21 +131,20 @@ def test_a_device_that_was_never_trained_starts_from_what_it_is_given(pack: Pack
 def test_a_run_begins_with_what_start_says(pack: Pack, path: Path, tmp_path: Path, start: str) -> None:
     pytest.importorskip("espeakng_loader")
     chosen = settings(path, start=start, broker="amqtt")
-    prepare_folder(chosen, tmp_path, resume=False)
 
-    with View(as_json=True) as view:
-        summary = asyncio.run(FleetRun(chosen, tmp_path, view).run())
+    summary = FleetRun(chosen, tmp_path).run().summary
 
     run_pack = load_pack(tmp_path / "pack.tar.zst")
     first = first_model(tmp_path, run_pack)
     assert run_pack.labels == ("one", "two", "seven")
-    assert summary["start"] == start
+    assert summary.start == start
     if start == "pack":
         assert np.array_equal(first, first_weights(run_pack, "crnn-lite", 0, pack))
-        assert 0 <= summary["start_accuracy_unseen"] <= 1
+        assert summary.start_accuracy_unseen is not None
+        assert 0 <= summary.start_accuracy_unseen <= 1
     else:
         assert np.array_equal(first, run_pack.plugin_table.initial(0))
-        assert summary["start_accuracy_unseen"] is None
+        assert summary.start_accuracy_unseen is None
 
 
 def test_words_are_the_packs_when_none_are_named(pack: Pack, path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from pathlib import Path
 
@@ -16,12 +15,12 @@ from auricle_edge.runtimes import StepRuntime
 from auricle_edge.training.judge.comparison import sign_test, worse_in
 from auricle_edge.training.judge.heard import Heard
 from auricle_edge.training.learn_settings import LearnSettings
-from auricle_fleet.live import View
-from auricle_fleet.run import FleetRun, prepare_folder, preset_of
+from auricle_fleet.results.result import FleetResult
+from auricle_fleet.run import FleetRun, preset_of
 from auricle_fleet.settings import FleetSettings
 
 
-def _run(out: Path, **changes: object) -> FleetRun:
+def _run(out: Path, **changes: object) -> tuple[FleetRun, FleetResult]:
     values = {
         "pack": "gsc12-res",
         "devices": 3,
@@ -34,11 +33,8 @@ def _run(out: Path, **changes: object) -> FleetRun:
         **changes,
     }
     settings = FleetSettings(**values)  # type: ignore[arg-type]
-    prepare_folder(settings, out, resume=False)
-    with View(as_json=True) as view:
-        run = FleetRun(settings, out, view)
-        run.summary = asyncio.run(run.run())  # type: ignore[attr-defined]
-    return run
+    run = FleetRun(settings, out)
+    return run, run.run()
 
 
 def _last_model(out: Path, size: int) -> Flat:
@@ -76,12 +72,12 @@ def test_the_start_decides_the_preset_and_a_rate_that_was_named_wins() -> None:
 def test_five_rounds_from_a_trained_pack_lower_no_hits_and_raise_no_false_accepts(tmp_path: Path) -> None:
     """Clip by clip and second by second, by the test that devices judge their own rounds by."""
     pytest.importorskip("espeakng_loader")
-    run = _run(tmp_path)
+    run, result = _run(tmp_path)
     assert run.first is not None
     last = _last_model(tmp_path, run.data.pack.plugin_table.size)
 
-    assert run.summary["rounds"] == 5  # type: ignore[attr-defined]
-    assert run.summary["rates"] == {  # type: ignore[attr-defined]
+    assert result.summary.rounds == 5
+    assert result.summary.rates == {
         "plugin": 0.001,
         "own": 0.001,
         "server": "none",
@@ -97,7 +93,7 @@ def test_five_rounds_from_a_trained_pack_lower_no_hits_and_raise_no_false_accept
 def test_the_steps_that_noise_needs_destroy_a_trained_pack(tmp_path: Path) -> None:
     """Why the start decides: the same fleet, with the server's rate for a start from scratch."""
     pytest.importorskip("espeakng_loader")
-    run = _run(tmp_path, server_rate=0.02, judge="off")
+    run, _ = _run(tmp_path, server_rate=0.02, judge="off")
     assert run.first is not None
     last = _last_model(tmp_path, run.data.pack.plugin_table.size)
 

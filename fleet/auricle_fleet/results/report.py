@@ -121,19 +121,21 @@ def _left_out(rounds: Sequence[Mapping[str, Any]]) -> str:
     """How often the rule left each device out of a layer, over all rounds."""
     counts: dict[str, dict[str, int]] = {}
     for r in rounds:
-        for layer, names in r.get("kept", {}).items():
+        for layer, names in r.get("left_out", {}).items():
             for name in names:
                 counts.setdefault(name, {}).setdefault(layer, 0)
                 counts[name][layer] += 1
+    unknown = sum("left_out" not in r for r in rounds)
+    note = f"<p>Not known of {_count(unknown, 'round')} of an earlier version.</p>" if unknown else ""
     if not counts:
-        return "<p>The rule left nobody out.</p>"
+        return note if rounds and unknown == len(rounds) else f"<p>The rule left nobody out.</p>{note}"
     layers = sorted({layer for row in counts.values() for layer in row})
     head = "".join(f"<th>{html.escape(layer)}</th>" for layer in layers)
     rows = "".join(
         f"<tr><td>{html.escape(name)}</td>" + "".join(f"<td>{row.get(layer, 0)}</td>" for layer in layers) + "</tr>"
         for name, row in sorted(counts.items())
     )
-    return f'<div class="scroll"><table><tr><th>device</th>{head}</tr>{rows}</table></div>'
+    return f'<div class="scroll"><table><tr><th>device</th>{head}</tr>{rows}</table></div>{note}'
 
 
 def _rounds(rounds: Sequence[Mapping[str, Any]]) -> str:

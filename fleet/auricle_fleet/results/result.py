@@ -1,0 +1,162 @@
+"""What a run came to, as tables: a row a round, a row a device, and where its files lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from auricle.errors import StorageError
+from auricle_edge.training.speech_data import DeviceData
+from auricle_fleet.results.run_folder import RunFolder
+
+
+class RoundRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A round, as `metrics.jsonl` has it. Accuracies and shares are from 0 to 1."""
+
+    round: int
+    """From 1."""
+    rounds: int
+    """How many the run has in all."""
+    state: str
+    """`published`, or `aborted`: the model stayed as it was."""
+    plugin_accuracy_unseen: float | None
+    """Of the shared plug-in on clips of speakers that no device has; None where there are none."""
+    personal_accuracy: float | None
+    """Mean of the devices' newest accuracies on their own held-out clips; None where none has any."""
+    invited: int
+    counted: int
+    """Devices whose update arrived in time."""
+    seconds: float
+    seconds_total: float
+    """Of all rounds so far, those before an interruption included."""
+    seconds_left: float
+    """Estimated."""
+    bytes_up: int
+    """Sent by all devices so far."""
+    bytes_down: int
+    inference_loss: float | None
+    """Mean loss of the round's first model on the devices' clips, in nats."""
+    false_accepts_per_hour: float | None = None
+    """Of the plug-in on sound without keywords; None where there is no such sound."""
+    refused: tuple[str, ...] = ()
+    """Devices that gave the round up because it made them worse."""
+    personal: dict[str, float | None] = {}
+    """The devices counted, each with the accuracy of its own model on its own held-out clips."""
+    left_out: dict[str, tuple[str, ...]] | None = None
+    """By layer, the devices that did not count in it; None in rounds of a version that did not record it."""
+
+
+class DeviceRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A device over all rounds."""
+
+    device: str
+    speaker: str
+    """Whose clips it has."""
+    model: str
+    """Architecture of its own model."""
+    training_clips: int
+    held_out_clips: int
+    rounds: int
+    """In which its update was counted."""
+    left_out: int
+    """Rounds in which it did not count in at least one layer."""
+    refused: int
+    """Rounds that it gave up because they made it worse."""
+    accuracy: float | None
+    """Newest, of its own model on its own held-out clips."""
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole run, as `summary.json` has it."""
+
+    plugin_accuracy_unseen: float | None
+    personal_accuracy: float | None
+    central_accuracy_unseen: float | None
+    start: str
+    start_accuracy_unseen: float | None
+    start_false_accepts_per_hour: float | None
+    false_accepts_per_hour: float | None
+    judge: bool
+    judged_seconds: float
+    refused_rounds: int
+    refusing_devices: int
+    devices: int
+    rounds: int
+    rounds_planned: int
+    interrupted: bool
+    seconds: float
+    bytes_up: int
+    bytes_down: int
+    words: tuple[str, ...]
+    training_clips: int
+    unseen_clips: int
+    unseen_speakers: int
+    skipped_files: int
+    rule: str
+    preset: str
+    rates: dict[str, float | str | None]
+    seed: int
+    pack: str
+    version: str
+
+
+@dataclass(frozen=True)
+class FleetResult:
+    """What a run came to. `msgspec.to_builtins(result.rounds)` gives plain rows, for pandas or CSV."""
+
+    rounds: tuple[RoundRow, ...]
+    devices: tuple[DeviceRow, ...]
+    summary: Summary
+    paths: RunFolder
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C, SIGTERM or `stop` ended it early: `FleetRun.resume` goes on."""
+        return self.summary.interrupted
+
+
+def round_rows(lines: Iterable[Mapping[str, object]], path: Path) -> tuple[RoundRow, ...]:
+    """Read the lines of `metrics.jsonl` as rows; StorageError where one has not what a round has."""
+    try:
+        return tuple(msgspec.convert(line, RoundRow) for line in lines)
+    except msgspec.ValidationError as error:
+        raise StorageError(f"{path} has a line that is not a round of a fleet run: {error}.") from error
+
+
+def device_rows(
+    names: Sequence[str],
+    models: Sequence[str],
+    clips: Sequence[tuple[str, DeviceData]],
+    rounds: Sequence[RoundRow],
+) -> tuple[DeviceRow, ...]:
+    """Add up the rounds by device.
+
+    Parameters
+    ----------
+    names
+        (N,) of the devices.
+    models
+        (N,) architecture of each one's own model.
+    clips
+        (N,) speaker and clips of each.
+    rounds
+        All rounds of the run.
+    """
+    newest = {name: value for row in rounds for name, value in row.personal.items() if value is not None}
+    return tuple(
+        DeviceRow(
+            device=name,
+            speaker=speaker,
+            model=model,
+            training_clips=len(data.train),
+            held_out_clips=len(data.held_out),
+            rounds=sum(name in row.personal for row in rounds),
+            left_out=sum(any(name in devices for devices in (row.left_out or {}).values()) for row in rounds),
+            refused=sum(name in row.refused for row in rounds),
+            accuracy=newest.get(name),
+        )
+        for name, model, (speaker, data) in zip(names, models, clips, strict=True)
+    )

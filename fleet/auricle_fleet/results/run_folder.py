@@ -1,0 +1,77 @@
+"""The folder of a run: what lies where in it, and whether it can be begun or gone on with."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from auricle.errors import StorageError
+from auricle.files import describe
+
+NEEDED_BYTES = 64 << 20
+"""Free space a run asks for besides what its devices keep."""
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Where a run leaves what it made."""
+
+    folder: Path
+
+    @property
+    def settings(self) -> Path:
+        """What the run was told, for the one who goes on with it."""
+        return self.folder / "settings.json"
+
+    @property
+    def metrics(self) -> Path:
+        """A line of JSON a round."""
+        return self.folder / "metrics.jsonl"
+
+    @property
+    def summary(self) -> Path:
+        """What the whole run came to."""
+        return self.folder / "summary.json"
+
+    @property
+    def report(self) -> Path:
+        """Curves and tables, one page that opens without a network."""
+        return self.folder / "report.html"
+
+    @property
+    def model(self) -> Path:
+        """The shared plug-in after the newest round, by tensor; missing where no round ended."""
+        return self.folder / "model.safetensors"
+
+    @property
+    def pack(self) -> Path:
+        """The pack that the run trained with."""
+        return self.folder / "pack.tar.zst"
+
+    @property
+    def state(self) -> Path:
+        """State folders of coordinator and devices."""
+        return self.folder / "state"
+
+
+def prepare_folder(out: Path, *, resume: bool) -> None:
+    """Make a run's folder, or accept the one to go on with.
+
+    Raises
+    ------
+    StorageError
+        It holds another run, cannot be written, or its disk is nearly full.
+    """
+    if not resume and RunFolder(out).settings.exists():
+        raise StorageError(f"{out} already holds a run: add --resume to go on with it, or choose another --out.")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(out).free
+    except OSError as error:
+        raise StorageError(describe(error, out)) from error
+    if free < NEEDED_BYTES:
+        raise StorageError(
+            f"The disk that holds {out} has {free >> 20} MiB free and a run needs {NEEDED_BYTES >> 20}: "
+            "free some space or choose another --out."
+        )

@@ -1,0 +1,181 @@
+"""A fleet from Python: the same run as the command's, with rows, callbacks, an end in between and going on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from auricle.errors import SettingsError, StorageError
+from auricle_fleet import FleetResult, FleetRun, FleetSettings, RoundRow
+from auricle_fleet.results.result import round_rows
+
+pytest.importorskip("espeakng_loader")
+
+
+def small(**changes: Any) -> FleetSettings:
+    values = {"words": "yes,no", "devices": 4, "unseen": 2, "takes": 3, "min_clips": 4, "rounds": 2, "broker": "amqtt"}
+    return FleetSettings(**{**values, "local": "crnn-lite", **changes})
+
+
+@pytest.fixture(scope="module")
+def krum(tmp_path_factory: pytest.TempPathFactory) -> tuple[FleetResult, list[RoundRow]]:
+    """Two rounds of four devices under Multi-Krum, which keeps 4 - 1 - 2 of them."""
+    told: list[RoundRow] = []
+    out = tmp_path_factory.mktemp("krum") / "run"
+    return FleetRun(small(rule="multi-krum"), out, on_round=told.append).run(), told
+
+
+def test_a_run_gives_its_rounds_as_it_tells_them_and_as_they_are_on_disk(
+    krum: tuple[FleetResult, list[RoundRow]],
+) -> None:
+    result, told = krum
+
+    lines = [json.loads(line) for line in result.paths.metrics.read_text().splitlines()]
+    assert [row.round for row in told] == [1, 2]
+    assert result.rounds == tuple(told)
+    assert json.loads(msgspec.json.encode(result.rounds)) == lines
+    assert json.loads(result.paths.summary.read_text()) == json.loads(msgspec.json.encode(result.summary))
+    assert not result.interrupted
+    assert all(path.exists() for path in (result.paths.report, result.paths.model, result.paths.pack))
+
+
+def test_who_was_left_out_of_a_run_with_another_rule_than_lpa(krum: tuple[FleetResult, list[RoundRow]]) -> None:
+    result, _ = krum
+
+    for row in result.rounds:
+        assert row.left_out is not None
+        assert row.counted == 4
+        assert {len(names) for names in row.left_out.values()} == {3}
+        assert len(set(row.left_out.values())) == 1
+    page = result.paths.report.read_text()
+    assert "left nobody out" not in page
+    out = {name: sum(name in next(iter((row.left_out or {}).values())) for row in result.rounds) for name in names(4)}
+    assert {row.device: row.left_out for row in result.devices} == out
+    for name, count in out.items():
+        assert (f"<tr><td>{name}</td><td>{count}</td>" in page) == (count > 0)
+
+
+def test_a_row_a_device(krum: tuple[FleetResult, list[RoundRow]]) -> None:
+    result, told = krum
+
+    assert [row.device for row in result.devices] == names(4)
+    assert len({row.speaker for row in result.devices}) == 4
+    assert {row.model for row in result.devices} == {"crnn-lite"}
+    assert sum(row.training_clips for row in result.devices) == result.summary.training_clips
+    assert [row.rounds for row in result.devices] == [2] * 4
+    assert {row.device: row.accuracy for row in result.devices} == told[-1].personal
+
+
+def names(count: int) -> list[str]:
+    return [f"dev-{i:03d}" for i in range(count)]
+
+
+def test_stopped_after_a_round_and_gone_on_with(tmp_path: Path) -> None:
+    """As Ctrl-C does it; the rounds before are read again."""
+    run = FleetRun(small(rounds=3), tmp_path / "run", on_round=lambda row: run.stop() if row.round == 1 else None)
+
+    first = run.run()
+    second = FleetRun.resume(tmp_path / "run").run()
+
+    assert first.interrupted
+    assert [row.round for row in first.rounds] == [1]
+    assert not second.interrupted
+    assert [row.round for row in second.rounds] == [1, 2, 3]
+    assert second.rounds[0] == first.rounds[0]
+    assert second.rounds[1].bytes_up > first.rounds[0].bytes_up
+    assert [row.rounds for row in second.devices] == [3] * 4
+    with pytest.raises(StorageError, match="already holds a run"):
+        FleetRun(small(), tmp_path / "run").run()
+
+
+def test_a_callback_that_raises_ends_the_run_with_what_it_raised(tmp_path: Path) -> None:
+    def refuse(row: RoundRow) -> None:
+        raise ZeroDivisionError(f"round {row.round}")
+
+    with pytest.raises(ZeroDivisionError, match="round 1"):
+        FleetRun(small(), tmp_path / "run", on_round=refuse).run()
+
+    assert len((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()) == 1
+
+
+def test_in_a_program_with_an_event_loop_it_is_awaited(tmp_path: Path) -> None:
+    async def program() -> FleetResult:
+        with pytest.raises(SettingsError, match="run_async"):
+            FleetRun(small(), tmp_path / "other").run()
+        return await FleetRun(small(rounds=1), tmp_path / "run").run_async()
+
+    assert [row.round for row in asyncio.run(program()).rounds] == [1]
+    assert not (tmp_path / "other").exists()
+
+
+def test_in_a_thread_it_runs_without_signals(tmp_path: Path) -> None:
+    found: list[FleetResult] = []
+    thread = threading.Thread(target=lambda: found.append(FleetRun(small(rounds=1), tmp_path / "run").run()))
+
+    thread.start()
+    thread.join(100)
+
+    assert [result.summary.rounds for result in found] == [1]
+
+
+PROGRAM = """
+import sys
+from auricle_fleet import FleetRun, FleetSettings
+settings = FleetSettings(words="yes,no", devices=2, unseen=1, takes=3, min_clips=4, rounds=9, broker="amqtt")
+result = FleetRun(settings, sys.argv[1], on_round=lambda row: print(row.round, flush=True)).run()
+print("interrupted", result.interrupted, len(result.rounds), flush=True)
+"""
+
+
+def test_ctrl_c_ends_a_program_s_run_cleanly(tmp_path: Path) -> None:
+    program = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(tmp_path / "run")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert program.stdout is not None
+    assert program.stdout.readline() == "1\n"
+
+    program.send_signal(signal.SIGINT)
+    said, errors = program.communicate(timeout=100)
+
+    assert program.returncode == 0, errors
+    *rounds, last = said.splitlines()
+    assert last == f"interrupted True {1 + len(rounds)}"
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["interrupted"] is True
+
+
+def test_a_line_of_an_earlier_version_is_a_row_and_anything_else_is_refused(tmp_path: Path) -> None:
+    line = {
+        "round": 1,
+        "rounds": 2,
+        "state": "published",
+        "plugin_accuracy_unseen": 0.5,
+        "personal_accuracy": None,
+        "invited": 3,
+        "counted": 3,
+        "seconds": 1.5,
+        "seconds_total": 1.5,
+        "seconds_left": 1.5,
+        "bytes_up": 1,
+        "bytes_down": 2,
+        "inference_loss": None,
+        "kept": {"conv": ["dev-000"]},
+    }
+
+    (row,) = round_rows([line], tmp_path / "metrics.jsonl")
+
+    assert row.left_out is None
+    assert row.personal == {}
+    with pytest.raises(StorageError, match=r"metrics\.jsonl has a line that is not a round"):
+        round_rows([{**line, "counted": "three"}], tmp_path / "metrics.jsonl")

@@ -1,0 +1,73 @@
+"""What the packages promise: the names are there, importing them is light, and the page tells the truth."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tools import api_page
+
+ROOT = Path(__file__).parents[1]
+PROMISED = {
+    "auricle": {"Pack", "load_pack"},
+    "auricle_fleet": {"DeviceRow", "FleetResult", "FleetRun", "FleetSettings", "RoundRow", "View"},
+    "auricle_cloud": {"Aggregate", "Cohort", "Coordinator", "Operations", "Rule", "RunSettings"},
+    "auricle_edge": {"Agent", "AgentSettings", "Runtime", "Trainer"},
+}
+HEAVY = {"numpy", "msgspec", "onnxruntime", "sqlalchemy", "aiohttp", "typer", "rich", "cryptography", "paho"}
+
+
+@pytest.mark.parametrize("part", PROMISED)
+def test_what_is_promised_is_there_and_documented(part: str) -> None:
+    package = importlib.import_module(part)
+
+    assert set(package.__all__) == PROMISED[part]
+    assert set(dir(package)) >= PROMISED[part] | {"__doc__", "__name__"}
+    for name in package.__all__:
+        assert getattr(package, name).__name__ == name
+        assert inspect.getdoc(getattr(package, name))
+    with pytest.raises(AttributeError, match=f"module '{part}' has no attribute 'FleetRum'"):
+        _ = package.FleetRum
+
+
+def test_importing_a_part_imports_no_library() -> None:
+    program = f"import sys, {', '.join(PROMISED)}; print(*({HEAVY!r} & set(sys.modules)))"
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert done.stdout.split() == []
+
+
+def test_the_page_is_what_the_code_promises() -> None:
+    page = api_page.PAGE.read_text(encoding="utf-8")
+
+    assert api_page.filled(page) == page
+    assert tuple(PROMISED) == api_page.PARTS
+    for names in PROMISED.values():
+        assert all(re.search(rf"^\| `{name}[(`]", page, re.MULTILINE) for name in names)
+
+
+def test_a_page_that_is_out_of_date_is_noticed() -> None:
+    page = api_page.PAGE.read_text(encoding="utf-8").replace("`FleetRun.stop()`", "`FleetRun.halt()`")
+
+    assert "`FleetRun.stop()`" in api_page.filled(page)
+
+
+def test_the_ten_lines_run_as_they_stand(tmp_path: Path) -> None:
+    pytest.importorskip("espeakng_loader")
+    (example,) = re.findall(r"```python\n(.*?)```", api_page.PAGE.read_text(encoding="utf-8"), re.DOTALL)
+
+    done = subprocess.run(
+        [sys.executable, "-c", example], cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert len(example.strip().splitlines()) <= 10
+    *rounds, report = done.stdout.splitlines()
+    assert [line.split()[0] for line in rounds] == ["1", "2", "dev-000", "dev-001", "dev-002", "dev-003"]
+    assert (tmp_path / report).is_file()

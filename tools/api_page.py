@@ -1,0 +1,121 @@
+"""The tables of docs/api.md, made of the code: `python tools/api_page.py` writes them, `--check` compares."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import inspect
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+PAGE = Path(__file__).parents[1] / "docs" / "api.md"
+PARTS = ("auricle", "auricle_fleet", "auricle_cloud", "auricle_edge")
+METHODS = {
+    "FleetRun": ("run", "run_async", "resume", "stop"),
+    "Pack": ("table", "with_labels", "negatives"),
+    "Cohort": ("build",),
+    "Aggregate": ("explain",),
+    "Coordinator": ("run",),
+    "Agent": ("run",),
+    "Trainer": ("run", "first_state"),
+    "Runtime": ("logits", "embeddings", "begin"),
+}
+"""Methods that are promised with their class; of the others none is. `Operations` promises all of its own."""
+MANY = 8
+"""A signature with more parameters is cut: the class itself lists them."""
+
+
+def signature(what: Callable[..., object]) -> str:
+    """A signature on one line: annotations as they are written, defaults where they are plain values."""
+    parameters = [p for p in inspect.signature(what).parameters.values() if p.name not in ("self", "cls")]
+    if len(parameters) > MANY:
+        keyword = parameters[0].kind is inspect.Parameter.KEYWORD_ONLY
+        return f"({'*, ' if keyword else ''}{', '.join(p.name for p in parameters[:3])}, ...)"
+    shown: list[str] = []
+    for parameter in parameters:
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and "*" not in shown:
+            shown.append("*")
+        default = parameter.default
+        plain = default is None or isinstance(default, (bool, int, float, str, tuple))
+        value = "" if default is inspect.Parameter.empty else f" = {default!r}" if plain else " = ..."
+        shown.append(f"{parameter.name}: {_type(parameter.annotation)}{value}")
+    return f"({', '.join(shown)}){_returned(what)}"
+
+
+def _returned(what: Callable[..., object]) -> str:
+    """What a function returns, marked where it is awaited; nothing for a class."""
+    if isinstance(what, type):
+        return ""
+    awaited = "await " if inspect.iscoroutinefunction(what) else ""
+    found = inspect.signature(what).return_annotation
+    return "" if found is inspect.Signature.empty or _type(found) == "None" else f" -> {awaited}{_type(found)}"
+
+
+def _type(annotation: object) -> str:
+    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    return re.sub(r"\bpathlib\.(?:_local\.)?", "", text)
+
+
+def first_line(what: object) -> str:
+    """The first sentence of a docstring, escaped for a table."""
+    return (inspect.getdoc(what) or "").splitlines()[0].replace("|", "\\|")
+
+
+def _row(name: str, what: Callable[..., object], *, arguments: bool = True) -> str:
+    shown = signature(what).replace("|", "\\|") if arguments else ""
+    cut = isinstance(what, type) and shown.endswith("...)")
+    every = ", ".join(f"`{field}`" for field in inspect.signature(what).parameters) if cut else ""
+    return f"| `{name}{shown}` | {first_line(what)}{f' Of: {every}.' if every else ''} |"
+
+
+def methods(name: str, kind: type) -> list[str]:
+    """The promised methods of a class."""
+    if name == "Operations":
+        return sorted(m for m in dir(kind) if not m.startswith("_") and inspect.isfunction(getattr(kind, m)))
+    return list(METHODS.get(name, ()))
+
+
+def table(part: str) -> str:
+    """The promised names of a part, a row each, methods below their class."""
+    package = importlib.import_module(part)
+    rows = ["| name | what it is |", "|---|---|"]
+    for name in package.__all__:
+        what = getattr(package, name)
+        protocol = bool(getattr(what, "_is_protocol", False))
+        rows.append(_row(name, what, arguments=not protocol))
+        if isinstance(what, type):
+            rows += [_row(f"{name}.{method}", getattr(what, method)) for method in methods(name, what)]
+    return "\n".join(rows)
+
+
+def filled(page: str) -> str:
+    """The page with every table between its marks written new."""
+    for part in PARTS:
+        begin, end = f"<!-- {part} -->", f"<!-- end {part} -->"
+        if begin not in page or end not in page:
+            raise SystemExit(f"{PAGE.name} has no place for {part}: add {begin} and {end}.")
+        before, rest = page.split(begin)
+        _, after = rest.split(end)
+        page = f"{before}{begin}\n{table(part)}\n{end}{after}"
+    return page
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write the tables, or say that they are not those of the code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 where the page is out of date")
+    given = parser.parse_args(arguments)
+    page = PAGE.read_text(encoding="utf-8")
+    new = filled(page)
+    if given.check and new != page:
+        print("docs/api.md is not what the code promises: run python tools/api_page.py", file=sys.stderr)
+        return 1
+    if not given.check:
+        PAGE.write_text(new, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
