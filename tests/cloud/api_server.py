@@ -117,7 +117,7 @@ def serving(
         thread.join()
         raise failed[0]
     server = started[0]
-    known = {row["name"] for row in filled.store.tokens.all()}
+    known = {row.name for row in filled.store.tokens.all()}
     try:
         for role in ("viewer", "operator", "admin"):
             if f"the-{role}" in known:

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from auricle.wire.messages import Register, Update
 from auricle_cloud.states.round import State
+from auricle_cloud.storage.rows import RoundChanges
 from auricle_cloud.storage.schema import rounds
 from auricle_cloud.storage.store import Store
 
@@ -72,7 +73,7 @@ def open_round(
 ) -> None:
     """A round that collects, with these devices in its cohort."""
     store.rounds.plan_up_to(task, number, mode=mode)
-    values = {"base": base, "base_version": version, "plan": plan, "opened": 1.0}
+    values: RoundChanges = {"base": base, "base_version": version, "plan": plan, "opened": 1.0}
     with store.rounds.moving(task, number, "planned", "inviting", **values) as tx:
         store.rounds.invite(tx, task, number, devices)
     store.rounds.move(task, number, "inviting", "collecting")

@@ -25,6 +25,7 @@ from auricle_cloud.evaluation.evaluator import Evaluator
 from auricle_cloud.rounds.coordinator import NAME, Coordinator
 from auricle_cloud.rounds.read_cohort import cohort_of
 from auricle_cloud.settings import RoundDone, RunSettings
+from auricle_cloud.storage.rows import UpdateRow
 from auricle_cloud.storage.store import Store
 from auricle_edge.fleet.agent import Agent, AgentSettings
 from auricle_edge.runtimes import StepRuntime
@@ -147,13 +148,13 @@ def keep_updates(coordinator: Coordinator) -> None:
     coordinator.blobs.remove = lambda _sha256: None  # type: ignore[method-assign]
 
 
-def recomputed(coordinator: Coordinator, rows: list[dict[str, Any]], number: int) -> list[bytes]:
+def recomputed(coordinator: Coordinator, rows: list[UpdateRow], number: int) -> list[bytes]:
     """Every model from the first on, computed again from what was counted."""
     table, preset = coordinator.pack.plugin_table, coordinator.settings.preset
     weights, state = table.initial(coordinator.settings.seed), None
     models = [encode(weights)]
     for at in range(1, number + 1):
-        counted = [row for row in rows if row["round"] == at]
+        counted = [row for row in rows if row.round == at]
         server = preset.server_for(at, coordinator.settings.rounds)
         rule = get_rule(preset.rule, **preset.rule_options)
         made = next_model(cohort_of(table, weights, counted, coordinator.blobs), rule, server, state)

@@ -8,6 +8,7 @@ from typing import Any
 
 from auricle.wire.messages import DeviceState, Register, Release
 from auricle_cloud.storage.database import Database
+from auricle_cloud.storage.release_rows import Released, RolloutRow
 from auricle_cloud.storage.rollout_records import Rollouts
 from auricle_cloud.storage.store import Store
 
@@ -15,8 +16,8 @@ FLEET = "home"
 OLD, NEW, NEWER, OTHER, PACK, NEXT_PACK = (digit * 64 for digit in "0123cd")
 
 
-def release_row(identity: str, board: str = "pi5", version: str = "2.0.0", **changes: Any) -> dict[str, Any]:
-    return {
+def release_row(identity: str, board: str = "pi5", version: str = "2.0.0", **changes: Any) -> Released:
+    values: dict[str, Any] = {
         "path": f"bundle/{board}/trixie/{identity[:12]}.tar",
         "kind": "bundle",
         "board": board,
@@ -28,11 +29,12 @@ def release_row(identity: str, board: str = "pi5", version: str = "2.0.0", **cha
         "size": 10,
         **changes,
     }
+    return Released(**values)
 
 
 PACK_ROW = release_row(NEXT_PACK, "", "1", path=f"pack/{NEXT_PACK[:12]}.tar.zst", kind="pack", os="", fleet="")
 ROWS = [release_row(NEW), release_row(NEWER, version="3.0.0"), release_row(OTHER, "pi4"), PACK_ROW]
-PATH = ROWS[0]["path"]
+PATH = ROWS[0].path
 
 
 def register(device: str) -> Register:
@@ -105,10 +107,10 @@ class Rolling:
             "replacing": False,
             "who": "ana",
         }
-        chosen = [row for row in ROWS if row["identity"] in (identities or (NEW,))]
+        chosen = [row for row in ROWS if row.identity in (identities or (NEW,))]
         return self.rollouts.start(chosen, **{**values, **changes})
 
-    def steps(self, name: str, seconds: float = 0.0, rollouts: Rollouts | None = None) -> dict[str, Any]:
+    def steps(self, name: str, seconds: float = 0.0, rollouts: Rollouts | None = None) -> RolloutRow:
         """All steps that are due so much later; the rollout."""
         self.later += seconds
         while (rollouts or self.rollouts).step(name, self.now, FLEET):
@@ -120,7 +122,7 @@ class Rolling:
         return time.time() + self.later
 
     def asked(self) -> list[str]:
-        return [row["device"] for row in self.rollouts.asked()]
+        return [row.device for row in self.rollouts.asked()]
 
     def states(self, name: str) -> dict[str, str]:
         return {device: member.state for device, member in self.rollouts.whole(name)[1].items()}

@@ -29,8 +29,8 @@ def test_a_token_is_known_by_its_hash_and_by_nothing_else(store: Store) -> None:
     with store.database.reading() as tx:
         kept = {row.name: bytes(row.hash) for row in tx.execute(sa.select(tokens))}
     assert kept == {f"t-{role}": hashlib.sha256(token.encode()).digest() for role, token in made.items()}
-    assert all(set(row) == {"name", "role", "created", "expires"} for row in store.tokens.all())
-    assert [(e["kind"], e["who"]) for e in store.journal.events()] == [("token created", "ana")] * 3
+    assert all(not hasattr(row, "hash") for row in store.tokens.all())
+    assert [(e.kind, e.who) for e in store.journal.events()] == [("token created", "ana")] * 3
 
 
 def test_a_token_of_a_taken_name_is_refused_and_the_first_stays(store: Store) -> None:
@@ -48,7 +48,7 @@ def test_a_token_dies_when_its_time_is_over_or_it_is_revoked(place: Path | str) 
     short = store.tokens.create("short", "operator", days=1e-9)
     long = store.tokens.create("long", "operator", days=36500)
     forever = store.tokens.create("forever", "operator")
-    expires = {row["name"]: row["expires"] for row in store.tokens.all()}
+    expires = {row.name: row.expires for row in store.tokens.all()}
     while time.time() <= expires["short"]:
         pass  # 86 microseconds
 
@@ -96,15 +96,15 @@ def test_schedules_are_set_changed_run_and_removed(store: Store) -> None:
     store.schedules.set("night", task=TASK, at="23:59", idle=10, rounds=2, who="bob")
     store.schedules.ran("idle", 12345.5)
 
-    rows = {row["name"]: row for row in store.schedules.all()}
+    rows = {row.name: row for row in store.schedules.all()}
     assert list(rows) == ["idle", "night"]
-    assert [rows["night"][key] for key in ("task", "at", "idle", "rounds")] == [TASK, "23:59", 10, 2]
-    assert (rows["idle"]["last"], rows["night"]["last"] >= began) == (12345.5, True)
+    assert [getattr(rows["night"], key) for key in ("task", "at", "idle", "rounds")] == [TASK, "23:59", 10, 2]
+    assert (rows["idle"].last, rows["night"].last >= began) == (12345.5, True)
     store.schedules.remove("night", who="ana")
-    assert [row["name"] for row in store.schedules.all()] == ["idle"]
+    assert [row.name for row in store.schedules.all()] == ["idle"]
     with pytest.raises(StorageError, match='no schedule "night"'):
         store.schedules.remove("night")
-    assert [(e["kind"], e["who"], e["detail"]) for e in store.journal.events()][:2] == [
+    assert [(e.kind, e.who, e.detail) for e in store.journal.events()][:2] == [
         ("schedule removed", "ana", "night"),
         ("scheduled", "bob", "night: 2 rounds at 23:59, 10 idle"),
     ]

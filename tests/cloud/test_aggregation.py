@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from auricle.errors import StorageError
 from auricle.wire.tensors import Flat, TensorSpec, TensorTable, encode
@@ -17,6 +18,7 @@ from auricle_cloud.aggregation.rules import Rule, get_rule
 from auricle_cloud.aggregation.server_optimizer import OptimizerSettings, OptimizerState
 from auricle_cloud.rounds.read_cohort import cohort_of
 from auricle_cloud.storage.blobs import Blobs
+from auricle_cloud.storage.rows import UpdateRow
 
 TABLE = TensorTable(
     [
@@ -39,17 +41,31 @@ def blobs(tmp_path: Path) -> Blobs:
     return Blobs(tmp_path)
 
 
-def row(
-    blobs: Blobs, device: str, weights: Flat, samples: int = 1, codec: str = "float32", **more: Any
-) -> dict[str, Any]:
-    body = blobs.put(encode(weights, codec))
-    fields = {"device": device, "round": 1, "body": body, "codec": codec, "samples": samples, "loss": 1.0}
-    return {**fields, "staleness": 0, **more}
+def row(blobs: Blobs, device: str, weights: Flat, samples: int = 1, codec: str = "float32", **more: Any) -> UpdateRow:
+    counted = UpdateRow(
+        task="t",
+        round=1,
+        device=device,
+        counted_in=1,
+        staleness=0,
+        attempt=1,
+        body=blobs.put(encode(weights, codec)),
+        codec=codec,
+        samples=samples,
+        loss=1.0,
+        steps=1,
+        seconds=1.0,
+        personal_accuracy=None,
+        plugin_accuracy=None,
+        held_out=0,
+        received=1.0,
+    )
+    return replace(counted, **more)
 
 
 def next_model(
     start: Flat,
-    counted: list[dict[str, Any]],
+    counted: list[UpdateRow],
     blobs: Blobs,
     rule: Rule,
     server: OptimizerSettings,
@@ -137,9 +153,9 @@ def test_a_step_that_leaves_the_numbers_keeps_model_and_state(blobs: Blobs) -> N
 
 def test_a_missing_or_damaged_update_is_named(blobs: Blobs) -> None:
     counted = [row(blobs, "dev-a", flat(1, 1, 1, 1, 1, 1)), row(blobs, "dev-b", flat(2, 2, 2, 2, 2, 2))]
-    blobs.path(counted[1]["body"]).write_bytes(b"\0" * 24)
+    blobs.path(counted[1].body).write_bytes(b"\0" * 24)
 
-    with pytest.raises(StorageError, match=counted[1]["body"][:12]):
+    with pytest.raises(StorageError, match=counted[1].body[:12]):
         next_model(START, counted, blobs, get_rule("lpa"), NONE)
 
 

@@ -103,8 +103,8 @@ def test_changes_made_through_the_api_are_in_the_database_with_their_author(serv
     assert there.rollback_model().version == 0
 
     events = server.filled.store.journal.events(limit=6)
-    assert {event["who"] for event in events} == {"the-operator"}
-    assert [event["kind"] for event in reversed(events)] == [
+    assert {event.who for event in events} == {"the-operator"}
+    assert [event.kind for event in reversed(events)] == [
         "planned",
         "abort",
         "approved",
@@ -243,9 +243,9 @@ def test_streams_are_few_and_the_server_stops_while_they_are_open(server: Server
 
 def test_only_files_of_current_models_are_public(server: Server) -> None:
     store = server.filled.store
-    current = store.models.current("keywords")["blob"]
-    update = store.updates.counted("keywords", 1)[0]["body"]
-    first = store.models.get("keywords", 0)["blob"]
+    current = store.models.current("keywords").blob
+    update = store.updates.counted("keywords", 1)[0].body
+    first = store.models.get("keywords", 0).blob
 
     status, content, answer = server.ask("GET", f"/v1/blobs/{current}", role=None)
 
@@ -269,7 +269,7 @@ def test_health_tells_what_fails_and_nothing_else(tmp_path: Path) -> None:
 
 
 def test_a_broken_database_is_503_and_a_missing_blob_too(server: Server) -> None:
-    blob = server.filled.store.models.current("keywords")["blob"]
+    blob = server.filled.store.models.current("keywords").blob
     server.filled.blobs.remove(blob)
     status, problem, _ = server.ask("GET", f"/v1/blobs/{blob}", role=None)
     assert (status, "cannot be read" in problem["detail"]) == (503, True)

@@ -34,27 +34,27 @@ def test_a_model_is_made_of_every_two_updates_and_none_counts_twice(runtime: Ste
 
         store = site.store()
         rows = {number: store.updates.counted(TASK, number) for number in range(1, 6)}
-        models = {model["version"]: model for model in store.models.all(TASK)}
+        models = {model.version: model for model in store.models.all(TASK)}
         current = store.models.current(TASK)
-        base = {number: store.rounds.get(TASK, number)["base"] for number in range(1, 6)}
+        base = {number: store.rounds.get(TASK, number).base for number in range(1, 6)}
         store.close()
         assert [d.state for d in site.done] == ["published"] * 5
         assert all(len(counted) >= 2 for counted in rows.values())
-        keys = [(row["round"], row["device"]) for counted in rows.values() for row in counted]
+        keys = [(row.round, row.device) for counted in rows.values() for row in counted]
         assert len(keys) == len(set(keys))
-        assert current["version"] == 5
-        stale = [row for counted in rows.values() for row in counted if row["staleness"]]
-        assert all(row["staleness"] == row["counted_in"] - row["round"] <= 3 for row in stale)
+        assert current.version == 5
+        stale = [row for counted in rows.values() for row in counted if row.staleness]
+        assert all(row.staleness == row.counted_in - row.round <= 3 for row in stale)
         for number, counted in rows.items():
             # FedBuff by hand: w + sum of n_k / n * (w_k - base_k) / sqrt(1 + staleness).
             start = coordinator.weights(base[number]).astype(np.float64)
             moved = np.zeros_like(start)
-            total = sum(row["samples"] for row in counted)
+            total = sum(row.samples for row in counted)
             for row in counted:
-                sent = decode(coordinator.blobs.get(row["body"]), start.size, row["codec"]).astype(np.float64)
-                delta = (sent - coordinator.weights(base[row["round"]])) / np.sqrt(1 + row["staleness"])
-                moved += row["samples"] / total * delta
-            assert np.allclose(coordinator.weights(models[number]["blob"]), start + moved, atol=1e-6)
+                sent = decode(coordinator.blobs.get(row.body), start.size, row.codec).astype(np.float64)
+                delta = (sent - coordinator.weights(base[row.round])) / np.sqrt(1 + row.staleness)
+                moved += row.samples / total * delta
+            assert np.allclose(coordinator.weights(models[number].blob), start + moved, atol=1e-6)
 
     run(case, runtime, tmp_path)
 
@@ -110,7 +110,7 @@ def test_devices_at_work_hear_that_a_round_was_aborted(runtime: StepRuntime, tmp
         await asyncio.gather(running, return_exceptions=True)
 
         assert [(a.device, a.task, a.round, a.reason) for a in told] == [("dev-d", TASK, 1, "aborted by an operator")]
-        assert store.rounds.get(TASK, 1)["state"] == "aborted"
+        assert store.rounds.get(TASK, 1).state == "aborted"
         store.close()
 
     run(case, runtime, tmp_path)

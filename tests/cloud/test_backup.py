@@ -58,12 +58,12 @@ def test_a_state_comes_back_as_it_was_on_either_database(filled: Filled, tmp_pat
     assert rows(store.database) == rows(filled.store.database)
     assert store.database.take_over() == 1 + EPOCHS + 1
     for version in (0, 1):
-        blob = store.models.get(TASK, version)["blob"]
+        blob = store.models.get(TASK, version).blob
         assert Blobs(other / "blobs").get(blob) == filled.blobs.get(blob)
     assert (other / KEY).read_bytes() == (filled.folder / KEY).read_bytes()
     assert ((other / KEY).stat().st_mode & 0o777, source.stat().st_mode & 0o777) == (0o600, 0o600)
     store.devices.register(register("dev-new", "0" * 64), "pending")
-    assert store.journal.events(limit=1)[0]["id"] > 1
+    assert store.journal.events(limit=1)[0].id > 1
     store.close()
 
 
@@ -77,7 +77,7 @@ def test_a_sqlite_state_moves_to_an_empty_postgresql(tmp_path: Path, server: Any
     store = Store(url)
     assert rows(store.database) == rows(filled.store.database)
     store.journal.note("after")
-    assert store.journal.events(limit=1)[0]["id"] == 1 + filled.store.journal.events(limit=1)[0]["id"]
+    assert store.journal.events(limit=1)[0].id == 1 + filled.store.journal.events(limit=1)[0].id
     with pytest.raises(StorageError, match="is not empty"):
         restore_backup(source, tmp_path / "other", Blobs(tmp_path / "other" / "blobs"), url)
     store.close()
@@ -103,14 +103,14 @@ def test_a_backup_is_of_one_moment_while_the_coordinator_writes(filled: Filled, 
     restore_backup(tmp_path / "b", tmp_path / "other", Blobs(tmp_path / "other" / "blobs"))
 
     store = Store(tmp_path / "other" / FILE)
-    names = {row["device"] for row in store.devices.all()}
-    assert "dev-later" not in names and "dev-later" in {row["device"] for row in filled.store.devices.all()}
-    assert not any(event["device"] == "dev-later" for event in store.journal.events())
+    names = {row.device for row in store.devices.all()}
+    assert "dev-later" not in names and "dev-later" in {row.device for row in filled.store.devices.all()}
+    assert not any(event.device == "dev-later" for event in store.journal.events())
     store.close()
 
 
 def test_a_backup_without_a_models_file_is_refused_and_leaves_nothing(filled: Filled, tmp_path: Path) -> None:
-    filled.blobs.remove(filled.store.models.current(TASK)["blob"])
+    filled.blobs.remove(filled.store.models.current(TASK).blob)
 
     with pytest.raises(StorageError, match="cannot be written"):
         saved(filled, tmp_path / "backups" / "b.tar.zst")

@@ -110,7 +110,7 @@ def test_authority_and_releases_come_back_with_their_modes_and_as_encrypted_as_t
     assert {(other / name).stat().st_mode & 0o777 for name in FOLDERS} == {0o700}
     assert b"ENCRYPTED" in kept["authority/issuing.key"]
     assert Authority(other / "authority").pin == Authority(state.folder / "authority").pin
-    assert [row["version"] for row in Repository(other / "releases").releases()] == ["1.0.0"]
+    assert [row.version for row in Repository(other / "releases").releases()] == ["1.0.0"]
 
 
 def test_commands_say_what_a_backup_holds_and_lacks(state: Filled, tmp_path: Path) -> None:

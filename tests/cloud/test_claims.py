@@ -61,7 +61,7 @@ def claimed(enrolment: Enrolment, key: Key, device: str = "kitchen-1") -> str:
 
 
 def journal(store: Store, kind: str) -> list[tuple[str, str, str]]:
-    return [(row["device"], row["who"], row["detail"]) for row in store.journal.events(kind=kind)]
+    return [(row.device, row.who, row.detail) for row in store.journal.events(kind=kind)]
 
 
 def test_the_name_comes_from_the_claim_and_not_from_the_request(enrolment: Enrolment, store: Store) -> None:
@@ -222,7 +222,7 @@ def test_revoking_ends_certificates_tokens_and_the_devices_standing(enrolment: E
     assert count == 1
     assert [entry.serial_number for entry in listed] == [certificate.serial_number]
     assert enrolment.records.shut_out() == ["kitchen-1"]
-    assert store.devices.get("kitchen-1")["standing"] == "revoked"
+    assert store.devices.get("kitchen-1").standing == "revoked"
     with pytest.raises(ClaimError, match="unknown"):
         enrolment.claim(Claim(token=secret, request=request(key)), who="a")
     with pytest.raises(SettingsError, match="revoked for good"):

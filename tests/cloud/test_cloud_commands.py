@@ -110,7 +110,7 @@ def test_an_operator_acts_without_a_coordinator(filled: Filled) -> None:
     made = auricle("tokens", "create", "bob", "--role", "operator", **given).stdout.strip()
     assert filled.store.tokens.holder(made) == ("bob", "operator")
     assert told(auricle("rounds", "schedule", "set", "nightly", "--at", "02:30", "--json", **given))["at"] == "02:30"
-    assert filled.store.journal.events(limit=1)[0]["who"].startswith("cli:")
+    assert filled.store.journal.events(limit=1)[0].who.startswith("cli:")
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_on_a_terminal_it_does_what_is_answered(filled: Filled, answer: str, cod
         os.write(ours, f"{answer}\n".encode())
         assert done.wait(60) == code
     os.close(ours)
-    assert filled.store.rounds.get(TASK, 2)["request"] == state
+    assert filled.store.rounds.get(TASK, 2).request == state
 
 
 def test_wait_ends_with_the_round_and_tells_how(filled: Filled) -> None:
@@ -197,7 +197,7 @@ def test_a_backup_is_restored_by_command(filled: Filled, tmp_path: Path) -> None
     assert auricle("restore", file, "--state", other, "--yes").returncode == 0
 
     store = Store(other / FILE, must_exist=True)
-    assert [row["round"] for row in store.rounds.listed(TASK)] == [3, 2, 1]
+    assert [row.round for row in store.rounds.listed(TASK)] == [3, 2, 1]
     store.close()
 
 

@@ -71,7 +71,7 @@ def test_rounds_count_everybody_and_the_same_updates_give_the_same_bytes(runtime
         assert len(set(models)) == 3
         assert last is not None
         assert current is not None
-        assert (last["state"], current["blob"], current["version"]) == ("published", digest(models[2]), 2)
+        assert (last.state, current.blob, current.version) == ("published", digest(models[2]), 2)
         assert manifests[-1].blob == digest(models[2])
         assert sorted({m.version for m in manifests}) == [0, 1, 2]
         for report in reports:
@@ -99,8 +99,8 @@ def test_counted_bodies_are_removed_and_models_stay(runtime: StepRuntime, tmp_pa
 
         files = {p.name for p in (site.state / "blobs").rglob("*") if p.is_file()}
         store = site.store()
-        bodies = {row["body"] for number in (1, 2) for row in store.updates.counted(TASK, number)}
-        last = {row["body"] for row in store.updates.counted(TASK, 2)}
+        bodies = {row.body for number in (1, 2) for row in store.updates.counted(TASK, number)}
+        last = {row.body for row in store.updates.counted(TASK, 2)}
         assert len(bodies) == 6
         assert not files & (bodies - last), "detection asks for the newest round's bodies alone"
         files -= last
@@ -179,7 +179,7 @@ def test_without_a_quorum_the_round_is_aborted_and_the_model_stays(runtime: Step
         assert [(d.number, d.state, d.invited) for d in site.done] == [(1, "aborted", 2), (2, "aborted", 2)]
         assert all(d.counted <= 1 and encode(d.model) == first for d in site.done)
         assert current is not None
-        assert (current["version"], current["blob"]) == (0, digest(first))
+        assert (current.version, current.blob) == (0, digest(first))
         assert "quorum" in store.rounds.report(TASK, 1)["reason"]
         assert {p.name for p in (site.state / "blobs").rglob("*") if p.is_file()} == {digest(first)}
         store.close()
@@ -224,7 +224,7 @@ def test_a_coordinator_that_starts_again_goes_on_with_the_open_round_and_its_coh
         # This seed draws dev-a and the silent dev-d for the first round; the second is the others' turn.
         assert second.epoch == first.epoch + 1
         assert opened is not None
-        assert (opened["state"], invited) == ("collecting", ["dev-a", "dev-d"])
+        assert (opened.state, invited) == ("collecting", ["dev-a", "dev-d"])
         assert report["invited"] == ["dev-a", "dev-d"]
         assert [(d.number, d.state, d.invited, d.counted) for d in site.done] == [
             (1, "published", 2, 1),
@@ -267,9 +267,9 @@ def test_a_coordinator_killed_while_it_made_the_model_makes_no_other(
         assert [encode(d.model) for d in site.done[-2:]] == models[1:]
         assert current is not None
         assert last is not None
-        assert current["blob"] == digest(models[2])
-        assert OptimizerState.from_bytes(second.blobs.get(current["optimizer"]), site.pack.plugin_table.size).step == 2
-        assert last["state"] == "published"
+        assert current.blob == digest(models[2])
+        assert OptimizerState.from_bytes(second.blobs.get(current.optimizer), site.pack.plugin_table.size).step == 2
+        assert last.state == "published"
 
     run(case, runtime, tmp_path)
 

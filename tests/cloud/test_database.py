@@ -210,7 +210,7 @@ def test_who_was_overtaken_writes_nothing_any_more_but_reads(place: Path | str) 
             attempt()
 
     assert old.updates.counted("t", 1) == []
-    assert old.rounds.get("t", 1)["state"] == "collecting"
+    assert old.rounds.get("t", 1).state == "collecting"
     assert [verdict.code for verdict in new.updates.count([update()])] == ["accepted"]
     old.close()
     new.close()
@@ -327,7 +327,7 @@ def test_a_disk_that_fills_up_counts_whole_transactions_and_harms_nothing(tmp_pa
             counted += some
 
     assert 0 < len(counted) < len(devices)
-    assert [row["device"] for row in store.updates.counted("t", 1)] == counted
+    assert [row.device for row in store.updates.counted("t", 1)] == counted
     assert [v.code for v in store.updates.judge([update(counted[-1])])] == ["duplicate"]
     store.close()
     with sqlite3.connect(tmp_path / "c.db") as plain:
@@ -356,6 +356,6 @@ def test_names_are_data_whatever_is_in_them(place: Path | str) -> None:
     for task in ("keywords", "Keywords", 'it\'s "new"; DROP TABLE models', "schlüssel"):
         store.models.begin(task, "c" * 64, BASE)
 
-    names = [row["task"] for row in store.models.tasks()]
+    names = [row.task for row in store.models.tasks()]
     assert sorted(names) == sorted(["Keywords", 'it\'s "new"; DROP TABLE models', "keywords", "schlüssel"])
     store.close()

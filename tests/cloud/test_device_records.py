@@ -30,12 +30,10 @@ def test_a_name_belongs_to_the_key_that_came_first(store: Store) -> None:
 
     (row,) = store.devices.all()
     assert (first, again, thief) == (True, True, False)
-    assert (row["public_key"], row["boot"], row["samples"], row["agent"]) == (b"k" * 32, "boot-2", 9, "2")
-    assert row["first_seen"] <= row["last_seen"]
-    assert (row["standing"], row["selected"], row["harmful_count"], row["label"]) == ("pending", 0, 0, "")
-    assert [(e["kind"], e["device"], e["detail"]) for e in store.journal.events()] == [
-        ("registered", "dev-a", "pending")
-    ]
+    assert (row.public_key, row.boot, row.samples, row.agent) == (b"k" * 32, "boot-2", 9, "2")
+    assert row.first_seen <= row.last_seen
+    assert (row.standing, row.selected, row.harmful_count, row.label) == ("pending", 0, 0, "")
+    assert [(e.kind, e.device, e.detail) for e in store.journal.events()] == [("registered", "dev-a", "pending")]
 
 
 def test_of_two_keys_that_claim_a_name_at_once_one_gets_it(place: Path | str) -> None:
@@ -62,14 +60,14 @@ def test_a_will_counts_only_for_the_last_birth(store: Store) -> None:
     store.devices.register(register(boot="new"), "approved")
 
     store.devices.presence(state(boot="old", online=False))
-    still = store.devices.get("dev-a")["online"]
+    still = store.devices.get("dev-a").online
     store.devices.presence(state(boot="new", online=False))
-    gone = store.devices.get("dev-a")["online"]
+    gone = store.devices.get("dev-a").online
     store.devices.presence(state(boot="newer", online=True))
     store.devices.presence(state("dev-zz", "newer", online=True))
 
     assert (still, gone) == (True, False)
-    assert [(d["device"], d["boot"], d["online"]) for d in store.devices.all()] == [("dev-a", "newer", True)]
+    assert [(d.device, d.boot, d.online) for d in store.devices.all()] == [("dev-a", "newer", True)]
 
 
 def test_a_birth_says_what_the_gate_says_and_a_will_leaves_it(store: Store) -> None:
@@ -80,8 +78,8 @@ def test_a_birth_says_what_the_gate_says_and_a_will_leaves_it(store: Store) -> N
     store.devices.presence(state(online=False))
     gone = store.devices.get("dev-a")
 
-    assert (waiting["gate"], waiting["gate_reason"]) == ("wait", "too hot: 81 °C")
-    assert (gone["online"], gone["gate"]) == (False, "wait")
+    assert (waiting.gate, waiting.gate_reason) == ("wait", "too hot: 81 °C")
+    assert (gone.online, gone.gate) == (False, "wait")
 
 
 def test_standing_decides_whose_key_is_believed(store: Store) -> None:
@@ -90,8 +88,8 @@ def test_standing_decides_whose_key_is_believed(store: Store) -> None:
         store.devices.register(register(name, public_key=name.encode().ljust(32)), "pending")
         store.devices.set_standing([name], standing, who="ana", reason=f"made {standing}")
 
-    assert [row["standing"] for row in store.devices.all()] == list(STANDINGS)
-    assert [row["reason"] for row in store.devices.all()] == [
+    assert [row.standing for row in store.devices.all()] == list(STANDINGS)
+    assert [row.reason for row in store.devices.all()] == [
         "",
         "made approved",
         "made quarantined",
@@ -112,8 +110,8 @@ def test_standings_are_set_for_all_or_for_none_and_told_once(store: Store) -> No
         store.devices.set_standing(["dev-a", "dev-x"], "quarantined", who="bob")
 
     assert (changed, again, nobody) == (["dev-a", "dev-b"], ["dev-c"], [])
-    assert {row["standing"] for row in store.devices.all()} == {"approved"}
-    assert [(e["device"], e["who"], e["detail"]) for e in store.journal.events(kind="approved")] == [
+    assert {row.standing for row in store.devices.all()} == {"approved"}
+    assert [(e.device, e.who, e.detail) for e in store.journal.events(kind="approved")] == [
         ("dev-c", "bob", ""),
         ("dev-b", "ana", "known"),
         ("dev-a", "ana", "known"),
@@ -133,8 +131,8 @@ def test_a_revoked_device_never_comes_back(store: Store) -> None:
     store.devices.register(register(boot="boot-9"), "approved")
 
     assert repeated == []
-    assert not gone["online"]
-    assert [row["standing"] for row in store.devices.all()] == ["revoked", "approved"]
+    assert not gone.online
+    assert [row.standing for row in store.devices.all()] == ["revoked", "approved"]
 
 
 def test_many_devices_are_approved_at_once(store: Store) -> None:
@@ -152,9 +150,9 @@ def test_many_devices_are_approved_at_once(store: Store) -> None:
     changed = store.devices.set_standing(names, "approved", who="ana")
 
     assert len([statement for statement in asked if "devices" in statement]) == 4  # of two parts, looked at and set
-    assert [event["device"] for event in store.journal.events(kind="approved", limit=2)] == names[:-3:-1]
+    assert [event.device for event in store.journal.events(kind="approved", limit=2)] == names[:-3:-1]
     assert changed == names
-    assert {row["standing"] for row in store.devices.all()} == {"approved"}
+    assert {row.standing for row in store.devices.all()} == {"approved"}
 
 
 def test_a_label_is_for_people_and_of_bounded_length(store: Store) -> None:
@@ -162,7 +160,7 @@ def test_a_label_is_for_people_and_of_bounded_length(store: Store) -> None:
 
     store.devices.set_label("dev-a", "kitchen, left " + "x" * 500, who="ana")
 
-    assert store.devices.get("dev-a")["label"] == ("kitchen, left " + "x" * 500)[:200]
+    assert store.devices.get("dev-a").label == ("kitchen, left " + "x" * 500)[:200]
     with pytest.raises(StorageError, match='no device "dev-b"; did you mean "dev-a"'):
         store.devices.set_label("dev-b", "x", who="ana")
 
@@ -180,10 +178,10 @@ def test_refusals_add_up_by_device_and_reason(store: Store) -> None:
     store.devices.add_refusals({("dev-b", "rate"): (1 << 33, "rate: again " + "y" * 300)})
     store.devices.add_refusals({})
 
-    rows = [(r["device"], r["code"], r["count"], r["detail"]) for r in store.devices.refusals()]
+    rows = [(r.device, r.code, r.count, r.detail) for r in store.devices.refusals()]
     assert rows == [
         ("dev-a", "schema", 1, "schema: x"),
         ("dev-b", "rate", 3 + (1 << 33), ("rate: again " + "y" * 300)[:200]),
     ]
-    assert [row["code"] for row in store.devices.refusals("dev-b")] == ["rate"]
+    assert [row.code for row in store.devices.refusals("dev-b")] == ["rate"]
     assert store.devices.refusals("dev-x") == []

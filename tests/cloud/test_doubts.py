@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from auricle_cloud.rounds.doubts import Doubts
+from auricle_cloud.storage.rows import InvitationRow
 
 SAID = "worse_received_hits: 3 of 40 words heard, 20 of 40 words heard in the best plug-in"
 
@@ -30,7 +31,8 @@ def test_only_what_a_judge_says_of_the_received_model_is_a_doubt() -> None:
 def test_after_a_restart_they_are_those_of_the_invitations() -> None:
     doubts = Doubts()
 
-    doubts.restore({"a": {"reason": None}, "b": {"reason": SAID}, "c": {"reason": "It is muted."}})
+    said = {"a": None, "b": SAID, "c": "It is muted."}
+    doubts.restore({name: InvitationRow("t", 1, name, reason, "invited", 1.0) for name, reason in said.items()})
 
     assert list(doubts.said) == ["b"]
     assert doubts.sentence(["a", "b", "c"], 7, 6) == (

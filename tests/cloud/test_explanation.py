@@ -14,6 +14,7 @@ from auricle_cloud.aggregation.cohort import Cohort, layers_of
 from auricle_cloud.aggregation.rules import get_rule
 from auricle_cloud.operations.explanation import explain, filter_by_outcome, involved
 from auricle_cloud.operations.round_answers import DeviceWhy
+from auricle_cloud.states.report import read_report
 
 LAYER: dict[str, Any] = {
     "layer": "gru",
@@ -52,7 +53,7 @@ REPORT: dict[str, Any] = {
 
 
 def one(device: str, report: dict[str, Any] = REPORT, now: dict[str, str] | None = None) -> DeviceWhy:
-    (found,) = explain(report, task="t", number=12, state="published", only=[device], now=now).devices
+    (found,) = explain(read_report(report), task="t", number=12, state="published", only=[device], now=now).devices
     return found
 
 
@@ -99,7 +100,7 @@ def test_verdicts_are_numbers_too() -> None:
 
 
 def test_the_round_is_summed_up() -> None:
-    said = explain(REPORT, task="t", number=12, state="published").sentences
+    said = explain(read_report(REPORT), task="t", number=12, state="published").sentences
 
     assert said[0] == "Round 12 is published: 4 updates counted of 8 invited devices, with 400 training samples."
     assert "The rule lpa pruned 2 devices somewhere, most often dev-a: in 1 of 1 layer." in said
@@ -130,7 +131,7 @@ def test_an_update_that_is_not_finite_was_dropped_and_judges_no_layer() -> None:
 def test_reports_of_older_coordinators_are_explained_as_far_as_they_go(gone: str | None) -> None:
     report = {key: value for key, value in REPORT.items() if key != gone} if gone else {"invited": []}
 
-    whole = explain(report, task="t", number=12, state="aborted")
+    whole = explain(read_report(report), task="t", number=12, state="aborted")
 
     json.loads(msgspec.json.encode(whole))
     assert whole.sentences[0].startswith("Round 12 is aborted")
@@ -171,7 +172,7 @@ def test_a_score_by_which_a_rule_chose_is_told_with_its_rank() -> None:
     ]
     assert (kept.score, kept.score_of, kept.score_rank, kept.score_among) == (3.25, "sum of distances", 2, 3)
     assert (unknown.score, unknown.score_rank) == (None, None)
-    said = explain(report, task="t", number=12, state="published").sentences
+    said = explain(read_report(report), task="t", number=12, state="published").sentences
     assert "The rule multi_krum left out 2 devices: dev-c, dev-d." in said
 
 
@@ -205,6 +206,6 @@ def test_the_score_of_the_rule_itself_reaches_the_explanation() -> None:
     ],
 )
 def test_devices_are_found_by_how_they_fared(outcome: Any, devices: list[str]) -> None:
-    report = {**REPORT, "dropped": ["dev-a"]}
+    report = read_report({**REPORT, "dropped": ["dev-a"]})
 
     assert filter_by_outcome(report, involved(report, passed_over=True), outcome) == devices

@@ -91,15 +91,15 @@ def test_a_stage_waits_for_reports_and_goes_on_when_they_are_no_worse(rolling: T
     name = rolling.begin()
 
     row = rolling.steps(name, 61)
-    assert (row["state"], row["stage"]) == ("running", 0)
-    assert row["reason"].startswith("It waits for reports of hearing: 0 h of updated devices and 48 h of the same")
+    assert (row.state, row.stage) == ("running", 0)
+    assert row.reason.startswith("It waits for reports of hearing: 0 h of updated devices and 48 h of the same")
     sentences = Operations(rolling.store, Blobs(Path("/tmp")), "t").show_rollout(name).sentences
     assert "To go on without: pause it, and resume it." in sentences[-1]
 
     rolling.later += 13 * HOUR
     rolling.reports(updated(rolling, name), 12, denied=1)
     row = rolling.steps(name)
-    assert (row["state"], row["stage"], row["reason"]) == ("running", 1, "")
+    assert (row.state, row.stage, row.reason) == ("running", 1, "")
 
 
 def test_a_stage_after_which_devices_are_told_more_often_that_they_were_wrong_pauses_the_rollout(
@@ -112,13 +112,13 @@ def test_a_stage_after_which_devices_are_told_more_often_that_they_were_wrong_pa
 
     rolling.steps(name)
     row = rolling.steps(name, 61)
-    assert (row["state"], row["stage"]) == ("paused", 0)
-    assert row["reason"].startswith("Updated devices hear worse: people complained 3 an hour (72 in 24 h of 2 devices)")
+    assert (row.state, row.stage) == ("paused", 0)
+    assert row.reason.startswith("Updated devices hear worse: people complained 3 an hour (72 in 24 h of 2 devices)")
     assert rolling.asked() == []
 
     rolling.rollouts.resume(name, who="ana")  # she has looked, and lets it pass
     rolling.steps(name)
-    assert rolling.steps(name, 61)["stage"] == 1
+    assert rolling.steps(name, 61).stage == 1
 
 
 def test_resuming_to_ask_again_does_not_let_worse_hearing_pass(rolling: Told) -> None:
@@ -127,11 +127,11 @@ def test_resuming_to_ask_again_does_not_let_worse_hearing_pass(rolling: Told) ->
     rolling.later += 13 * HOUR
     rolling.reports(updated(rolling, name), 12, denied=3)
     rolling.steps(name)
-    assert rolling.steps(name, 61)["state"] == "paused"
+    assert rolling.steps(name, 61).state == "paused"
 
     rolling.rollouts.resume(name, who="ana", retry=True)
     rolling.steps(name)
-    assert rolling.steps(name, 61)["state"] == "paused"
+    assert rolling.steps(name, 61).state == "paused"
 
 
 def test_devices_that_were_not_updated_stand_for_before_where_nothing_is_known_of_it(rolling: Told) -> None:
@@ -143,8 +143,8 @@ def test_devices_that_were_not_updated_stand_for_before_where_nothing_is_known_o
 
     rolling.steps(name)
     row = rolling.steps(name, 61)
-    assert row["state"] == "paused"
-    assert "and of devices without it 1 an hour (48 in 48 h of 2 devices)" in row["reason"]
+    assert row.state == "paused"
+    assert "and of devices without it 1 an hour (48 in 48 h of 2 devices)" in row.reason
 
 
 def test_a_rollout_that_was_not_to_be_held_is_not(rolling: Told) -> None:
@@ -156,7 +156,7 @@ def test_a_rollout_that_was_not_to_be_held_is_not(rolling: Told) -> None:
     rolling.reports(updated(rolling, name), 12, denied=20)
 
     rolling.steps(name)
-    assert rolling.steps(name, 61)["stage"] == 1
+    assert rolling.steps(name, 61).stage == 1
 
 
 def test_the_last_stage_waits_for_no_report(store: Store) -> None:
@@ -165,7 +165,7 @@ def test_the_last_stage_waits_for_no_report(store: Store) -> None:
     rolling.steps(name)
     rolling.answer(name)
     rolling.steps(name)
-    assert rolling.steps(name, 61)["state"] == "finished"
+    assert rolling.steps(name, 61).state == "finished"
 
 
 def test_the_last_stage_pauses_too_when_devices_hear_worse(rolling: Told) -> None:
@@ -177,7 +177,7 @@ def test_the_last_stage_pauses_too_when_devices_hear_worse(rolling: Told) -> Non
     rolling.reports(rolling.names, 12, denied=3)
 
     rolling.steps(name)
-    assert rolling.steps(name, 61)["state"] == "paused"
+    assert rolling.steps(name, 61).state == "paused"
 
 
 # -- promotion

@@ -51,10 +51,10 @@ def test_a_registered_device_is_heard(desk: Desk) -> None:
     desk.tell(ANA, "dev-a", "upd", update(body), body)
 
     assert [what for _, _, what in desk.answers] == ["get", "failed", "presence", "presence", "loss", "accepted"]
-    assert [row["online"] for row in desk.store.devices.all()] == [False, True]
+    assert [row.online for row in desk.store.devices.all()] == [False, True]
     assert desk.inbox.refused == {}
     (row,) = desk.store.updates.counted(TASK, 1)
-    assert desk.blobs.get(row["body"]) == body
+    assert desk.blobs.get(row.body) == body
 
 
 def test_a_stranger_is_asked_to_register_and_not_believed(desk: Desk) -> None:
@@ -93,7 +93,7 @@ def test_nobody_takes_another_devices_name(desk: Desk) -> None:
 
     assert desk.inbox.refused == {"signature": 2, "identity": 1}
     assert desk.inbox.keys["dev-a"] == ANA.public
-    assert bytes(desk.store.devices.all()[0]["public_key"]) == ANA.public
+    assert bytes(desk.store.devices.all()[0].public_key) == ANA.public
     assert desk.answers == []
 
 
@@ -191,7 +191,7 @@ def test_a_replay_and_a_duplicate_count_once(desk: Desk) -> None:
     desk.tell(ANA, "dev-a", "upd", update(body, attempt=2), body)
 
     assert desk.verdicts() == ["accepted", *["duplicate"] * 5]
-    assert [r["attempt"] for r in desk.store.updates.counted(TASK, 1)] == [1]
+    assert [r.attempt for r in desk.store.updates.counted(TASK, 1)] == [1]
     assert desk.files() == 1
 
 
@@ -203,7 +203,7 @@ def test_two_different_updates_are_a_security_event(desk: Desk, caplog: pytest.L
 
     assert desk.verdicts() == ["accepted", "conflict"]
     assert "SECURITY: dev-a sent two different updates for round 1" in caplog.text
-    assert [r["body"] for r in desk.store.updates.counted(TASK, 1)] == [digest(first)]
+    assert [r.body for r in desk.store.updates.counted(TASK, 1)] == [digest(first)]
     assert desk.files() == 1
 
 
@@ -280,7 +280,7 @@ def test_weights_that_no_model_has_are_rejected_and_others_still_count(desk: Des
     desk.tell(BOB, "dev-b", "upd", update(good, "dev-b"), good)
 
     assert [v.split(":")[:2] for v in desk.verdicts()] == [["rejected", "values"], ["accepted"]]
-    assert [r["device"] for r in desk.store.updates.counted(TASK, 1)] == ["dev-b"]
+    assert [r.device for r in desk.store.updates.counted(TASK, 1)] == ["dev-b"]
 
 
 def test_a_shorter_or_longer_body_than_the_header_says(desk: Desk) -> None:
@@ -314,7 +314,7 @@ def test_parts_in_any_order_and_repeated_make_one_update(make: Callable[..., Des
         assert desk.verdicts() == ["accepted"]
         assert desk.inbox.refused == {}
         (row,) = desk.store.updates.counted(TASK, 1)
-        assert desk.blobs.get(row["body"]) == body
+        assert desk.blobs.get(row.body) == body
 
 
 def test_two_devices_parts_do_not_mix(make: Callable[..., Desk]) -> None:
@@ -328,7 +328,7 @@ def test_two_devices_parts_do_not_mix(make: Callable[..., Desk]) -> None:
         desk.tell(BOB, "dev-b", "upd", *other)
 
     assert desk.verdicts() == ["accepted", "accepted"]
-    assert [desk.blobs.get(r["body"]) for r in desk.store.updates.counted(TASK, 1)] == list(bodies.values())
+    assert [desk.blobs.get(r.body) for r in desk.store.updates.counted(TASK, 1)] == list(bodies.values())
 
 
 def test_a_newer_body_replaces_unfinished_parts(make: Callable[..., Desk]) -> None:
@@ -341,7 +341,7 @@ def test_a_newer_body_replaces_unfinished_parts(make: Callable[..., Desk]) -> No
         desk.tell(ANA, "dev-a", "upd", message, piece)
 
     assert desk.verdicts() == ["accepted"]
-    assert [r["body"] for r in desk.store.updates.counted(TASK, 1)] == [digest(new)]
+    assert [r.body for r in desk.store.updates.counted(TASK, 1)] == [digest(new)]
 
 
 def test_parts_that_are_together_too_long_are_given_up(make: Callable[..., Desk]) -> None:

@@ -45,7 +45,7 @@ def test_storage_and_link_that_fail_are_logged_and_never_raised(desk: Desk, capl
 
     assert desk.verdicts() == []
     assert caplog.text.count("not acknowledged") == 3
-    assert [r["body"] for r in desk.store.updates.counted(TASK, 1)] == [digest(other)]
+    assert [r.body for r in desk.store.updates.counted(TASK, 1)] == [digest(other)]
 
 
 def test_every_bit_of_the_header_is_guarded_and_every_cut_noticed(desk: Desk) -> None:
@@ -136,7 +136,7 @@ def test_a_registered_devices_inventions_never_leave_the_handler(
 
     target.give(topic, signed(ANA, topic, fields, body))
 
-    assert {r["body"] for r in target.store.updates.counted(TASK, 1)} <= {digest(body_of(2.5))}
+    assert {r.body for r in target.store.updates.counted(TASK, 1)} <= {digest(body_of(2.5))}
 
 
 def test_deep_and_wide_headers_cost_nothing(desk: Desk) -> None:

@@ -88,7 +88,7 @@ def test_an_update_may_not_be_further_from_its_base_than_the_limit(make: Callabl
     assert [v.split(":")[:2] for v in desk.verdicts()] == [["rejected", "norm"], ["accepted"]]
     assert desk.inbox.refused == {"norm": 1}
     assert desk.heard.refusals == [("dev-a", "norm", "norm: further from the round's model than 1")]
-    assert [row["device"] for row in desk.store.updates.counted(TASK, 1)] == ["dev-b"]
+    assert [row.device for row in desk.store.updates.counted(TASK, 1)] == ["dev-b"]
     assert desk.files() == 1
 
 
@@ -108,7 +108,7 @@ def test_a_loss_is_kept_and_passed_on(desk: Desk, value: float) -> None:
     desk.tell(ANA, "dev-a", "loss", loss(loss=value, samples=9))
 
     kept = desk.store.rounds.losses(TASK, 1, BASE)
-    assert {name: (row["loss"], row["samples"]) for name, row in kept.items()} == {"dev-a": (value, 9)}
+    assert {name: (row.loss, row.samples) for name, row in kept.items()} == {"dev-a": (value, 9)}
     assert desk.answers == [("Loss", "dev-a", "loss")]
 
 
@@ -116,7 +116,7 @@ def test_a_loss_is_kept_and_passed_on(desk: Desk, value: float) -> None:
 def test_a_loss_that_is_none_is_kept_as_unknown_and_passed_on(desk: Desk, value: float) -> None:
     desk.tell(ANA, "dev-a", "loss", loss(loss=value))
 
-    assert desk.store.rounds.losses(TASK, 1, BASE)["dev-a"]["loss"] is None
+    assert desk.store.rounds.losses(TASK, 1, BASE)["dev-a"].loss is None
     assert desk.answers == [("Loss", "dev-a", "loss")]
     assert desk.inbox.refused == {}
 
@@ -194,7 +194,7 @@ def test_a_revoked_device_counts_no_more_at_once_and_is_heard_no_more_once_that_
     assert desk.inbox.refused == {"revoked": 1, "standing": 4}
     assert desk.strangers == []
     assert "dev-a" not in desk.inbox.keys
-    assert desk.store.devices.get("dev-a")["standing"] == "revoked"
+    assert desk.store.devices.get("dev-a").standing == "revoked"
     assert desk.files() == 0
 
 
@@ -213,7 +213,7 @@ def test_refusals_are_written_down_by_device_and_reason_once(desk: Desk) -> None
     desk.give(TOPICS.up("dev-a", "upd"), b"noise")
     desk.inbox.flush()
 
-    assert [(r["device"], r["code"], r["count"]) for r in desk.store.devices.refusals()] == [
+    assert [(r.device, r.code, r.count) for r in desk.store.devices.refusals()] == [
         ("dev-a", "frame", 4),
         ("dev-b", "round", 1),
     ]
@@ -238,7 +238,7 @@ def test_refusals_that_cannot_be_written_down_are_written_down_later(desk: Desk)
     desk.inbox.flush()
     desk.inbox.flush()
 
-    assert [(r["device"], r["code"], r["count"]) for r in desk.store.devices.refusals()] == [("dev-a", "frame", 2)]
+    assert [(r.device, r.code, r.count) for r in desk.store.devices.refusals()] == [("dev-a", "frame", 2)]
 
 
 def test_a_revoked_devices_refusals_are_written_down_too(desk: Desk) -> None:
@@ -248,7 +248,7 @@ def test_a_revoked_devices_refusals_are_written_down_too(desk: Desk) -> None:
     desk.give(TOPICS.up("dev-a", "upd"), b"noise")
     desk.inbox.flush()
 
-    assert [(r["device"], r["code"], r["detail"]) for r in desk.store.devices.refusals()] == [
+    assert [(r.device, r.code, r.detail) for r in desk.store.devices.refusals()] == [
         ("dev-a", "standing", "standing: the device was revoked")
     ]
 
@@ -259,7 +259,7 @@ def test_two_different_updates_are_noted_for_the_operator(desk: Desk) -> None:
     desk.tell(ANA, "dev-a", "upd", update(first), first)
     desk.tell(ANA, "dev-a", "upd", update(second), second)
 
-    assert [(e["device"], e["task"], e["round"], e["detail"]) for e in desk.store.journal.events(kind="conflict")] == [
+    assert [(e.device, e.task, e.round, e.detail) for e in desk.store.journal.events(kind="conflict")] == [
         ("dev-a", TASK, 1, "two different updates for one round")
     ]
 
@@ -277,10 +277,10 @@ def test_texts_and_numbers_that_a_database_cannot_hold_are_no_way_to_stop_it(eit
     either.tell(ANA, "dev-a", "upd", update(body), body)
     either.inbox.flush()
 
-    assert either.store.devices.get("dev-a")["gate_reason"].startswith("hot")
+    assert either.store.devices.get("dev-a").gate_reason.startswith("hot")
     assert either.verdicts()[-1] == "accepted"
     assert sum(either.inbox.refused.values()) == 4  # not one of them was left unanswered
-    assert sum(row["count"] for row in either.store.devices.refusals()) == 4
+    assert sum(row.count for row in either.store.devices.refusals()) == 4
 
 
 def test_honest_devices_count_on_either_database(either: Desk) -> None:

@@ -78,8 +78,8 @@ def test_those_that_arrive_during_a_commit_share_the_next_and_each_has_its_own_v
     # The first alone; then all that may count in one batch, the repeated one among them.
     assert blobs.batches == [1, 30]
     counted = full.updates.counted(TASK, 1)
-    assert [row["device"] for row in counted] == DEVICES[:30]
-    assert [blobs.get(row["body"]) for row in counted] == [body(name) for name in DEVICES[:30]]
+    assert [row.device for row in counted] == DEVICES[:30]
+    assert [blobs.get(row.body) for row in counted] == [body(name) for name in DEVICES[:30]]
 
 
 def test_a_batch_is_bounded(full: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +101,7 @@ def test_two_different_updates_in_one_batch_are_a_conflict(full: Store, tmp_path
         return [verdict.code for verdict in await asyncio.gather(*sent)]
 
     assert asyncio.run(scene()) == ["accepted", "conflict", "duplicate"]
-    assert [row["body"] for row in full.updates.counted(TASK, 1)] == [digest(b"11111111")]
+    assert [row.body for row in full.updates.counted(TASK, 1)] == [digest(b"11111111")]
     assert list(blobs.names()) == [digest(b"11111111")]
 
 
@@ -192,7 +192,7 @@ def test_nothing_counts_whose_body_was_not_kept(full: Store, tmp_path: Path) -> 
 
     assert said == ["accepted", "rejected:quarantined", "accepted"]
     for row in full.updates.counted(TASK, 1):
-        blobs.get(row["body"])
+        blobs.get(row.body)
     assert full.updates.counted_devices(TASK, 1) == {DEVICES[0], DEVICES[2]}
 
 

@@ -7,7 +7,21 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.cloud.rolling import NEW, OTHER, Rolling
 
 from auricle_cloud.observing.metrics import DEVICE_STATES, ROLLOUTS, Metrics
+from auricle_cloud.storage.rows import ModelRow
 from auricle_cloud.storage.store import Store
+
+MODEL = ModelRow(
+    task="t",
+    version=0,
+    blob="f" * 64,
+    optimizer=None,
+    created=1.0,
+    parent=None,
+    origin="first",
+    round=None,
+    accuracy=None,
+    loss=None,
+)
 
 
 def told(
@@ -16,7 +30,7 @@ def told(
     """Which rollouts are paused, and the devices of each by state."""
     metrics.look(
         [],
-        {"version": 0, "accuracy": None},
+        MODEL,
         connected=True,
         waiting=0,
         unfinished=0,

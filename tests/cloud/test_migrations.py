@@ -168,26 +168,26 @@ def test_a_database_of_the_first_schema_keeps_everything(old: Path | str) -> Non
     store = Store(old, must_exist=isinstance(old, Path))
 
     devices = store.devices.all()
-    assert [(d["device"], d["standing"], d["gate"], d["samples"]) for d in devices] == [
+    assert [(d.device, d.standing, d.gate, d.samples) for d in devices] == [
         ("dev-a", "approved", "train", 7),
         ("dev-b", "approved", "train", 7),
     ]
-    assert (bytes(devices[0]["public_key"]), devices[0]["online"], devices[0]["first_seen"]) == (b"k" * 32, True, 10.0)
+    assert (bytes(devices[0].public_key), devices[0].online, devices[0].first_seen) == (b"k" * 32, True, 10.0)
     first, second = store.rounds.get(OLD, 1), store.rounds.get(OLD, 2)
-    assert (first["state"], first["base"], first["plan"], first["opened"]) == ("published", FIRST, b"p1", 100.0)
-    assert (first["mode"], first["planned"], first["closed"]) == ("sync", 100.0, 109.0)
+    assert (first.state, first.base, first.plan, first.opened) == ("published", FIRST, b"p1", 100.0)
+    assert (first.mode, first.planned, first.closed) == ("sync", 100.0, 109.0)
     assert store.rounds.report(OLD, 1) == {"rule": "lpa", "updates": [{"loss": None}]}
-    assert (second["state"], second["base"], second["report"]) == ("collecting", SECOND, None)
+    assert (second.state, second.base, second.report) == ("collecting", SECOND, None)
     assert list(store.rounds.invited(OLD, 1)) == ["dev-a", "dev-b"]
-    assert {name: row["state"] for name, row in store.rounds.invited(OLD, 2).items()} == {"dev-b": "invited"}
+    assert {name: row.state for name, row in store.rounds.invited(OLD, 2).items()} == {"dev-b": "invited"}
     counted = store.updates.counted(OLD, 1)
-    assert [(u["device"], u["body"], u["loss"], u["counted_in"], u["staleness"]) for u in counted] == [
+    assert [(u.device, u.body, u.loss, u.counted_in, u.staleness) for u in counted] == [
         ("dev-a", "d" * 64, 1.5, 1, 0),
         ("dev-b", "e" * 64, None, 1, 0),
     ]
-    models = [(m["version"], m["blob"], m["origin"], m["round"], m["parent"]) for m in store.models.all(OLD)]
+    models = [(m.version, m.blob, m.origin, m.round, m.parent) for m in store.models.all(OLD)]
     assert models == [(1, SECOND, "round", 1, 0), (0, FIRST, "first", None, None)]
-    assert store.models.get(OLD, 1)["optimizer"] == "5" * 64
+    assert store.models.get(OLD, 1).optimizer == "5" * 64
     assert store.database.take_over() == 42
     store.close()
 
@@ -210,9 +210,9 @@ def test_the_round_under_way_goes_on_after_the_upgrade(old: Path | str) -> None:
 
     assert [verdict.code for verdict in said] == ["accepted", "rejected:not invited", "duplicate", "conflict"]
     # The task's row is new: it points at the newest model there is, not at the first.
-    assert (version, store.models.get(OLD, 2)["parent"], store.models.current(OLD)["blob"]) == (2, 1, "3" * 64)
+    assert (version, store.models.get(OLD, 2).parent, store.models.current(OLD).blob) == (2, 1, "3" * 64)
     assert store.devices.register(register("dev-a", boot="b2"), "pending")
-    assert store.devices.get("dev-a")["standing"] == "approved"
+    assert store.devices.get("dev-a").standing == "approved"
     store.close()
 
 
@@ -237,7 +237,7 @@ def test_a_large_number_of_samples_is_kept(empty: Path | str) -> None:
 
     store.devices.register(register(samples=1 << 40), "approved")
 
-    assert store.devices.get("dev-a")["samples"] == 1 << 40
+    assert store.devices.get("dev-a").samples == 1 << 40
     store.close()
 
 

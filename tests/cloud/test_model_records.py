@@ -32,8 +32,8 @@ def test_a_task_is_begun_once_and_belongs_to_its_pack(store: Store) -> None:
     store.models.begin("other", "d" * 64, BASE)
 
     current = store.models.current(TASK)
-    assert (current["version"], current["blob"], current["origin"], current["parent"]) == (0, BASE, "first", None)
-    assert [(row["task"], row["pack"], row["current"]) for row in store.models.tasks()] == [
+    assert (current.version, current.blob, current.origin, current.parent) == (0, BASE, "first", None)
+    assert [(row.task, row.pack, row.current) for row in store.models.tasks()] == [
         ("other", "d" * 64, 0),
         (TASK, PACK, 0),
     ]
@@ -53,13 +53,11 @@ def test_a_model_and_the_report_of_its_round_come_together_and_once(store: Store
 
     current, last = store.models.current(TASK), store.rounds.newest(TASK)
     assert last is not None
-    assert (current["version"], current["blob"], current["optimizer"]) == (1, "1" * 64, "2" * 64)
-    assert (current["parent"], current["round"], current["origin"]) == (0, 1, "round")
-    assert (last["state"], store.rounds.report(TASK, 1)) == ("aggregated", {"made": True})
-    assert [(e["kind"], e["subject"], e["content"]) for e in store.journal.outgoing()] == [
-        ("model", TASK, {"version": 1})
-    ]
-    assert [row["version"] for row in store.models.all(TASK)] == [1, 0]
+    assert (current.version, current.blob, current.optimizer) == (1, "1" * 64, "2" * 64)
+    assert (current.parent, current.round, current.origin) == (0, 1, "round")
+    assert (last.state, store.rounds.report(TASK, 1)) == ("aggregated", {"made": True})
+    assert [(e.kind, e.subject, e.content) for e in store.journal.outgoing()] == [("model", TASK, {"version": 1})]
+    assert [row.version for row in store.models.all(TASK)] == [1, 0]
 
 
 def test_versions_go_on_counting_whatever_is_current(store: Store) -> None:
@@ -71,26 +69,26 @@ def test_versions_go_on_counting_whatever_is_current(store: Store) -> None:
     fourth = add(store, 4, parent=2)
 
     assert (first, second, third, fourth) == (1, 2, 3, 4)
-    rows = {row["version"]: row for row in store.models.all(TASK)}
-    assert [rows[v]["parent"] for v in (1, 2, 3, 4)] == [0, 1, 1, 2]
-    assert (rows[1]["accuracy"], rows[1]["loss"], rows[2]["accuracy"]) == (0.5, 1.25, None)
-    assert store.models.current(TASK)["version"] == 4
+    rows = {row.version: row for row in store.models.all(TASK)}
+    assert [rows[v].parent for v in (1, 2, 3, 4)] == [0, 1, 1, 2]
+    assert (rows[1].accuracy, rows[1].loss, rows[2].accuracy) == (0.5, 1.25, None)
+    assert store.models.current(TASK).version == 4
     (event,) = store.journal.events(kind="rolled back")
-    assert (event["task"], event["who"], event["detail"]) == (TASK, "ana", "version 1 worse")
+    assert (event.task, event.who, event.detail) == (TASK, "ana", "version 1 worse")
 
 
 def test_promoting_is_published_and_what_is_not_there_cannot_be(store: Store) -> None:
     begin(store)
     add(store, 1)
     for entry in store.journal.outgoing():
-        store.journal.sent(entry["id"])
+        store.journal.sent(entry.id)
 
     store.models.promote(TASK, 0, who="ana")
     with pytest.raises(StorageError, match="There is no version 7 of the model of t"):
         store.models.promote(TASK, 7, who="ana")
 
-    assert [entry["content"] for entry in store.journal.outgoing()] == [{"version": 0}]
-    assert store.models.current(TASK)["version"] == 0
+    assert [entry.content for entry in store.journal.outgoing()] == [{"version": 0}]
+    assert store.models.current(TASK).version == 0
 
 
 def test_a_judgement_is_written_to_its_version(store: Store) -> None:
@@ -99,7 +97,7 @@ def test_a_judgement_is_written_to_its_version(store: Store) -> None:
 
     store.models.judged(TASK, 1, 0.875, 0.25)
 
-    assert [(row["accuracy"], row["loss"]) for row in store.models.all(TASK)] == [(0.875, 0.25), (None, None)]
+    assert [(row.accuracy, row.loss) for row in store.models.all(TASK)] == [(0.875, 0.25), (None, None)]
 
 
 def test_the_model_of_a_round_is_the_one_its_updates_made(store: Store) -> None:
@@ -110,7 +108,7 @@ def test_the_model_of_a_round_is_the_one_its_updates_made(store: Store) -> None:
 
     made = store.models.of_round(TASK, 1)
 
-    assert made is not None and (made["version"], made["blob"]) == (1, blob(1))
+    assert made is not None and (made.version, made.blob) == (1, blob(1))
     assert store.models.of_round(TASK, 2) is None
 
 
@@ -124,7 +122,7 @@ def test_retention_gives_up_all_but_the_first_the_current_and_the_newest(store: 
     store.models.drop(TASK, superseded)
 
     assert superseded == [5, 4, 2, 1]
-    assert [row["version"] for row in store.models.all(TASK)] == [7, 6, 3, 0]
+    assert [row.version for row in store.models.all(TASK)] == [7, 6, 3, 0]
     assert store.models.superseded(TASK, keep=2) == []
     assert store.models.superseded("other", keep=2) == []
     assert add(store, 8) == 8
@@ -173,10 +171,10 @@ def test_a_round_goes_back_only_from_the_newest_model_if_a_round_made_it(store: 
 
     with store.database.writing() as tx:
         store.models.go_back(tx, TASK, 1, 3, "worse")
-    assert store.models.current(TASK)["version"] == 1
+    assert store.models.current(TASK).version == 1
     assert store.models.before(TASK, 1) is None
     add(store, 3)
-    assert store.models.get(TASK, 3)["parent"] == 1
+    assert store.models.get(TASK, 3).parent == 1
     assert store.models.before(TASK, 3) == 1
 
     add(store, 4, origin="repaired")

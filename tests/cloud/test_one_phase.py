@@ -29,7 +29,7 @@ def runtime() -> StepRuntime:
 
 def lower_reference(store: Store, number: int) -> None:
     """Make every loss of the next round a vote for the alarm."""
-    detection = {**store.rounds.get(TASK, number)["detection"], "next_reference": 1e-9}
+    detection = {**(store.rounds.get(TASK, number).detection or {}), "next_reference": 1e-9}
     with store.database.writing() as tx:
         tx.execute(sa.update(rounds).where(rounds.c.round == number).values(detection=detection))
 
@@ -46,30 +46,30 @@ def test_an_alarm_after_training_puts_the_updates_onto_the_repaired_model(runtim
         keep_updates(second)
         await second.run()
 
-        models = {row["version"]: row for row in store.models.all(TASK)}
-        assert [(v, models[v]["origin"], models[v]["round"], models[v]["parent"]) for v in sorted(models)] == [
+        models = {row.version: row for row in store.models.all(TASK)}
+        assert [(v, models[v].origin, models[v].round, models[v].parent) for v in sorted(models)] == [
             (0, "first", None, None),
             (1, "round", 1, 0),
             (2, "repair", 2, 0),
             (3, "round", 2, 2),
         ]
-        assert models[2]["blob"] == models[0]["blob"] and store.models.current(TASK)["version"] == 3
+        assert models[2].blob == models[0].blob and store.models.current(TASK).version == 3
         done, row = site.done[-1].report, store.rounds.get(TASK, 2)
         assert done["detection"]["fires"] and done["detection"]["repair"] == "rolled back"
         assert set(done["detection"]["losses"]) == {"dev-a", "dev-b", "dev-c"}
-        assert (row["base_version"], done["base_version"], row["detection"]["trained_from"]) == (
+        assert (row.base_version, done["base_version"], row.detection["trained_from"]) == (
             2,
             2,
-            models[1]["blob"],
+            models[1].blob,
         )
 
         counted, table = store.updates.counted(TASK, 2), site.pack.plugin_table
-        sent = second.weights(models[1]["blob"]).astype(np.float64)
-        trained = cohort_of(table, second.weights(models[1]["blob"]), counted, second.blobs)
+        sent = second.weights(models[1].blob).astype(np.float64)
+        trained = cohort_of(table, second.weights(models[1].blob), counted, second.blobs)
         share = trained.samples / trained.samples.sum()
-        expected = second.weights(models[0]["blob"]) + (share @ trained.weights.astype(np.float64) - sent)
-        assert np.abs(second.weights(models[3]["blob"]) - expected).max() < 1e-6
-        assert [event["detail"] for event in store.journal.events(kind="alarm")] == [done["detection"]["sentence"]]
+        expected = second.weights(models[0].blob) + (share @ trained.weights.astype(np.float64) - sent)
+        assert np.abs(second.weights(models[3].blob) - expected).max() < 1e-6
+        assert [event.detail for event in store.journal.events(kind="alarm")] == [done["detection"]["sentence"]]
         store.close()
 
     run(case, runtime, tmp_path)
@@ -92,11 +92,11 @@ def test_a_round_that_was_moved_is_judged_as_it_was_moved(runtime: StepRuntime, 
         assert judgement is not None
 
         cohort = third.site.cohort(store.rounds.get(TASK, 2), store.updates.counted(TASK, 2))
-        found = await judgement.find({"round": 3, "base_version": 3})
+        found = await judgement.find(3, 3)
 
-        assert np.array_equal(cohort.start, third.weights(store.models.get(TASK, 2)["blob"]))
+        assert np.array_equal(cohort.start, third.weights(store.models.get(TASK, 2).blob))
         whole = cohort.samples @ cohort.weights.astype(np.float64) / cohort.samples.sum()
-        assert np.abs(whole - third.weights(store.models.get(TASK, 3)["blob"])).max() < 1e-6
+        assert np.abs(whole - third.weights(store.models.get(TASK, 3).blob)).max() < 1e-6
         assert found.detail["judged_round"] == 2 and found.detail["method"] == "exact"
         third.store.close()
         store.close()

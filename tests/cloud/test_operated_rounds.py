@@ -34,7 +34,7 @@ def test_a_new_device_waits_for_approval_and_is_told_so(runtime: StepRuntime, tm
         site.start_agents(coordinator, DEVICES[:2])
         running = asyncio.create_task(coordinator.run())
         store = site.store()
-        while {row["standing"] for row in store.devices.all()} != {"pending"} or len(store.devices.all()) < 2:
+        while {row.standing for row in store.devices.all()} != {"pending"} or len(store.devices.all()) < 2:
             await coordinator.site.wait_change(0.1)
         assert store.rounds.newest(TASK) is None
         store.devices.set_standing(["dev-b"], "approved", who="test")
@@ -75,7 +75,7 @@ def test_an_operator_aborts_a_round_and_starts_another(runtime: StepRuntime, tmp
             while len(store.devices.all()) < 2:
                 await coordinator.site.wait_change(0.1)
             store.rounds.plan(TASK, 1, who="test")
-            while (store.rounds.newest(TASK) or {"state": ""})["state"] != "collecting":
+            while (newest := store.rounds.newest(TASK)) is None or newest.state != "collecting":
                 await coordinator.site.wait_change(0.1)
             while not store.updates.counted_devices(TASK, 1):
                 await coordinator.site.wait_change(0.1)
@@ -107,7 +107,7 @@ def test_a_schedule_starts_rounds_when_enough_devices_are_idle(runtime: StepRunt
 
         store = site.store()
         assert [d.invited for d in site.done[:2]] == [2, 2]
-        assert store.rounds.get(TASK, 1)["asked_by"] == "schedule nightly"
+        assert store.rounds.get(TASK, 1).asked_by == "schedule nightly"
         store.close()
 
     run(case, runtime, tmp_path)
@@ -127,9 +127,9 @@ def test_the_next_round_begins_with_the_model_that_was_promoted(runtime: StepRun
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 
-        assert store.rounds.get(TASK, 3)["base"] == digest(encode(site.done[0].model))
-        assert [m["version"] for m in store.models.all(TASK)] == [3, 2, 1, 0]
-        assert store.models.current(TASK)["parent"] == 1
+        assert store.rounds.get(TASK, 3).base == digest(encode(site.done[0].model))
+        assert [m.version for m in store.models.all(TASK)] == [3, 2, 1, 0]
+        assert store.models.current(TASK).parent == 1
         store.close()
 
     run(case, runtime, tmp_path)
@@ -164,7 +164,7 @@ def test_what_operators_do_is_in_the_journal(runtime: StepRuntime, tmp_path: Pat
         operations.quarantine_devices(["dev-a"], "noisy")
 
         newest = store.journal.events(device="dev-a")[0]
-        assert (newest["kind"], newest["who"], newest["detail"]) == ("quarantined", "ana", "noisy")
+        assert (newest.kind, newest.who, newest.detail) == ("quarantined", "ana", "noisy")
         store.close()
 
     run(case, runtime, tmp_path)
@@ -211,16 +211,16 @@ def test_an_alarm_on_a_model_whose_updates_are_gone_goes_back_to_the_one_before(
         site.start_agents(coordinator, DEVICES[:1])
         await coordinator.run()
         store = site.store()
-        assert coordinator.blobs.get(store.models.get(TASK, 0)["blob"])
+        assert coordinator.blobs.get(store.models.get(TASK, 0).blob)
         second = site.coordinator(
             3, FEDAVG, devices=1, detection=Detection(), evaluator=OnnxEvaluator(site.pack, validation)
         )
         for row in store.updates.counted(TASK, 1):
-            second.blobs.remove(row["body"])
+            second.blobs.remove(row.body)
         judgement = second._synchronous._judgement
         assert judgement is not None
 
-        found = await judgement.find({"round": 4, "base_version": 1})
+        found = await judgement.find(4, 1)
 
         assert found.parent == 0
         assert "are not kept any more: back to the last good model, version 0" in found.sentence

@@ -184,7 +184,7 @@ def test_models_are_promoted_rolled_back_and_fetched(filled: Filled, do: Operati
     assert np.array_equal(weights, table.initial(0) + np.float32(0.5))
     assert list(named) and all(np.array_equal(named[s.name], table.tensor(weights, s.name)) for s in table.specs)
     assert do.download_model(1) == do.download_model(1)
-    assert [entry["content"] for entry in filled.store.journal.outgoing()][-1] == {"version": 1}
+    assert [entry.content for entry in filled.store.journal.outgoing()][-1] == {"version": 1}
 
 
 def test_tokens_and_schedules_come_and_go(do: Operations) -> None:

@@ -16,6 +16,7 @@ from auricle_cloud.aggregation.presets import Preset
 from auricle_cloud.aggregation.server_optimizer import OptimizerSettings
 from auricle_cloud.operations.explanation import explain
 from auricle_cloud.rounds.synchronous import RoundFailedError
+from auricle_cloud.states.report import read_report
 from auricle_edge.fleet.agent import Agent, AgentSettings
 from auricle_edge.listening.detect import DetectSettings
 from auricle_edge.runtimes import StepRuntime
@@ -117,9 +118,9 @@ def test_after_a_model_that_most_devices_find_worse_the_next_round_begins_with_t
         assert f"{len(report['doubts'])} of 3 devices find version 1 of the model worse" in report["reason"]
         assert np.array_equal(site.done[1].model, quiet)
         store = site.store()
-        assert [store.models.get(TASK, version)["parent"] for version in (1, 2)] == [0, 0]
-        assert store.rounds.get(TASK, 3)["base_version"] == 0
-        why = explain(report, task=TASK, number=2, state="aborted")
+        assert [store.models.get(TASK, version).parent for version in (1, 2)] == [0, 0]
+        assert store.rounds.get(TASK, 3).base_version == 0
+        why = explain(read_report(report), task=TASK, number=2, state="aborted")
         assert any("the next round begins with version 0" in said for said in why.sentences)
         store.close()
 

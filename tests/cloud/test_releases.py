@@ -162,8 +162,8 @@ def test_what_is_released_is_listed_and_the_same_again_changes_nothing(
     assert repository.add(candidate, keys) == path
     assert sorted(file.name for file in (tmp_path / "releases" / "metadata").iterdir()) == before
     (row,) = repository.releases()
-    assert (row["path"], row["version"], row["identity"]) == (path, "1.0.0", candidate.identity)
-    assert row["size"] == candidate.file.stat().st_size
+    assert (row.path, row.version, row.identity) == (path, "1.0.0", candidate.identity)
+    assert row.size == candidate.file.stat().st_size
 
 
 def test_a_version_that_is_not_higher_is_refused_for_its_board_only(
@@ -189,7 +189,7 @@ def test_a_system_with_a_dot_in_its_name_is_released(repository: Repository, key
 def test_packs_are_numbered(repository: Repository, keys: Path) -> None:
     repository.add(read_candidate(SHIPPED_PACK), keys)
 
-    assert [row["version"] for row in repository.releases()] == ["1"]
+    assert [row.version for row in repository.releases()] == ["1"]
 
 
 def test_another_repositorys_keys_are_refused_and_nothing_changes(repository: Repository, tmp_path: Path) -> None:
@@ -271,7 +271,7 @@ def test_the_coordinator_renews_and_mirrors_and_says_when_metadata_has_expired(
     Renewal(tmp_path, store).look()
 
     assert metadata_lives(tmp_path / "releases")() is None
-    assert [row["version"] for row in store.releases.all()] == ["1.0.0"]
+    assert [row.version for row in store.releases.all()] == ["1.0.0"]
 
 
 # -- python-tuf's client

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import sqlalchemy as sa
 from cryptography import x509
@@ -72,7 +73,7 @@ def test_a_name_that_claimed_or_registered_gets_no_second_token_by_accident(enro
         with pytest.raises(SettingsError, match=f"There is no {name} to replace"):
             enrolment.tokens([NAME, name], 3600.0, who="op", replace=True)
 
-    assert [row["device"] for row in enrolment.records.pending()] == ["dev-c"]
+    assert [row.device for row in enrolment.records.pending()] == ["dev-c"]
 
 
 def test_nothing_changes_before_the_token_is_claimed(enrolment: Enrolment, store: Store, authority: Authority) -> None:
@@ -85,7 +86,7 @@ def test_nothing_changes_before_the_token_is_claimed(enrolment: Enrolment, store
     assert enrolment.renew(Renewal(certificate=old.certificate, request=request(key)), who="a") == old
     assert store.devices.keys() == {NAME: ANA.public}
     assert serial(old) not in listed(authority)
-    assert store.journal.events(kind="replacement token created")[0]["device"] == NAME
+    assert store.journal.events(kind="replacement token created")[0].device == NAME
 
 
 def test_a_claim_that_replaces_revokes_certificates_and_key_and_keeps_the_rest(
@@ -103,15 +104,15 @@ def test_a_claim_that_replaces_revokes_certificates_and_key_and_keeps_the_rest(
     assert serial(old) in listed(authority)
     assert serial(new) not in listed(authority)
     assert enrolment.records.shut_out() == []
-    assert store.devices.get(NAME) == {**before, "public_key": NEW.public}
+    assert store.devices.get(NAME) == msgspec.structs.replace(before, public_key=NEW.public)
     assert not store.devices.register(register(NAME, ANA), "approved")
     assert store.devices.register(register(NAME, NEW), "approved")
-    assert store.devices.get(NAME)["standing"] == "quarantined"
+    assert store.devices.get(NAME).standing == "quarantined"
     with pytest.raises(ClaimError, match="was revoked"):
         enrolment.renew(Renewal(certificate=old.certificate, request=request(key)), who="a")
     (entry,) = store.journal.events(kind="replaced")
-    assert (entry["device"], entry["who"]) == (NAME, "10.0.0.7")
-    assert entry["detail"] == f"1 certificates revoked, key {NEW.public.hex()[:16]}"
+    assert (entry.device, entry.who) == (NAME, "10.0.0.7")
+    assert entry.detail == f"1 certificates revoked, key {NEW.public.hex()[:16]}"
 
 
 def test_a_claim_that_is_made_again_by_the_same_key_replaces_once(enrolment: Enrolment, store: Store) -> None:
@@ -255,4 +256,4 @@ def test_an_update_of_the_old_card_stays_counted_once_and_the_new_one_gets_no_se
     desk.tell(NEW, NAME, "upd", update(second, round=2), second)
 
     assert desk.verdicts() == ["accepted", "conflict", "accepted"]
-    assert [row["body"] for row in desk.store.updates.counted(TASK, 1)] == [update(first).body]
+    assert [row.body for row in desk.store.updates.counted(TASK, 1)] == [update(first).body]

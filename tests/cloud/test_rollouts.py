@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.cloud.desk import ANA, BOB, TOPICS, Desk, signed
 from tests.cloud.rolling import (
     FLEET,
@@ -44,18 +45,18 @@ def test_stages_open_one_after_the_other_in_the_order_of_the_hash(rolling: Rolli
 
     rolling.steps(name)
     assert sorted(rolling.asked()) == sorted(order[:2])
-    assert rolling.steps(name, 30)["stage"] == 0  # nobody has answered
+    assert rolling.steps(name, 30).stage == 0  # nobody has answered
 
     assert sorted(rolling.answer(name)) == sorted(order[:2])
-    assert rolling.steps(name)["stage"] == 0  # it soaks
-    assert rolling.steps(name, 59)["stage"] == 0
-    assert rolling.steps(name, 2)["stage"] == 1
+    assert rolling.steps(name).stage == 0  # it soaks
+    assert rolling.steps(name, 59).stage == 0
+    assert rolling.steps(name, 2).stage == 1
     assert sorted(rolling.answer(name)) == sorted(order[2:10])
     rolling.steps(name)
-    assert rolling.steps(name, 61)["stage"] == 2
+    assert rolling.steps(name, 61).stage == 2
     assert sorted(rolling.answer(name)) == sorted(order[10:])
     rolling.steps(name)
-    assert rolling.steps(name, 61)["state"] == "finished"
+    assert rolling.steps(name, 61).state == "finished"
     assert set(rolling.states(name).values()) == {"updated"}
 
 
@@ -75,7 +76,7 @@ def test_a_device_counts_only_by_its_own_word_that_it_is_healthy_on_the_target(r
 
     assert rolling.says(device, bundle=NEW) == [(name, "updated")]
     assert rolling.says(device, bundle=NEW) == []
-    assert [row["device"] for row in rolling.store.journal.events(kind="updated")] == [device]
+    assert [row.device for row in rolling.store.journal.events(kind="updated")] == [device]
 
 
 def test_a_device_that_runs_the_target_already_is_not_asked(rolling: Rolling) -> None:
@@ -96,17 +97,17 @@ def test_too_many_errors_pause_and_say_why(rolling: Rolling, state: str) -> None
     first = rolling.asked()
     for device in first[:2]:
         rolling.says(device, bundle=NEW, rollout=name)
-    assert rolling.steps(name)["state"] == "running"
+    assert rolling.steps(name).state == "running"
     rolling.says(first[2], rollout=name, state=state, reason="the microphone is dead")
 
     row = rolling.steps(name)
 
-    assert (row["state"], row["stage"]) == ("paused", 0)
-    assert f"1 of 3 devices that stage 1 has heard of did not make it, and 20% are allowed: {first[2]}" in row["reason"]
-    assert "the microphone is dead" in row["reason"]
+    assert (row.state, row.stage) == ("paused", 0)
+    assert f"1 of 3 devices that stage 1 has heard of did not make it, and 20% are allowed: {first[2]}" in row.reason
+    assert "the microphone is dead" in row.reason
     assert rolling.asked() == []
     (event,) = rolling.store.journal.events(kind="rollout paused")
-    assert "the microphone is dead" in event["detail"]
+    assert "the microphone is dead" in event.detail
 
 
 def test_a_stage_too_small_for_the_minimum_is_judged_when_it_is_decided(rolling: Rolling) -> None:
@@ -114,23 +115,23 @@ def test_a_stage_too_small_for_the_minimum_is_judged_when_it_is_decided(rolling:
     rolling.steps(name)
     rolling.answer(name, bundle=OLD, state="failed", reason="it did not start")
 
-    assert rolling.steps(name, 61)["state"] == "paused"
+    assert rolling.steps(name, 61).state == "paused"
 
 
 def test_who_stays_silent_counts_as_an_error_until_it_speaks(rolling: Rolling) -> None:
     name = rolling.start(stages=[5.0, 100.0])
     rolling.steps(name)
     (device,) = rolling.asked()
-    assert rolling.steps(name, 599)["state"] == "running"
+    assert rolling.steps(name, 599).state == "running"
 
     row = rolling.steps(name, 2)
-    assert (row["state"], rolling.states(name)) == ("paused", {device: "silent"})
-    assert "nothing more was heard of it for 10 min" in row["reason"]
+    assert (row.state, rolling.states(name)) == ("paused", {device: "silent"})
+    assert "nothing more was heard of it for 10 min" in row.reason
 
     assert rolling.says(device, bundle=NEW) == [(name, "updated")]
     rolling.rollouts.resume(name, who="ana")
     rolling.steps(name)
-    assert rolling.steps(name, 61)["stage"] == 1
+    assert rolling.steps(name, 61).stage == 1
 
 
 def test_each_step_of_the_way_prolongs_the_deadline_once(rolling: Rolling) -> None:
@@ -151,9 +152,9 @@ def test_who_is_away_does_not_hold_up_a_stage_for_ever_and_gets_it_when_it_comes
     name = rolling.start(stages=[100.0])
     rolling.steps(name)
     assert rolling.answer(name) == [rolling.names[19]]
-    assert rolling.steps(name, 599)["settled"] is None
+    assert rolling.steps(name, 599).settled is None
     rolling.steps(name, 2)
-    assert rolling.steps(name, 61)["state"] == "finished"
+    assert rolling.steps(name, 61).state == "finished"
 
     rolling.comes(rolling.names[0])
     rolling.steps(name)
@@ -167,8 +168,8 @@ def test_a_stage_that_nobody_answered_does_not_pass(rolling: Rolling) -> None:
         rolling.goes(device)
     name = rolling.start(stages=[10.0, 100.0])
 
-    assert rolling.steps(name, 100_000)["stage"] == 0
-    assert rolling.steps(name, 100_000)["state"] == "running"
+    assert rolling.steps(name, 100_000).stage == 0
+    assert rolling.steps(name, 100_000).state == "running"
 
 
 def test_a_device_that_comes_later_gets_what_was_finished(rolling: Rolling) -> None:
@@ -176,7 +177,7 @@ def test_a_device_that_comes_later_gets_what_was_finished(rolling: Rolling) -> N
     rolling.steps(name)
     rolling.answer(name)
     rolling.steps(name)
-    assert rolling.steps(name, 61)["state"] == "finished"
+    assert rolling.steps(name, 61).state == "finished"
 
     rolling.add("new-1")
     rolling.steps(name)
@@ -196,7 +197,7 @@ def test_only_devices_of_the_label_board_and_standing_are_chosen(rolling: Rollin
     name = rolling.start(NEW, OTHER, label="kitchen", stages=[100.0])
     rolling.steps(name)
 
-    assert {row["device"]: row["identity"] for row in rolling.rollouts.asked()} == {"dev-00": NEW, "pi4-1": OTHER}
+    assert {row.device: row.identity for row in rolling.rollouts.asked()} == {"dev-00": NEW, "pi4-1": OTHER}
 
 
 def test_a_device_in_quarantine_is_told_nothing_more_and_does_not_fall_silent(rolling: Rolling) -> None:
@@ -206,7 +207,7 @@ def test_a_device_in_quarantine_is_told_nothing_more_and_does_not_fall_silent(ro
     rolling.store.devices.set_standing([device], "quarantined", who="ana")
 
     assert rolling.asked() == []
-    assert rolling.steps(name, 10_000)["state"] == "running"
+    assert rolling.steps(name, 10_000).state == "running"
     assert rolling.states(name)[device] == "asked"
 
 
@@ -215,7 +216,7 @@ def test_a_bundle_of_another_fleet_pauses(rolling: Rolling) -> None:
     rolling.rollouts.step(name, rolling.now, "cabin")
 
     row = rolling.rollouts.get(name)
-    assert (row["state"], "is for the fleet home, and this is cabin" in row["reason"]) == ("paused", True)
+    assert (row.state, "is for the fleet home, and this is cabin" in row.reason) == ("paused", True)
 
 
 def test_a_pack_goes_to_every_board_and_counts_by_the_pack(rolling: Rolling) -> None:
@@ -238,21 +239,21 @@ def test_errors_are_forgiven_or_their_devices_asked_again(rolling: Rolling) -> N
     name = rolling.start(stages=[50.0, 100.0])
     rolling.steps(name)
     asked = rolling.answer(name, bundle=OLD, state="failed", reason="no space")
-    assert rolling.steps(name)["state"] == "paused"
+    assert rolling.steps(name).state == "paused"
 
     rolling.rollouts.resume(name, who="ana", retry=True)
     rolling.steps(name)
     assert rolling.asked() == asked
-    assert {row["rollout"] for row in rolling.rollouts.asked()} == {f"{name}.2"}
-    assert set(rolling.rollouts.asked()[0]) == {"device", "rollout", "kind", "path", "identity"}
+    assert {row.rollout for row in rolling.rollouts.asked()} == {f"{name}.2"}
+    assert {(row.kind, row.path, row.identity) for row in rolling.rollouts.asked()} == {("bundle", PATH, NEW)}
     rolling.answer(name, bundle=OLD, state="failed", reason="said late of the first attempt")
     assert rolling.asked() == asked
     rolling.answer(f"{name}.2", bundle=OLD, state="failed", reason="no space")
-    assert rolling.steps(name)["state"] == "paused"
+    assert rolling.steps(name).state == "paused"
 
     rolling.rollouts.resume(name, who="ana")
-    assert rolling.steps(name)["state"] == "running"
-    assert rolling.steps(name, 61)["stage"] == 1
+    assert rolling.steps(name).state == "running"
+    assert rolling.steps(name, 61).stage == 1
 
 
 def test_nobody_is_asked_while_it_is_paused_or_after_it_was_aborted(rolling: Rolling) -> None:
@@ -283,14 +284,14 @@ def test_a_device_follows_one_rollout_at_a_time(rolling: Rolling) -> None:
 
     second = rolling.start(NEWER, replacing=True)
 
-    assert [rolling.rollouts.get(name)["state"] for name in (first, other, second)] == [
+    assert [rolling.rollouts.get(name).state for name in (first, other, second)] == [
         "replaced",
         "running",
         "running",
     ]
     assert rolling.asked() == []
     rolling.steps(second)
-    assert {row["rollout"] for row in rolling.rollouts.asked()} == {second}
+    assert {row.rollout for row in rolling.rollouts.asked()} == {second}
 
 
 def test_a_finished_rollout_makes_way_for_a_newer_one(rolling: Rolling) -> None:
@@ -298,11 +299,11 @@ def test_a_finished_rollout_makes_way_for_a_newer_one(rolling: Rolling) -> None:
     rolling.steps(first)
     rolling.answer(first)
     rolling.steps(first)
-    assert rolling.steps(first, 61)["state"] == "finished"
+    assert rolling.steps(first, 61).state == "finished"
 
     rolling.start(NEWER)
 
-    assert rolling.rollouts.get(first)["state"] == "replaced"
+    assert rolling.rollouts.get(first).state == "replaced"
     with pytest.raises(StorageError, match="did you mean"):
         rolling.rollouts.get(first[:-1])
 
@@ -317,10 +318,10 @@ def test_rollouts_for_two_labels_share_no_device_even_if_a_label_changes(rolling
 
     rolling.steps(second)
 
-    assert [row["rollout"] for row in rolling.rollouts.asked() if row["device"] == "dev-00"] == [first]
+    assert [row.rollout for row in rolling.rollouts.asked() if row.device == "dev-00"] == [first]
     rolling.says("dev-00", rollout=first, bundle=NEW)
     rolling.steps(second)
-    assert [row["rollout"] for row in rolling.rollouts.asked() if row["device"] == "dev-00"] == [second]
+    assert [row.rollout for row in rolling.rollouts.asked() if row.device == "dev-00"] == [second]
 
 
 # -- a process that ends at any step
@@ -349,7 +350,7 @@ def test_a_coordinator_killed_at_any_step_goes_on(rolling: Rolling, place: Path 
         _whole_way(rolling, name, doomed)
     _whole_way(rolling, name)
 
-    assert rolling.rollouts.get(name)["state"] == "finished"
+    assert rolling.rollouts.get(name).state == "finished"
     assert rolling.states(name) == dict.fromkeys(rolling.names, "updated")
     assert len(rolling.store.journal.events(kind="updated")) == len(rolling.names)
     assert len(rolling.store.journal.events(kind="rollout stage")) == 1
@@ -376,11 +377,11 @@ def test_a_change_cut_off_is_whole_or_was_not_made(
     with pytest.raises(Killed):
         _change(doomed, name, new)
 
-    made = rolling.rollouts.get(name)["state"]
+    made = rolling.rollouts.get(name).state
     assert made == (new if when == "after" else old)
     if when == "before":
         _change(rolling.rollouts, name, new)
-        assert rolling.rollouts.get(name)["state"] == new
+        assert rolling.rollouts.get(name).state == new
     doomed._db.close()
 
 
@@ -411,7 +412,7 @@ def _change(rollouts: Rollouts, name: str, new: RolloutState) -> None:
 def rows(store: Store) -> Any:
     """Everything that a device's word could change."""
     listed = store.rollouts.listed(limit=10)
-    return [listed, *(store.rollouts.whole(row["rollout"])[1] for row in listed)]
+    return [listed, *(store.rollouts.whole(row.rollout)[1] for row in listed)]
 
 
 @pytest.fixture
@@ -419,7 +420,7 @@ def attacked(either: Desk) -> tuple[Desk, str]:
     """A desk at which dev-a and dev-b are asked to update."""
     for name, key in (("dev-a", ANA), ("dev-b", BOB)):
         either.tell(key, name, "rel", release(name, fleet="f"))
-    either.store.releases.mirror([{**ROWS[0], "fleet": "f"}], who="test")
+    either.store.releases.mirror([replace(ROWS[0], fleet="f")], who="test")
     rollout = either.store.rollouts.start(
         either.store.releases.all(),
         label=None,
@@ -525,6 +526,6 @@ def test_a_revoked_device_is_not_heard(attacked: tuple[Desk, str]) -> None:
 def test_the_mirror_follows_the_repository(rolling: Rolling) -> None:
     rolling.store.releases.mirror(ROWS[1:], who="ana")
 
-    assert PATH not in [row["path"] for row in rolling.store.releases.all()]
-    assert FLEET in {row["fleet"] for row in rolling.store.releases.all()}
-    assert [row["detail"] for row in rolling.store.journal.events(kind="release removed")] == [PATH]
+    assert PATH not in [row.path for row in rolling.store.releases.all()]
+    assert FLEET in {row.fleet for row in rolling.store.releases.all()}
+    assert [row.detail for row in rolling.store.journal.events(kind="release removed")] == [PATH]

@@ -153,7 +153,7 @@ def test_devices_update_and_say_so_through_a_coordinator_that_is_replaced(tmp_pa
         boards[1].busy = False
         async with served(site, boards) as second:
             # told again by the one that came after
-            await until(lambda: second.store.rollouts.get(name)["state"] == "finished")
+            await until(lambda: second.store.rollouts.get(name).state == "finished")
             assert set(states(second, name).values()) == {"updated"}
         for board in boards:
             await board.link.stop()
@@ -186,8 +186,8 @@ def test_a_version_that_fails_on_a_device_pauses_the_rollout(tmp_path: Path) -> 
                 replacing=False,
                 who="ana",
             )
-            await until(lambda: store.rollouts.get(name)["state"] == "paused")
-            assert "no sound" in store.rollouts.get(name)["reason"]
+            await until(lambda: store.rollouts.get(name).state == "paused")
+            assert "no sound" in store.rollouts.get(name).reason
             assert list(states(coordinator, name).values()) == ["failed"]
         for board in boards:
             await board.link.stop()

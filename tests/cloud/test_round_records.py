@@ -23,7 +23,7 @@ WAIT = 20.0
 
 
 def states(store: Store) -> dict[int, str]:
-    return {row["round"]: row["state"] for row in store.rounds.listed(TASK)}
+    return {row.round: row.state for row in store.rounds.listed(TASK)}
 
 
 # -- planning
@@ -39,11 +39,11 @@ def test_planned_rounds_follow_each_other(store: Store) -> None:
     assert (first, second, other) == ([1, 2], [3], [1])
     assert states(store) == dict.fromkeys([5, 4, 3, 2, 1], "planned")
     rows = [store.rounds.get(TASK, number) for number in (1, 3)]
-    assert [(r["mode"], r["asked_by"], r["base"], r["report"]) for r in rows] == [
+    assert [(r.mode, r.asked_by, r.base, r.report) for r in rows] == [
         ("sync", "ana", None, None),
         ("async", "", None, None),
     ]
-    assert [(e["kind"], e["round"], e["who"], e["detail"]) for e in store.journal.events(kind="planned")] == [
+    assert [(e.kind, e.round, e.who, e.detail) for e in store.journal.events(kind="planned")] == [
         ("planned", 4, "", "2 rounds"),
         ("planned", 1, "", "1 rounds"),
         ("planned", 3, "", "1 rounds"),
@@ -71,7 +71,7 @@ def test_of_those_that_plan_at_once_each_gets_its_own_rounds(place: Path | str) 
         rest.result(WAIT)
 
     assert len(numbers) == len(set(numbers)) == 120
-    known = sorted(row["round"] for row in one.rounds.listed(TASK, limit=1000))
+    known = sorted(row.round for row in one.rounds.listed(TASK, limit=1000))
     assert set(numbers) <= set(known) and known == list(range(1, len(known) + 1))
     one.close()
     other.close()
@@ -107,9 +107,9 @@ def test_the_newest_round_has_begun_and_the_due_one_is_not_finished(store: Store
     newest, due = store.rounds.newest(TASK), store.rounds.due(TASK)
     assert before == (None, None)
     assert planned[0] is None
-    assert planned[1] is not None and planned[1]["round"] == 1
-    assert newest is not None and (newest["round"], newest["state"]) == (2, "aborted")
-    assert due is not None and (due["round"], due["state"]) == (3, "planned")
+    assert planned[1] is not None and planned[1].round == 1
+    assert newest is not None and (newest.round, newest.state) == (2, "aborted")
+    assert due is not None and (due.round, due.state) == (3, "planned")
     assert store.rounds.due("other") is None
 
 
@@ -117,10 +117,10 @@ def test_rounds_are_listed_a_page_at_a_time_without_what_is_large(store: Store) 
     store.rounds.plan(TASK, 7)
 
     first = store.rounds.listed(TASK, limit=3)
-    second = store.rounds.listed(TASK, limit=10, before=first[-1]["round"])
+    second = store.rounds.listed(TASK, limit=10, before=first[-1].round)
 
-    assert [row["round"] for row in first + second] == [7, 6, 5, 4, 3, 2, 1]
-    assert not {"report", "plan"} & set(first[0])
+    assert [row.round for row in first + second] == [7, 6, 5, 4, 3, 2, 1]
+    assert not hasattr(first[0], "report") and not hasattr(first[0], "plan")
     assert store.rounds.listed("other") == []
 
 
@@ -150,13 +150,13 @@ def test_every_way_there_is_can_be_gone_and_is_announced_before_and_after(place:
     for number, (old, new) in enumerate(TRANSITIONS, 1):
         bring_to(store, number, old)
         seen.clear()
-        outgoing = [{"kind": "model", "subject": TASK, "n": number}]
-        store.rounds.move(TASK, number, old, new, report={"reason": old}, outgoing=outgoing)
+        with store.rounds.moving(TASK, number, old, new, report={"reason": old}) as tx:
+            put_out(tx, "model", TASK, n=number)
 
         row = store.rounds.get(TASK, number)
-        assert (row["state"], row["report"]) == (new, {"reason": old})
-        assert (row["closed"] is not None) == (new in ("closing", "aborted"))
-        assert store.journal.outgoing()[-1]["content"] == {"n": number}
+        assert (row.state, row.report) == (new, {"reason": old})
+        assert (row.closed is not None) == (new in ("closing", "aborted"))
+        assert store.journal.outgoing()[-1].content == {"n": number}
         # Before the transaction others see the old state, after it the new one.
         assert [(what, saw[number]) for what, saw in seen] == [
             (f"before {label(old, new)}", old),
@@ -180,7 +180,7 @@ def test_every_other_way_is_refused_before_anything_is_touched(place: Path | str
 
     assert len(closed_ways) == len(STATES) ** 2 - len(TRANSITIONS) == 67
     row = store.rounds.get(TASK, 1)
-    assert (row["state"], row["report"], seen) == ("planned", None, [])
+    assert (row.state, row.report, seen) == ("planned", None, [])
     store.close()
 
 
@@ -208,7 +208,7 @@ def test_moving_from_another_state_than_it_has_refuses_and_changes_nothing(place
         store.rounds.move(TASK, 9, "planned", "inviting")
 
     row = store.rounds.get(TASK, 1)
-    assert (row["state"], row["closed"], row["report"], store.journal.outgoing()) == ("planned", None, None, [])
+    assert (row.state, row.closed, row.report, store.journal.outgoing()) == ("planned", None, None, [])
     assert all(what.startswith("before") for what in seen)
     store.close()
 
@@ -225,8 +225,8 @@ def test_a_move_whose_company_fails_did_not_happen(place: Path | str) -> None:
         raise ZeroDivisionError
 
     row = store.rounds.get(TASK, 1)
-    assert (row["state"], row["base"], store.rounds.invited(TASK, 1)) == ("planned", None, {})
-    assert (store.devices.get("dev-a")["selected"], store.journal.outgoing()) == (0, [])
+    assert (row.state, row.base, store.rounds.invited(TASK, 1)) == ("planned", None, {})
+    assert (store.devices.get("dev-a").selected, store.journal.outgoing()) == (0, [])
     assert seen == ["before planned -> inviting"]
     store.rounds.move(TASK, 1, "planned", "inviting")
     store.close()
@@ -244,8 +244,8 @@ def test_a_model_its_report_and_its_rounds_state_change_together_or_not_at_all(s
         store.models.add(tx, TASK, "1" * 64, optimizer=None, origin="round", number=1)
         store.models.add(tx, TASK, None, optimizer=None, origin="round", number=1)  # type: ignore[arg-type]
 
-    assert store.models.current(TASK)["version"] == 0
-    assert (store.rounds.get(TASK, 1)["state"], store.journal.outgoing()) == ("closing", [])
+    assert store.models.current(TASK).version == 0
+    assert (store.rounds.get(TASK, 1).state, store.journal.outgoing()) == ("closing", [])
     with pytest.raises(StorageError, match="no report"):
         store.rounds.report(TASK, 1)
 
@@ -288,15 +288,15 @@ def test_what_an_operator_asks_is_kept_until_the_round_is_finished(store: Store)
     store.rounds.plan(TASK, 1)
 
     row = store.rounds.request(TASK, 1, "abort", who="ana", reason="wrong pack")
-    asked = store.rounds.get(TASK, 1)["request"]
+    asked = store.rounds.get(TASK, 1).request
     store.rounds.request(TASK, 1, None, who="bob")
-    taken_back = store.rounds.get(TASK, 1)["request"]
+    taken_back = store.rounds.get(TASK, 1).request
     store.rounds.move(TASK, 1, "planned", "aborted")
 
-    assert (row["state"], asked, taken_back) == ("planned", "abort", None)
+    assert (row.state, asked, taken_back) == ("planned", "abort", None)
     with pytest.raises(StorageError, match="Round 1 of t is already aborted"):
         store.rounds.request(TASK, 1, "abort", who="ana")
-    events = [(e["kind"], e["who"], e["round"], e["detail"]) for e in store.journal.events()][:2]
+    events = [(e.kind, e.who, e.round, e.detail) for e in store.journal.events()][:2]
     assert events == [("resumed", "bob", 1, ""), ("abort", "ana", 1, "wrong pack")]
 
 
@@ -311,7 +311,7 @@ def test_a_cohort_is_entered_once_and_counts_as_a_selection(store: Store) -> Non
 
     assert late == [True, False, False]
     assert list(store.rounds.invited(TASK, 1)) == ["dev-a", "dev-b", "dev-c"]
-    assert [row["selected"] for row in store.devices.all()] == [1, 1, 1]
+    assert [row.selected for row in store.devices.all()] == [1, 1, 1]
     assert store.rounds.invited(TASK, 2) == {}
 
 
@@ -322,7 +322,7 @@ def test_a_large_cohort_is_entered_whole(store: Store) -> None:
     open_round(store, names)
 
     assert list(store.rounds.invited(TASK, 1)) == names
-    assert [row["selected"] for row in store.devices.all()] == [1, 1, 1]
+    assert [row.selected for row in store.devices.all()] == [1, 1, 1]
 
 
 def test_who_gave_up_is_kept_with_the_reason(store: Store) -> None:
@@ -334,7 +334,7 @@ def test_who_gave_up_is_kept_with_the_reason(store: Store) -> None:
     store.rounds.mark_failed(TASK, 1, "dev-z", "failed", "nobody asked")
 
     invited = store.rounds.invited(TASK, 1)
-    assert [(name, row["state"], row["reason"]) for name, row in invited.items()] == [
+    assert [(name, row.state, row.reason) for name, row in invited.items()] == [
         ("dev-a", "failed", "no clips"),
         ("dev-b", "declined", "x" * 100),
     ]
@@ -363,12 +363,12 @@ def test_losses_are_kept_by_model_from_invited_devices_only(store: Store) -> Non
     add("dev-b", 0.25, 11, base="9" * 64)
 
     assert said == [True, True, False, False, False]
-    assert {name: (row["loss"], row["samples"]) for name, row in first.items()} == {
+    assert {name: (row.loss, row.samples) for name, row in first.items()} == {
         "dev-a": (None, 1 << 40),
         "dev-b": (0.5, 10),
     }
     assert list(store.rounds.losses(TASK, 1, BASE)) == ["dev-a"]
-    assert store.rounds.losses(TASK, 1, "9" * 64)["dev-b"]["loss"] == 0.25
+    assert store.rounds.losses(TASK, 1, "9" * 64)["dev-b"].loss == 0.25
 
 
 # -- over restarts
@@ -386,7 +386,7 @@ def test_a_round_and_its_report_survive_a_restart(place: Path | str) -> None:
     last = second.rounds.newest(TASK)
 
     assert last is not None
-    assert (last["round"], last["state"], last["base"], last["plan"]) == (2, "collecting", BASE, b"plan2")
+    assert (last.round, last.state, last.base, last.plan) == (2, "collecting", BASE, b"plan2")
     assert list(second.rounds.invited(TASK, 2)) == ["dev-a"]
     assert second.rounds.report(TASK, 1) == {"reason": "no quorum"}
     assert second.rounds.newest("other") is None

@@ -138,9 +138,9 @@ def test_rounds_with_all_blobs_in_a_bucket_and_what_is_not_needed_goes(
         current = store.models.current(TASK)
         store.close()
         assert [(done.state, done.counted) for done in site.done] == [("published", 3)] * 3
-        assert digest(open_blobs(url).get(current["blob"])) == digest(encode(site.done[-1].model))
+        assert digest(open_blobs(url).get(current.blob)) == digest(encode(site.done[-1].model))
         kept = object_store.keys("rounds")
-        assert set(kept) <= used and current["blob"] in kept and stray not in kept
+        assert set(kept) <= used and current.blob in kept and stray not in kept
         assert not (site.state / "blobs").exists()
 
     run(case, runtime, tmp_path)
@@ -202,14 +202,14 @@ def test_a_server_killed_under_a_coordinator_costs_time_and_no_update(
         models = recomputed(coordinator, rows, rounds)
         current = store.models.current(TASK)
         store.close()
-        assert sorted((row["round"], row["device"]) for row in rows) == [
+        assert sorted((row.round, row.device) for row in rows) == [
             (number, name) for number in range(1, rounds + 1) for name in DEVICES[:3]
         ]
         accepted = {
             (name, number, body) for name, number, body, _, verdict in heard.acknowledged if verdict == "accepted"
         }
-        assert accepted <= {(row["device"], row["round"], row["body"]) for row in rows}
-        assert (current["version"], current["blob"]) == (rounds, digest(models[-1]))
+        assert accepted <= {(row.device, row.round, row.body) for row in rows}
+        assert (current.version, current.blob) == (rounds, digest(models[-1]))
 
     edge.addHandler(heard)
     level = edge.level
@@ -245,7 +245,7 @@ def test_a_round_is_told_although_the_server_went_away_while_it_closed(
         running = asyncio.create_task(coordinator.run())
         await until(lambda: "round 1 has ended and waits to be told" in caplog.text, "a complaint")
         store = site.store()
-        assert store.rounds.get(TASK, 1)["state"] == "published"
+        assert store.rounds.get(TASK, 1).state == "published"
         store.close()
         assert site.done == []
         object_store.start()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
 
 import pytest
 
 from auricle_cloud.rounds.schedule import due
+from auricle_cloud.storage.access_rows import ScheduleRow
 
 BERLIN = "Europe/Berlin"
 
@@ -39,8 +39,8 @@ def at(zone: str, *moment: int, fold: int = 0) -> float:
     return datetime(*moment, fold=fold, tzinfo=ZoneInfo(zone)).timestamp()  # type: ignore[arg-type, misc]
 
 
-def row(at: str = "02:30", idle: int = 5, last: float = 0.0) -> dict[str, Any]:
-    return {"name": "x", "task": "t", "at": at, "idle": idle, "rounds": 1, "last": last}
+def row(at: str = "02:30", idle: int = 5, last: float = 0.0, name: str = "x") -> ScheduleRow:
+    return ScheduleRow(name=name, task="t", at=at, idle=idle, rounds=1, last=last)
 
 
 def test_a_time_of_day_is_due_once_it_has_passed_and_once_a_day(zone: str) -> None:
@@ -96,10 +96,10 @@ def test_always_is_due_as_soon_as_devices_are_idle(zone: str) -> None:
 def test_those_that_are_due_come_in_their_order(zone: str) -> None:
     now = at(zone, 2026, 11, 21, 12, 0)
     rows = [
-        {**row("always"), "name": "b"},
-        {**row("11:59"), "name": "a"},
-        {**row("12:01", last=now - 9000), "name": "c"},
+        row("always", name="b"),
+        row("11:59", name="a"),
+        row("12:01", last=now - 9000, name="c"),
     ]
 
-    assert [found["name"] for found in due(rows, now, 5)] == ["b", "a"]
+    assert [found.name for found in due(rows, now, 5)] == ["b", "a"]
     assert due([], now, 5) == []

@@ -5,37 +5,54 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from auricle_cloud.states.selection import choose, unfit
+from auricle_cloud.storage.rows import DeviceRow
 
-FIT = {
-    "device": "dev-a",
-    "standing": "approved",
-    "reason": "",
-    "pack": "p" * 64,
-    "online": True,
-    "gate": "train",
-    "gate_reason": "",
-    "selected": 0,
-}
+FIT = DeviceRow(
+    device="dev-a",
+    public_key=b"k" * 32,
+    boot="boot-1",
+    online=True,
+    pack="p" * 64,
+    architecture="crnn-lite",
+    samples=5,
+    first_seen=1.0,
+    last_seen=2.0,
+    agent="1",
+    standing="approved",
+    reason="",
+    label="",
+    gate="train",
+    gate_reason="",
+    selected=0,
+    harmful_count=0,
+    sensitivity=0,
+    sensitivity_now=None,
+)
+
+
+def device(name: str, selected: int) -> DeviceRow:
+    return replace(FIT, device=name, selected=selected)
 
 
 def test_over_many_rounds_everybody_is_selected_equally_often() -> None:
     counts = {f"dev-{i}": 0 for i in range(7)}
     for number in range(70):
-        rows = [{"device": name, "selected": count} for name, count in counts.items()]
+        rows = [device(name, count) for name, count in counts.items()]
         for name in choose(rows, 3, f"0/{number}"):
             counts[name] += 1
     assert set(counts.values()) == {30}
 
 
 def test_a_newcomer_is_selected_before_those_who_took_part() -> None:
-    rows = [{"device": "dev-a", "selected": 4}, {"device": "dev-b", "selected": 4}, {"device": "new", "selected": 0}]
+    rows = [device("dev-a", 4), device("dev-b", 4), device("new", 0)]
     assert "new" in choose(rows, 1, "seed")
 
 
 def test_the_order_of_the_rows_does_not_matter_and_too_few_are_all() -> None:
-    rows = [{"device": f"dev-{i}", "selected": 0} for i in range(9)]
+    rows = [device(f"dev-{i}", 0) for i in range(9)]
     assert choose(rows, 4, "s") == choose(rows[::-1], 4, "s")
     assert choose(rows, 99, "s") == [f"dev-{i}" for i in range(9)]
     assert choose([], 3, "s") == []
@@ -53,4 +70,4 @@ def test_the_order_of_the_rows_does_not_matter_and_too_few_are_all() -> None:
     ],
 )
 def test_it_says_why_a_device_cannot_be_invited(change: dict[str, Any], why: str | None) -> None:
-    assert unfit({**FIT, **change}, "p" * 64) == why
+    assert unfit(replace(FIT, **change), "p" * 64) == why

@@ -30,7 +30,7 @@ def test_a_tasks_life_with_a_restart_after_every_step(place: Path | str) -> None
         lambda s: s.updates.count([update()]),
         lambda s: s.updates.count([update(), update("dev-b", loss=0.5)]),
         lambda s: end_round(s, 1, "1" * 64),
-        lambda s: s.journal.sent(s.journal.outgoing()[0]["id"]),
+        lambda s: s.journal.sent(s.journal.outgoing()[0].id),
         lambda s: open_round(s, ["dev-b"], 2, base="1" * 64, version=1),
         lambda s: s.updates.count([update("dev-b", round=2, base="1" * 64), update(round=1)]),
         lambda s: end_round(s, 2, "2" * 64),
@@ -40,7 +40,7 @@ def test_a_tasks_life_with_a_restart_after_every_step(place: Path | str) -> None
         store = restarted()
         step(store)
         due = store.rounds.due(TASK)
-        seen.append("done" if due is None else f"{due['round']} {due['state']}")
+        seen.append("done" if due is None else f"{due.round} {due.state}")
         store.close()
 
     store = restarted()
@@ -58,14 +58,14 @@ def test_a_tasks_life_with_a_restart_after_every_step(place: Path | str) -> None
         "done",
     ]
     assert store.database.epoch == len(steps) + 1
-    assert [row["state"] for row in store.rounds.listed(TASK)] == ["published", "published"]
-    assert {row["state"] for row in store.rounds.listed(TASK)} <= set(FINISHED)
-    assert [(row["device"], row["loss"]) for row in store.updates.counted(TASK, 1)] == [("dev-a", 1.5), ("dev-b", 0.5)]
+    assert [row.state for row in store.rounds.listed(TASK)] == ["published", "published"]
+    assert {row.state for row in store.rounds.listed(TASK)} <= set(FINISHED)
+    assert [(row.device, row.loss) for row in store.updates.counted(TASK, 1)] == [("dev-a", 1.5), ("dev-b", 0.5)]
     assert store.updates.counted_devices(TASK, 2) == {"dev-b"}
-    assert [(row["version"], row["parent"]) for row in store.models.all(TASK)] == [(2, 1), (1, 0), (0, None)]
-    assert store.models.current(TASK)["version"] == 1
-    assert [entry["content"] for entry in store.journal.outgoing()] == [{"version": 2}, {"version": 1}]
-    assert [row["selected"] for row in store.devices.all()] == [1, 2]
+    assert [(row.version, row.parent) for row in store.models.all(TASK)] == [(2, 1), (1, 0), (0, None)]
+    assert store.models.current(TASK).version == 1
+    assert [entry.content for entry in store.journal.outgoing()] == [{"version": 2}, {"version": 1}]
+    assert [row.selected for row in store.devices.all()] == [1, 2]
     store.close()
 
 
@@ -74,14 +74,14 @@ def test_the_journal_gives_the_newest_first_by_device_kind_and_page(store: Store
         store.journal.note("a" if number % 2 else "b", device=f"dev-{number % 3}", number=number, detail="x" * 600)
 
     everything = store.journal.events()
-    assert [event["round"] for event in everything] == [7, 6, 5, 4, 3, 2, 1]
-    assert [event["round"] for event in store.journal.events(kind="b")] == [6, 4, 2]
-    assert [event["round"] for event in store.journal.events(device="dev-1")] == [7, 4, 1]
-    assert [event["round"] for event in store.journal.events(device="dev-1", kind="a")] == [7, 1]
+    assert [event.round for event in everything] == [7, 6, 5, 4, 3, 2, 1]
+    assert [event.round for event in store.journal.events(kind="b")] == [6, 4, 2]
+    assert [event.round for event in store.journal.events(device="dev-1")] == [7, 4, 1]
+    assert [event.round for event in store.journal.events(device="dev-1", kind="a")] == [7, 1]
     page = store.journal.events(limit=3)
-    assert [event["round"] for event in store.journal.events(limit=2, before=page[-1]["id"])] == [4, 3]
+    assert [event.round for event in store.journal.events(limit=2, before=page[-1].id)] == [4, 3]
     assert store.journal.events(kind="c") == []
-    assert {len(event["detail"]) for event in everything} == {500}
+    assert {len(event.detail) for event in everything} == {500}
 
 
 def test_the_journal_keeps_the_newest(store: Store) -> None:
@@ -89,12 +89,12 @@ def test_the_journal_keeps_the_newest(store: Store) -> None:
         store.journal.note("x", number=number)
 
     store.journal.trim(4)
-    kept = [event["round"] for event in store.journal.events()]
+    kept = [event.round for event in store.journal.events()]
     store.journal.trim(100)
     store.journal.note("x", number=10)
 
     assert kept == [9, 8, 7, 6]
-    assert [event["round"] for event in store.journal.events()] == [10, 9, 8, 7, 6]
+    assert [event.round for event in store.journal.events()] == [10, 9, 8, 7, 6]
     store.journal.trim(0)
     assert store.journal.events() == []
 
@@ -103,12 +103,12 @@ def test_what_was_sent_leaves_the_outbox_and_the_rest_stays_in_order(store: Stor
     store.models.begin(TASK, PACK, BASE)
     for _ in range(3):
         store.models.promote(TASK, 0, who="ana")
-    first, second, third = (entry["id"] for entry in store.journal.outgoing())
+    first, second, third = (entry.id for entry in store.journal.outgoing())
 
     store.journal.sent(second)
     store.journal.sent(second)
 
-    assert [entry["id"] for entry in store.journal.outgoing()] == [first, third]
+    assert [entry.id for entry in store.journal.outgoing()] == [first, third]
     assert first < third
 
 

@@ -63,7 +63,7 @@ def test_late_and_refused_updates_are_known_to_the_round(runtime: StepRuntime, t
                 await coordinator.site.wait_change(0.1)
             coordinator.store.rounds.plan(TASK, 1, who="test")
             await site.rounds(1)
-            start = coordinator.store.models.get(TASK, 0)["blob"]
+            start = coordinator.store.models.get(TASK, 0).blob
             weights = coordinator.weights(start)
             await send(first, "dev-c", keys["dev-c"], start, weights + np.float32(1e4))
             await send(second, "dev-d", keys["dev-d"], start, weights)

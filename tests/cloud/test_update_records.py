@@ -65,7 +65,7 @@ def test_the_verdicts(store: Store) -> None:
         "conflict",
     ]
     (row,) = store.updates.counted(TASK, 1)
-    assert (row["device"], row["body"], row["attempt"], row["loss"]) == ("dev-a", BODY, 1, 1.5)
+    assert (row.device, row.body, row.attempt, row.loss) == ("dev-a", BODY, 1, 1.5)
 
 
 def test_all_verdicts_of_a_batch_are_those_of_one_after_the_other(store: Store) -> None:
@@ -141,7 +141,7 @@ def test_counted_updates_come_in_the_order_of_devices_and_nan_is_unknown(store: 
 
     codes(store, *(update(name, loss=loss) for name, loss in zip(names, (math.nan, math.inf, 0.5), strict=True)))
 
-    assert [(r["device"], r["loss"]) for r in store.updates.counted(TASK, 1)] == [
+    assert [(r.device, r.loss) for r in store.updates.counted(TASK, 1)] == [
         ("dev-a", None),
         ("dev-b", 0.5),
         ("dev-c", None),
@@ -166,8 +166,8 @@ def test_everything_an_update_says_is_kept(store: Store) -> None:
 
     (row,) = store.updates.counted(TASK, 1)
     names = ("attempt", "codec", "samples", "steps", "seconds", "held_out", "personal_accuracy", "plugin_accuracy")
-    assert [row[name] for name in names] == [getattr(sent, name) for name in names]
-    assert (row["counted_in"], row["staleness"]) == (1, 0)
+    assert [getattr(row, name) for name in names] == [getattr(sent, name) for name in names]
+    assert (row.counted_in, row.staleness) == (1, 0)
 
 
 # -- asynchronous rounds
@@ -192,7 +192,7 @@ def test_staleness_counts_the_models_made_since_the_base(store: Store, models: i
     assert verdict == expected
     assert verdict.weight == pytest.approx(1 / math.sqrt(1 + models), abs=0)
     (row,) = store.updates.counted(TASK, models + 1)
-    assert (row["round"], row["staleness"], row["counted_in"]) == (1, models, models + 1)
+    assert (row.round, row.staleness, row.counted_in) == (1, models, models + 1)
     assert (store.updates.sent_for(TASK, 1), store.updates.counted_devices(TASK, models + 1)) == ({"dev-a"}, {"dev-a"})
 
 
@@ -225,7 +225,7 @@ def test_a_device_may_be_in_one_buffer_twice_for_two_invitations(store: Store) -
     said = codes(store, update(), update(round=2, base="1" * 64, body="d" * 64), stale_limit=1)
 
     assert said == ["stale", "accepted"]
-    assert [(r["device"], r["round"], r["staleness"]) for r in store.updates.counted(TASK, 2)] == [
+    assert [(r.device, r.round, r.staleness) for r in store.updates.counted(TASK, 2)] == [
         ("dev-a", 1, 1),
         ("dev-a", 2, 0),
     ]
@@ -277,7 +277,7 @@ def test_of_two_that_count_the_same_update_at_once_one_does(place: Path | str) -
 
     for number, verdicts in enumerate(said, 1):
         (row,) = store.updates.counted(f"t{number}", number)
-        others = ["duplicate", "duplicate", "conflict"] if row["body"] == BODY else ["conflict"] * 3
+        others = ["duplicate", "duplicate", "conflict"] if row.body == BODY else ["conflict"] * 3
         assert sorted(verdicts) == sorted(["accepted", *others])
     store.close()
 

@@ -60,7 +60,7 @@ class ClaimSite:
     @property
     def pending(self) -> bool:
         """Whether its token may still be used."""
-        return any(row["device"] == self.device for row in self.enrolment.records.pending())
+        return any(row.device == self.device for row in self.enrolment.records.pending())
 
     @property
     def options(self) -> list[str]:

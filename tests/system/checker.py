@@ -7,7 +7,6 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from auricle.packs.pack import Pack
 from auricle.wire.tensors import Flat, decode, digest, encode
@@ -17,6 +16,7 @@ from auricle_cloud.aggregation.rules import get_rule
 from auricle_cloud.aggregation.server_optimizer import OptimizerState
 from auricle_cloud.rounds.read_cohort import cohort_of
 from auricle_cloud.storage.blobs import BlobStore
+from auricle_cloud.storage.rows import UpdateRow
 from auricle_cloud.storage.store import Store
 from auricle_fleet.broker.rights import Roles, covers
 from tests.system.killed_coordinator import FLEET
@@ -64,7 +64,7 @@ class DeviceLog(logging.Handler):
             self.strange.append(message % tuple(said))
 
 
-def check(store: Store, task: str, log: DeviceLog) -> list[dict[str, Any]]:
+def check(store: Store, task: str, log: DeviceLog) -> list[UpdateRow]:
     """Compare what devices saw with what was counted; the counted rows.
 
     (a) each acknowledged key was counted exactly once, with the same hash; (b) each counted key was intended by that
@@ -73,10 +73,10 @@ def check(store: Store, task: str, log: DeviceLog) -> list[dict[str, Any]]:
     _check_rights(store, log)
     finished = store.rounds.newest(task)
     assert finished is not None
-    rows = [row for number in range(1, finished["round"] + 1) for row in store.updates.counted(task, number)]
-    keys = [(row["device"], row["round"]) for row in rows]
+    rows = [row for number in range(1, finished.round + 1) for row in store.updates.counted(task, number)]
+    keys = [(row.device, row.round) for row in rows]
     assert len(keys) == len(set(keys)), "a key was counted twice"
-    counted = {(row["device"], row["round"]): row["body"] for row in rows}
+    counted = {(row.device, row.round): row.body for row in rows}
     for device, number, body, _, verdict in log.acknowledged:
         if verdict in ("accepted", "duplicate", "stale"):
             assert counted.get((device, number)) == body, f"{device}, round {number}: {verdict}, not counted"
@@ -94,7 +94,7 @@ def _check_rights(store: Store, log: DeviceLog) -> None:
         readable = Roles(FLEET).of(user).read
         outside = {topic for topic in topics if not any(covers(wanted, topic) for wanted in readable)}
         assert not outside, f"{user} was delivered {sorted(outside)}"
-    forged = [row for row in store.devices.refusals() if row["code"] == "frame"]
+    forged = [row for row in store.devices.refusals() if row.code == "frame"]
     assert not forged, f"the coordinator was delivered what no device wrote: {forged}"
     assert not log.strange, log.strange
 
@@ -107,22 +107,22 @@ def check_models(store: Store, blobs: BlobStore, pack: Pack, task: str, preset: 
     rule = get_rule(preset.rule, **preset.rule_options)
     size = pack.plugin_table.size
     for model in store.models.all(task, 10_000):
-        if model["origin"] != "round":
+        if model.origin != "round":
             continue
-        row = store.rounds.get(task, model["round"])
-        before = store.models.get(task, row["base_version"])
-        saved = before["optimizer"]
+        row = store.rounds.get(task, model.round)
+        before = store.models.get(task, row.base_version)
+        saved = before.optimizer
         state = None if saved is None else OptimizerState.from_bytes(blobs.get(saved), size)
-        counted = store.updates.counted(task, model["round"])
+        counted = store.updates.counted(task, model.round)
 
         def base_of(number: int) -> Flat:
-            return decode(blobs.get(store.rounds.get(task, number)["base"]), size)
+            return decode(blobs.get(store.rounds.get(task, number).base), size)
 
-        older = base_of if row["mode"] == "async" else None
-        cohort = cohort_of(pack.plugin_table, decode(blobs.get(row["base"]), size), counted, blobs, older)
-        made = next_model(cohort, rule, preset.server_for(model["round"], horizon), state)
-        assert digest(encode(made.weights)) == model["blob"], f"round {model['round']} made other bytes"
-    return str(store.models.current(task)["blob"])
+        older = base_of if row.mode == "async" else None
+        cohort = cohort_of(pack.plugin_table, decode(blobs.get(row.base), size), counted, blobs, older)
+        made = next_model(cohort, rule, preset.server_for(model.round, horizon), state)
+        assert digest(encode(made.weights)) == model.blob, f"round {model.round} made other bytes"
+    return str(store.models.current(task).blob)
 
 
 def open_store(place: str | Path) -> Store:

@@ -151,7 +151,7 @@ class Killed(Coordinator):
         if name == self.orders.request:
             row = self.store.rounds.due(TASK)
             assert row is not None
-            self.store.rounds.request(TASK, row["round"], "abort", who="test")
+            self.store.rounds.request(TASK, row.round, "abort", who="test")
         if name == self.orders.pause and not self._passed:
             self._passed = True
             self._pause()

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from auricle.wire.messages import Plan
+from auricle_cloud.storage.rows import InvitationRow
 from auricle_cloud.storage.store import Store
 from auricle_edge.fleet.agent import Agent
 from auricle_edge.training.train import RoundResult
@@ -49,7 +50,7 @@ def test_an_agent_killed_five_times_at_a_point_counts_once_in_each_of_these_roun
                     # An update that has been sent may have ended its round, and the next began without the dead.
                     newest = store.rounds.newest(TASK)
                     assert newest is not None
-                    after = max(before) if point in ("sent", "acknowledged") else newest["round"]
+                    after = max(before) if point in ("sent", "acknowledged") else newest.round
                     assert len(before.get(after, ())) == (0 if point == "training" else 1)
                     again = await fleet.agent_process(LAST)
                     await until(lambda: LAST in store.updates.sent_for(TASK, after), "its update")  # noqa: B023
@@ -64,7 +65,7 @@ def test_an_agent_killed_five_times_at_a_point_counts_once_in_each_of_these_roun
             coordinator.signal(signal.SIGTERM)
             await succeeded(coordinator)
             rows = fleet.verify(rounds, everybody=False, stopped=True)
-            assert len([row for row in rows if row["device"] == LAST]) >= 5
+            assert len([row for row in rows if row.device == LAST]) >= 5
             return resumed
 
     resumed = asyncio.run(case())
@@ -72,7 +73,7 @@ def test_an_agent_killed_five_times_at_a_point_counts_once_in_each_of_these_roun
 
 
 def _online(store: Store, name: str) -> bool:
-    return bool(store.devices.get(name)["online"])
+    return bool(store.devices.get(name).online)
 
 
 def test_a_device_that_dies_in_a_round_is_known_dead_within_seconds(tmp_path: Path) -> None:
@@ -90,7 +91,7 @@ def test_a_device_that_dies_in_a_round_is_known_dead_within_seconds(tmp_path: Pa
                 store.close()
             await succeeded(coordinator)
             rows = fleet.verify(4, everybody=False)
-            assert [row["round"] for row in rows if row["device"] == LAST] == [1]
+            assert [row.round for row in rows if row.device == LAST] == [1]
             assert all(line["state"] == "published" for line in coordinator.lines if "round" in line)
             return seconds
 
@@ -165,11 +166,11 @@ def _trained_rounds(agent: Agent) -> list[int]:
     return numbers
 
 
-def _complaints(store: Store) -> dict[int, dict[str, Any]]:
+def _complaints(store: Store) -> dict[int, InvitationRow]:
     """What the coordinator knows of the last device, by the newest rounds in which its disk was full."""
-    rounds = [row["round"] for row in store.rounds.listed(TASK, limit=400) if row["state"] != "planned"]
+    rounds = [row.round for row in store.rounds.listed(TASK, limit=400) if row.state != "planned"]
     entries = {number: store.rounds.invited(TASK, number).get(LAST) for number in sorted(rounds)[-5:]}
-    return {number: entry for number, entry in entries.items() if entry and "full" in (entry["reason"] or "")}
+    return {number: entry for number, entry in entries.items() if entry and "full" in (entry.reason or "")}
 
 
 def test_an_agent_with_a_full_disk_trains_nothing_says_why_and_comes_back(
@@ -187,7 +188,7 @@ def test_an_agent_with_a_full_disk_trains_nothing_says_why_and_comes_back(
                 # The first may be about a round that was trained just before the disk was full.
                 await until(lambda: len(_complaints(store)) > 1, "the agent's reports")
                 number, entry = max(_complaints(store).items())
-                assert entry["state"] in ("failed", "declined")
+                assert entry.state in ("failed", "declined")
                 assert number not in trained
                 seen = len(coordinator.lines)
                 small_disk.free()
@@ -197,6 +198,6 @@ def test_an_agent_with_a_full_disk_trains_nothing_says_why_and_comes_back(
             finally:
                 store.close()
             fleet.verify(400, everybody=False, stopped=True)
-            print(f"the agent said: {entry['reason']}")
+            print(f"the agent said: {entry.reason}")
 
     asyncio.run(case())

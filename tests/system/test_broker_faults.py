@@ -25,7 +25,7 @@ STABLE = 10.5
 
 def _published(store: Store) -> int:
     row = store.rounds.newest(TASK)
-    return 0 if row is None else sum(entry["state"] == "published" for entry in store.rounds.listed(TASK, limit=10_000))
+    return 0 if row is None else sum(entry.state == "published" for entry in store.rounds.listed(TASK, limit=10_000))
 
 
 def _intended(fleet: ToyFleet) -> int:

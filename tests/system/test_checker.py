@@ -53,7 +53,7 @@ def log() -> DeviceLog:
 
 
 def test_a_clean_run_passes(store: Store, log: DeviceLog) -> None:
-    assert [row["device"] for row in check(store, TASK, log)] == ["dev-a"]
+    assert [row.device for row in check(store, TASK, log)] == ["dev-a"]
 
 
 def test_an_acknowledged_update_that_does_not_count_is_seen(store: Store, log: DeviceLog) -> None:

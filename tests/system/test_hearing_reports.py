@@ -121,7 +121,7 @@ def test_reports_and_sensitivity_go_both_ways_and_an_owner_who_refuses_is_heard(
 
         assert place.command("sensitivity", DEVICE, "--step", "2")["refusing"] == []
         until(lambda: control.get("/v1/status")["sensitivity"] == {"step": 2, "remote": True}, "the step")
-        until(lambda: store.devices.get(DEVICE)["sensitivity_now"] == 2, "the device's word")
+        until(lambda: store.devices.get(DEVICE).sensitivity_now == 2, "the device's word")
         running.signal(signal.SIGTERM)
         assert running.end() == 0, running.errors
 
@@ -136,7 +136,7 @@ def test_reports_and_sensitivity_go_both_ways_and_an_owner_who_refuses_is_heard(
             config.read_text().replace("hearing = true", "hearing = false") + "[remote]\nsensitivity = false\n"
         )
         running = child(config)
-        until(lambda: store.devices.get(DEVICE)["sensitivity_now"] is None, "the owner's refusal")
+        until(lambda: store.devices.get(DEVICE).sensitivity_now is None, "the owner's refusal")
         told = status()
         assert told["sensitivity"] == {"step": 0, "remote": False} and not told["report"]["hearing"]
         running.signal(signal.SIGTERM)

@@ -76,11 +76,11 @@ def _verify(fleet: ToyFleet, told: dict[str, Any], database: str | None) -> str:
     store = open_store(database or fleet.state / FILE)
     try:
         rows = check(store, TASK, fleet.log)
-        states = [store.rounds.get(TASK, number)["state"] for number in range(1, ROUNDS + 1)]
+        states = [store.rounds.get(TASK, number).state for number in range(1, ROUNDS + 1)]
         assert all(state in FINISHED for state in states)
         if not told.get("request"):
             assert states == ["published"] * ROUNDS
-            assert [(row["round"], row["device"]) for row in rows] == [
+            assert [(row.round, row.device) for row in rows] == [
                 (number, name) for number in range(1, ROUNDS + 1) for name in DEVICES
             ]
         used = preset(told.get("server_rate", 0.5))

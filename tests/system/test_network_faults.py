@@ -147,7 +147,7 @@ def test_an_update_that_comes_after_its_round_is_called_late_and_does_not_count(
             seen = len(coordinator.lines)
             await coordinator.line(lambda line: line.get("counted") == 3, start=seen)
             rows = await _stopped(fleet, coordinator, 60)
-            assert LAST not in {row["device"] for row in rows if row["round"] == number}
+            assert LAST not in {row.device for row in rows if row.round == number}
             return _answers(fleet, LAST)[:3]
 
     print(f"answers to {LAST} once its network was back: {asyncio.run(case())}")
@@ -170,7 +170,7 @@ def test_an_update_for_a_round_that_was_aborted_is_called_closed_and_does_not_co
             seen = len(coordinator.lines)
             await coordinator.line(lambda line: line.get("counted") == 3, start=seen)
             rows = await _stopped(fleet, coordinator, 60)
-            assert LAST not in {row["device"] for row in rows if row["round"] == number}
+            assert LAST not in {row.device for row in rows if row.round == number}
 
     asyncio.run(case())
 
@@ -223,9 +223,9 @@ def _everybody_invited_counts(fleet: ToyFleet, rows: list[dict[str, Any]], round
     store = watching(fleet)
     try:
         for number in range(1, rounds + 1):
-            assert store.rounds.get(TASK, number)["state"] == "published"
+            assert store.rounds.get(TASK, number).state == "published"
             invited = sorted(store.rounds.invited(TASK, number))
             assert invited
-            assert sorted(row["device"] for row in rows if row["round"] == number) == invited
+            assert sorted(row.device for row in rows if row.round == number) == invited
     finally:
         store.close()

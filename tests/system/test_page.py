@@ -449,7 +449,7 @@ def test_a_rounds_progress_is_live_and_keeps_the_focus(server: Server, visit: Vi
     expect(one.panel("Progress")).to_contain_text("3 counted of 12 invited devices")
     one.panel("Progress").get_by_role("link", name="All rounds").focus()
 
-    base = server.filled.store.rounds.get(TASK, UNDER_WAY)["base"]
+    base = server.filled.store.rounds.get(TASK, UNDER_WAY).base
     fourth = update("kitchen-003", base, "a" * 64, round=UNDER_WAY)
     server.filled.store.updates.count([fourth])
     server.tell("update", device="kitchen-003", round=UNDER_WAY, verdict="accepted")
@@ -488,17 +488,17 @@ def test_rounds_are_aborted_and_the_abort_withdrawn(server: Server, visit: Visit
     one.answer("Abort", "power cut")
     expect(one.said).to_have_text(f"The coordinator is asked to abort round {UNDER_WAY}.")
     expect(one.panel("Progress")).to_contain_text("An abort was asked")
-    assert server.filled.store.rounds.get(TASK, UNDER_WAY)["request"] == "abort"
+    assert server.filled.store.rounds.get(TASK, UNDER_WAY).request == "abort"
 
     one.button("Withdraw the abort").click()
     one.answer("Withdraw")
     expect(one.button("Abort the round")).to_be_visible()
     events = server.filled.store.journal.events(limit=2)
-    assert [(event["kind"], event["who"]) for event in events] == [
+    assert [(event.kind, event.who) for event in events] == [
         ("resumed", "the-operator"),
         ("abort", "the-operator"),
     ]
-    assert events[1]["detail"] == "power cut"
+    assert events[1].detail == "power cut"
 
 
 def test_devices_are_approved_quarantined_released_and_revoked(server: Server, visit: Visiting) -> None:
@@ -515,7 +515,7 @@ def test_devices_are_approved_quarantined_released_and_revoked(server: Server, v
         one.answer(button.split()[0], "seen")
         expect(one.panel("Standing").locator(".badge", has_text=standing)).to_be_visible()
         expect(one.page.get_by_role("dialog")).to_have_count(0)
-        assert server.filled.store.devices.get(name)["standing"] == standing
+        assert server.filled.store.devices.get(name).standing == standing
     expect(one.panel("Standing").get_by_role("button")).to_have_text(["Label"])
 
 
@@ -537,7 +537,7 @@ def test_devices_are_let_in_from_their_list(server: Server, visit: Visiting) -> 
     one.button(f"Release {ATTACKER}").press("Enter")
     one.answer("Release")
     expect(part.locator(".badge", has_text="approved")).to_be_visible()
-    assert server.filled.store.devices.get(ATTACKER)["standing"] == "approved"
+    assert server.filled.store.devices.get(ATTACKER).standing == "approved"
 
 
 def test_a_device_gets_a_label_and_is_found_by_it(server: Server, visit: Visiting) -> None:
@@ -565,7 +565,7 @@ def test_a_device_gets_a_label_and_is_found_by_it(server: Server, visit: Visitin
     one.page.get_by_label("Label", exact=True).fill("")
     one.answer("Save")
     expect(one.said).to_have_text("kitchen-007 has no label.")
-    assert server.filled.store.devices.get("kitchen-007")["label"] == ""
+    assert server.filled.store.devices.get("kitchen-007").label == ""
 
 
 def test_schedules_are_added_changed_and_removed_by_keyboard(server: Server, visit: Visiting, shots: Path) -> None:
@@ -587,8 +587,8 @@ def test_schedules_are_added_changed_and_removed_by_keyboard(server: Server, vis
     press("Enter")
     expect(one.said).to_have_text("The schedule weekly.1 is set.")
     expect(part.get_by_role("row").filter(has_text="weekly.1")).to_contain_text("at least 20")
-    row = next(row for row in schedules.all() if row["name"] == "weekly.1")
-    assert (row["at"], row["idle"], row["rounds"]) == ("always", 20, 1)
+    row = next(row for row in schedules.all() if row.name == "weekly.1")
+    assert (row.at, row.idle, row.rounds) == ("always", 20, 1)
 
     one.button("Change weekly.1").click()
     one.page.get_by_label("When: HH:MM").fill("23:15")
@@ -599,7 +599,7 @@ def test_schedules_are_added_changed_and_removed_by_keyboard(server: Server, vis
     one.answer("Remove")
     expect(one.said).to_have_text("The schedule weekly.1 is removed.")
     expect(part.get_by_role("row").filter(has_text="weekly.1")).to_have_count(0)
-    assert [row["name"] for row in schedules.all()] == ["nightly"]
+    assert [row.name for row in schedules.all()] == ["nightly"]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -674,19 +674,19 @@ def test_models_are_promoted_and_rolled_back(server: Server, visit: Visiting) ->
 
     one.button("Roll back").click()
     one.answer("Cancel")
-    assert models.current(TASK)["version"] == ROUNDS
+    assert models.current(TASK).version == ROUNDS
     expect(one.button("Roll back")).to_be_focused()
     one.button("Roll back").click()
     one.answer("Roll back", "it is worse")
     expect(one.said).to_have_text(f"Version {ROUNDS - 1} is current again.")
     line = one.page.get_by_role("row").filter(has_text="set aside")
     expect(line).to_have_count(1)
-    assert models.current(TASK)["version"] == ROUNDS - 1
+    assert models.current(TASK).version == ROUNDS - 1
 
     one.button("Promote version 5").click()
     one.answer("Promote")
     expect(one.page.get_by_role("row").filter(has_text="current line")).to_have_count(6)
-    assert models.current(TASK)["version"] == 5
+    assert models.current(TASK).version == 5
 
 
 def test_a_refusal_is_a_sentence_in_the_dialog(server: Server, visit: Visiting) -> None:

@@ -97,11 +97,11 @@ def test_nothing_is_lost_and_nothing_counts_twice_whoever_is_killed(seed: int, t
                 invited = {
                     (number, name) for number in range(1, ROUNDS + 1) for name in store.rounds.invited(TASK, number)
                 }
-                states = {row["state"] for row in store.rounds.listed(TASK, limit=ROUNDS)}
+                states = {row.state for row in store.rounds.listed(TASK, limit=ROUNDS)}
             finally:
                 store.close()
             assert states == {"published"}
-            assert {(row["round"], row["device"]) for row in rows} == invited
+            assert {(row.round, row.device) for row in rows} == invited
             return f"{len(rows)} of {len(invited)} invited counted, of {DEVICES * ROUNDS}, in {seconds:.0f} s"
 
     print(f"{asyncio.run(case())}, through {KILLS} kills (seed {seed})")

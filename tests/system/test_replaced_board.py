@@ -128,11 +128,11 @@ class House:
         await asyncio.to_thread(self.ask, "rounds", "start", "--count", 1)
 
     async def end_round(self, number: int) -> None:
-        await until(lambda: self.store.rounds.get(TASK, number)["state"] == "published", DEADLINE)
+        await until(lambda: self.store.rounds.get(TASK, number).state == "published", DEADLINE)
 
     def refused(self) -> int:
         """Frames with a signature that is not the name's."""
-        return sum(row["count"] for row in self.store.devices.refusals(NAME) if row["code"] == "signature")
+        return sum(row.count for row in self.store.devices.refusals(NAME) if row.code == "signature")
 
 
 @asynccontextmanager
@@ -186,7 +186,7 @@ def test_a_board_whose_card_died_comes_back_under_its_name(tmp_path: Path) -> No
                 assert thief.counters.connections == 0
             answer = await asyncio.to_thread(site.ask, "devices", "list")
             shown = await asyncio.to_thread(site.ask, "devices", "show", NAME)
-            kinds = [row["kind"] for row in site.store.journal.events(device=NAME)]
+            kinds = [row.kind for row in site.store.journal.events(device=NAME)]
 
         assert refused.returncode == 2
         assert f"{NAME} is taken: add --replace" in refused.stderr

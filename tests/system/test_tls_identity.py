@@ -296,7 +296,7 @@ def test_a_device_goes_from_a_token_to_the_list_of_devices(tmp_path: Path, besid
             )
             edge = subprocess.Popen(run, stdout=subprocess.DEVNULL, text=True)
             store = Store(tmp_path / "cloud" / FILE, must_exist=True)
-            await until(lambda: [row["device"] for row in store.devices.all()] == ["kitchen-1"], 120)
+            await until(lambda: [row.device for row in store.devices.all()] == ["kitchen-1"], 120)
             store.close()
         finally:
             for process in (edge, cloud):

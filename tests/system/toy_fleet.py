@@ -15,6 +15,7 @@ from typing import Any
 
 from auricle.packs.pack import load_pack
 from auricle_cloud.storage.blobs import Blobs
+from auricle_cloud.storage.rows import UpdateRow
 from auricle_cloud.storage.store import FILE, Store
 from auricle_edge.fleet.agent import Agent, AgentSettings
 from auricle_edge.runtimes import StepRuntime
@@ -135,7 +136,7 @@ class ToyFleet:
         for path in self.folder.glob("*.said"):
             self.log.read(path)
 
-    def verify(self, rounds: int, *, everybody: bool = True, stopped: bool = False) -> list[dict[str, Any]]:
+    def verify(self, rounds: int, *, everybody: bool = True, stopped: bool = False) -> list[UpdateRow]:
         """The checker, on everything; its counted rows.
 
         Parameters
@@ -151,11 +152,11 @@ class ToyFleet:
         store = open_store(self.database)
         try:
             rows = check(store, TASK, self.log)
-            states = {row["round"]: row["state"] for row in store.rounds.listed(TASK, limit=rounds)}
+            states = {row.round: row.state for row in store.rounds.listed(TASK, limit=rounds)}
             published = [number for number in sorted(states) if states[number] == "published"]
             if everybody:
                 wanted = [(number, name) for number in published for name in sorted(self.names)]
-                there = [(row["round"], row["device"]) for row in rows]
+                there = [(row.round, row.device) for row in rows]
                 assert [key for key in there if key[0] in published] == wanted
                 assert stopped or len(published) == rounds
             blobs = Blobs(self.state / "blobs")

@@ -13,7 +13,8 @@ from auricle_cloud.api.problems import Handler, RefusedError
 from auricle_cloud.api.routes import allows
 from auricle_cloud.link.rate_limit import RateLimit
 from auricle_cloud.operations.access_answers import Me
-from auricle_cloud.storage.access_records import Role, Tokens
+from auricle_cloud.storage.access_records import Tokens
+from auricle_cloud.storage.access_rows import Role
 
 LONGEST_TOKEN = 200
 

@@ -28,10 +28,12 @@ PROBLEMS = {
 SCHEMAS = "#/components/schemas/{name}"
 ENROLMENT = (AuthorityShown, Certified, Claim, Renewal)
 TEXT = {"schema": {"type": "string"}}
-BYTES: dict[str, Any] = {"application/octet-stream": {}}
+Schema = dict[str, Any]
+"""Of JSON Schema or OpenAPI, which say what may be in it."""
+BYTES: Schema = {"application/octet-stream": {}}
 
 
-def document() -> dict[str, Any]:
+def document() -> Schema:
     """The document as it is served at `/v1/openapi.json`."""
     results = [route.result for route in ROUTES if not route.is_file]
     parameters = [route.parameters for route in ROUTES]
@@ -40,14 +42,14 @@ def document() -> dict[str, Any]:
     )
     named = dict(zip([*results, Me, Problem, *ENROLMENT], schemas, strict=False))
     taken = {route.operation: components.pop(route.parameters.__name__) for route in ROUTES}
-    paths: dict[str, dict[str, Any]] = {}
+    paths: dict[str, Schema] = {}
     for route in ROUTES:
         answer = BYTES if route.is_file else _json(named[route.result])
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, taken[route.operation], answer)
     for path, operation in _further(named[Me]).items():
         paths[path] = {"get": operation}
     paths |= _enrolment(named) | _updates()
-    found: dict[str, Any] = _in_ecma(
+    found: Schema = _in_ecma(
         {
             "openapi": "3.1.0",
             "info": {
@@ -67,7 +69,7 @@ def document() -> dict[str, Any]:
     return found
 
 
-def _operation(route: Route, taken: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
+def _operation(route: Route, taken: Schema, answer: Schema) -> Schema:
     properties, required = taken["properties"], taken.get("required", [])
     path = route.in_path
     parameters = [
@@ -75,7 +77,7 @@ def _operation(route: Route, taken: dict[str, Any], answer: dict[str, Any]) -> d
         for name, schema in properties.items()
         if name in path or route.in_query
     ]
-    operation: dict[str, Any] = {
+    operation: Schema = {
         "operationId": route.operation,
         "summary": route.summary,
         "description": f"Least role: {route.role}.",
@@ -92,15 +94,15 @@ def _operation(route: Route, taken: dict[str, Any], answer: dict[str, Any]) -> d
     return operation
 
 
-def _body(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
+def _body(properties: Schema, required: list[str]) -> Schema:
     schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
     return {"required": bool(required), "content": _json(schema)}
 
 
-def _further(me: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def _further(me: Schema) -> dict[str, Schema]:
     """What is no operation: who am I, the stream, files, metrics and health."""
-    free: list[dict[str, Any]] = []
-    bearer: list[dict[str, Any]] = [{"bearer": []}]
+    free: list[Schema] = []
+    bearer: list[Schema] = [{"bearer": []}]
     stream = {"text/event-stream": TEXT}
     sha256 = {
         "name": "sha256",
@@ -123,10 +125,10 @@ def _further(me: dict[str, Any]) -> dict[str, dict[str, Any]]:
     }
 
 
-def _enrolment(named: dict[Any, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def _enrolment(named: dict[Any, Schema]) -> dict[str, Schema]:
     """What a device asks for itself: the token or certificate in the body is its right to it."""
 
-    def post(name: str, summary: str, asked: type) -> dict[str, Any]:
+    def post(name: str, summary: str, asked: type) -> Schema:
         operation = _get(name, summary, _json(named[Certified]), [], 400, 403, 404, 413, 415, 422, 429, 503)
         return {"post": operation | {"requestBody": {"required": True, "content": _json(named[asked])}}}
 
@@ -138,10 +140,10 @@ def _enrolment(named: dict[Any, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     }
 
 
-def _updates() -> dict[str, dict[str, Any]]:
+def _updates() -> dict[str, Schema]:
     """What devices fetch: everything in it is signed, and nobody has to be asked who they are."""
 
-    def get(name: str, summary: str, parameter: str, content: dict[str, Any]) -> dict[str, Any]:
+    def get(name: str, summary: str, parameter: str, content: Schema) -> Schema:
         described = _get(name, summary, content, [], 404, 429)
         described["parameters"] = [{"name": parameter, "in": "path", "required": True, "schema": {"type": "string"}}]
         described["responses"]["206"] = {"description": "The range that was asked for.", "content": content}
@@ -156,9 +158,7 @@ def _updates() -> dict[str, dict[str, Any]]:
     }
 
 
-def _get(
-    name: str, summary: str, content: dict[str, Any], security: list[dict[str, Any]], *codes: int
-) -> dict[str, Any]:
+def _get(name: str, summary: str, content: Schema, security: list[Schema], *codes: int) -> Schema:
     answers = {"200": {"description": "Here it is.", "content": content}} | _refusals(*codes)
     return {
         "operationId": name,
@@ -169,25 +169,25 @@ def _get(
     }
 
 
-def _health(name: str, summary: str, content: dict[str, Any]) -> dict[str, Any]:
+def _health(name: str, summary: str, content: Schema) -> Schema:
     described = _get(name, summary, content, [], 429)
     described["responses"]["503"] = {"description": "A check fails.", "content": content}
     return described
 
 
-def _json(schema: dict[str, Any]) -> dict[str, Any]:
+def _json(schema: Schema) -> Schema:
     return {"application/json": {"schema": schema}}
 
 
-def _problem(text: str, code: int) -> dict[str, Any]:
+def _problem(text: str, code: int) -> Schema:
     content = {"application/problem+json": {"schema": {"$ref": SCHEMAS.format(name="Problem")}}}
-    described: dict[str, Any] = {"description": text, "content": content}
+    described: Schema = {"description": text, "content": content}
     if code == 429:
         described["headers"] = {"Retry-After": {"schema": {"type": "integer"}, "description": "Seconds."}}
     return described
 
 
-def _refusals(*codes: int) -> dict[str, Any]:
+def _refusals(*codes: int) -> Schema:
     return {str(code): {"$ref": f"#/components/responses/{code}"} for code in codes}
 
 

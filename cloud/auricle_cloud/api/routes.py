@@ -19,7 +19,8 @@ from auricle.errors import SettingsError, nearest
 from auricle_cloud.operations.answer import File
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.operations.parameters import PATTERNS
-from auricle_cloud.storage.access_records import ROLES, Role
+from auricle_cloud.storage.access_records import ROLES
+from auricle_cloud.storage.access_rows import Role
 
 
 @dataclass(frozen=True)

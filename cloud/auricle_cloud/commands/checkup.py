@@ -65,7 +65,7 @@ def database(place: Path | str) -> str:
     """Reachable, and of the newest schema."""
     store = Store(place, must_exist=True)
     try:
-        tasks = ", ".join(row["task"] for row in store.models.tasks()) or "no task yet"
+        tasks = ", ".join(row.task for row in store.models.tasks()) or "no task yet"
         return f"{store.database.name} is reachable and migrated; {tasks}."
     finally:
         store.close()
@@ -81,8 +81,8 @@ def clock(place: Path | str | None) -> tuple[Verdict, str]:
             newest = store.journal.events(limit=1)
         finally:
             store.close()
-        if newest and newest[0]["at"] > now + 5:
-            ahead = newest[0]["at"] - now
+        if newest and newest[0].at > now + 5:
+            ahead = newest[0].at - now
             return "bad", f"{sentence[:-1]}, and the database has seen {ahead:.0f} s later: set it."
     return verdict, sentence
 

@@ -20,7 +20,7 @@ from auricle_cloud.commands.operator_command import (
 from auricle_cloud.operations.device_answers import Changed, DeviceDetail, DeviceLog, DevicePage, DeviceRow, Tuned
 from auricle_cloud.operations.hearing_answers import HearingDetail, HearingPage
 from auricle_cloud.operations.operations import Operations
-from auricle_cloud.storage.device_records import Standing
+from auricle_cloud.storage.rows import Standing
 
 app = typer.Typer(no_args_is_help=True, help="See devices, and say which may take part.")
 

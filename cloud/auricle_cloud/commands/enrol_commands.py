@@ -24,6 +24,7 @@ from auricle_cloud.identity.broker_folder import BrokerFolder, had_passwords, re
 from auricle_cloud.identity.certificates import new_key
 from auricle_cloud.identity.enrolment import Enrolment
 from auricle_cloud.operations.answer import Answer, Done
+from auricle_cloud.operations.operating import as_answer
 from auricle_cloud.storage.state_folders import AUTHORITY
 from auricle_cloud.storage.store import FILE, Store
 
@@ -177,8 +178,8 @@ def list_(place: Place, as_json: bool = False) -> int:
     with _enrolment(place) as enrolment:
         answer = Enrolled(
             pin=enrolment.authority.pin,
-            certificates=[CertificateRow(**row) for row in enrolment.records.all()],
-            claims=[ClaimRow(**row) for row in enrolment.records.pending()],
+            certificates=[as_answer(CertificateRow, row) for row in enrolment.records.all()],
+            claims=[as_answer(ClaimRow, row) for row in enrolment.records.pending()],
         )
     _tell(answer, answer.certificates, ("name", "kind", "serial", "expires", "revoked", "reason"), as_json)
     if answer.claims and not as_json:

@@ -107,7 +107,7 @@ class _Tables:
 
 def _task(store: Store, wanted: str | None) -> str:
     """The task that is wanted, else the only one; before a coordinator has begun one, any."""
-    names = [row["task"] for row in store.models.tasks()]
+    names = [row.task for row in store.models.tasks()]
     if wanted is not None:
         if names and wanted not in names:
             raise SettingsError(f'There is no task "{wanted}"; {nearest(wanted, names)}')

@@ -10,7 +10,7 @@ from auricle_cloud.commands.operator_command import Yes, complete_token, confirm
 from auricle_cloud.operations.access_answers import TokenList, TokenMade
 from auricle_cloud.operations.answer import Done
 from auricle_cloud.operations.operations import Operations
-from auricle_cloud.storage.access_records import Role
+from auricle_cloud.storage.access_rows import Role
 
 app = typer.Typer(no_args_is_help=True, help="Say who may use the API.")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import sqlalchemy as sa
@@ -18,7 +17,8 @@ from auricle.wire.claims import RESERVED, Certified, Claim, Renewal, key_hash
 from auricle.wire.messages import DeviceId
 from auricle_cloud.identity.authority import Authority
 from auricle_cloud.identity.certificates import PublicKey
-from auricle_cloud.storage.claim_records import ClaimRecords, Kind
+from auricle_cloud.storage.access_rows import CertificateRow, ClaimRow, Kind
+from auricle_cloud.storage.claim_records import ClaimRecords
 from auricle_cloud.storage.database import Database
 from auricle_cloud.storage.device_records import Devices
 from auricle_cloud.storage.journal import note
@@ -139,7 +139,7 @@ class Enrolment:
         """
         if name not in self.records.names():
             raise StorageError(f'There is no claim and no certificate of "{name}": auricle cloud enrol list shows all.')
-        if any(row["device"] == name for row in self._devices.all()):
+        if any(row.device == name for row in self._devices.all()):
             self._devices.set_standing([name], "revoked", who=who, reason=reason)
         with self.records.writing() as tx:
             self.records.forget_claim(tx, name)
@@ -180,38 +180,38 @@ class Enrolment:
                 error: AuricleError = ClaimError(refusal or "")
             else:
                 try:
-                    return self._exchange(tx, row, read_request(claim.request), claim.public_key, who), row["replaces"]
+                    return self._exchange(tx, row, read_request(claim.request), claim.public_key, who), row.replaces
                 except (ClaimError, RequestError) as found:
                     error = found
-            device = "" if row is None else row["device"]
+            device = "" if row is None else row.device
             note(tx, "claim refused", device=device, who=who, detail=str(error))
         raise error
 
-    def _refusal(self, tx: sa.Connection, row: dict[str, Any] | None) -> str | None:
+    def _refusal(self, tx: sa.Connection, row: ClaimRow | None) -> str | None:
         again = "make another with auricle cloud enrol token."
         if row is None:
             return f"This claim token is unknown, or a newer one took its place: {again}"
-        if row["expires"] < time.time():
-            return f"The claim token of {row['device']} has expired: {again}"
-        if self.records.is_banned(tx, row["device"]):
-            return f"{row['device']} was revoked for good: it needs a new name and token."
+        if row.expires < time.time():
+            return f"The claim token of {row.device} has expired: {again}"
+        if self.records.is_banned(tx, row.device):
+            return f"{row.device} was revoked for good: it needs a new name and token."
         return None
 
     def _exchange(
         self,
         tx: sa.Connection,
-        row: dict[str, Any],
+        row: ClaimRow,
         request: x509.CertificateSigningRequest,
         public_key: str | None,
         who: str,
     ) -> Certified:
-        device, key = row["device"], key_hash(request)
-        if row["used"] is not None:
-            known = self.records.newest(tx, device, key) if row["key"] == key else None
+        device, key = row.device, key_hash(request)
+        if row.used is not None:
+            known = self.records.newest(tx, device, key) if row.key == key else None
             if known is None:
                 raise ClaimError(f"The claim token of {device} was used by another key: if that was not you, revoke.")
             return self._certified(known)
-        if row["replaces"]:
+        if row.replaces:
             self._replace(tx, device, public_key, who)
         self.records.use(tx, device, key)
         return self._issue(tx, device, "device", _public(request), self._days, who)
@@ -242,7 +242,7 @@ class Enrolment:
             try:
                 held, request = _read_certificate(renewal.certificate), read_request(renewal.request)
                 row = self.records.get(tx, _serial(held)) if self.authority.issued(held) else None
-                device = "" if row is None else row["name"]
+                device = "" if row is None else row.name
                 return self._next(tx, row, request, who)
             except (ClaimError, RequestError) as found:
                 error: AuricleError = found
@@ -250,22 +250,22 @@ class Enrolment:
         raise error
 
     def _next(
-        self, tx: sa.Connection, row: dict[str, Any] | None, request: x509.CertificateSigningRequest, who: str
+        self, tx: sa.Connection, row: CertificateRow | None, request: x509.CertificateSigningRequest, who: str
     ) -> Certified:
-        if row is None or row["kind"] != "device":
+        if row is None or row.kind != "device":
             raise ClaimError("This certificate is not that of a device of this coordinator.")
-        device, key = row["name"], key_hash(request)
-        if row["revoked"] is not None or self.records.is_banned(tx, device):
+        device, key = row.name, key_hash(request)
+        if row.revoked is not None or self.records.is_banned(tx, device):
             raise ClaimError(f"The certificate of {device} was revoked.")
-        if row["expires"] < time.time():
+        if row.expires < time.time():
             raise ClaimError(
                 f"The certificate of {device} has expired: claim with a token that auricle cloud enrol token "
                 "--replace makes."
             )
-        if row["key"] != key:
+        if row.key != key:
             raise ClaimError(f"The request is not signed by the key of {device}'s certificate.")
         newest = self.records.newest(tx, device, key)
-        if newest is not None and time.time() < newest["renew_after"]:
+        if newest is not None and time.time() < newest.renew_after:
             return self._certified(newest)
         return self._issue(tx, device, "device", _public(request), self._days, who)
 
@@ -279,28 +279,28 @@ class Enrolment:
         self, tx: sa.Connection, name: str, kind: Kind, certificate: x509.Certificate, days: float, who: str
     ) -> Certified:
         now, expires = time.time(), certificate.not_valid_after_utc.timestamp()
-        row = {
-            "serial": _serial(certificate),
-            "name": name,
-            "kind": kind,
-            "key": key_hash(certificate),
-            "chain": self.authority.chain(certificate),
-            "issued": now,
-            "expires": expires,
-            "renew_after": now + (expires - now) * RENEW_AT,
-        }
+        row = CertificateRow(
+            serial=_serial(certificate),
+            name=name,
+            kind=kind,
+            key=key_hash(certificate),
+            chain=self.authority.chain(certificate),
+            issued=now,
+            expires=expires,
+            renew_after=now + (expires - now) * RENEW_AT,
+        )
         self.records.add(tx, row)
         device = name if kind == "device" else ""
         note(tx, "certificate issued", device=device, who=who, detail=f"{kind} {name}, for {days:.0f} days")
         return self._certified(row)
 
-    def _certified(self, row: dict[str, Any]) -> Certified:
+    def _certified(self, row: CertificateRow) -> Certified:
         return Certified(
-            device=row["name"],
-            certificate=row["chain"],
-            expires=row["expires"],
-            renew_after=row["renew_after"],
-            password=self.authority.passwords().of(row["name"]) if row["kind"] == "device" else None,
+            device=row.name,
+            certificate=row.chain,
+            expires=row.expires,
+            renew_after=row.renew_after,
+            password=self.authority.passwords().of(row.name) if row.kind == "device" else None,
         )
 
 

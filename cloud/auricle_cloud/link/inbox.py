@@ -34,7 +34,7 @@ from auricle_cloud.link.rate_limit import RateLimit
 from auricle_cloud.link.refusals import Refusals
 from auricle_cloud.settings import Limits
 from auricle_cloud.states.verdict import Verdict
-from auricle_cloud.storage.device_records import Standing
+from auricle_cloud.storage.rows import Standing
 from auricle_cloud.storage.store import Store
 
 log = logging.getLogger("auricle.cloud")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
+from typing import TypedDict
 
 import msgspec
 
@@ -29,11 +29,33 @@ from auricle.wire.messages import (
 from auricle.wire.topics import Topics
 from auricle_cloud.states.verdict import Verdict
 from auricle_cloud.storage.blobs import BlobStore
+from auricle_cloud.storage.release_rows import ReleaseKind
+from auricle_cloud.storage.rows import ModelRow
 
 NAME = "coordinator"
 
 OFFERED = 2
 """Models whose chunks stay on the broker: the current one and the one before."""
+
+
+class Head(TypedDict):
+    """Whom a message is from or to, as all have it."""
+
+    fleet: str
+    device: str
+    boot: str
+
+
+class Work(TypedDict):
+    """What a device is to work on, in which round."""
+
+    task: str
+    round: int
+    epoch: int
+    base: str
+    length: int
+    codec: str
+    chunks: int
 
 
 class Messenger:
@@ -69,7 +91,7 @@ class Messenger:
         self.link: MqttLink | None = None
         """Set once the link is made: its will needs a signed message first."""
 
-    def _head(self, device: str = NAME) -> dict[str, Any]:
+    def _head(self, device: str = NAME) -> Head:
         return {"fleet": self._fleet, "device": device, "boot": self._boot}
 
     @property
@@ -121,7 +143,7 @@ class Messenger:
         """The question for the loss of a model; each device gets it under its own name."""
         return Measure(**self._head(), **self._what(number, base))
 
-    def _what(self, number: int, base: str) -> dict[str, Any]:
+    def _what(self, number: int, base: str) -> Work:
         return {
             "task": self._task,
             "round": number,
@@ -150,10 +172,12 @@ class Messenger:
 
         await asyncio.gather(*(one(device) for device in devices))
 
-    async def direct(self, device: str, rollout: str, kind: str, path: str, identity: str) -> None:
+    async def direct(self, device: str, rollout: str, kind: ReleaseKind, path: str, identity: str) -> None:
         """Tell a device what to install."""
-        named: dict[str, Any] = {"rollout": rollout, "kind": kind, "path": path, "identity": identity}
-        await self._send(self.topics.down(device, "cmd"), Target(**self._head(device), epoch=self._epoch, **named))
+        target = Target(
+            **self._head(device), epoch=self._epoch, rollout=rollout, kind=kind, path=path, identity=identity
+        )
+        await self._send(self.topics.down(device, "cmd"), target)
 
     async def tune(self, device: str, sensitivity: int) -> None:
         """Tell a device how much to hear."""
@@ -162,16 +186,16 @@ class Messenger:
 
     # -- to all
 
-    async def offer(self, model: Mapping[str, Any]) -> None:
+    async def offer(self, model: ModelRow) -> None:
         """Publish a model's chunks and its manifest, retained, and take back those of the one before the last."""
-        blob = model["blob"]
+        blob = model.blob
         data = await asyncio.to_thread(self._blobs.get, blob)
         for i in range(self._chunks):
             await self._publish(self.topics.blob(blob, i), data[i * CHUNK : (i + 1) * CHUNK], retain=True)
         manifest = Model(
             **self._head(),
             task=self._task,
-            version=model["version"],
+            version=model.version,
             epoch=self._epoch,
             pack=self._pack,
             pack_name=self._pack_name,

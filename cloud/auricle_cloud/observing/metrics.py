@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from auricle_cloud.observing.hearing_figures import HearingFigures
 from auricle_cloud.states.rollout import DeviceState
+from auricle_cloud.storage.rows import DeviceRow, ModelRow
 
 REASONS = frozenset(
     (
@@ -104,8 +105,8 @@ class Metrics:
 
     def look(
         self,
-        devices: Iterable[Mapping[str, Any]],
-        model: Mapping[str, Any],
+        devices: Iterable[DeviceRow],
+        model: ModelRow,
         *,
         connected: bool,
         waiting: int,
@@ -113,13 +114,13 @@ class Metrics:
         rollouts: Mapping[str, tuple[str, Mapping[str, int]]],
     ) -> None:
         """Set what is looked at every second; see `Rollouts.watched`."""
-        tally = Tally((row["standing"], "yes" if row["online"] else "no") for row in devices)
+        tally = Tally((row.standing, "yes" if row.online else "no") for row in devices)
         self._devices.clear()
         for labels, count in tally.items():
             self._devices.labels(*labels).set(count)
-        self._version.set(model["version"])
-        if model["accuracy"] is not None:
-            self._accuracy.set(model["accuracy"])
+        self._version.set(model.version)
+        if model.accuracy is not None:
+            self._accuracy.set(model.accuracy)
         self._connected.set(connected)
         self._waiting.set(waiting)
         self._assembled.set(unfinished)

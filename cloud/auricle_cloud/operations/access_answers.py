@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from auricle_cloud.operations.answer import Answer, Time
-from auricle_cloud.storage.access_records import Role
+from auricle_cloud.storage.access_rows import Role
 
 
 class TokenRow(Answer, frozen=True, kw_only=True):

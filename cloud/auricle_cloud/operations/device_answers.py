@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from auricle_cloud.operations.answer import Answer, Time
-from auricle_cloud.storage.device_records import Standing
+from auricle_cloud.storage.rows import Standing
 
 
 class DeviceRow(Answer, frozen=True, kw_only=True):

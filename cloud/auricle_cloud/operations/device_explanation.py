@@ -1,37 +1,17 @@
-"""How one device fared in a round, in sentences, from the round's report as `indexed` returns it."""
+"""How one device fared in a round, in sentences, from the round's report."""
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from dataclasses import asdict, dataclass
 
 from msgspec.structs import replace
 
-from auricle_cloud.operations.round_answers import DeviceWhy, LayerPart, Outcome
+from auricle_cloud.operations.round_answers import DeviceWhy, LayerPart, Outcome, Verdict
+from auricle_cloud.states.report import CountedUpdate, DetectionReport, LayerReport, RoundReport, ShapleyValue
 from auricle_cloud.states.round import State
-
-Report = Mapping[str, Any]
-
-LAYERS, UPDATES, SCORES = "read layers", "updates by device", "scores by device"
-"""Keys of what is worked out once for all devices of a report."""
-
-
-def indexed(report: Report) -> Report:
-    """A report in which many devices are soon looked up."""
-    layers = report.get("layers") or []
-    scores = get(layers[0], "score") if layers else {}
-    known = {name: value for name, value in scores.items() if finite(value) is not None}
-    sets = {key: frozenset(report.get(key) or []) for key in ("invited", "declined", "dropped")}
-    return {
-        **report,
-        **sets,
-        LAYERS: [_Layer.read(layer) for layer in layers],
-        SCORES: (known, sorted(known.values())),
-        UPDATES: {row["device"]: row for row in report.get("updates") or []},
-    }
 
 
 @dataclass(frozen=True)
@@ -39,25 +19,29 @@ class _Layer:
     """One layer of a report, indexed by device."""
 
     name: str
-    verdicts: Mapping[str, str]
-    shares: Mapping[str, Any]
+    verdicts: Mapping[str, Verdict]
+    shares: Mapping[str, float | None]
     deviations: Mapping[str, float]
     ascending: Sequence[float]
 
     @classmethod
-    def read(cls, layer: Mapping[str, Any]) -> _Layer:
-        """Index an entry of `Aggregate.explain`."""
-        kinds = (("kept", "kept"), ("pruned_low", "pruned_near"), ("pruned_high", "pruned_far"))
-        verdicts = {name: word for key, word in kinds for name in layer.get(key) or []}
-        deviations = {name: value for name, value in get(layer, "deviation").items() if finite(value) is not None}
-        return cls(layer["layer"], verdicts, get(layer, "share"), deviations, sorted(deviations.values()))
+    def read(cls, layer: LayerReport) -> _Layer:
+        """Index a layer."""
+        kinds: tuple[tuple[Verdict, list[str]], ...] = (
+            ("kept", layer.kept),
+            ("pruned_near", layer.pruned_low),
+            ("pruned_far", layer.pruned_high),
+        )
+        verdicts = {name: word for word, names in kinds for name in names}
+        deviations = _finite(layer.deviation)
+        return cls(layer.layer, verdicts, layer.share, deviations, sorted(deviations.values()))
 
     def part(self, device: str) -> LayerPart:
         """What became of a device's weights."""
         own, of = self.deviations.get(device), len(self.ascending)
         return LayerPart(
             layer=self.name,
-            verdict=cast("Any", self.verdicts.get(device, "left_out")),
+            verdict=self.verdicts.get(device, "left_out"),
             deviation=own,
             of=of,
             weight=finite(self.shares.get(device)),
@@ -65,27 +49,76 @@ class _Layer:
         )
 
 
-def explain_device(report: Report, name: str, number: int, state: State, now: str | None) -> DeviceWhy:
+@dataclass(frozen=True)
+class Indexed:
+    """A report in which many devices are soon looked up."""
+
+    report: RoundReport
+    invited: frozenset[str]
+    declined: frozenset[str]
+    dropped: frozenset[str]
+    layers: Sequence[_Layer]
+    updates: Mapping[str, CountedUpdate]
+    scores: Mapping[str, float]
+    ascending: Sequence[float]
+    """The scores."""
+
+    @classmethod
+    def of(cls, report: RoundReport) -> Indexed:
+        """Index a report."""
+        scores = _finite(report.layers[0].score) if report.layers else {}
+        return cls(
+            report=report,
+            invited=frozenset(report.invited),
+            declined=frozenset(report.declined),
+            dropped=frozenset(report.dropped),
+            layers=[_Layer.read(layer) for layer in report.layers],
+            updates={update.device: update for update in report.updates},
+            scores=scores,
+            ascending=sorted(scores.values()),
+        )
+
+
+@dataclass(frozen=True)
+class _Score:
+    """How the rule judged a device as a whole."""
+
+    score: float
+    score_of: str | None
+    score_among: int
+    score_rank: int
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """How detection judged a device."""
+
+    shapley: float | None
+    shapley_error: float | None
+    harmful: bool
+
+
+def explain_device(known: Indexed, name: str, number: int, state: State, now: str | None) -> DeviceWhy:
     """Explain one device; parameters as of `explanation.explain`, `now` is this device's."""
-    update = report[UPDATES].get(name)
+    update = known.updates.get(name)
     if update is not None:
-        return _counted(report, name, number, update)
-    outcome, why = _outcome(report, name, number, state, now)
+        return _counted(known, name, number, update)
+    outcome, why = _outcome(known, name, number, state, now)
     return DeviceWhy(
-        device=name, outcome=outcome, sentences=[why, *_about_shapley(report, name)], **_judged(report, name)
+        device=name, outcome=outcome, sentences=[why, *_about_shapley(known, name)], **asdict(_judged(known, name))
     )
 
 
-def outcome_of(report: Report, name: str) -> Outcome:
+def outcome_of(known: Indexed, name: str) -> Outcome:
     """What became of a device's invitation."""
-    if name in report[UPDATES]:
-        return "dropped" if name in report["dropped"] else "counted"
-    return _outcome(report, name, 0, "published", None)[0]
+    if name in known.updates:
+        return "dropped" if name in known.dropped else "counted"
+    return _outcome(known, name, 0, "published", None)[0]
 
 
-def _outcome(report: Report, name: str, number: int, state: State, now: str | None) -> tuple[Outcome, str]:
+def _outcome(known: Indexed, name: str, number: int, state: State, now: str | None) -> tuple[Outcome, str]:
     """Why nothing of a device was counted."""
-    failed, refused = get(report, "failed"), get(report, "refused")
+    failed, refused = known.report.failed, known.report.refused
     if name in refused:
         code = str(refused[name])
         if code.startswith(("late", "closed")):
@@ -93,21 +126,21 @@ def _outcome(report: Report, name: str, number: int, state: State, now: str | No
         return "refused", f"{name} sent an update to round {number} that was refused: {sentence(code)}"
     if name in failed:
         why = str(failed[name] or "it gave no reason")
-        if name in report["declined"]:
+        if name in known.declined:
             return "declined", f"{name} declined round {number}: {sentence(why)}"
         return "failed", f"{name} was invited to round {number} and failed: {sentence(why)}"
-    if name not in report["invited"]:
-        return "not_invited", f"{name} was not invited to round {number}.{_ineligible(report, name, now)}"
-    if name in get(report, "elsewhere"):
-        to = report["elsewhere"][name]
+    if name not in known.invited:
+        return "not_invited", f"{name} was not invited to round {number}.{_ineligible(known, name, now)}"
+    if name in known.report.elsewhere:
+        to = known.report.elsewhere[name]
         return "elsewhere", f"{name} was invited to round {number}, and its update counted in round {to}."
     until = "before it was aborted" if state == "aborted" else "before it closed"
     return "silent", f"{name} was invited to round {number}, and no update of it arrived {until}."
 
 
-def _ineligible(report: Report, name: str, now: str | None) -> str:
+def _ineligible(known: Indexed, name: str, now: str | None) -> str:
     """Why a device was not eligible, as far as is known, with a space before it."""
-    then = get(report, "passed_over").get(name)
+    then = known.report.passed_over.get(name)
     if then:
         return f" When the round began it {sentence(str(then))}"
     if now is None:
@@ -115,53 +148,53 @@ def _ineligible(report: Report, name: str, now: str | None) -> str:
     return f" Now it {sentence(now)}" if now else " Now it is eligible: others were chosen, or it came later."
 
 
-def _counted(report: Report, name: str, number: int, update: Mapping[str, Any]) -> DeviceWhy:
-    outcome = outcome_of(report, name)
+def _counted(known: Indexed, name: str, number: int, update: CountedUpdate) -> DeviceWhy:
+    outcome = outcome_of(known, name)
     dropped = outcome == "dropped"
-    loss, staleness = finite(update.get("loss")), update.get("staleness") or 0
-    parts = [] if dropped else [layer.part(name) for layer in report[LAYERS]]
-    said = [f"{name} counted in round {number} with {count(update.get('samples') or 0, 'training sample')}"]
+    loss, staleness = finite(update.loss), update.staleness or 0
+    parts = [] if dropped else [layer.part(name) for layer in known.layers]
+    said = [f"{name} counted in round {number} with {count(update.samples or 0, 'training sample')}"]
     said[0] += "" if loss is None else f" and an inference loss of {loss:.4g}"
     said[0] += f", {count(staleness, 'model')} behind." if staleness else "."
     if dropped:
         said = [f"{name} sent an update to round {number} that was left out: some of its weights are not finite."]
-    score = {} if dropped else _score(report, name)
-    said += [*_about_score(report, score), *_about_layers(parts), *_about_shapley(report, name)]
+    score = None if dropped else _score(known, name)
+    said += [*_about_score(known, score), *_about_layers(parts), *_about_shapley(known, name)]
     return DeviceWhy(
         device=name,
         outcome=outcome,
         sentences=said,
-        samples=update.get("samples"),
+        samples=update.samples,
         loss=loss,
         staleness=staleness,
         layers=parts,
-        **score,
-        **_judged(report, name),
+        **({} if score is None else asdict(score)),
+        **asdict(_judged(known, name)),
     )
 
 
-def _score(report: Report, name: str) -> dict[str, Any]:
-    """How the rule judged a device as a whole; empty where it judges layer by layer."""
-    known, ascending = report[SCORES]
-    if name not in known:
-        return {}
-    return {
-        "score": known[name],
-        "score_of": report["layers"][0].get("score_of"),
-        "score_among": len(known),
-        "score_rank": 1 + bisect_left(ascending, known[name]),
-    }
+def _score(known: Indexed, name: str) -> _Score | None:
+    """How the rule judged a device as a whole; None where it judges layer by layer."""
+    if name not in known.scores:
+        return None
+    score = known.scores[name]
+    return _Score(
+        score=score,
+        score_of=known.report.layers[0].score_of,
+        score_among=len(known.scores),
+        score_rank=1 + bisect_left(known.ascending, score),
+    )
 
 
-def _about_score(report: Report, score: Mapping[str, Any]) -> list[str]:
-    if not score:
+def _about_score(known: Indexed, score: _Score | None) -> list[str]:
+    if score is None:
         return []
-    of = f" ({score['score_of']})" if score["score_of"] else ""
-    place = f"{_nth(score['score_rank'])}smallest of {score['score_among']}"
-    counted = len(report["layers"][0].get("kept") or [])
+    of = f" ({score.score_of})" if score.score_of else ""
+    place = f"{_nth(score.score_rank)}smallest of {score.score_among}"
+    counted = len(known.report.layers[0].kept)
     were = f"{counted} {'was' if counted == 1 else 'were'} averaged"
-    by = f" by {report['rule']}" if report.get("rule") else ""
-    return [f"Its score{by} was {score['score']:.4g}{of}, the {place}; {were}."]
+    by = f" by {known.report.rule}" if known.report.rule else ""
+    return [f"Its score{by} was {score.score:.4g}{of}, the {place}; {were}."]
 
 
 def _about_layers(parts: Sequence[LayerPart]) -> list[str]:
@@ -184,31 +217,27 @@ def _about_layer(part: LayerPart) -> str:
     return f"{part.layer}: pruned as too {side} the mean{far}."
 
 
-def _judged(report: Report, name: str) -> dict[str, Any]:
-    found = get(report, "detection")
-    value = get(found, "shapley").get(name) or {}
-    return {
-        "shapley": finite(value.get("value")),
-        "shapley_error": finite(value.get("error")),
-        "harmful": name in (found.get("bad") or []),
-    }
+def _judged(known: Indexed, name: str) -> _Judged:
+    found = known.report.detection or DetectionReport()
+    value = found.shapley.get(name, ShapleyValue())
+    return _Judged(finite(value.value), finite(value.error), name in found.bad)
 
 
-def _about_shapley(report: Report, name: str) -> list[str]:
-    found, judged = get(report, "detection"), _judged(report, name)
+def _about_shapley(known: Indexed, name: str) -> list[str]:
+    found, judged = known.report.detection or DetectionReport(), _judged(known, name)
     said = []
-    loss, reference = finite(get(found, "losses").get(name)), finite(found.get("reference"))
-    if name in (found.get("votes") or []) and reference is not None:
+    loss, reference = finite(found.losses.get(name)), finite(found.reference)
+    if name in found.votes and reference is not None:
         told = "not finite" if loss is None else f"{loss:.4g}"
         said.append(
             f"Its loss of the received model was {told}, above the reference of {reference:.4g}: "
             "it voted for the alarm."
         )
-    of = "the judged model" if found.get("judged_round") is None else f"the model of round {found['judged_round']}"
-    if judged["shapley"] is not None:
-        error = f" ± {judged['shapley_error']:.2g}" if judged["shapley_error"] else ""
-        said.append(f"Its update to {of} has the Shapley value {judged['shapley']:+.4g}{error}.")
-    if judged["harmful"]:
+    of = "the judged model" if found.judged_round is None else f"the model of round {found.judged_round}"
+    if judged.shapley is not None:
+        error = f" ± {judged.shapley_error:.2g}" if judged.shapley_error else ""
+        said.append(f"Its update to {of} has the Shapley value {judged.shapley:+.4g}{error}.")
+    if judged.harmful:
         said.append(f"Detection named its update to {of} harmful.")
     return said
 
@@ -216,14 +245,13 @@ def _about_shapley(report: Report, name: str) -> list[str]:
 # -- words
 
 
-def get(report: Report, key: str) -> Mapping[str, Any]:
-    """What a report has by name; an older one may not have it."""
-    return report.get(key) or {}
-
-
-def finite(value: Any) -> float | None:
+def finite(value: float | None) -> float | None:
     """A number that can be told."""
-    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+    return None if value is None or not math.isfinite(value) else value
+
+
+def _finite(values: Mapping[str, float | None]) -> dict[str, float]:
+    return {name: value for name, value in values.items() if value is not None and math.isfinite(value)}
 
 
 def count(number: int, noun: str) -> str:

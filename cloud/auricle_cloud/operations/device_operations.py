@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from auricle.errors import StorageError
 from auricle.wire.messages import DeviceId, Sensitivity
@@ -19,10 +18,12 @@ from auricle_cloud.operations.device_answers import (
     Refused,
     Tuned,
 )
-from auricle_cloud.operations.operating import ConflictError, NotFoundError, Operator, Row, absent, as_answer, with_fate
+from auricle_cloud.operations.operating import ConflictError, NotFoundError, Operator, absent, as_answer, outcome_state
 from auricle_cloud.operations.parameters import Id, Label, Limit, Names, Number, Reason, Search
 from auricle_cloud.states.selection import unfit
-from auricle_cloud.storage.device_records import STANDINGS, Standing
+from auricle_cloud.storage import rows
+from auricle_cloud.storage.device_records import STANDINGS
+from auricle_cloud.storage.rows import Standing
 
 
 class DeviceOperations(Operator):
@@ -32,11 +33,11 @@ class DeviceOperations(Operator):
         self, limit: Limit = 100, before: Id | None = None, device: DeviceId | None = None, kind: Reason | None = None
     ) -> EventPage:
         """List what happened, the newest first."""
-        rows = self.store.journal.events(device=device, kind=kind, limit=limit + 1, before=before)
-        shown = [as_answer(EventRow, row) for row in rows[:limit]]
-        return EventPage(events=shown, next=shown[-1].id if len(rows) > limit else None)
+        found = self.store.journal.events(device=device, kind=kind, limit=limit + 1, before=before)
+        shown = [as_answer(EventRow, row) for row in found[:limit]]
+        return EventPage(events=shown, next=shown[-1].id if len(found) > limit else None)
 
-    def _device(self, name: str) -> dict[str, Any]:
+    def _device(self, name: str) -> rows.DeviceRow:
         try:
             return self.store.devices.get(name)
         except StorageError as error:
@@ -52,16 +53,17 @@ class DeviceOperations(Operator):
         search: Search | None = None,
     ) -> DevicePage:
         """List devices by name: all, or those of a standing, presence or label, or that a search finds."""
-        wanted: dict[str, Any] = {"standing": standing, "online": online, "label": label, "search": search}
-        rows = self._list.devices(limit=limit + 1, after=after, **wanted)
-        shown = self._device_rows(rows[:limit])
-        return DevicePage(devices=shown, next=shown[-1].device if len(rows) > limit else None)
+        found = self._list.devices(
+            limit=limit + 1, after=after, standing=standing, online=online, label=label, search=search
+        )
+        shown = self._device_rows(found[:limit])
+        return DevicePage(devices=shown, next=shown[-1].device if len(found) > limit else None)
 
     def show_device(self, device: DeviceId, limit: Limit = 50, before: Number | None = None) -> DeviceDetail:
         """Show a device with its invitations, refusals and events, the newest first."""
         row = self._device(device)
         history = self._list.history(self.task, device, limit=limit + 1, before=before)
-        shown = [as_answer(Invited, with_fate(past)) for past in history[:limit]]
+        shown = [as_answer(Invited, past, state=outcome_state(past)) for past in history[:limit]]
         log = self.device_logs(device, limit=min(limit, 50))
         return DeviceDetail(
             row=self._device_rows([row])[0],
@@ -94,10 +96,10 @@ class DeviceOperations(Operator):
         names = sorted(set(devices)) if devices is not None else self.store.devices.of_label(label or "")
         if not names:
             raise NotFoundError(f'No device has the label "{label}".')
-        rows = [self._device(name) for name in names]
+        known = [self._device(name) for name in names]
         with self._changing():
             self.store.devices.set_sensitivity(names, sensitivity, who=self.who, reason=reason)
-        refusing = [row["device"] for row in rows if row["sensitivity_now"] is None]
+        refusing = [row.device for row in known if row.sensitivity_now is None]
         return Tuned(devices=names, sensitivity=sensitivity, refusing=refusing)
 
     def approve_devices(self, devices: Names, reason: Reason = "") -> Changed:
@@ -118,13 +120,15 @@ class DeviceOperations(Operator):
 
     def _stand(self, names: Names, standing: Standing, of: tuple[str, ...], else_: str, reason: str) -> Changed:
         for name in names:
-            if self._device(name)["standing"] not in (*of, "revoked"):
+            if self._device(name).standing not in (*of, "revoked"):
                 raise ConflictError(f"{name} is {else_}.")
         with self._changing():
             changed = self.store.devices.set_standing(names, standing, who=self.who, reason=reason)
         return Changed(devices=changed, standing=standing)
 
-    def _device_rows(self, rows: Sequence[Row]) -> list[DeviceRow]:
+    def _device_rows(self, found: Sequence[rows.DeviceRow]) -> list[DeviceRow]:
         pack = self._pack()
-        more = [{"public_key": bytes(row["public_key"]).hex(), "ineligible": unfit(row, pack) or ""} for row in rows]
-        return [as_answer(DeviceRow, {**row, **other}) for row, other in zip(rows, more, strict=True)]
+        return [
+            as_answer(DeviceRow, row, public_key=bytes(row.public_key).hex(), ineligible=unfit(row, pack) or "")
+            for row in found
+        ]

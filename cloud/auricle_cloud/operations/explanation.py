@@ -6,17 +6,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from auricle_cloud.operations.device_explanation import (
-    UPDATES,
-    Report,
+    Indexed,
     count,
     explain_device,
     finite,
-    get,
-    indexed,
     outcome_of,
     sentence,
 )
 from auricle_cloud.operations.round_answers import DetectionWhy, OutcomeFilter, RoundWhy
+from auricle_cloud.states.report import DetectionReport, Document, RoundReport
 from auricle_cloud.states.round import State
 
 NAMED = 5
@@ -24,7 +22,7 @@ NAMED = 5
 
 
 def explain(
-    report: Report,
+    report: RoundReport,
     *,
     task: str,
     number: int,
@@ -37,8 +35,7 @@ def explain(
     Parameters
     ----------
     report
-        What the round stored, of which an older coordinator may have written less; and besides it `declined`, names,
-        and `elsewhere`, the rounds that updates of invited devices counted in where it is not this one.
+        What the round stored, with what only the rows of its cohort say.
     task, number, state
         The round, and how it ended.
     only
@@ -47,42 +44,41 @@ def explain(
         Why devices cannot be invited now, e.g. `is offline`; empty for one that can.
     """
     names = involved(report) if only is None else list(only)
-    report = indexed(report)
+    known = Indexed.of(report)
     return RoundWhy(
         task=task,
         round=number,
         state=state,
-        rule=report.get("rule"),
-        rule_options=dict(get(report, "rule_options")),
+        rule=report.rule,
+        rule_options=report.rule_options,
         sentences=_about_round(report, number, state),
-        detection=_detection(report),
-        devices=[explain_device(report, name, number, state, (now or {}).get(name)) for name in names],
+        detection=_detection(report.detection),
+        devices=[explain_device(known, name, number, state, (now or {}).get(name)) for name in names],
         next=None,
     )
 
 
-def involved(report: Report, *, passed_over: bool = False) -> list[str]:
+def involved(report: RoundReport, *, passed_over: bool = False) -> list[str]:
     """Every device that had to do with a round, by name; with those passed over when it began, if wanted."""
-    updates = {row["device"] for row in report.get("updates") or []}
-    others = get(report, "passed_over") if passed_over else ()
-    invited = report.get("invited") or []
-    return sorted({*invited, *updates, *get(report, "failed"), *get(report, "refused"), *others})
+    updates = {update.device for update in report.updates}
+    others = report.passed_over if passed_over else ()
+    return sorted({*report.invited, *updates, *report.failed, *report.refused, *others})
 
 
-def filter_by_outcome(report: Report, names: Iterable[str], outcome: OutcomeFilter) -> list[str]:
+def filter_by_outcome(report: RoundReport, names: Iterable[str], outcome: OutcomeFilter) -> list[str]:
     """The devices among these that had this outcome; a report of a round under way may lack all but its first facts."""
-    report, names = indexed(report), list(names)
+    known, names = Indexed.of(report), list(names)
     if outcome == "harmful":
-        found = set(get(report, "detection").get("bad") or [])
+        found = set((report.detection or DetectionReport()).bad)
     elif outcome == "pruned":
-        kept = [set(layer.get("kept") or []) for layer in report.get("layers") or []]
-        found = {*report[UPDATES]} - report["dropped"] - set.intersection(*kept) if kept else set()
+        kept = [set(layer.kept) for layer in report.layers]
+        found = set(known.updates) - known.dropped - kept[0].intersection(*kept[1:]) if kept else set()
     else:
-        found = {name for name in names if outcome_of(report, name) == outcome}
+        found = {name for name in names if outcome_of(known, name) == outcome}
     return [name for name in names if name in found]
 
 
-def is_whole(report: Report | None) -> bool:
+def is_whole(report: Document | None) -> bool:
     """Whether a round has stored its report: one under way keeps only notes there."""
     return bool(report) and "invited" in (report or {})
 
@@ -90,63 +86,60 @@ def is_whole(report: Report | None) -> bool:
 # -- the round
 
 
-def _about_round(report: Report, number: int, state: State) -> list[str]:
-    invited, updates = report.get("invited") or [], report.get("updates") or []
-    samples = sum(row.get("samples") or 0 for row in updates)
+def _about_round(report: RoundReport, number: int, state: State) -> list[str]:
+    invited, updates = report.invited, report.updates
+    samples = sum(update.samples or 0 for update in updates)
     said = [f"Round {number} is {state}: {len(updates)} updates counted of {count(len(invited), 'invited device')}"]
     said[0] += f", with {count(samples, 'training sample')}." if updates else "."
-    if report.get("reason"):
-        said.append(f"It ended because of this: {sentence(report['reason'])}")
+    if report.reason:
+        said.append(f"It ended because of this: {sentence(report.reason)}")
     said += _about_rule(report)
-    said += [sentence(text) for text in [report.get("flag"), *(report.get("warnings") or [])] if text]
-    silent = set(invited) - {row["device"] for row in updates} - {*get(report, "failed"), *get(report, "refused")}
+    said += [sentence(text) for text in [report.flag, *report.warnings] if text]
+    silent = set(invited) - {update.device for update in updates} - {*report.failed, *report.refused}
     for names, why in (
-        (report.get("dropped"), "Left out because some weights are not finite"),
-        (get(report, "failed"), "Failed or declined"),
-        (get(report, "refused"), "Refused or late"),
-        (silent - {*get(report, "elsewhere")}, "Nothing arrived from"),
+        (report.dropped, "Left out because some weights are not finite"),
+        (report.failed, "Failed or declined"),
+        (report.refused, "Refused or late"),
+        (silent - {*report.elsewhere}, "Nothing arrived from"),
     ):
         if names:
             said.append(f"{why}: {_names(names)}.")
-    return said + _about_detection(_detection(report))
+    return said + _about_detection(_detection(report.detection))
 
 
-def _about_rule(report: Report) -> list[str]:
-    layers = report.get("layers") or []
+def _about_rule(report: RoundReport) -> list[str]:
+    layers = report.layers
     if not layers:
         return []
-    options = ", ".join(f"{name} {value}" for name, value in sorted(get(report, "rule_options").items()))
-    rule = f"The rule {report['rule']}{f' ({options})' if options else ''}" if report.get("rule") else "The rule"
-    pruned = Counter(
-        name for layer in layers for name in {*(layer.get("pruned_low") or []), *(layer.get("pruned_high") or [])}
-    )
+    options = ", ".join(f"{name} {value}" for name, value in sorted(report.rule_options.items()))
+    rule = f"The rule {report.rule}{f' ({options})' if options else ''}" if report.rule else "The rule"
+    pruned = Counter(name for layer in layers for name in {*layer.pruned_low, *layer.pruned_high})
     if pruned:
         (most, times), *_ = sorted(pruned.items(), key=lambda item: (-item[1], item[0]))
         return [
             f"{rule} pruned {count(len(pruned), 'device')} somewhere, most often {most}: in {times} of "
             f"{count(len(layers), 'layer')}."
         ]
-    left = {name for layer in layers for name in set(get(layer, "share")) - set(layer.get("kept") or [])}
+    left = {name for layer in layers for name in set(layer.share) - set(layer.kept)}
     if left:
         return [f"{rule} left out {count(len(left), 'device')}: {_names(left)}."]
     return [f"{rule} pruned nobody in {count(len(layers), 'layer')}."]
 
 
-def _detection(report: Report) -> DetectionWhy | None:
-    found = report.get("detection")
-    if not found:
+def _detection(found: DetectionReport | None) -> DetectionWhy | None:
+    if found is None:
         return None
     return DetectionWhy(
-        fires=bool(found.get("fires")),
-        sentence=str(found.get("sentence") or ""),
-        judged_round=found.get("judged_round"),
-        reference=finite(found.get("reference")),
-        votes=sorted(found.get("votes") or []),
-        method=found.get("method"),
-        bad=sorted(found.get("bad") or []),
-        repair=found.get("repair"),
-        accuracy_before=finite(found.get("accuracy_before")),
-        accuracy_after=finite(found.get("accuracy_after")),
+        fires=found.fires,
+        sentence=found.sentence,
+        judged_round=found.judged_round,
+        reference=finite(found.reference),
+        votes=sorted(found.votes),
+        method=found.method,
+        bad=sorted(found.bad),
+        repair=found.repair,
+        accuracy_before=finite(found.accuracy_before),
+        accuracy_after=finite(found.accuracy_after),
     )
 
 

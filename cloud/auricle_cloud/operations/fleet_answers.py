@@ -6,7 +6,7 @@ from auricle_cloud.operations.answer import Answer
 from auricle_cloud.operations.device_answers import EventRow
 from auricle_cloud.operations.model_answers import ModelRow
 from auricle_cloud.operations.round_answers import RoundRow
-from auricle_cloud.storage.device_records import Standing
+from auricle_cloud.storage.rows import Standing
 
 
 class Overview(Answer, frozen=True, kw_only=True):

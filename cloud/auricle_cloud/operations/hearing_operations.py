@@ -45,7 +45,7 @@ class HearingOperations(Operator):
         except StorageError as error:
             raise absent(error) from error
         found = self.store.hearing.totals(time.time() - days * DAY, names=[device])
-        total = found[0] if found else together([], device, known["label"])
+        total = found[0] if found else together([], device, known.label)
         rows = self.store.hearing.reports(device, limit=limit + 1, before=before)
         names = {pack: self.store.hearing.keywords(pack) for pack in {row.pack for row in rows if row.each}}
         return HearingDetail(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import numpy as np
 
@@ -15,30 +14,31 @@ from auricle_cloud.operations.operating import ConflictError, NotFoundError, Ope
 from auricle_cloud.operations.parameters import Form, HearingHours, Limit, Number, Reason
 from auricle_cloud.states.hearing_comparison import compare
 from auricle_cloud.states.hearing_hold import worse
+from auricle_cloud.storage import rows
 
 
 class ModelOperations(Operator):
     """What operators can do with models."""
 
-    def _model(self, version: int) -> dict[str, Any]:
+    def _model(self, version: int) -> rows.ModelRow:
         try:
             return self.store.models.get(self.task, version)
         except StorageError as error:
             newest = self._list.models(self.task, limit=1, before=None)
-            hint = f"The newest is version {newest[0]['version']}." if newest else "No coordinator has begun it yet."
+            hint = f"The newest is version {newest[0].version}." if newest else "No coordinator has begun it yet."
             raise absent(error, hint) from error
 
     def list_models(self, limit: Limit = 50, before: Number | None = None) -> ModelPage:
         """List the model's versions, the newest first."""
-        rows, current = self._list.models(self.task, limit=limit + 1, before=before), self._list.current()
-        shown = [
-            as_answer(ModelRow, {**row, "current": row["version"] == current.get(self.task)}) for row in rows[:limit]
-        ]
-        return ModelPage(models=shown, next=shown[-1].version if len(rows) > limit else None)
+        found = self._list.models(self.task, limit=limit + 1, before=before)
+        current = self._list.current().get(self.task)
+        shown = [as_answer(ModelRow, row, current=row.version == current) for row in found[:limit]]
+        return ModelPage(models=shown, next=shown[-1].version if len(found) > limit else None)
 
     def show_model(self, version: Number) -> ModelRow:
         """Show a version of the model."""
-        return as_answer(ModelRow, {**self._model(version), "current": self._list.current().get(self.task) == version})
+        row = self._model(version)
+        return as_answer(ModelRow, row, current=self._list.current().get(self.task) == version)
 
     def promote_model(
         self, version: Number, reason: Reason = "", hearing_hours: HearingHours | None = None
@@ -51,28 +51,28 @@ class ModelOperations(Operator):
             self.store.models.promote(self.task, version, who=self.who, reason=reason)
         return self.show_model(version)
 
-    def _require_heard(self, row: dict[str, Any], hours: float) -> None:
+    def _require_heard(self, row: rows.ModelRow, hours: float) -> None:
         """ConflictError: devices with this version hear worse than with the current one, or have not said enough."""
         now = self._list.current().get(self.task)
-        if now is None or now == row["version"]:
+        if now is None or now == row.version:
             return
-        told = [[t.heard for t in self.store.hearing.totals(0, base=m["blob"])] for m in (row, self._model(now))]
+        told = [[t.heard for t in self.store.hearing.totals(0, base=m.blob)] for m in (row, self._model(now))]
         compared = compare(*told)
         if compared.lacks(hours):
             raise ConflictError(
-                f"Devices have reported {compared.after.hours:.4g} h with version {row['version']} and "
+                f"Devices have reported {compared.after.hours:.4g} h with version {row.version} and "
                 f"{compared.before.hours:.4g} h with version {now}, and {hours:g} h of each are needed: wait, or "
                 "promote it without --hold-on-hearing."
             )
         if compared.is_worse:
-            raise ConflictError(worse(compared, f"Devices with version {row['version']}", f"version {now}"))
+            raise ConflictError(worse(compared, f"Devices with version {row.version}", f"version {now}"))
 
     def rollback_model(self, version: Number | None = None, reason: Reason = "") -> ModelRow:
         """Go back to an earlier version: the one that the current was made from, or a given one."""
         now = self._list.current().get(self.task)
         if now is None:
             raise NotFoundError(f"There is no task {self.task} yet: no coordinator has begun it.")
-        to = self._model(now)["parent"] if version is None else version
+        to = self._model(now).parent if version is None else version
         if to is None or to >= now:
             raise ConflictError(f"Version {now} is current: there is no earlier one to go back to, or it is not that.")
         self._model(to)
@@ -83,7 +83,7 @@ class ModelOperations(Operator):
     def download_model(self, version: Number, form: Form = "safetensors") -> File:
         """Download a version's weights: named tensors, or the raw float32 numbers that travel."""
         row = self._model(version)
-        data, name = self.blobs.get(row["blob"]), f"{self.task}-{version}"
+        data, name = self.blobs.get(row.blob), f"{self.task}-{version}"
         if form == "raw":
             return File(name=f"{_plain(name)}.f32", content_type="application/octet-stream", content=data)
         pack = self._pack()

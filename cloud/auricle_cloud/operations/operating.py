@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -12,10 +12,10 @@ from auricle.errors import AuricleError, StorageError, nearest
 from auricle.wire.tensors import TensorTable
 from auricle_cloud.storage.blobs import BlobStore
 from auricle_cloud.storage.database import SupersededError
-from auricle_cloud.storage.listings import Listings
+from auricle_cloud.storage.listings import Listings, MemberRow
+from auricle_cloud.storage.rows import Row
 from auricle_cloud.storage.store import Store
 
-Row = Mapping[str, Any]
 T = TypeVar("T", bound=msgspec.Struct)
 
 
@@ -76,16 +76,18 @@ class Operator:
 
     def _pack(self) -> str:
         """Identity of the task's pack; empty when no coordinator has begun the task."""
-        return next((row["pack"] for row in self.store.models.tasks() if row["task"] == self.task), "")
+        return next((row.pack for row in self.store.models.tasks() if row.task == self.task), "")
 
 
-def as_answer(kind: type[T], row: Row) -> T:
-    """The fields of a struct from a row that has them and perhaps more."""
-    return kind(**{name: row[name] for name in kind.__struct_fields__})
+def as_answer(kind: type[T], row: Row, **more: object) -> T:
+    """A struct of `more`, and of the fields of a row that has the others."""
+    names = kind.__struct_fields__
+    return kind(**{name: more[name] if name in more else getattr(row, name) for name in names})
 
 
-def with_fate(row: Row) -> dict[str, Any]:
-    return {**row, "state": "counted" if row["received"] is not None else row["state"]}
+def outcome_state(row: MemberRow) -> str:
+    """The state of an invitation, or that the update which came of it counted."""
+    return row.state if row.received is None else "counted"
 
 
 def absent(error: StorageError, hint: str = "") -> AuricleError:

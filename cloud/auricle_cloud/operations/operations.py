@@ -17,7 +17,7 @@ from auricle_cloud.operations.operating import as_answer, unknown
 from auricle_cloud.operations.parameters import Days, Name
 from auricle_cloud.operations.rollout_operations import RolloutOperations
 from auricle_cloud.operations.round_operations import RoundOperations
-from auricle_cloud.storage.access_records import Role
+from auricle_cloud.storage.access_rows import Role
 from auricle_cloud.storage.device_records import STANDINGS
 
 ALARMS = ("alarm", "verdict", "repair", "conflict", "quarantined", "rolled back", "rollout paused")
@@ -31,16 +31,16 @@ class Operations(RoundOperations, DeviceOperations, ModelOperations, RolloutOper
         """Show the fleet at a glance."""
         counts, current = self._list.standings(), self._list.current().get(self.task)
         planned, busy, last = self._list.due(self.task)
-        online = [row for row in counts if row["online"]]
+        online = [row for row in counts if row.online]
         return Overview(
             task=self.task,
             pack=self._pack() or None,
             epoch=self._list.epoch(),
             planned=planned,
-            devices=sum(row["count"] for row in counts),
-            online=sum(row["count"] for row in online),
-            ready=sum(r["count"] for r in online if (r["standing"], r["gate"]) == ("approved", "train")),
-            standings={name: sum(r["count"] for r in counts if r["standing"] == name) for name in STANDINGS},
+            devices=sum(row.devices for row in counts),
+            online=sum(row.devices for row in online),
+            ready=sum(r.devices for r in online if (r.standing, r.gate) == ("approved", "train")),
+            standings={name: sum(r.devices for r in counts if r.standing == name) for name in STANDINGS},
             under_way=None if busy is None else self._round(busy),
             last=None if last is None else self._round(last),
             model=None if current is None else self.show_model(current),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import Meta
 
@@ -23,6 +23,8 @@ from auricle_cloud.operations.rollout_answers import (
 )
 from auricle_cloud.ota.explanation import about_device, about_rollout
 from auricle_cloud.states.rollout import DeviceState
+from auricle_cloud.storage import release_rows
+from auricle_cloud.storage.release_rows import Released
 
 ReleaseName = Annotated[
     str, Meta(pattern=r"^[a-z0-9][a-z0-9._/-]{3,199}\Z", description="A path, or the beginning of an identity.")
@@ -48,26 +50,23 @@ class RolloutOperations(Operator):
 
     def list_rollouts(self, limit: Limit = 50, before: Number | None = None) -> RolloutPage:
         """List rollouts, the newest first."""
-        rows = self.store.rollouts.listed(limit=limit + 1, before=before)
-        shown = self._rollout_rows(rows[:limit])
-        return RolloutPage(rollouts=shown, next=shown[-1].number if len(rows) > limit else None)
+        found = self.store.rollouts.listed(limit=limit + 1, before=before)
+        shown = self._rollout_rows(found[:limit])
+        return RolloutPage(rollouts=shown, next=shown[-1].number if len(found) > limit else None)
 
-    def _rollout_rows(self, rows: Sequence[dict[str, Any]]) -> list[RolloutRow]:
-        names = [row["rollout"] for row in rows]
+    def _rollout_rows(self, found: Sequence[release_rows.RolloutRow]) -> list[RolloutRow]:
+        names = [row.rollout for row in found]
         tallies, targets = self.store.rollouts.tallies(names), self.store.rollouts.targets(names)
         zero: dict[str, int] = dict.fromkeys(STATES, 0)
         return [
             as_answer(
                 RolloutRow,
-                {
-                    **row,
-                    **zero,
-                    **tallies[row["rollout"]],
-                    "stage": row["stage"] + 1,
-                    "targets": targets[row["rollout"]],
-                },
+                row,
+                stage=row.stage + 1,
+                targets=targets[row.rollout],
+                **{**zero, **tallies[row.rollout]},
             )
-            for row in rows
+            for row in found
         ]
 
     def _rollout(self, name: str) -> RolloutRow:
@@ -103,9 +102,9 @@ class RolloutOperations(Operator):
                     state=None if member is None else member.state,
                     stage=None if member is None else member.stage + 1,
                     path=None if member is None else member.path,
-                    runs=None if installed is None else installed["bundle"] or installed["pack"],
-                    version=None if installed is None else installed["version"],
-                    confirmed=installed is not None and installed["confirmed"],
+                    runs=None if installed is None else installed.bundle or installed.pack,
+                    version=None if installed is None else installed.version,
+                    confirmed=installed is not None and installed.confirmed,
                     decided=None if member is None else member.decided,
                     sentences=about_device(whole, name, member, known.get(name), installed),
                 )
@@ -156,9 +155,9 @@ class RolloutOperations(Operator):
             )
         return self._rollout(name)
 
-    def _release(self, name: str) -> dict[str, Any]:
-        rows = self.store.releases.all()
-        found = [row for row in rows if row["path"] == name or row["identity"].startswith(name)]
+    def _release(self, name: str) -> Released:
+        known = self.store.releases.all()
+        found = [row for row in known if row.path == name or row.identity.startswith(name)]
         if not found:
             raise NotFoundError(f'There is no release "{name}"; auricle cloud releases list shows what there is.')
         if len(found) > 1:
@@ -187,12 +186,12 @@ class RolloutOperations(Operator):
         return self._rollout(rollout)
 
 
-def _require_distinct(targets: Sequence[dict[str, Any]]) -> None:
-    if len(targets) > 1 and any(target["kind"] == "pack" for target in targets):
+def _require_distinct(targets: Sequence[Released]) -> None:
+    if len(targets) > 1 and any(target.kind == "pack" for target in targets):
         raise ConflictError("A rollout is of bundles or of one pack: start another one for the other.")
     places: dict[tuple[str, str], str] = {}
     for target in targets:
-        place = (target["board"], target["os"])
+        place = (target.board, target.os)
         if place in places:
-            raise ConflictError(f"{places[place]} and {target['path']} are for the same devices: choose one.")
-        places[place] = target["path"]
+            raise ConflictError(f"{places[place]} and {target.path} are for the same devices: choose one.")
+        places[place] = target.path

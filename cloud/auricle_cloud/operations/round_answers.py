@@ -16,6 +16,10 @@ OutcomeFilter = Literal[Outcome, "pruned", "harmful"]
 """What devices of a round are looked for by: a outcome, left out by the rule in some layer, or named by detection."""
 
 
+Verdict = Literal["kept", "pruned_near", "pruned_far", "left_out"]
+"""What became of a device's weights in a layer."""
+
+
 class RoundRow(Answer, frozen=True, kw_only=True):
     """A round at a glance."""
 
@@ -87,7 +91,7 @@ class LayerPart(Answer, frozen=True, kw_only=True):
     """What became of one device's weights in one layer."""
 
     layer: str
-    verdict: Literal["kept", "pruned_near", "pruned_far", "left_out"]
+    verdict: Verdict
     weight: float | None
     """Its share of the average, 0 to 1."""
     deviation: float | None

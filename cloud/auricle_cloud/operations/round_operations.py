@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
-import msgspec
+from msgspec import to_builtins
+from msgspec.structs import asdict, replace
 
 from auricle.errors import StorageError
 from auricle.wire.messages import DeviceId
@@ -16,8 +17,8 @@ from auricle_cloud.operations.operating import (
     Operator,
     absent,
     as_answer,
+    outcome_state,
     unknown,
-    with_fate,
 )
 from auricle_cloud.operations.parameters import At, Idle, Limit, Mode, Name, Number, Reason, Rounds
 from auricle_cloud.operations.round_answers import (
@@ -31,23 +32,26 @@ from auricle_cloud.operations.round_answers import (
     ScheduleRow,
     Started,
 )
+from auricle_cloud.states.report import RoundReport, read_report
 from auricle_cloud.states.selection import unfit
+from auricle_cloud.storage import rows
+from auricle_cloud.storage.listings import MemberRow
 
 
 class RoundOperations(Operator):
     """What operators can do with rounds."""
 
-    def _found(self, number: int) -> dict[str, Any]:
+    def _found(self, number: int) -> rows.RoundRow:
         try:
             return self.store.rounds.get(self.task, number)
         except StorageError as error:
             newest = self.store.rounds.listed(self.task, limit=1)
-            hint = f"The newest is round {newest[0]['round']}." if newest else "No round was planned yet."
+            hint = f"The newest is round {newest[0].round}." if newest else "No round was planned yet."
             raise absent(error, hint) from error
 
-    def _rows(self, found: list[dict[str, Any]]) -> list[RoundRow]:
-        tallies = self._list.tallies(self.task, [row["round"] for row in found])
-        return [as_answer(RoundRow, {**row, **tallies[row["round"]]}) for row in found]
+    def _rows(self, found: Sequence[rows.RoundGlance]) -> list[RoundRow]:
+        tallies = self._list.tallies(self.task, [row.round for row in found])
+        return [as_answer(RoundRow, row, **asdict(tallies[row.round])) for row in found]
 
     def _round(self, number: int) -> RoundRow:
         (row,) = self._rows([self._found(number)])
@@ -55,9 +59,9 @@ class RoundOperations(Operator):
 
     def list_rounds(self, limit: Limit = 50, before: Number | None = None) -> RoundPage:
         """List rounds, the newest first."""
-        rows = self.store.rounds.listed(self.task, limit=limit + 1, before=before)
-        shown = self._rows(rows[:limit])
-        return RoundPage(rounds=shown, next=shown[-1].round if len(rows) > limit else None)
+        found = self.store.rounds.listed(self.task, limit=limit + 1, before=before)
+        shown = self._rows(found[:limit])
+        return RoundPage(rounds=shown, next=shown[-1].round if len(found) > limit else None)
 
     def show_round(
         self, number: Number, limit: Limit = 1000, after: DeviceId | None = None, outcome: OutcomeFilter | None = None
@@ -68,16 +72,16 @@ class RoundOperations(Operator):
             members = self._list.cohort(self.task, number, limit=limit + 1, after=after)
         else:
             cohort = self._list.cohort(self.task, number)
-            wanted = set(filter_by_outcome(self._told(found, cohort), [row["device"] for row in cohort], outcome))
-            members = [row for row in cohort if row["device"] in wanted and (after is None or row["device"] > after)]
-        shown = [as_answer(Member, with_fate(row)) for row in members[:limit]]
+            wanted = set(filter_by_outcome(self._told(found, cohort), [row.device for row in cohort], outcome))
+            members = [row for row in cohort if row.device in wanted and (after is None or row.device > after)]
+        shown = [as_answer(Member, row, state=outcome_state(row)) for row in members[:limit]]
         made = self.store.models.of_round(self.task, number)
         return RoundDetail(
             row=self._rows([found])[0],
             cohort=shown,
             next=shown[-1].device if len(members) > limit else None,
-            model=None if made is None else made["version"],
-            detection=found["detection"],
+            model=None if made is None else made.version,
+            detection=found.detection,
         )
 
     def why_round(
@@ -91,8 +95,8 @@ class RoundOperations(Operator):
         """Explain a finished round: who counted, with what weight, who was pruned or refused, and why."""
         found = self._found(number)
         now: dict[str, str] = {}
-        if not is_whole(found["report"]):
-            raise ConflictError(f"Round {number} of {self.task} is {found['state']}: it has no report yet.")
+        if not is_whole(found.report):
+            raise ConflictError(f"Round {number} of {self.task} is {found.state}: it has no report yet.")
         report = self._told(found, self._list.cohort(self.task, number))
         if device is not None:
             names, known = [device], self._list.known([device])
@@ -106,27 +110,29 @@ class RoundOperations(Operator):
             names = filter_by_outcome(report, names, outcome)
             more = [f"{outcome.replace('_', ' ').capitalize()}: {len(names)} device{'' if len(names) == 1 else 's'}."]
         left = [name for name in names if after is None or name > after]
-        said = explain(report, task=self.task, number=number, state=found["state"], only=left[:limit], now=now)
+        said = explain(report, task=self.task, number=number, state=found.state, only=left[:limit], now=now)
         after = left[limit - 1] if len(left) > limit else None
-        return msgspec.structs.replace(said, sentences=[*said.sentences, *more], next=after)
+        return replace(said, sentences=[*said.sentences, *more], next=after)
 
-    def _told(self, found: dict[str, Any], cohort: list[dict[str, Any]]) -> dict[str, Any]:
+    def _told(self, found: rows.RoundRow, cohort: list[MemberRow]) -> RoundReport:
         """A round's report, or what is known before there is one, with what only the cohort's rows say."""
-        number = found["round"]
-        report = found["report"] or {}
+        number = found.round
+        report = found.report or {}
+        counted = [row for row in cohort if row.counted_in == number]
 
-        def of(*states: str) -> dict[str, Any]:
-            return {row["device"]: row["reason"] for row in cohort if row["state"] in states}
+        def of(*states: str) -> dict[str, str | None]:
+            return {row.device: row.reason for row in cohort if row.state in states}
 
-        return {
-            "invited": [row["device"] for row in cohort],
-            "updates": [row for row in cohort if row["counted_in"] == number],
+        written = {
+            "invited": [row.device for row in cohort],
+            "updates": [to_builtins(row) for row in counted],
             "failed": of("failed", "declined"),
             **report,
             "refused": {**of("late", "refused"), **(report.get("refused") or {})},
             "declined": list(of("declined")),
-            "elsewhere": {r["device"]: r["counted_in"] for r in cohort if r["counted_in"] not in (None, number)},
+            "elsewhere": {row.device: row.counted_in for row in cohort if row.counted_in not in (None, number)},
         }
+        return read_report(written)
 
     def start_rounds(self, count: Rounds = 1, mode: Mode = "sync") -> Started:
         """Plan so many more rounds: the coordinator runs them one after the other."""
@@ -139,7 +145,7 @@ class RoundOperations(Operator):
 
     def resume_round(self, number: Number, reason: Reason = "") -> RoundRow:
         """Withdraw what was asked of a round, as long as the coordinator has not acted on it."""
-        if self._found(number)["request"] is None:
+        if self._found(number).request is None:
             raise ConflictError(f"Nothing was asked of round {number}: there is nothing to withdraw.")
         return self._request(number, None, reason)
 

@@ -73,10 +73,10 @@ class Conductor:
     async def _tell(self) -> None:
         now = time.monotonic()
         asked = await asyncio.to_thread(self._store.rollouts.asked)
-        keys = {(row["rollout"], row["device"]) for row in asked}
+        keys = {(row.rollout, row.device) for row in asked}
         self._told = {key: at for key, at in self._told.items() if key in keys}
         for row in asked:
-            key = (row["rollout"], row["device"])
+            key = (row.rollout, row.device)
             if now - self._told.get(key, -AGAIN) >= AGAIN:
-                await self._messenger.direct(**row)
+                await self._messenger.direct(row.device, row.rollout, row.kind, row.path, row.identity)
                 self._told[key] = now

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from auricle_cloud.states.rollout import DECIDED, OFFERING
 from auricle_cloud.states.rollout_plan import Device, Member, Rollout, Target, place, spell
+from auricle_cloud.storage.release_rows import InstallationRow
 
 
 def about_rollout(rollout: Rollout, members: Mapping[str, Member], devices: Sequence[Device], now: float) -> list[str]:
@@ -55,7 +55,7 @@ def _next(rollout: Rollout, members: Mapping[str, Member], devices: Sequence[Dev
 
 
 def about_device(
-    rollout: Rollout, name: str, member: Member | None, device: Device | None, installed: Mapping[str, Any] | None
+    rollout: Rollout, name: str, member: Member | None, device: Device | None, installed: InstallationRow | None
 ) -> list[str]:
     """Why a device is where it is in a rollout."""
     said = [_why_out(rollout, name, device)] if member is None else [_why(rollout, member, device)]
@@ -99,14 +99,14 @@ def _why(rollout: Rollout, member: Member, device: Device | None) -> str:
     return f"{name} {word[member.state]}{when}: {_sentence(reason)}{forgiven}"
 
 
-def _runs(installed: Mapping[str, Any] | None) -> str:
+def _runs(installed: InstallationRow | None) -> str:
     if installed is None:
         return "It has not said what it runs."
-    what = f"bundle {installed['bundle'][:12]}" if installed["bundle"] else "no bundle"
-    trial = "" if installed["confirmed"] else ", on trial"
+    what = f"bundle {installed.bundle[:12]}" if installed.bundle else "no bundle"
+    trial = "" if installed.confirmed else ", on trial"
     return (
-        f"It said at {_time(installed['at'])} that it runs {what}, version {installed['version'] or 'unknown'}, pack "
-        f"{installed['pack'][:12]}{trial}."
+        f"It said at {_time(installed.at)} that it runs {what}, version {installed.version or 'unknown'}, pack "
+        f"{installed.pack[:12]}{trial}."
     )
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import time
 from pathlib import Path
-from typing import Any
 
 from auricle.errors import AuricleError
 from auricle_cloud.storage.release_folder import FOLDER, exists
+from auricle_cloud.storage.release_rows import Released
 from auricle_cloud.storage.store import Store
 
 log = logging.getLogger("auricle.cloud.releases")
@@ -48,7 +48,7 @@ class Renewal:
         if releases is not None:
             self._store.releases.mirror(releases, who="serve")
 
-    def _renew(self) -> tuple[list[dict[str, Any]], set[str]]:
+    def _renew(self) -> tuple[list[Released], set[str]]:
         # Only here, for most coordinators have no releases, and TUF takes its time to import.
         from auricle_cloud.ota.repository import Repository
 

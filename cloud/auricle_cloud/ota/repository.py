@@ -25,6 +25,7 @@ from auricle_cloud.ota.candidate import BLOCK, Candidate, read_candidate
 from auricle_cloud.ota.expiry import LIVES, OFFLINE, Expiry
 from auricle_cloud.ota.keys import load_key, make_key
 from auricle_cloud.storage.release_folder import ONLINE, RESTORED, alone, exists
+from auricle_cloud.storage.release_rows import Released
 
 LEAP = 1000
 """Versions left out after a restore: devices may have seen later ones than the backup knows, and believe none twice."""
@@ -117,11 +118,11 @@ class Repository:
     def _targets(self) -> Targets:
         return self._read(f"{self._snapshot().meta['targets.json'].version}.targets.json", Targets).signed
 
-    def releases(self) -> list[dict[str, Any]]:
-        """Everything that is released: path, sha256 and size, and kind, board, os, fleet, version and identity."""
+    def releases(self) -> list[Released]:
+        """Everything that is released, by path."""
         targets = self._targets().targets
         return [
-            {"path": path, "sha256": target.hashes["sha256"], "size": target.length, **_custom(target)}
+            Released(path=path, sha256=target.hashes["sha256"], size=target.length, **_custom(target))
             for path, target in sorted(targets.items())
         ]
 

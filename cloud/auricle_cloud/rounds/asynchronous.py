@@ -11,23 +11,21 @@ import asyncio
 import logging
 import time
 from functools import lru_cache
-from typing import Any
 
 import msgspec
 
 from auricle.wire.messages import Plan, Status, Update
 from auricle.wire.tensors import Flat
-from auricle_cloud.aggregation.next_model import next_model
+from auricle_cloud.aggregation.next_model import NextModel, next_model
 from auricle_cloud.rounds.closing import Closing
 from auricle_cloud.rounds.context import Pace, RoundContext
 from auricle_cloud.rounds.read_cohort import cohort_of
 from auricle_cloud.states.round import FINISHED
 from auricle_cloud.states.selection import unfit
 from auricle_cloud.states.verdict import Verdict
+from auricle_cloud.storage.rows import RoundChanges, RoundRow
 
 log = logging.getLogger("auricle.cloud")
-
-Row = dict[str, Any]
 
 
 class Asynchronous:
@@ -35,7 +33,7 @@ class Asynchronous:
 
     def __init__(self, site: RoundContext, closing: Closing) -> None:
         self.site, self._closing, self._task = site, closing, site.task
-        self._row: Row | None = None
+        self._row: RoundRow | None = None
         self._plan: Plan | None = None
 
     async def on_update(self, update: Update, verdict: Verdict) -> None:
@@ -53,7 +51,7 @@ class Asynchronous:
     async def idle(self, device: str) -> None:
         """A device has nothing to do: invite it to the open round, unless it has answered this invitation."""
         row, plan = self._row, self._plan
-        if row is None or plan is None or row["state"] != "collecting":
+        if row is None or plan is None or row.state != "collecting":
             return
         known = await asyncio.to_thread(self.site.store.devices.get, device)
         if unfit(known, self.site.pack.identity) is None:
@@ -64,21 +62,21 @@ class Asynchronous:
         began = time.monotonic()
         row = await self._read(number)
         try:
-            while row["state"] not in FINISHED:
+            while row.state not in FINISHED:
                 self._row = row
-                if row["request"] == "abort" and row["state"] in ("planned", "collecting"):
+                if row.request == "abort" and row.state in ("planned", "collecting"):
                     await self._abort(row)
                 else:
                     await self._step(row)
                 row = await self._read(number)
-                self.site.announcements.tell("state", round=number, state=row["state"])
+                self.site.announcements.tell("state", round=number, state=row.state)
         finally:
             self._row = self._plan = None
         await self._closing.finish(row, began)
 
-    async def _step(self, row: Row) -> None:
-        move, number = self.site.store.rounds.move, row["round"]
-        match row["state"]:
+    async def _step(self, row: RoundRow) -> None:
+        move, number = self.site.store.rounds.move, row.round
+        match row.state:
             case "planned":
                 await asyncio.to_thread(self._open, row)
             case "inviting":
@@ -91,38 +89,38 @@ class Asynchronous:
             case _:
                 await self._closing.publish(row)
 
-    async def _read(self, number: int) -> Row:
+    async def _read(self, number: int) -> RoundRow:
         return await asyncio.to_thread(self.site.store.rounds.get, self._task, number)
 
-    async def _abort(self, row: Row) -> None:
+    async def _abort(self, row: RoundRow) -> None:
         """End a round at an operator's request, and tell those that still work for it."""
-        number, reason = row["round"], "aborted by an operator"
+        number, reason = row.round, "aborted by an operator"
         report = await asyncio.to_thread(self._closing.report, number, {"reason": reason})
         await asyncio.to_thread(
-            lambda: self.site.store.rounds.move(self._task, number, row["state"], "aborted", report=report)
+            lambda: self.site.store.rounds.move(self._task, number, row.state, "aborted", report=report)
         )
         working = await asyncio.to_thread(self.site.store.updates.unanswered, self._task, number, number)
         await self.site.messenger.call_off(number, sorted(working), reason)
 
-    def _open(self, row: Row) -> None:
+    def _open(self, row: RoundRow) -> None:
         site = self.site
         current = site.store.models.current(self._task)
-        plan = site.settings.preset.plan_for(row["round"], site.horizon, site.settings.seed)
-        values = {
+        plan = site.settings.preset.plan_for(row.round, site.horizon, site.settings.seed)
+        values: RoundChanges = {
             "opened": time.time(),
-            "base_version": current["version"],
-            "base": current["blob"],
+            "base_version": current.version,
+            "base": current.blob,
             "plan": msgspec.msgpack.encode(plan),
         }
-        site.store.rounds.move(self._task, row["round"], "planned", "inviting", **values)
+        site.store.rounds.move(self._task, row.round, "planned", "inviting", **values)
 
-    async def _fill(self, row: Row) -> bool:
+    async def _fill(self, row: RoundRow) -> bool:
         """Invite whoever is idle until the buffer is full, nobody is left who could add to it, or its time is over.
 
         False: something else is to be done about the round.
         """
-        site, number, updates = self.site, row["round"], self.site.store.updates
-        self._plan = msgspec.msgpack.decode(row["plan"], type=Plan)
+        site, number, updates = self.site, row.round, self.site.store.updates
+        self._plan = msgspec.msgpack.decode(row.begun.plan, type=Plan)
         began, pace = time.monotonic(), Pace()
         while True:
             count = await asyncio.to_thread(updates.how_many, self._task, number)
@@ -142,32 +140,32 @@ class Asynchronous:
         """Who is idle, and who could still add to the round: those and the ones at work."""
         site = self.site
         fit, _ = site.eligible()
-        left = {str(entry["device"]) for entry in fit} - site.store.updates.sent_for(self._task, number)
+        left = {entry.device for entry in fit} - site.store.updates.sent_for(self._task, number)
         oldest = max(1, number - site.settings.buffer.stale_limit)
         return left - site.store.updates.unanswered(self._task, oldest, number), left
 
-    async def _invite(self, row: Row, plan: Plan, names: list[str]) -> None:
-        site, number = self.site, row["round"]
+    async def _invite(self, row: RoundRow, plan: Plan, names: list[str]) -> None:
+        site, number = self.site, row.round
         answered = await asyncio.to_thread(site.store.updates.sent_for, self._task, number)
         chosen = [name for name in names if name not in answered]
         for name in chosen:
             await asyncio.to_thread(site.store.rounds.invite_late, self._task, number, name)
-        invitation = site.messenger.invitation(number, row["base"], plan, site.settings.deadline)
+        invitation = site.messenger.invitation(number, row.begun.base, plan, site.settings.deadline)
         await site.messenger.ask(invitation, chosen)
 
-    async def _aggregate(self, row: Row) -> None:
-        site, number = self.site, row["round"]
+    async def _aggregate(self, row: RoundRow) -> None:
+        site, number = self.site, row.round
         counted = await asyncio.to_thread(site.store.updates.counted, self._task, number)
 
         @lru_cache(maxsize=8)
         def base_of(invited_to: int) -> Flat:
-            return site.weights(site.store.rounds.get(self._task, invited_to)["base"])
+            return site.weights(site.store.rounds.get(self._task, invited_to).begun.base)
 
-        def work() -> Any:
-            current = site.store.models.get(self._task, row["base_version"])
+        def work() -> NextModel:
+            current = site.store.models.get(self._task, row.begun.version)
             state = site.optimizer_after(current)
-            start = site.weights(current["blob"])
-            ordered = sorted(counted, key=lambda entry: (entry["device"], entry["round"]))
+            start = site.weights(current.blob)
+            ordered = sorted(counted, key=lambda entry: (entry.device, entry.round))
             cohort = cohort_of(site.pack.plugin_table, start, ordered, site.blobs, base_of, site.opener)
             return next_model(cohort, site.rule, site.settings.preset.server_for(number, site.horizon), state)
 

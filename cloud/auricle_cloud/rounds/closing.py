@@ -6,9 +6,9 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from typing import Any
 
 import sqlalchemy as sa
+from msgspec.structs import replace
 
 from auricle.errors import StorageError
 from auricle.wire.tensors import Flat, encode
@@ -16,13 +16,14 @@ from auricle_cloud.aggregation.next_model import NextModel
 from auricle_cloud.evaluation.evaluator import Evaluator
 from auricle_cloud.rounds.context import POLL, RoundContext
 from auricle_cloud.settings import RoundDone
+from auricle_cloud.states.report import Document
+from auricle_cloud.storage.rows import ModelRow, RoundChanges, RoundRow, UpdateRow
 
 log = logging.getLogger("auricle.cloud")
 
 GAVE_UP = ("failed", "declined")
 """States of an invitation that its device has put an end to."""
 
-Row = dict[str, Any]
 Entry = Callable[[sa.Connection], None]
 
 
@@ -43,25 +44,31 @@ class Closing:
     def failures(self, number: int) -> dict[str, str]:
         """Who failed or declined, and what they said."""
         invited = self.site.store.rounds.invited(self._task, number)
-        return {name: row["reason"] or "" for name, row in invited.items() if row["state"] in GAVE_UP}
+        return {name: row.reason or "" for name, row in invited.items() if row.state in GAVE_UP}
 
-    def report(self, number: int, more: dict[str, Any]) -> dict[str, Any]:
+    def report(self, number: int, more: Document) -> Document:
         """What every report has, and more."""
         row = self.site.store.rounds.get(self._task, number)
         rule = self.site.settings.preset.rule
         return {
-            **(row["report"] or {}),
+            **(row.report or {}),
             "invited": sorted(self.site.store.rounds.invited(self._task, number)),
             "failed": self.failures(number),
             "rule": rule,
             "rule_options": dict(self.site.rule.options),
-            "detection": row["detection"],
-            "base_version": row["base_version"],
+            "detection": row.detection,
+            "base_version": row.base_version,
             **more,
         }
 
     async def enter(
-        self, row: Row, counted: list[Row], made: NextModel, *, changes: Row | None = None, before: Entry | None = None
+        self,
+        row: RoundRow,
+        counted: list[UpdateRow],
+        made: NextModel,
+        *,
+        changes: RoundChanges | None = None,
+        before: Entry | None = None,
     ) -> None:
         """Enter a round's model: model, report, outbox and the round's state change in one transaction.
 
@@ -76,8 +83,9 @@ class Closing:
         before
             Enters what comes before the model, in the same transaction: a repaired one.
         """
-        row, changes = {**row, **(changes or {})}, changes or {}
-        site, number = self.site, row["round"]
+        changes = changes or {}
+        row = replace(row, **changes)
+        site, number = self.site, row.round
         aggregate = made.aggregate
         site.warn(*aggregate.warnings, aggregate.flag)
 
@@ -96,33 +104,43 @@ class Closing:
                     "warnings": list(aggregate.warnings),
                     "accuracy": accuracy,
                     "loss": loss,
-                    "detection": row["detection"],
-                    "base_version": row["base_version"],
+                    "detection": row.detection,
+                    "base_version": row.base_version,
                 },
             )
-            about = {"optimizer": optimizer, "origin": "round", "number": number, "accuracy": accuracy, "loss": loss}
-            with site.store.rounds.moving(self._task, number, "closing", "aggregated", report=report, **changes) as tx:
+            values: RoundChanges = {**changes, "report": report}
+            with site.store.rounds.moving(self._task, number, "closing", "aggregated", **values) as tx:
                 if before is not None:
                     before(tx)
-                site.store.models.add(tx, self._task, blob, **about, parent=row["base_version"])
+                site.store.models.add(
+                    tx,
+                    self._task,
+                    blob,
+                    optimizer=optimizer,
+                    origin="round",
+                    number=number,
+                    accuracy=accuracy,
+                    loss=loss,
+                    parent=row.base_version,
+                )
 
         await asyncio.to_thread(commit)
 
-    async def publish(self, row: Row) -> None:
+    async def publish(self, row: RoundRow) -> None:
         """Publish what is to be published, then call the round published."""
         await self.send_outgoing()
-        await asyncio.to_thread(self.site.store.rounds.move, self._task, row["round"], "aggregated", "published")
+        await asyncio.to_thread(self.site.store.rounds.move, self._task, row.round, "aggregated", "published")
 
     async def send_outgoing(self) -> None:
         """Publish everything in the outbox; an entry is taken out once the broker has it."""
         journal, models = self.site.store.journal, self.site.store.models
         for entry in await asyncio.to_thread(journal.outgoing):
-            if entry["kind"] == "model" and entry["subject"] == self._task:
+            if entry.kind == "model" and entry.subject == self._task:
                 current = await asyncio.to_thread(models.current, self._task)
-                if current["version"] == entry["content"]["version"]:
+                if current.version == entry.content["version"]:
                     await self.site.messenger.offer(current)
-                    self.site.announcements.tell("model", version=current["version"])
-            await asyncio.to_thread(journal.sent, entry["id"])
+                    self.site.announcements.tell("model", version=current.version)
+            await asyncio.to_thread(journal.sent, entry.id)
 
     def forget(self, number: int) -> None:
         """Remove what retention gives up after a round: old models, and bodies no detection can ask for any more."""
@@ -131,7 +149,7 @@ class Closing:
             old = models.superseded(self._task, site.settings.keep_models)
             gone = {blob for version in old for blob in _files(models.get(self._task, version))}
             for earlier in range(max(1, number - 3), number + 1):
-                gone |= {row["body"] for row in site.store.updates.counted(self._task, earlier)}
+                gone |= {row.body for row in site.store.updates.counted(self._task, earlier)}
             if old:
                 models.drop(self._task, old)
             for blob in gone - models.in_use(self._task):
@@ -140,17 +158,17 @@ class Closing:
         except StorageError as error:
             log.warning("files of round %d stay for now: %s", number, error)
 
-    async def finish(self, row: Row, began: float) -> None:
+    async def finish(self, row: RoundRow, began: float) -> None:
         """Clear up after a finished round, log it, and tell whoever watches."""
-        site, number = self.site, row["round"]
+        site, number = self.site, row.round
         await asyncio.to_thread(self.forget, number)
         invited, counted, weights = await self._outcome(number)
         seconds = time.monotonic() - began
-        log.info("round %d %s: %d of %d counted in %.1f s", number, row["state"], counted, invited, seconds)
-        site.metrics.round(row["state"], seconds)
+        log.info("round %d %s: %d of %d counted in %.1f s", number, row.state, counted, invited, seconds)
+        site.metrics.round(row.state, seconds)
         if site.watcher is not None and weights is not None:
             await site.watcher(
-                RoundDone(number, site.horizon, row["state"], weights, seconds, invited, counted, row["report"])
+                RoundDone(number, site.horizon, row.state, weights, seconds, invited, counted, row.report or {})
             )
 
     async def _outcome(self, number: int) -> tuple[int, int, Flat | None]:
@@ -161,7 +179,7 @@ class Closing:
         site, place = self.site, (self._task, number)
 
         def look() -> tuple[int, int, Flat | None]:
-            current = None if site.watcher is None else site.store.models.current(self._task)["blob"]
+            current = None if site.watcher is None else site.store.models.current(self._task).blob
             return (
                 len(site.store.rounds.invited(*place)),
                 len(site.store.updates.counted_devices(*place)),
@@ -176,5 +194,5 @@ class Closing:
                 await asyncio.sleep(POLL)
 
 
-def _files(model: Row) -> list[str]:
-    return [blob for blob in (model["blob"], model["optimizer"]) if blob]
+def _files(model: ModelRow) -> list[str]:
+    return [blob for blob in (model.blob, model.optimizer) if blob]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from auricle.mqtt_link.deadline import within
 from auricle.packs.pack import Pack
@@ -23,6 +23,7 @@ from auricle_cloud.rounds.read_cohort import cohort_of
 from auricle_cloud.settings import RoundDone, RunSettings
 from auricle_cloud.states.selection import unfit
 from auricle_cloud.storage.blobs import BlobStore
+from auricle_cloud.storage.rows import DeviceRow, ModelRow, RoundRow, UpdateRow
 from auricle_cloud.storage.store import Store
 
 log = logging.getLogger("auricle.cloud")
@@ -87,27 +88,27 @@ class RoundContext:
         """The weights (P,) of a stored model."""
         return decode(self.blobs.get(blob), self.pack.plugin_table.size)
 
-    def cohort(self, row: Mapping[str, Any], counted: Sequence[Mapping[str, Any]]) -> Cohort:
+    def cohort(self, row: RoundRow, counted: Sequence[UpdateRow]) -> Cohort:
         """A synchronous round's updates as arrays: put onto the repaired model where they were trained from another."""
-        sent = (row["detection"] or {}).get("trained_from")
+        sent = (row.detection or {}).get("trained_from")
         base_of = None if sent is None else lambda _: self.weights(sent)
-        start = self.weights(row["base"])
+        start = self.weights(row.begun.base)
         return cohort_of(self.pack.plugin_table, start, counted, self.blobs, base_of, self.opener)
 
-    def optimizer_after(self, model: Mapping[str, Any]) -> OptimizerState | None:
+    def optimizer_after(self, model: ModelRow) -> OptimizerState | None:
         """The server optimizer's state after a model (its row); None before the first step."""
-        saved = model["optimizer"]
+        saved = model.optimizer
         return self.optimizer_of(None if saved is None else self.blobs.get(saved))
 
     def optimizer_of(self, saved: bytes | None) -> OptimizerState | None:
         """A saved state of the server optimizer."""
         return None if saved is None else OptimizerState.from_bytes(saved, self.pack.plugin_table.size)
 
-    def eligible(self) -> tuple[list[dict[str, object]], dict[str, str]]:
+    def eligible(self) -> tuple[list[DeviceRow], dict[str, str]]:
         """Devices that can be invited now, and why the others cannot."""
         rows = self.store.devices.all()
-        why = {row["device"]: unfit(row, self.pack.identity) for row in rows}
-        fit = [row for row in rows if why[row["device"]] is None]
+        why = {row.device: unfit(row, self.pack.identity) for row in rows}
+        fit = [row for row in rows if why[row.device] is None]
         return fit, {name: reason for name, reason in why.items() if reason is not None}
 
     async def wait_change(self, timeout: float = POLL) -> None:

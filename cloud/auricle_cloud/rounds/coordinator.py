@@ -180,8 +180,8 @@ class Coordinator:
         while True:
             row = await asyncio.to_thread(store.rounds.due, settings.task)
             if row is not None:
-                self._runner = self._asynchronous if row["mode"] == "async" else self._synchronous
-                await self._go_on(self._runner, row["round"])
+                self._runner = self._asynchronous if row.mode == "async" else self._synchronous
+                await self._go_on(self._runner, row.round)
                 continue
             self._runner = None
             if settings.rounds is not None:
@@ -215,8 +215,8 @@ class Coordinator:
         if not known:
             raise AuricleError("No device registered: check that agents run, and that they name this broker and fleet.")
         own = self.site.pack.identity
-        if all(row["pack"] != own for row in known):
-            said = f"{known[0]['device']} has {known[0]['pack'][:12]}"
+        if all(row.pack != own for row in known):
+            said = f"{known[0].device} has {known[0].pack[:12]}"
             raise AuricleError(f"No device registered with the pack {own[:12]}: {said}. Start both with one pack.")
 
     async def _tick(self) -> None:
@@ -246,10 +246,10 @@ class Coordinator:
         schedules = self.store.schedules.all()
         idle = len(self.site.eligible()[0]) if schedules else 0
         for schedule in due(schedules, time.time(), idle):
-            if schedule["task"] == self.settings.task and self.store.rounds.due(self.settings.task) is None:
-                planned = {"mode": self.settings.mode, "who": f"schedule {schedule['name']}"}
-                self.store.rounds.plan(self.settings.task, schedule["rounds"], **planned)
-                self.store.schedules.ran(schedule["name"], time.time())
+            if schedule.task == self.settings.task and self.store.rounds.due(self.settings.task) is None:
+                planned = {"mode": self.settings.mode, "who": f"schedule {schedule.name}"}
+                self.store.rounds.plan(self.settings.task, schedule.rounds, **planned)
+                self.store.schedules.ran(schedule.name, time.time())
 
     def _show_figures(self) -> None:
         self.metrics.look(
@@ -288,7 +288,7 @@ class Coordinator:
         self.tuner.came(message.device)
         if self.settings.approval == "manual":
             row = await asyncio.to_thread(self.store.devices.get, message.device)
-            if row["standing"] == "pending":
+            if row.standing == "pending":
                 log.warning("%s waits: auricle cloud devices approve %s", message.device, message.device)
         await self._idle(message.device)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sized
-from typing import Any
 
 from auricle.wire.messages import WORSE_RECEIVED
+from auricle_cloud.storage.rows import InvitationRow
 
 
 class Doubts:
@@ -21,10 +21,10 @@ class Doubts:
         self.said[device] = reason
         return True
 
-    def restore(self, invited: Mapping[str, Mapping[str, Any]]) -> None:
+    def restore(self, invited: Mapping[str, InvitationRow]) -> None:
         """Take up those that were noted on a round's invitations, by name."""
         for name, row in invited.items():
-            self.hear(name, row["reason"] or "")
+            self.hear(name, row.reason or "")
 
     def prevail(self, cohort: Sized) -> bool:
         """Whether more than half of the cohort doubts."""

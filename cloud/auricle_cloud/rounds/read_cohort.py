@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -13,12 +12,13 @@ from auricle_cloud.aggregation.cohort import Cohort, layers_of
 from auricle_cloud.aggregation.compute.matrix import NumpyMatrix, Opener
 from auricle_cloud.states.verdict import staleness_weight
 from auricle_cloud.storage.blobs import BlobStore
+from auricle_cloud.storage.rows import UpdateRow
 
 
 def cohort_of(
     table: TensorTable,
     start: Flat,
-    counted: Sequence[Mapping[str, Any]],
+    counted: Sequence[UpdateRow],
     blobs: BlobStore,
     base_of: Callable[[int], Flat] | None = None,
     opener: Opener = NumpyMatrix,
@@ -32,7 +32,7 @@ def cohort_of(
     start
         (P,) the model that the round's model follows.
     counted
-        Rows of the counted updates: device, round, body, codec, samples, loss, staleness.
+        The counted updates.
     blobs
         Where their bodies lie.
     base_of
@@ -42,11 +42,11 @@ def cohort_of(
         What rules compute with, see `auricle_cloud.aggregation.compute.accelerator`.
     """
 
-    def weights(row: Mapping[str, Any]) -> Flat:
-        sent = decode(blobs.get(row["body"]), table.size, row["codec"])
+    def weights(row: UpdateRow) -> Flat:
+        sent = decode(blobs.get(row.body), table.size, row.codec)
         if base_of is None:
             return sent
-        moved = (sent.astype(np.float64) - base_of(row["round"])) * staleness_weight(row["staleness"])
+        moved = (sent.astype(np.float64) - base_of(row.round)) * staleness_weight(row.staleness)
         return np.asarray(start + moved, np.float32)
 
     matrix = np.empty((len(counted), table.size), np.float32)
@@ -55,15 +55,15 @@ def cohort_of(
     return Cohort.build(
         ids=_clients(counted),
         weights=matrix,
-        samples=[row["samples"] for row in counted],
-        losses=[np.nan if row["loss"] is None else row["loss"] for row in counted],
+        samples=[row.samples for row in counted],
+        losses=[np.nan if row.loss is None else row.loss for row in counted],
         start=start,
         layers=layers_of((s.name, s.size, s.layer) for s in table.specs),
         opener=opener,
     )
 
 
-def _clients(counted: Sequence[Mapping[str, Any]]) -> list[str]:
+def _clients(counted: Sequence[UpdateRow]) -> list[str]:
     """Names of the updates: the devices', with the round where an asynchronous buffer holds several of one."""
-    often = Counter(row["device"] for row in counted)
-    return [f"{row['device']}@{row['round']}" if often[row["device"]] > 1 else row["device"] for row in counted]
+    often = Counter(row.device for row in counted)
+    return [f"{row.device}@{row.round}" if often[row.device] > 1 else row.device for row in counted]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import Any
+
+from auricle_cloud.storage.access_rows import ScheduleRow
 
 
-def due(schedules: Iterable[Mapping[str, Any]], now: float, idle: int) -> list[Mapping[str, Any]]:
+def due(schedules: Iterable[ScheduleRow], now: float, idle: int) -> list[ScheduleRow]:
     """Which schedules plan their rounds now.
 
     Parameters
@@ -25,7 +26,7 @@ def due(schedules: Iterable[Mapping[str, Any]], now: float, idle: int) -> list[M
     list
         In the given order. A time of day that has passed stays due until enough devices are ready, to the next one.
     """
-    return [row for row in schedules if idle >= row["idle"] and row["last"] < _latest(row["at"], now)]
+    return [row for row in schedules if idle >= row.idle and row.last < _latest(row.at, now)]
 
 
 def _latest(at: str, now: float) -> float:

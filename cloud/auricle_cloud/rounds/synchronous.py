@@ -11,13 +11,13 @@ import logging
 import math
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from auricle.errors import AuricleError, StorageError
-from auricle.wire.messages import WORSE, Loss, Plan, Status, Update
-from auricle_cloud.aggregation.next_model import next_model
+from auricle.wire.messages import WORSE, Invite, Loss, Measure, Plan, Status, Update
+from auricle_cloud.aggregation.next_model import NextModel, next_model
 from auricle_cloud.rounds.closing import GAVE_UP, Closing, Entry
 from auricle_cloud.rounds.context import Pace, RoundContext
 from auricle_cloud.rounds.doubts import Doubts
@@ -25,12 +25,11 @@ from auricle_cloud.rounds.poisoning import Found, Judgement
 from auricle_cloud.states.round import FINISHED, TRANSITIONS, State
 from auricle_cloud.states.selection import choose
 from auricle_cloud.states.verdict import Verdict
+from auricle_cloud.storage.rows import RoundChanges, RoundRow, UpdateRow
 
 log = logging.getLogger("auricle.cloud")
 
 NO_QUORUM = "no quorum at the deadline"
-
-Row = dict[str, Any]
 
 
 class RoundAbortedError(AuricleError):
@@ -61,7 +60,7 @@ class Synchronous:
         self._answered: set[str] = set()
         self._failed: set[str] = set()
         self._doubts = Doubts()
-        self._message: Any = None
+        self._message: Invite | Measure | None = None
         """What whoever is waited for was sent: the question for a loss, or the invitation."""
 
     # -- what devices say meanwhile
@@ -94,7 +93,7 @@ class Synchronous:
         def enter() -> None:
             rounds, place = self.site.store.rounds, (update.task, update.round)
             try:
-                mode = rounds.get(*place)["mode"]
+                mode = rounds.get(*place).mode
             except StorageError as error:
                 if error.__cause__ is not None:
                     raise
@@ -127,7 +126,7 @@ class Synchronous:
 
     async def run(self, number: int) -> None:
         """Take a round from the state in which it is to its end."""
-        steps: dict[str, Callable[[Row], Awaitable[None]]] = {
+        steps: dict[str, Callable[[RoundRow], Awaitable[None]]] = {
             "planned": self._choose,
             "losses": self._measure,
             "alarm": self._repair,
@@ -140,36 +139,36 @@ class Synchronous:
         self._doubts = Doubts()
         row = await self._row()
         try:
-            while row["state"] not in FINISHED:
+            while row.state not in FINISHED:
                 await self._enter(row)
                 try:
-                    if (row["state"], "aborted") in TRANSITIONS:
+                    if (row.state, "aborted") in TRANSITIONS:
                         await self._obey()
-                    await steps[row["state"]](row)
+                    await steps[row.state](row)
                 except RoundAbortedError as error:
-                    await self._abort(row["state"], error)
+                    await self._abort(row.state, error)
                 self._message = None
                 row = await self._row()
-                self.site.announcements.tell("state", round=number, state=row["state"])
+                self.site.announcements.tell("state", round=number, state=row.state)
         finally:
             self._number, self._message = None, None
         await self._closing.finish(row, began)
-        if row["state"] == "aborted" and self._cohort and self._failed >= self._cohort:
+        if row.state == "aborted" and self._cohort and self._failed >= self._cohort:
             reasons = (await asyncio.to_thread(self._closing.failures, number)).values()
             # Devices that judged the round and refused it are well, and may train better in the next one.
             if not any(reason.startswith(WORSE) for reason in reasons):
                 raise RoundFailedError(f"All devices failed in round {number}: {sorted(reasons)[0]}")
 
-    async def _row(self) -> Row:
+    async def _row(self) -> RoundRow:
         assert self._number is not None
         return await asyncio.to_thread(self.site.store.rounds.get, self._task, self._number)
 
-    async def _enter(self, row: Row) -> None:
+    async def _enter(self, row: RoundRow) -> None:
         """Know again who was invited, and who failed."""
-        self._state = row["state"]
-        invited = await asyncio.to_thread(self.site.store.rounds.invited, self._task, row["round"])
+        self._state = row.state
+        invited = await asyncio.to_thread(self.site.store.rounds.invited, self._task, row.round)
         self._cohort = set(invited)
-        self._failed = {name for name, entry in invited.items() if entry["state"] in GAVE_UP}
+        self._failed = {name for name, entry in invited.items() if entry.state in GAVE_UP}
         self._doubts.restore(invited)
         self._answered = set()
 
@@ -197,7 +196,7 @@ class Synchronous:
             self.site.warn(f"round {number}: {reason}")
             await self._closing.send_outgoing()
 
-    async def _heed_doubts(self, row: Row) -> None:
+    async def _heed_doubts(self, row: RoundRow) -> None:
         """Give the round up where most of its devices find its model worse, if the round before made that model.
 
         Raises
@@ -207,16 +206,16 @@ class Synchronous:
         """
         if not self._doubts.prevail(self._cohort):
             return
-        version = row["base_version"]
+        version = row.begun.version
         back = await asyncio.to_thread(self.site.store.models.before, self._task, version)
         if back is None:
             self.site.warn(f"most devices find version {version} of the model worse than one that they had before")
             return
         raise WorseModelError(self._doubts.sentence(self._cohort, version, back), back)
 
-    async def _choose(self, row: Row) -> None:
+    async def _choose(self, row: RoundRow) -> None:
         """Wait until somebody can be invited, and choose the cohort."""
-        site, settings, number = self.site, self.site.settings, row["round"]
+        site, settings, number = self.site, self.site.settings, row.round
         fit, others = await asyncio.to_thread(site.eligible)
         while not fit:
             site.warn("no device can be invited: waiting")
@@ -228,10 +227,10 @@ class Synchronous:
         chosen = choose(fit, size, f"{settings.seed}/{number}")
         plan = settings.preset.plan_for(number, site.horizon, settings.seed)
         current = await asyncio.to_thread(site.store.models.current, self._task)
-        values = {
+        values: RoundChanges = {
             "opened": time.time(),
-            "base_version": current["version"],
-            "base": current["blob"],
+            "base_version": current.version,
+            "base": current.blob,
             "plan": msgspec.msgpack.encode(plan),
             "report": {"passed_over": others, "wanted": wanted},
         }
@@ -245,13 +244,13 @@ class Synchronous:
 
     # -- two-phase rounds
 
-    async def _measure(self, row: Row) -> None:
+    async def _measure(self, row: RoundRow) -> None:
         """Ask for the losses of the model, and compare them with those of the round before."""
         assert self._judgement is not None
-        site, number, rounds = self.site, row["round"], self.site.store.rounds
-        known = await asyncio.to_thread(rounds.losses, self._task, number, row["base"])
+        site, number, rounds = self.site, row.round, self.site.store.rounds
+        known = await asyncio.to_thread(rounds.losses, self._task, number, row.begun.base)
         self._answered = set(known)
-        self._message = site.messenger.question(number, row["base"])
+        self._message = site.messenger.question(number, row.begun.base)
         await site.messenger.ask(self._message, sorted(self._cohort - self._answered - self._failed))
         assert site.settings.detection is not None
         until = time.monotonic() + min(site.settings.detection.wait, site.settings.deadline)
@@ -265,7 +264,7 @@ class Synchronous:
         new, detection = await asyncio.to_thread(self._judgement.compare, row)
         site.warn(detection.get("warning"))
         await asyncio.to_thread(
-            lambda: rounds.move(self._task, number, "losses", new, detection={**(row["detection"] or {}), **detection})
+            lambda: rounds.move(self._task, number, "losses", new, detection={**(row.detection or {}), **detection})
         )
         if new == "alarm":
             self._alarm(number, detection["sentence"])
@@ -278,32 +277,32 @@ class Synchronous:
         log.warning("round %d: %s", number, sentence)
         self.site.announcements.tell("alarm", round=number, sentence=sentence)
 
-    async def _repair(self, row: Row) -> None:
+    async def _repair(self, row: RoundRow) -> None:
         """Find who poisoned the model, and go on from a repaired one."""
         assert self._judgement is not None
-        found = await self._judgement.find(row)
+        found = await self._judgement.find(row.round, row.begun.version)
         await asyncio.to_thread(self._judgement.settle, row, found)
-        self._warn(row["round"], found.sentence)
+        self._warn(row.round, found.sentence)
 
     # -- training
 
-    async def _invite(self, row: Row) -> None:
+    async def _invite(self, row: RoundRow) -> None:
         await self._call(row)
-        await asyncio.to_thread(self.site.store.rounds.move, self._task, row["round"], "inviting", "collecting")
+        await asyncio.to_thread(self.site.store.rounds.move, self._task, row.round, "inviting", "collecting")
 
-    async def _call(self, row: Row) -> None:
+    async def _call(self, row: RoundRow) -> None:
         """Invite whoever has not answered; again after a restart."""
-        plan = msgspec.msgpack.decode(row["plan"], type=Plan)
-        self._answered |= await asyncio.to_thread(self.site.store.updates.sent_for, self._task, row["round"])
-        self._message = self.site.messenger.invitation(row["round"], row["base"], plan, self.site.settings.deadline)
+        plan = msgspec.msgpack.decode(row.begun.plan, type=Plan)
+        self._answered |= await asyncio.to_thread(self.site.store.updates.sent_for, self._task, row.round)
+        self._message = self.site.messenger.invitation(row.round, row.begun.base, plan, self.site.settings.deadline)
         await self.site.messenger.ask(self._message, sorted(self._cohort - self._answered - self._failed))
 
-    async def _collect(self, row: Row) -> None:
+    async def _collect(self, row: RoundRow) -> None:
         await self._call(row)
         await self._wait_for_updates(row)
-        await asyncio.to_thread(self.site.store.rounds.move, self._task, row["round"], "collecting", "closing")
+        await asyncio.to_thread(self.site.store.rounds.move, self._task, row.round, "collecting", "closing")
 
-    async def _wait_for_updates(self, row: Row) -> None:
+    async def _wait_for_updates(self, row: RoundRow) -> None:
         """Wait until everybody has answered, or enough have and patience is over.
 
         Raises
@@ -314,7 +313,7 @@ class Synchronous:
         site, settings = self.site, self.site.settings
         began, reached = time.monotonic(), None
         quorum = max(1, math.ceil(settings.quorum * len(self._cohort) - 1e-9))
-        wanted = (row["report"] or {}).get("wanted", len(self._cohort))
+        wanted = (row.report or {}).get("wanted", len(self._cohort))
         pace, online = Pace(), self._cohort
         while True:
             await self._heed_doubts(row)
@@ -337,28 +336,30 @@ class Synchronous:
                     raise RoundAbortedError(NO_QUORUM)
             await site.wait_change(min(until - now, 1.0))
 
-    async def _aggregate(self, row: Row) -> None:
+    async def _aggregate(self, row: RoundRow) -> None:
         """Make the model; model, report, outbox and the round's state change in one transaction."""
-        site, number = self.site, row["round"]
+        site, number = self.site, row.round
         counted = await asyncio.to_thread(site.store.updates.counted, self._task, number)
         changes, found, before = await self._judge_in_passing(row, counted)
 
-        def work() -> Any:
+        def work() -> NextModel:
             if found is not None and found.weights is not None:
                 state = site.optimizer_of(found.optimizer)
             else:
-                state = site.optimizer_after(site.store.models.get(self._task, row["base_version"]))
-            cohort = site.cohort({**row, **changes}, counted)
+                state = site.optimizer_after(site.store.models.get(self._task, row.begun.version))
+            cohort = site.cohort(replace(row, **changes), counted)
             return next_model(cohort, site.rule, site.settings.preset.server_for(number, site.horizon), state)
 
         await self._closing.enter(row, counted, await asyncio.to_thread(work), changes=changes, before=before)
         if found is not None:
             self._warn(number, found.sentence)
 
-    async def _judge_in_passing(self, row: Row, counted: list[Row]) -> tuple[Row, Found | None, Entry | None]:
+    async def _judge_in_passing(
+        self, row: RoundRow, counted: list[UpdateRow]
+    ) -> tuple[RoundChanges, Found | None, Entry | None]:
         """One-phase rounds: compare losses, find and repair now; the round's changes, and what is entered with them."""
-        settings, number = self.site.settings.detection, row["round"]
-        if self._judgement is None or settings is None or not settings.one_phase or row["detection"]:
+        settings, number = self.site.settings.detection, row.round
+        if self._judgement is None or settings is None or not settings.one_phase or row.detection:
             return {}, None, None
         detection, found = await self._judgement.in_passing(row, counted)
         self.site.warn(detection.get("warning"))
@@ -366,6 +367,6 @@ class Synchronous:
             return {"detection": detection}, None, None
         self._alarm(number, detection["sentence"])
         if found.weights is not None:
-            detection["trained_from"] = row["base"]
+            detection["trained_from"] = row.begun.base
         values, enter = await asyncio.to_thread(self._judgement.settling, number, found, detection)
-        return {"detection": detection, **values}, found, enter
+        return values, found, enter

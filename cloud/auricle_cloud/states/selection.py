@@ -3,11 +3,47 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
+from typing import Protocol
 
 
-def unfit(row: Mapping[str, Any], pack: str) -> str | None:
+class Candidate(Protocol):
+    """A device as far as its choice goes; a row of the database is one."""
+
+    @property
+    def device(self) -> str:
+        """Its name."""
+
+    @property
+    def standing(self) -> str:
+        """pending, approved, quarantined or revoked."""
+
+    @property
+    def reason(self) -> str:
+        """Why it has this standing."""
+
+    @property
+    def pack(self) -> str:
+        """Identity of its pack."""
+
+    @property
+    def online(self) -> bool:
+        """Whether it is here."""
+
+    @property
+    def gate(self) -> str:
+        """`train` if it would train now."""
+
+    @property
+    def gate_reason(self) -> str:
+        """Why it would not."""
+
+    @property
+    def selected(self) -> int:
+        """Rounds it was invited to."""
+
+
+def unfit(row: Candidate, pack: str) -> str | None:
     """Say why a device cannot be invited now; None when it can.
 
     Parameters
@@ -17,21 +53,21 @@ def unfit(row: Mapping[str, Any], pack: str) -> str | None:
     pack
         Identity of the task's pack; empty as long as there is no task.
     """
-    if row["standing"] != "approved":
-        if row["standing"] == "pending":
+    if row.standing != "approved":
+        if row.standing == "pending":
             return "waits for an operator's approval"
-        why = f": {row['reason']}" if row["reason"] else ""
-        return f"is quarantined{why}" if row["standing"] == "quarantined" else f"was revoked{why}"
-    if pack and row["pack"] != pack:
-        return f"has pack {row['pack'][:12]}, the task is of pack {pack[:12]}"
-    if not row["online"]:
+        why = f": {row.reason}" if row.reason else ""
+        return f"is quarantined{why}" if row.standing == "quarantined" else f"was revoked{why}"
+    if pack and row.pack != pack:
+        return f"has pack {row.pack[:12]}, the task is of pack {pack[:12]}"
+    if not row.online:
         return "is offline"
-    if row["gate"] != "train":
-        return f"does not want to train now{': ' + row['gate_reason'] if row['gate_reason'] else ''}"
+    if row.gate != "train":
+        return f"does not want to train now{': ' + row.gate_reason if row.gate_reason else ''}"
     return None
 
 
-def choose(rows: Iterable[Mapping[str, Any]], size: int, seed: str) -> list[str]:
+def choose(rows: Iterable[Candidate], size: int, seed: str) -> list[str]:
     """Choose a cohort among devices that can be invited.
 
     Fair over time: whoever was selected least often comes first; the seed decides among equals. The same rows and seed
@@ -47,7 +83,7 @@ def choose(rows: Iterable[Mapping[str, Any]], size: int, seed: str) -> list[str]
     list of str
         Device names in ascending order.
     """
-    able = sorted((row["selected"], row["device"]) for row in rows)
+    able = sorted((row.selected, row.device) for row in rows)
     draw = random.Random(seed)
     tickets = {name: draw.random() for _, name in sorted(able, key=lambda row: row[1])}
     ranked = sorted(able, key=lambda row: (row[0], tickets[row[1]], row[1]))

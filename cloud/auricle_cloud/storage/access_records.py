@@ -6,16 +6,16 @@ import hashlib
 import re
 import secrets
 import time
-from typing import Any, Literal, get_args
+from typing import get_args
 
 import sqlalchemy as sa
 
 from auricle.errors import SettingsError, StorageError, nearest
+from auricle_cloud.storage.access_rows import Role, ScheduleRow, TokenRow
 from auricle_cloud.storage.database import Database
 from auricle_cloud.storage.journal import note
 from auricle_cloud.storage.schema import schedules, tokens
 
-Role = Literal["viewer", "operator", "admin"]
 ROLES: tuple[Role, ...] = get_args(Role)
 """Each may do what those before it may."""
 
@@ -74,20 +74,18 @@ class Tokens:
                 )
             note(tx, "token revoked", who=who, detail=name)
 
-    def all(self) -> list[dict[str, Any]]:
+    def all(self) -> list[TokenRow]:
         """Names, roles and times of all tokens."""
-        columns = [column for column in tokens.columns if column.name != "hash"]
         with self._db.reading() as tx:
-            return [dict(row) for row in tx.execute(sa.select(*columns).order_by(tokens.c.name)).mappings()]
+            return TokenRow.read(tx, TokenRow.select(tokens).order_by(tokens.c.name))
 
     def holder(self, token: str) -> tuple[str, Role] | None:
         """Name and role of a token; None when it is unknown or has expired."""
-        query = sa.select(tokens).where(tokens.c.hash == _hash(token))
         with self._db.reading() as tx:
-            row = tx.execute(query).mappings().first()
-        if row is None or (row["expires"] is not None and row["expires"] < time.time()):
+            row = TokenRow.first(tx, TokenRow.select(tokens).where(tokens.c.hash == _hash(token)))
+        if row is None or (row.expires is not None and row.expires < time.time()):
             return None
-        return row["name"], row["role"]
+        return row.name, row.role
 
 
 def _hash(token: str) -> bytes:
@@ -135,10 +133,10 @@ class Schedules:
                 raise StorageError(f'There is no schedule "{name}".')
             note(tx, "schedule removed", who=who, detail=name)
 
-    def all(self) -> list[dict[str, Any]]:
+    def all(self) -> list[ScheduleRow]:
         """All schedules by name."""
         with self._db.reading() as tx:
-            return [dict(row) for row in tx.execute(sa.select(schedules).order_by(schedules.c.name)).mappings()]
+            return ScheduleRow.read(tx, ScheduleRow.select(schedules).order_by(schedules.c.name))
 
     def ran(self, name: str, at: float) -> None:
         """Note that a schedule has planned its rounds."""

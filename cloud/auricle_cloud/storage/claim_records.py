@@ -7,15 +7,14 @@ import secrets
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Literal
 
 import sqlalchemy as sa
+from msgspec.structs import asdict
 
+from auricle_cloud.storage.access_rows import CertificateGlance, CertificateRow, ClaimRow, PendingClaim
 from auricle_cloud.storage.database import Database
 from auricle_cloud.storage.journal import note
 from auricle_cloud.storage.schema import certificates, claims, devices
-
-Kind = Literal["device", "user", "server"]
 
 
 class ClaimRecords:
@@ -49,23 +48,21 @@ class ClaimRecords:
         return made
 
     @staticmethod
-    def find(tx: sa.Connection, token: str) -> dict[str, Any] | None:
+    def find(tx: sa.Connection, token: str) -> ClaimRow | None:
         """The claim of a token, held until the transaction ends; None without one."""
-        query = sa.select(claims).where(claims.c.hash == token_hash(token)).with_for_update()
-        row = tx.execute(query).mappings().first()
-        return None if row is None else dict(row)
+        query = ClaimRow.select(claims).where(claims.c.hash == token_hash(token)).with_for_update()
+        return ClaimRow.first(tx, query)
 
     @staticmethod
     def use(tx: sa.Connection, device: str, key: str) -> None:
         """Note that a device's token was used by the owner of this key."""
         tx.execute(sa.update(claims).where(claims.c.device == device).values(used=time.time(), key=key))
 
-    def pending(self) -> list[dict[str, Any]]:
+    def pending(self) -> list[PendingClaim]:
         """Tokens that may still be used, by device."""
-        columns = (claims.c.device, claims.c.created, claims.c.expires, claims.c.replaces)
-        query = sa.select(*columns).where(claims.c.used.is_(None), claims.c.expires > time.time())
+        query = PendingClaim.select(claims).where(claims.c.used.is_(None), claims.c.expires > time.time())
         with self._db.reading() as tx:
-            return [dict(row) for row in tx.execute(query.order_by(claims.c.device)).mappings()]
+            return PendingClaim.read(tx, query.order_by(claims.c.device))
 
     def names(self) -> set[str]:
         """Devices that have or had a token or a certificate, or are registered."""
@@ -90,23 +87,21 @@ class ClaimRecords:
     # -- certificates
 
     @staticmethod
-    def add(tx: sa.Connection, row: dict[str, Any]) -> None:
+    def add(tx: sa.Connection, row: CertificateRow) -> None:
         """Enter a certificate that was issued."""
-        tx.execute(certificates.insert().values(**row))
+        tx.execute(certificates.insert().values(**asdict(row)))
 
     @staticmethod
-    def newest(tx: sa.Connection, name: str, key: str) -> dict[str, Any] | None:
+    def newest(tx: sa.Connection, name: str, key: str) -> CertificateRow | None:
         """The newest certificate of a name for this key that is not revoked."""
         own = (certificates.c.name == name) & (certificates.c.key == key) & certificates.c.revoked.is_(None)
-        query = sa.select(certificates).where(own).order_by(certificates.c.expires.desc(), certificates.c.issued.desc())
-        row = tx.execute(query).mappings().first()
-        return None if row is None else dict(row)
+        newest_first = (certificates.c.expires.desc(), certificates.c.issued.desc())
+        return CertificateRow.first(tx, CertificateRow.select(certificates).where(own).order_by(*newest_first))
 
     @staticmethod
-    def get(tx: sa.Connection, serial: str) -> dict[str, Any] | None:
+    def get(tx: sa.Connection, serial: str) -> CertificateRow | None:
         """A certificate by its serial number in hexadecimal."""
-        row = tx.execute(sa.select(certificates).where(certificates.c.serial == serial)).mappings().first()
-        return None if row is None else dict(row)
+        return CertificateRow.first(tx, CertificateRow.select(certificates).where(certificates.c.serial == serial))
 
     @staticmethod
     def revoke(tx: sa.Connection, name: str, reason: str) -> int:
@@ -141,12 +136,11 @@ class ClaimRecords:
         with self._db.reading() as tx:
             return sorted({*tx.execute(lost).scalars(), *tx.execute(banned).scalars()})
 
-    def all(self) -> list[dict[str, Any]]:
+    def all(self) -> list[CertificateGlance]:
         """Every certificate without its bytes, by name."""
-        columns = [column for column in certificates.columns if column.name not in ("chain", "key")]
-        query = sa.select(*columns).order_by(certificates.c.name, certificates.c.issued)
+        query = CertificateGlance.select(certificates).order_by(certificates.c.name, certificates.c.issued)
         with self._db.reading() as tx:
-            return [dict(row) for row in tx.execute(query).mappings()]
+            return CertificateGlance.read(tx, query)
 
 
 def token_hash(token: str) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import get_args
 
 import sqlalchemy as sa
 
@@ -12,9 +12,9 @@ from auricle.errors import StorageError, nearest
 from auricle.wire.messages import DeviceState, Register
 from auricle_cloud.storage.database import Database
 from auricle_cloud.storage.journal import note, note_each
+from auricle_cloud.storage.rows import DeviceRow, RefusalRow, Standing
 from auricle_cloud.storage.schema import devices, hearing, refusals
 
-Standing = Literal["pending", "approved", "quarantined", "revoked"]
 AT_ONCE = 1000
 """Names that one query asks for."""
 STANDINGS: tuple[Standing, ...] = get_args(Standing)
@@ -79,23 +79,23 @@ class Devices:
         else:
             tx.execute(row.where(devices.c.boot == message.boot).values(online=False))
 
-    def all(self) -> list[dict[str, Any]]:
+    def all(self) -> list[DeviceRow]:
         """Every known device, by name."""
         with self._db.reading() as tx:
-            return [dict(row) for row in tx.execute(sa.select(devices).order_by(devices.c.device)).mappings()]
+            return DeviceRow.read(tx, DeviceRow.select(devices).order_by(devices.c.device))
 
     def online(self) -> set[str]:
         """Names of the devices that are there."""
         with self._db.reading() as tx:
             return set(tx.execute(sa.select(devices.c.device).where(devices.c.online)).scalars())
 
-    def get(self, name: str) -> dict[str, Any]:
+    def get(self, name: str) -> DeviceRow:
         """One device; StorageError with a hint when it is not known."""
         with self._db.reading() as tx:
-            row = tx.execute(sa.select(devices).where(devices.c.device == name)).mappings().first()
+            row = DeviceRow.first(tx, DeviceRow.select(devices).where(devices.c.device == name))
             if row is None:
                 raise self._unknown(tx, name)
-            return dict(row)
+            return row
 
     @staticmethod
     def _unknown(tx: sa.Connection, name: str) -> StorageError:
@@ -138,10 +138,9 @@ class Devices:
             if before[name] == "revoked" != standing:
                 raise StorageError(f"{name} was revoked for good: register the device under a new name.")
         changed = [name for name in names if before[name] != standing]
-        values: dict[str, Any] = {"standing": standing, "reason": reason[:200]}
-        if standing == "revoked":
-            values["online"] = False  # it may be connected still, and is not heard any more
-        tx.execute(sa.update(devices).where(devices.c.device.in_(changed)).values(**values))
+        change = sa.update(devices).where(devices.c.device.in_(changed)).values(standing=standing, reason=reason[:200])
+        # A revoked one may be connected still, and is not heard any more.
+        tx.execute(change.values(online=False) if standing == "revoked" else change)
         return changed
 
     def set_label(self, name: str, label: str, *, who: str) -> None:
@@ -188,9 +187,8 @@ class Devices:
                 values = {"count": refusals.c.count + count, "last": now, "detail": detail[:200]}
                 tx.execute(sa.update(refusals).where(key).values(**values))
 
-    def refusals(self, device: str | None = None) -> list[dict[str, Any]]:
+    def refusals(self, device: str | None = None) -> list[RefusalRow]:
         """Refused frames by device and reason, of one device or of all."""
-        query = sa.select(refusals).order_by(refusals.c.device, refusals.c.code)
+        query = RefusalRow.select(refusals).order_by(refusals.c.device, refusals.c.code)
         with self._db.reading() as tx:
-            rows = tx.execute(query if device is None else query.where(refusals.c.device == device))
-            return [dict(row) for row in rows.mappings()]
+            return RefusalRow.read(tx, query if device is None else query.where(refusals.c.device == device))

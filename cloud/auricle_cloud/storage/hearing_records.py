@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
@@ -144,7 +144,7 @@ class Hearing:
         query = query if base is None else query.where(hearing.c.base == base)
         query = query.group_by(hearing.c.device, devices.c.label).order_by(hearing.c.device)
         with self._db.reading() as tx:
-            return [_total(dict(row)) for row in tx.execute(query).mappings()]
+            return [_total(row) for row in tx.execute(query)]
 
     def reports(self, device: str, *, limit: int, before: int | None = None) -> list[HearingRow]:
         """A device's reports, the newest first; `before` a period goes on from there."""
@@ -173,20 +173,20 @@ def complaints() -> sa.ColumnElement[int]:
     return sa.case((wrong > cap, cap), else_=wrong)
 
 
-def _total(row: Mapping[str, Any]) -> HearingTotal:
+def _total(row: sa.Row[Any]) -> HearingTotal:
     """A row of sums; PostgreSQL's are decimals."""
     return HearingTotal(
-        device=row["device"],
-        label=row["label"],
-        reports=row["reports"],
-        hours=int(row["heard"]) / 4,
-        detections=int(row["detections"]),
-        denied=int(row["denied"]),
-        missed=int(row["missed"]),
-        complaints=int(row["complaints"]),
-        level=None if row["level"] is None else float(row["level"]),
-        noise=None if row["noise"] is None else float(row["noise"]),
-        at_full_scale=int(row["at_full_scale"]),
-        off_centre=int(row["off_centre"]),
-        last=row["last"],
+        device=row.device,
+        label=row.label,
+        reports=row.reports,
+        hours=int(row.heard) / 4,
+        detections=int(row.detections),
+        denied=int(row.denied),
+        missed=int(row.missed),
+        complaints=int(row.complaints),
+        level=None if row.level is None else float(row.level),
+        noise=None if row.noise is None else float(row.noise),
+        at_full_scale=int(row.at_full_scale),
+        off_centre=int(row.off_centre),
+        last=row.last,
     )

@@ -9,6 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from auricle_cloud.storage.database import Database
+from auricle_cloud.storage.rows import EventRow, OutgoingRow
 from auricle_cloud.storage.schema import events, outbox
 
 
@@ -55,19 +56,19 @@ class Journal:
 
     def events(
         self, *, device: str | None = None, kind: str | None = None, limit: int = 100, before: int | None = None
-    ) -> list[dict[str, Any]]:
+    ) -> list[EventRow]:
         """The newest events first; `before` an id goes on from there."""
-        query = sa.select(events).order_by(events.c.id.desc()).limit(limit)
+        query = EventRow.select(events).order_by(events.c.id.desc()).limit(limit)
         for column, value in ((events.c.device, device), (events.c.kind, kind)):
             query = query if value is None else query.where(column == value)
         query = query if before is None else query.where(events.c.id < before)
         with self._db.reading() as tx:
-            return [dict(row) for row in tx.execute(query).mappings()]
+            return EventRow.read(tx, query)
 
-    def outgoing(self) -> list[dict[str, Any]]:
+    def outgoing(self) -> list[OutgoingRow]:
         """What is still to be published, in order."""
         with self._db.reading() as tx:
-            return [dict(row) for row in tx.execute(sa.select(outbox).order_by(outbox.c.id)).mappings()]
+            return OutgoingRow.read(tx, OutgoingRow.select(outbox).order_by(outbox.c.id))
 
     def sent(self, number: int) -> None:
         """Forget an outgoing entry: the broker has it."""

@@ -3,19 +3,75 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
+from msgspec.structs import asdict, replace
 
 from auricle_cloud.states.round import FINISHED
 from auricle_cloud.storage.database import Database
+from auricle_cloud.storage.rows import DeviceRow, EventRow, InvitationRow, ModelRow, Row, Standing, TaskRow
 from auricle_cloud.storage.schema import devices, events, invitations, meta, models, rounds, tasks, updates
 
 LARGEST = 1e300
 """Losses beyond are not averaged: a device may report infinity."""
 _GAVE_UP = invitations.c.state.in_(["failed", "declined"])
+R = TypeVar("R", bound=Row)
 _NAMES = (devices.c.device, devices.c.label)
-CONTRIBUTED = ("received", "counted_in", "samples", "loss", "staleness", "seconds")
+
+
+class CohortTally(Row, frozen=True):
+    """A round's invitations, counted."""
+
+    round: int
+    invited: int
+    failed: int
+
+
+class UpdateTally(Row, frozen=True):
+    """The updates that a round counted, in all."""
+
+    round: int
+    counted: int
+    samples: int
+    loss: float | None
+    plugin_accuracy: float | None
+    personal_accuracy: float | None
+
+
+class Tally(Row, frozen=True, kw_only=True):
+    """A round in figures: who was invited and failed (or declined), what was counted, and means by samples."""
+
+    round: int
+    invited: int = 0
+    failed: int = 0
+    counted: int = 0
+    samples: int = 0
+    loss: float | None = None
+    plugin_accuracy: float | None = None
+    personal_accuracy: float | None = None
+
+
+class MemberRow(InvitationRow, frozen=True):
+    """An invitation with the update that came of it, if one did."""
+
+    received: float | None
+    counted_in: int | None
+    samples: int | None
+    loss: float | None
+    staleness: int | None
+    seconds: float | None
+    plugin_accuracy: float | None
+    personal_accuracy: float | None
+
+
+class StandingCount(Row, frozen=True):
+    """How many devices have this standing, presence and gate."""
+
+    standing: Standing
+    online: bool
+    gate: str
+    devices: int
 
 
 class Listings:
@@ -30,17 +86,17 @@ class Listings:
     def __init__(self, database: Database) -> None:
         self._db = database
 
-    def _rows(self, query: sa.Select[Any]) -> list[dict[str, Any]]:
+    def _rows(self, kind: type[R], query: sa.Select[Any]) -> list[R]:
         with self._db.reading() as tx:
-            return [dict(row) for row in tx.execute(query).mappings()]
+            return kind.read(tx, query)
 
     def epoch(self) -> int:
         """How often a coordinator has started."""
         with self._db.reading() as tx:
             return int(tx.execute(sa.select(meta.c.value).where(meta.c.key == "epoch")).scalar() or 0)
 
-    def tallies(self, task: str, numbers: Iterable[int]) -> dict[int, dict[str, Any]]:
-        """By round: invited, failed (or declined), counted, samples, and mean loss and accuracies."""
+    def tallies(self, task: str, numbers: Iterable[int]) -> dict[int, Tally]:
+        """Rounds in figures, by number."""
         wanted = list(numbers)
         asked = sa.func.count().label("invited"), sa.func.sum(_one(_GAVE_UP)).label("failed")
         cohorts = sa.select(invitations.c.round, *asked).where(invitations.c.task == task)
@@ -56,20 +112,11 @@ class Listings:
         bodies = bodies.where((updates.c.task == task) & updates.c.counted_in.in_(wanted)).group_by(
             updates.c.counted_in
         )
-        found: dict[int, dict[str, Any]] = {
-            number: {
-                "invited": 0,
-                "failed": 0,
-                "counted": 0,
-                "samples": 0,
-                "loss": None,
-                "plugin_accuracy": None,
-                "personal_accuracy": None,
-            }
-            for number in wanted
-        }
-        for row in [*self._rows(cohorts), *self._rows(bodies)]:
-            found[row.pop("round")].update(row)
+        found = {number: Tally(round=number) for number in wanted}
+        for cohort in self._rows(CohortTally, cohorts):
+            found[cohort.round] = replace(found[cohort.round], invited=cohort.invited, failed=cohort.failed)
+        for bodied in self._rows(UpdateTally, bodies):
+            found[bodied.round] = replace(found[bodied.round], **asdict(bodied))
         return found
 
     def due(self, task: str) -> tuple[int, int | None, int | None]:
@@ -81,19 +128,17 @@ class Listings:
         with self._db.reading() as tx:
             return tx.execute(waiting).scalar() or 0, tx.execute(busy).scalar(), tx.execute(last).scalar()
 
-    def cohort(
-        self, task: str, number: int, *, limit: int | None = None, after: str | None = None
-    ) -> list[dict[str, Any]]:
+    def cohort(self, task: str, number: int, *, limit: int | None = None, after: str | None = None) -> list[MemberRow]:
         """A round's invitations with the updates that came of them, by device."""
         query = _joined().where((invitations.c.task == task) & (invitations.c.round == number))
         query = query if after is None else query.where(invitations.c.device > after)
-        return self._rows(query.order_by(invitations.c.device).limit(limit))
+        return self._rows(MemberRow, query.order_by(invitations.c.device).limit(limit))
 
-    def history(self, task: str, device: str, *, limit: int, before: int | None) -> list[dict[str, Any]]:
+    def history(self, task: str, device: str, *, limit: int, before: int | None) -> list[MemberRow]:
         """A device's invitations with the updates that came of them, the newest first."""
         query = _joined().where((invitations.c.task == task) & (invitations.c.device == device))
         query = query if before is None else query.where(invitations.c.round < before)
-        return self._rows(query.order_by(invitations.c.round.desc()).limit(limit))
+        return self._rows(MemberRow, query.order_by(invitations.c.round.desc()).limit(limit))
 
     def devices(
         self,
@@ -104,9 +149,9 @@ class Listings:
         online: bool | None = None,
         label: str | None = None,
         search: str | None = None,
-    ) -> list[dict[str, Any]]:
+    ) -> list[DeviceRow]:
         """Devices by name: all, or those of one standing, presence or label, or with this in their name or label."""
-        query = sa.select(devices).order_by(devices.c.device).limit(limit)
+        query = DeviceRow.select(devices).order_by(devices.c.device).limit(limit)
         query = query if after is None else query.where(devices.c.device > after)
         query = query if standing is None else query.where(devices.c.standing == standing)
         query = query if label is None else query.where(devices.c.label == label)
@@ -114,26 +159,26 @@ class Listings:
             texts = (search, search.lower())  # SQLite makes ASCII small only
             found = (column.icontains(text, autoescape=True) for column in _NAMES for text in texts)
             query = query.where(sa.or_(*found))
-        return self._rows(query if online is None else query.where(devices.c.online.is_(online)))
+        return self._rows(DeviceRow, query if online is None else query.where(devices.c.online.is_(online)))
 
-    def standings(self) -> list[dict[str, Any]]:
+    def standings(self) -> list[StandingCount]:
         """How many devices there are of each standing, presence and gate."""
         by = (devices.c.standing, devices.c.online, devices.c.gate)
-        return self._rows(sa.select(*by, sa.func.count().label("count")).group_by(*by))
+        return self._rows(StandingCount, sa.select(*by, sa.func.count().label("devices")).group_by(*by))
 
-    def known(self, names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    def known(self, names: Iterable[str]) -> dict[str, DeviceRow]:
         """The devices of these names that there are."""
-        rows = self._rows(sa.select(devices).where(devices.c.device.in_(list(names))))
-        return {row["device"]: row for row in rows}
+        query = DeviceRow.select(devices).where(devices.c.device.in_(list(names)))
+        return {row.device: row for row in self._rows(DeviceRow, query)}
 
-    def models(self, task: str, *, limit: int, before: int | None) -> list[dict[str, Any]]:
+    def models(self, task: str, *, limit: int, before: int | None) -> list[ModelRow]:
         """The newest models first."""
-        query = sa.select(models).where(models.c.task == task).order_by(models.c.version.desc()).limit(limit)
-        return self._rows(query if before is None else query.where(models.c.version < before))
+        query = ModelRow.select(models).where(models.c.task == task).order_by(models.c.version.desc()).limit(limit)
+        return self._rows(ModelRow, query if before is None else query.where(models.c.version < before))
 
     def current(self) -> dict[str, int]:
         """The current version by task."""
-        return {row["task"]: row["current"] for row in self._rows(sa.select(tasks))}
+        return {row.task: row.current for row in self._rows(TaskRow, TaskRow.select(tasks))}
 
     def public(self) -> set[str]:
         """Files that devices may ask for: current models, and those that rounds under way began with."""
@@ -143,10 +188,10 @@ class Listings:
         with self._db.reading() as tx:
             return {*tx.execute(current).scalars(), *tx.execute(begun).scalars()}
 
-    def events(self, kinds: Iterable[str], limit: int) -> list[dict[str, Any]]:
+    def events(self, kinds: Iterable[str], limit: int) -> list[EventRow]:
         """The newest events of these kinds."""
-        query = sa.select(events).where(events.c.kind.in_(list(kinds)))
-        return self._rows(query.order_by(events.c.id.desc()).limit(limit))
+        query = EventRow.select(events).where(events.c.kind.in_(list(kinds)))
+        return self._rows(EventRow, query.order_by(events.c.id.desc()).limit(limit))
 
 
 def _one(condition: sa.ColumnElement[bool]) -> sa.Case[int]:
@@ -162,6 +207,6 @@ def _mean(value: sa.Column[Any], weight: sa.Column[Any]) -> sa.ColumnElement[Any
 
 def _joined() -> sa.Select[Any]:
     same = sa.and_(*(invitations.c[key] == updates.c[key] for key in ("task", "round", "device")))
-    accuracies = (updates.c.plugin_accuracy, updates.c.personal_accuracy)
-    came = [updates.c[name] for name in CONTRIBUTED]
-    return sa.select(invitations, *came, *accuracies).select_from(invitations.outerjoin(updates, same))
+    own = InvitationRow.__struct_fields__
+    columns = [invitations.c[name] if name in own else updates.c[name] for name in MemberRow.__struct_fields__]
+    return sa.select(*columns).select_from(invitations.outerjoin(updates, same))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -11,6 +10,7 @@ from auricle.errors import StorageError
 from auricle_cloud.states.round import FINISHED
 from auricle_cloud.storage.database import Database
 from auricle_cloud.storage.journal import note, put_out
+from auricle_cloud.storage.rows import ModelRow, TaskRow
 from auricle_cloud.storage.schema import models, rounds, tasks, updates
 
 
@@ -68,7 +68,7 @@ class Models:
         """Make a version current: the next round begins with it. StorageError when it is not there."""
         row = self.get(task, version)
         with self._db.writing() as tx:
-            self._point(tx, task, row["version"])
+            self._point(tx, task, row.version)
             note(tx, kind, task=task, who=who, detail=f"version {version} {reason}".strip())
 
     def before(self, task: str, version: int) -> int | None:
@@ -94,36 +94,36 @@ class Models:
         tx.execute(sa.update(tasks).where(tasks.c.task == task).values(current=version))
         put_out(tx, "model", task, version=version)
 
-    def get(self, task: str, version: int) -> dict[str, Any]:
+    def get(self, task: str, version: int) -> ModelRow:
         """One model; StorageError when it is not there."""
-        query = sa.select(models).where((models.c.task == task) & (models.c.version == version))
+        query = ModelRow.select(models).where((models.c.task == task) & (models.c.version == version))
         with self._db.reading() as tx:
-            row = tx.execute(query).mappings().first()
+            row = ModelRow.first(tx, query)
         if row is None:
             raise StorageError(f"There is no version {version} of the model of {task}.")
-        return dict(row)
+        return row
 
-    def current(self, task: str) -> dict[str, Any]:
+    def current(self, task: str) -> ModelRow:
         """The current model of a task; StorageError when the task was never begun."""
-        query = sa.select(models).join(tasks, (tasks.c.task == models.c.task) & (tasks.c.current == models.c.version))
+        is_current = (tasks.c.task == models.c.task) & (tasks.c.current == models.c.version)
+        query = ModelRow.select(models).join(tasks, is_current).where(models.c.task == task)
         with self._db.reading() as tx:
-            row = tx.execute(query.where(models.c.task == task)).mappings().first()
+            row = ModelRow.first(tx, query)
         if row is None:
             raise StorageError(f"There is no task {task} yet: no coordinator has begun it.")
-        return dict(row)
+        return row
 
-    def all(self, task: str, limit: int = 50) -> list[dict[str, Any]]:
+    def all(self, task: str, limit: int = 50) -> list[ModelRow]:
         """The newest models first."""
-        query = sa.select(models).where(models.c.task == task).order_by(models.c.version.desc()).limit(limit)
+        query = ModelRow.select(models).where(models.c.task == task).order_by(models.c.version.desc()).limit(limit)
         with self._db.reading() as tx:
-            return [dict(row) for row in tx.execute(query).mappings()]
+            return ModelRow.read(tx, query)
 
-    def of_round(self, task: str, number: int) -> dict[str, Any] | None:
+    def of_round(self, task: str, number: int) -> ModelRow | None:
         """The model that a round made."""
         key = (models.c.task == task) & (models.c.round == number) & (models.c.origin == "round")
         with self._db.reading() as tx:
-            row = tx.execute(sa.select(models).where(key)).mappings().first()
-        return None if row is None else dict(row)
+            return ModelRow.first(tx, ModelRow.select(models).where(key))
 
     def judged(self, task: str, version: int, accuracy: float, loss: float) -> None:
         """Note how a model does on the operator's validation set."""
@@ -131,10 +131,10 @@ class Models:
         with self._db.writing() as tx:
             tx.execute(sa.update(models).where(key).values(accuracy=accuracy, loss=loss))
 
-    def tasks(self) -> list[dict[str, Any]]:
+    def tasks(self) -> list[TaskRow]:
         """All tasks."""
         with self._db.reading() as tx:
-            return [dict(row) for row in tx.execute(sa.select(tasks).order_by(tasks.c.task)).mappings()]
+            return TaskRow.read(tx, TaskRow.select(tasks).order_by(tasks.c.task))
 
     def superseded(self, task: str, keep: int) -> list[int]:
         """Versions that retention gives up: all but the first, the current one and the `keep` newest."""
@@ -151,7 +151,7 @@ class Models:
 
     def in_use_by_any(self) -> set[str]:
         """Files that are still needed by any task."""
-        return {name for row in self.tasks() for name in self.in_use(row["task"])}
+        return {name for row in self.tasks() for name in self.in_use(row.task)}
 
     def in_use(self, task: str) -> set[str]:
         """Files that are still needed.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import sqlalchemy as sa
+from msgspec.structs import asdict
 
 from auricle_cloud.storage.database import ROLLING, Database
 from auricle_cloud.storage.journal import note
+from auricle_cloud.storage.release_rows import Released, ReleaseRow
 from auricle_cloud.storage.schema import releases
 
 
@@ -19,14 +20,14 @@ class Releases:
     def __init__(self, database: Database) -> None:
         self._db = database
 
-    def all(self) -> list[dict[str, Any]]:
+    def all(self) -> list[ReleaseRow]:
         """Every release, by path."""
         with self._db.reading() as tx:
-            return [dict(row) for row in tx.execute(sa.select(releases).order_by(releases.c.path)).mappings()]
+            return ReleaseRow.read(tx, ReleaseRow.select(releases).order_by(releases.c.path))
 
-    def mirror(self, rows: Sequence[dict[str, Any]], *, who: str) -> None:
+    def mirror(self, rows: Sequence[Released], *, who: str) -> None:
         """Make the table what the repository says; changes are entered in the journal."""
-        wanted = {row["path"]: row for row in rows}
+        wanted = {row.path: row for row in rows}
         with self._db.writing() as tx:
             self._db.hold(tx, ROLLING)
             there = set(tx.execute(sa.select(releases.c.path)).scalars())
@@ -34,5 +35,5 @@ class Releases:
                 tx.execute(sa.delete(releases).where(releases.c.path == path))
                 note(tx, "release removed", who=who, detail=path)
             for path in sorted(wanted.keys() - there):
-                tx.execute(releases.insert().values(**wanted[path], added=time.time()))
+                tx.execute(releases.insert().values(**asdict(wanted[path]), added=time.time()))
                 note(tx, "released", who=who, detail=path)

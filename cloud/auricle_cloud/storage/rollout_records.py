@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, fields
 from typing import Any
 
 import sqlalchemy as sa
+from msgspec.structs import replace
 
 from auricle.errors import StorageError, nearest
 from auricle.wire.messages import Release
@@ -20,6 +21,7 @@ from auricle_cloud.states.rollout import ENDED, ERRORS, IN_FORCE, OFFERING, TRAN
 from auricle_cloud.states.rollout_plan import Device, Member, Rollout, Step, Target, told_name
 from auricle_cloud.storage.database import ROLLING, Database
 from auricle_cloud.storage.journal import note, note_each
+from auricle_cloud.storage.release_rows import AskedRow, InstallationRow, Released, RolloutDeviceRow, RolloutRow
 from auricle_cloud.storage.rollout_rows import heard, planned_step, read_devices, read_members, read_rollout
 from auricle_cloud.storage.schema import devices, installations, rollout_devices, rollout_targets, rollouts
 
@@ -32,21 +34,21 @@ class Rollouts:
 
     # -- looking
 
-    def get(self, name: str) -> dict[str, Any]:
+    def get(self, name: str) -> RolloutRow:
         """One rollout; StorageError with a hint when it is not there."""
         with self._db.reading() as tx:
-            row = tx.execute(sa.select(rollouts).where(rollouts.c.rollout == name)).mappings().first()
+            row = RolloutRow.first(tx, RolloutRow.select(rollouts).where(rollouts.c.rollout == name))
             if row is None:
                 known = tx.execute(sa.select(rollouts.c.rollout)).scalars().all()
                 raise StorageError(f'There is no rollout "{name}"; {nearest(name, known) if known else "none yet."}')
-            return dict(row)
+            return row
 
-    def listed(self, *, limit: int, before: int | None = None) -> list[dict[str, Any]]:
+    def listed(self, *, limit: int, before: int | None = None) -> list[RolloutRow]:
         """The newest first."""
-        query = sa.select(rollouts).order_by(rollouts.c.number.desc()).limit(limit)
+        query = RolloutRow.select(rollouts).order_by(rollouts.c.number.desc()).limit(limit)
         query = query if before is None else query.where(rollouts.c.number < before)
         with self._db.reading() as tx:
-            return [dict(row) for row in tx.execute(query).mappings()]
+            return RolloutRow.read(tx, query)
 
     def in_force(self) -> list[str]:
         """Rollouts that have not ended, the oldest first."""
@@ -96,13 +98,13 @@ class Rollouts:
         with self._db.reading() as tx:
             return read_rollout(tx, name), read_members(tx, name), read_devices(tx)
 
-    def installed(self, names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    def installed(self, names: Iterable[str]) -> dict[str, InstallationRow]:
         """What devices said last of what they run, by device."""
+        query = InstallationRow.select(installations).where(installations.c.device.in_(list(names)))
         with self._db.reading() as tx:
-            rows = tx.execute(sa.select(installations).where(installations.c.device.in_(list(names)))).mappings()
-            return {row["device"]: dict(row) for row in rows}
+            return {row.device: row for row in InstallationRow.read(tx, query)}
 
-    def asked(self) -> list[dict[str, Any]]:
+    def asked(self) -> list[AskedRow]:
         """Devices that are here and have not answered, with what they were asked to install."""
         same = sa.and_(
             rollout_targets.c.rollout == rollout_devices.c.rollout, rollout_targets.c.path == rollout_devices.c.path
@@ -124,16 +126,14 @@ class Rollouts:
             .order_by(rollout_devices.c.device)
         )
         with self._db.reading() as tx:
-            rows = [dict(row) for row in tx.execute(query).mappings()]
-        for row in rows:
-            row["rollout"] = told_name(row["rollout"], row.pop("attempt"))
-        return rows
+            rows = AskedRow.read(tx, query)
+        return [replace(row, rollout=told_name(row.rollout, row.attempt)) for row in rows]
 
     # -- by operators
 
     def start(
         self,
-        targets: Sequence[Mapping[str, Any]],
+        targets: Sequence[Released],
         *,
         label: str | None,
         stages: Sequence[float],
@@ -194,16 +194,19 @@ class Rollouts:
             }
             tx.execute(rollouts.insert().values(**row))
             kept = [field.name for field in fields(Target)]
-            tx.execute(rollout_targets.insert(), [{"rollout": name, **{k: t[k] for k in kept}} for t in targets])
-            note(tx, "rollout started", who=who, detail=f"{name}: {', '.join(t['path'] for t in targets)}")
+            tx.execute(
+                rollout_targets.insert(),
+                [{"rollout": name, **{name: getattr(t, name) for name in kept}} for t in targets],
+            )
+            note(tx, "rollout started", who=who, detail=f"{name}: {', '.join(t.path for t in targets)}")
         self._db.probe("after rollout started")
         return name
 
     @staticmethod
-    def _in_the_way(tx: sa.Connection, targets: Sequence[Mapping[str, Any]], label: str | None) -> list[Rollout]:
+    def _in_the_way(tx: sa.Connection, targets: Sequence[Released], label: str | None) -> list[Rollout]:
         names = tx.execute(sa.select(rollouts.c.rollout).where(rollouts.c.state.in_(IN_FORCE))).scalars().all()
-        places = {(t["board"], t["os"]) for t in targets}
-        packs = any(t["kind"] == "pack" for t in targets)
+        places = {(t.board, t.os) for t in targets}
+        packs = any(t.kind == "pack" for t in targets)
         found = []
         for other in (read_rollout(tx, name) for name in names):
             theirs = {(t.board, t.os) for t in other.targets}
@@ -251,7 +254,7 @@ class Rollouts:
         self, name: str, of: Sequence[RolloutState], new: RolloutState, *, who: str, reason: str, **values: Any
     ) -> Iterator[sa.Connection]:
         """The transaction of an operator's change; StorageError where the rollout is in none of these states."""
-        was: RolloutState = self.get(name)["state"]
+        was: RolloutState = self.get(name).state
         self._db.probe(f"before {label(was, new)}")
         with self._db.writing() as tx:
             self._db.hold(tx, ROLLING)
@@ -325,16 +328,16 @@ class Rollouts:
         }
         self._db.upsert(tx, installations, {"device": message.device}, row)
         own = rollout_devices.c.device == message.device
-        changed = []
-        for member in [dict(row) for row in tx.execute(sa.select(rollout_devices).where(own)).mappings()]:
+        changed: list[tuple[str, str]] = []
+        for member in RolloutDeviceRow.read(tx, RolloutDeviceRow.select(rollout_devices).where(own)):
             values = heard(member, message, reason, now)
             if values:
-                key = own & (rollout_devices.c.rollout == member["rollout"])
+                key = own & (rollout_devices.c.rollout == member.rollout)
                 tx.execute(sa.update(rollout_devices).where(key).values(**values))
-                state = values.get("state", member["state"])
+                state = values.get("state", member.state)
                 if "state" in values:
-                    _tell(tx, member["rollout"], message.device, state, reason)
-                changed.append((member["rollout"], state))
+                    _tell(tx, member.rollout, message.device, state, reason)
+                changed.append((member.rollout, state))
         return changed
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import fields
-from typing import Any
+from typing import TypedDict
 
 import sqlalchemy as sa
 
 from auricle.wire.messages import Release
-from auricle_cloud.states.rollout import OFFERING
+from auricle_cloud.states.rollout import OFFERING, DeviceState
 from auricle_cloud.states.rollout_plan import Device, Member, Rollout, Step, Target, next_step, told_name
+from auricle_cloud.storage.release_rows import RolloutDeviceRow
 from auricle_cloud.storage.rollout_hearing import read_evidence
 from auricle_cloud.storage.schema import devices, installations, rollout_devices, rollout_targets, rollouts
 
@@ -57,16 +57,26 @@ def read_devices(tx: sa.Connection) -> list[Device]:
     return [Device(**row) for row in tx.execute(query.order_by(devices.c.device)).mappings()]
 
 
-def heard(member: Mapping[str, Any], message: Release, reason: str, now: float) -> dict[str, Any]:
+class MemberChanges(TypedDict, total=False):
+    """Columns of `rollout_devices` that a device's word changes."""
+
+    state: DeviceState
+    step: str
+    reason: str
+    heard: float
+    decided: float
+
+
+def heard(member: RolloutDeviceRow, message: Release, reason: str, now: float) -> MemberChanges:
     """What a device's word changes of its place in a rollout; only a healthy device on the target is updated."""
-    runs = message.pack if member["path"].startswith("pack/") else message.bundle
-    if message.confirmed and runs == member["identity"]:
-        return {} if member["state"] == "updated" else {"state": "updated", "reason": "", "decided": now}
-    if message.rollout != told_name(member["rollout"], member["attempt"]) or member["state"] not in ("asked", "silent"):
+    runs = message.pack if member.path.startswith("pack/") else message.bundle
+    if message.confirmed and runs == member.identity:
+        return {} if member.state == "updated" else {"state": "updated", "reason": "", "decided": now}
+    if message.rollout != told_name(member.rollout, member.attempt) or member.state not in ("asked", "silent"):
         return {}
     if message.state in ("failed", "refused"):
         return {"state": message.state, "reason": reason, "decided": now}
-    if message.state in STEPS and member["state"] == "asked" and message.state not in STEPS[: _at(member["step"])]:
+    if message.state in STEPS and member.state == "asked" and message.state not in STEPS[: _at(member.step)]:
         return {"step": message.state, "heard": now}
     return {}
 

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
 from auricle.errors import StorageError
 from auricle.wire.messages import Loss
+from auricle_cloud.states.report import Document
 from auricle_cloud.states.round import FINISHED, TRANSITIONS, State, label
 from auricle_cloud.storage.database import PLANNING, Database
-from auricle_cloud.storage.journal import note, put_out
+from auricle_cloud.storage.journal import note
+from auricle_cloud.storage.rows import InvitationRow, LossRow, RoundChanges, RoundGlance, RoundRow
 from auricle_cloud.storage.schema import devices, invitations, losses, rounds
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class Rounds:
@@ -25,63 +30,56 @@ class Rounds:
 
     # -- looking
 
-    def get(self, task: str, number: int) -> dict[str, Any]:
+    def get(self, task: str, number: int) -> RoundRow:
         """One round; StorageError when it is not there."""
-        query = sa.select(rounds).where((rounds.c.task == task) & (rounds.c.round == number))
         with self._db.reading() as tx:
-            row = tx.execute(query).mappings().first()
+            row = RoundRow.first(tx, RoundRow.select(rounds).where(_key(task, number)))
         if row is None:
             raise StorageError(f"There is no round {number} of {task}.")
-        return dict(row)
+        return row
 
-    def newest(self, task: str) -> dict[str, Any] | None:
+    def newest(self, task: str) -> RoundRow | None:
         """The round with the highest number that has begun."""
-        query = sa.select(rounds).where((rounds.c.task == task) & (rounds.c.state != "planned"))
+        query = RoundRow.select(rounds).where((rounds.c.task == task) & (rounds.c.state != "planned"))
         with self._db.reading() as tx:
-            row = tx.execute(query.order_by(rounds.c.round.desc()).limit(1)).mappings().first()
-        return None if row is None else dict(row)
+            return RoundRow.first(tx, query.order_by(rounds.c.round.desc()).limit(1))
 
     def request_for(self, task: str, number: int) -> str | None:
         """What an operator asked of a round."""
         with self._db.reading() as tx:
             return tx.execute(sa.select(rounds.c.request).where(_key(task, number))).scalar()
 
-    def due(self, task: str) -> dict[str, Any] | None:
+    def due(self, task: str) -> RoundRow | None:
         """The first round that is not finished: under way, or planned."""
-        query = sa.select(rounds).where((rounds.c.task == task) & rounds.c.state.not_in(FINISHED))
+        query = RoundRow.select(rounds).where((rounds.c.task == task) & rounds.c.state.not_in(FINISHED))
         with self._db.reading() as tx:
-            row = tx.execute(query.order_by(rounds.c.round).limit(1)).mappings().first()
-        return None if row is None else dict(row)
+            return RoundRow.first(tx, query.order_by(rounds.c.round).limit(1))
 
-    def listed(self, task: str, *, limit: int = 50, before: int | None = None) -> list[dict[str, Any]]:
+    def listed(self, task: str, *, limit: int = 50, before: int | None = None) -> list[RoundGlance]:
         """The newest rounds first, without their reports."""
-        columns = [column for column in rounds.columns if column.name not in ("report", "plan")]
-        query = sa.select(*columns).where(rounds.c.task == task).order_by(rounds.c.round.desc()).limit(limit)
+        query = RoundGlance.select(rounds).where(rounds.c.task == task).order_by(rounds.c.round.desc()).limit(limit)
         query = query if before is None else query.where(rounds.c.round < before)
         with self._db.reading() as tx:
-            return [dict(row) for row in tx.execute(query).mappings()]
+            return RoundGlance.read(tx, query)
 
-    def report(self, task: str, number: int) -> dict[str, Any]:
+    def report(self, task: str, number: int) -> Document:
         """What a finished round did; StorageError when it is not there or not finished."""
-        report = self.get(task, number)["report"]
+        report = self.get(task, number).report
         if report is None:
             raise StorageError(f"Round {number} of {task} has no report: it was not run, or is not finished.")
-        assert isinstance(report, dict)
         return report
 
-    def invited(self, task: str, number: int) -> dict[str, dict[str, Any]]:
+    def invited(self, task: str, number: int) -> dict[str, InvitationRow]:
         """A round's cohort: state and reason by device, in order of their names."""
-        query = sa.select(invitations).where((invitations.c.task == task) & (invitations.c.round == number))
+        query = InvitationRow.select(invitations).where(_key(task, number, invitations))
         with self._db.reading() as tx:
-            rows = tx.execute(query.order_by(invitations.c.device)).mappings()
-            return {row["device"]: dict(row) for row in rows}
+            return {row.device: row for row in InvitationRow.read(tx, query.order_by(invitations.c.device))}
 
-    def losses(self, task: str, number: int, base: str) -> dict[str, dict[str, Any]]:
+    def losses(self, task: str, number: int, base: str) -> dict[str, LossRow]:
         """Inference losses of a model that devices reported for a round, by device."""
-        key = (losses.c.task == task) & (losses.c.round == number) & (losses.c.base == base)
+        query = LossRow.select(losses).where(_key(task, number, losses) & (losses.c.base == base))
         with self._db.reading() as tx:
-            rows = tx.execute(sa.select(losses).where(key).order_by(losses.c.device)).mappings()
-            return {row["device"]: dict(row) for row in rows}
+            return {row.device: row for row in LossRow.read(tx, query.order_by(losses.c.device))}
 
     # -- planning
 
@@ -113,7 +111,7 @@ class Rounds:
             tx.execute(rounds.insert(), rows)
             note(tx, "planned", task=task, number=min(numbers), who=who, detail=f"{len(rows)} rounds")
 
-    def request(self, task: str, number: int, request: str | None, *, who: str, reason: str = "") -> dict[str, Any]:
+    def request(self, task: str, number: int, request: str | None, *, who: str, reason: str = "") -> RoundRow:
         """Ask the coordinator for something about a round that is not finished, e.g. to abort it; the round.
 
         Raises
@@ -122,8 +120,8 @@ class Rounds:
             The round is not there, or is finished.
         """
         row = self.get(task, number)
-        if row["state"] in FINISHED:
-            raise StorageError(f"Round {number} of {task} is already {row['state']}.")
+        if row.state in FINISHED:
+            raise StorageError(f"Round {number} of {task} is already {row.state}.")
         with self._db.writing() as tx:
             tx.execute(sa.update(rounds).where(_key(task, number)).values(request=request))
             note(tx, request or "resumed", task=task, number=number, who=who, detail=reason)
@@ -137,16 +135,12 @@ class Rounds:
         number: int,
         old: State,
         new: State,
-        *,
-        outgoing: Iterable[Mapping[str, Any]] = (),
-        **values: Any,
+        **values: Unpack[RoundChanges],
     ) -> None:
         """Move a round from one state to the next, with everything that changes with it.
 
         Parameters
         ----------
-        outgoing
-            What is to be published because of it, see `journal.put_out`.
         values
             Further columns of the round.
 
@@ -155,12 +149,13 @@ class Rounds:
         StorageError
             There is no such way, or the round is in another state: somebody else moved it.
         """
-        with self.moving(task, number, old, new, **values) as tx:
-            for entry in outgoing:
-                put_out(tx, **entry)
+        with self.moving(task, number, old, new, **values):
+            pass
 
     @contextmanager
-    def moving(self, task: str, number: int, old: State, new: State, **values: Any) -> Iterator[sa.Connection]:
+    def moving(
+        self, task: str, number: int, old: State, new: State, **values: Unpack[RoundChanges]
+    ) -> Iterator[sa.Connection]:
         """The transaction of a move, for what has to be committed with it."""
         if (old, new) not in TRANSITIONS:
             raise StorageError(f"A round cannot go from {old} to {new}.")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import sqlalchemy as sa
 
 from auricle.wire.messages import Update
 from auricle_cloud.states.verdict import Verdict
 from auricle_cloud.storage.database import Database
+from auricle_cloud.storage.rows import UpdateRow
 from auricle_cloud.storage.schema import invitations, updates
 from auricle_cloud.storage.verdicts import UpdateJudge
 
@@ -75,11 +75,11 @@ class Updates:
             raise _OvertakenError
         return verdicts
 
-    def counted(self, task: str, number: int) -> list[dict[str, Any]]:
+    def counted(self, task: str, number: int) -> list[UpdateRow]:
         """The updates that count in a round, by device and by the round they were invited to."""
-        query = sa.select(updates).where((updates.c.task == task) & (updates.c.counted_in == number))
+        query = UpdateRow.select(updates).where((updates.c.task == task) & (updates.c.counted_in == number))
         with self._db.reading() as tx:
-            return [dict(row) for row in tx.execute(query.order_by(updates.c.device, updates.c.round)).mappings()]
+            return UpdateRow.read(tx, query.order_by(updates.c.device, updates.c.round))
 
     def counted_devices(self, task: str, number: int) -> set[str]:
         """Whose update counts in a round."""

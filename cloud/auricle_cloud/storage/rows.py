@@ -1,0 +1,227 @@
+"""Rows of the coordinator's tables as structs: a field a column, in the order of the query that reads them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypedDict, TypeVar
+
+import msgspec
+import sqlalchemy as sa
+
+from auricle.errors import StorageError
+from auricle_cloud.states.report import Document
+from auricle_cloud.states.round import State
+
+R = TypeVar("R", bound="Row")
+
+Standing = Literal["pending", "approved", "quarantined", "revoked"]
+Mode = Literal["sync", "async"]
+
+
+class Row(msgspec.Struct, frozen=True):
+    """Base of all rows."""
+
+    @classmethod
+    def select(cls, table: sa.FromClause) -> sa.Select[Any]:
+        """A query for the columns of this struct, in its order."""
+        return sa.select(*(table.c[name] for name in cls.__struct_fields__))
+
+    @classmethod
+    def read(cls: type[R], tx: sa.Connection, query: sa.Select[Any]) -> list[R]:
+        """All rows of a query.
+
+        Raises
+        ------
+        TypeError
+            The query has other columns than this struct, or has them in another order.
+        """
+        return [cls(*row) for row in cls._run(tx, query)]
+
+    @classmethod
+    def first(cls: type[R], tx: sa.Connection, query: sa.Select[Any]) -> R | None:
+        """The first row of a query; None where it finds nothing. Raises as `read` does."""
+        row = cls._run(tx, query).first()
+        return None if row is None else cls(*row)
+
+    @classmethod
+    def _run(cls, tx: sa.Connection, query: sa.Select[Any]) -> sa.CursorResult[Any]:
+        result = tx.execute(query)
+        if tuple(result.keys()) != cls.__struct_fields__:
+            raise TypeError(f"{cls.__name__} cannot be read from the columns {', '.join(result.keys())}.")
+        return result
+
+
+class TaskRow(Row, frozen=True):
+    """A row of `tasks`."""
+
+    task: str
+    pack: str
+    current: int
+
+
+class DeviceRow(Row, frozen=True):
+    """A row of `devices`."""
+
+    device: str
+    public_key: bytes
+    boot: str
+    online: bool
+    pack: str
+    architecture: str
+    samples: int
+    first_seen: float
+    last_seen: float
+    agent: str
+    standing: Standing
+    reason: str
+    label: str
+    gate: str
+    gate_reason: str
+    selected: int
+    harmful_count: int
+    sensitivity: int
+    sensitivity_now: int | None
+
+
+class RoundGlance(Row, frozen=True):
+    """A row of `rounds` without what is long: plan and report."""
+
+    task: str
+    round: int
+    state: State
+    mode: Mode
+    asked_by: str
+    planned: float
+    opened: float | None
+    closed: float | None
+    base_version: int | None
+    base: str | None
+    detection: Document | None
+    request: str | None
+
+
+class Begun(msgspec.Struct, frozen=True):
+    """What a round began with."""
+
+    version: int
+    base: str
+    plan: bytes
+    """A `Plan` as MessagePack."""
+
+
+class RoundRow(RoundGlance, frozen=True):
+    """A row of `rounds`."""
+
+    plan: bytes | None
+    report: Document | None
+    """Of a round under way: notes for it."""
+
+    @property
+    def begun(self) -> Begun:
+        """What the round began with; StorageError where it has not begun."""
+        if self.base_version is None or self.base is None or self.plan is None:
+            raise StorageError(f"Round {self.round} of {self.task} has not begun.")
+        return Begun(self.base_version, self.base, self.plan)
+
+
+class RoundChanges(TypedDict, total=False):
+    """Columns of `rounds` that change together with its state."""
+
+    opened: float
+    closed: float
+    base_version: int
+    base: str
+    plan: bytes
+    detection: Document
+    report: Document
+
+
+class InvitationRow(Row, frozen=True):
+    """A row of `invitations`."""
+
+    task: str
+    round: int
+    device: str
+    reason: str | None
+    state: str
+    invited: float
+
+
+class LossRow(Row, frozen=True):
+    """A row of `losses`."""
+
+    task: str
+    round: int
+    device: str
+    base: str
+    loss: float | None
+    samples: int
+    received: float
+
+
+class UpdateRow(Row, frozen=True):
+    """A row of `updates`; a round's report keeps those that it counted."""
+
+    task: str
+    round: int
+    device: str
+    counted_in: int
+    staleness: int
+    attempt: int
+    body: str
+    codec: str
+    samples: int
+    loss: float | None
+    steps: int
+    seconds: float
+    personal_accuracy: float | None
+    plugin_accuracy: float | None
+    held_out: int
+    received: float
+
+
+class ModelRow(Row, frozen=True):
+    """A row of `models`."""
+
+    task: str
+    version: int
+    blob: str
+    optimizer: str | None
+    created: float
+    parent: int | None
+    origin: str
+    round: int | None
+    accuracy: float | None
+    loss: float | None
+
+
+class OutgoingRow(Row, frozen=True):
+    """A row of `outbox`."""
+
+    id: int
+    kind: str
+    subject: str
+    content: Document
+    created: float
+
+
+class EventRow(Row, frozen=True):
+    """A row of `events`."""
+
+    id: int
+    at: float
+    kind: str
+    device: str
+    task: str
+    round: int | None
+    who: str
+    detail: str
+
+
+class RefusalRow(Row, frozen=True):
+    """A row of `refusals`."""
+
+    device: str
+    code: str
+    count: int
+    last: float
+    detail: str
