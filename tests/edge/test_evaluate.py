@@ -187,7 +187,7 @@ def test_what_a_device_did_is_counted_by_kind_of_scene() -> None:
     again = device_events([scenes[0], known, known], [found[0], found[1], found[1]], ("stop",), 3.0)
     everything = again.wake_recordings["all"]
     assert dict(everything.false_accepts) == {"rain": 2, "fan": 2} and everything.heard == 2
-    assert everything.hours == pytest.approx(3260 / 3600) and everything == again.wake_recordings["noise"]
+    assert everything.hours == pytest.approx(1.0) and everything == again.wake_recordings["noise"]
     assert dict(again.command_recordings["all"].false_accepts) == {"rain": 2}
     assert device.commands == CommandCounts(
         wakes=1, woken=1, commands=1, reached=1, right=1, false_wakes=2, false_commands=1, hours=1.0

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from tests.export.test_pretrain_live import FRONTEND, LABELS, heard
 
+from auricle.hearing.origins import Recordings
 from auricle.packs.manifest import Listening
+from auricle_export.commands.pretrain_view import View
 from auricle_export.pretrain.listening import command_streams
 from auricle_export.pretrain.second_stage import Measured, Sound, Staged, compare_stages
 from auricle_export.pretrain.streams import Streams, make_streams
@@ -77,3 +81,29 @@ def test_with_a_wake_word_the_commands_decide(streams: Streams) -> None:
 )
 def test_more_hits_count_only_at_no_more_false_accepts(alone: Measured, both: Measured, taken: bool) -> None:
     assert Staged("large", alone, both, Listening(), 5.0).taken is taken
+
+
+def test_false_accepts_are_counted_by_recording_too(streams: Streams) -> None:
+    """In each of four scenes something is mistaken once; their recordings may be the same."""
+    first = sound(streams, 0.6, 0.6)
+    found = first.measured(Listening(thresholds={"high": 0.5, "low": 0.5}))
+    quiet = first.measured(Listening(thresholds={"high": 0.9, "low": 0.9}))
+    assert sum(found.recordings.false_accepts.values()) == 4 and 1 <= found.recordings.bad <= 4
+    assert quiet.recordings.bad == 0 and quiet.recordings.heard == found.recordings.heard > 4
+    assert found == Measured(1.0, found.false_accepts)
+
+
+def test_the_command_says_from_how_many_recordings(capsys: pytest.CaptureFixture[str]) -> None:
+    measured = Measured(0.9, 0.5, recordings=Recordings({"a": 18, "b": 1}, 40, 0.2))
+    with View(as_json=True) as view:
+        view.chosen(Listening(), measured)
+        view.staged(Staged("large", measured, Measured(1.0, 0.0), Listening(), 5.0))
+    chosen, staged = map(json.loads, capsys.readouterr().out.splitlines())
+    assert chosen["chosen"]["recordings"] == {"with_false_accepts": 2, "heard": 40}
+    assert staged["recordings"]["alone"]["with_false_accepts"] == 2
+    with View(as_json=False) as view:
+        view.chosen(Listening(wake=("high",)), measured)
+        view.staged(Staged("large", measured, Measured(1.0, 0.0), Listening(), 5.0))
+    said = capsys.readouterr().err
+    assert "0.5 false accepts an hour of wake words, from 2 of 40 recordings." in said
+    assert "0.0 false accepts an hour from 0 recordings (alone 0.5 from 2)" in said

@@ -135,6 +135,7 @@ def curve_of(
         words += scene.words
         hits.append(~np.isnan(delay))
         delays.append(delay)
+        origins.hear(scene)
         inside = np.zeros(len(found), np.bool_)
         for stretch in scene.stretches:
             here = (decided >= stretch.start) & (decided < stretch.end) & ~used

@@ -63,6 +63,7 @@ def device_events(
 def _recordings(scenes: Sequence[Scene], found: Sequence[Sequence[Heard]]) -> dict[str, Recordings]:
     origins = Origins()
     for scene, heard in zip(scenes, found, strict=True):
+        origins.hear(scene)
         for part in scene.stretches:
             decided = np.array([h.decided for h in heard if part.start <= h.decided < part.end], np.int64)
             origins.add(scene, part, decided, np.zeros(len(decided), np.int64), 1)

@@ -11,8 +11,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 if TYPE_CHECKING:
-    from auricle.packs.manifest import Start
-    from auricle_export.pretrain.second_stage import Staged
+    from auricle.hearing.origins import Recordings
+    from auricle.packs.manifest import Listening, Start
+    from auricle_export.pretrain.second_stage import Measured, Staged
     from auricle_export.pretrain.settings import Epoch, Trained
     from auricle_export.pretrain.speech import PretrainSpeech
 
@@ -102,6 +103,7 @@ class View:
                 "taken": stage.taken,
                 "heard": {"alone": round(alone.heard, 4), "both": round(both.heard, 4)},
                 "false_accepts": {"alone": round(alone.false_accepts, 3), "both": round(both.false_accepts, 3)},
+                "recordings": {"alone": _recordings(alone.recordings), "both": _recordings(both.recordings)},
                 "wrong": {"alone": round(alone.wrong, 4), "both": round(both.wrong, 4)},
                 "false": {"alone": round(alone.false, 4), "both": round(both.false, 4)},
             }
@@ -115,8 +117,28 @@ class View:
         )
         self._bars.console.print(
             f"{stage.model} as second stage: {both.heard:.1%} of the {what} on validation streams, the plug-in alone "
-            f"{alone.heard:.1%}; {both.false_accepts:.1f} false accepts an hour (alone {alone.false_accepts:.1f})"
-            f"{wrong}: {'written into the pack' if stage.taken else 'left out'}.",
+            f"{alone.heard:.1%}; {both.false_accepts:.1f} false accepts an hour from {both.recordings.bad} recordings "
+            f"(alone {alone.false_accepts:.1f} from {alone.recordings.bad}){wrong}: "
+            f"{'written into the pack' if stage.taken else 'left out'}.",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+    def chosen(self, listening: Listening, measured: Measured) -> None:
+        """Thresholds were chosen on validation streams."""
+        found = measured.recordings
+        if self._json:
+            facts = {
+                "heard": round(measured.heard, 4),
+                "false_accepts": round(measured.false_accepts, 3),
+                "recordings": _recordings(found),
+            }
+            typer.echo(json.dumps({"chosen": facts}))
+            return
+        what = "wake words" if listening.wake else "keywords"
+        self._bars.console.print(
+            f"Thresholds: on the validation streams that they were chosen on, {measured.false_accepts:.1f} false "
+            f"accepts an hour of {what}, from {found.bad} of {found.heard:,} recordings.",
             highlight=False,
             soft_wrap=True,
         )
@@ -149,3 +171,7 @@ class View:
             highlight=False,
             soft_wrap=True,
         )
+
+
+def _recordings(found: Recordings) -> dict[str, int]:
+    return {"with_false_accepts": found.bad, "heard": found.heard}

@@ -97,6 +97,8 @@ def pretrain_live(
         chosen = choose(corpus, pack, frontend, recipe, recognise, seed)
         for stage in chosen.stages:
             watch.staged(stage)
+        if chosen.measured is not None:
+            watch.chosen(chosen.listening, chosen.measured)
         starts = judge(corpus, pack, frontend, recipe, models, recognise, seed)
     done = with_starts(pack, starts, trained, chosen.listening)
     done = with_negatives(done, carried(chosen.streams))

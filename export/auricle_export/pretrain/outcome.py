@@ -16,7 +16,7 @@ from auricle_export.pretrain.clips import judge_clips
 from auricle_export.pretrain.corpus import Corpus
 from auricle_export.pretrain.listening import command_streams, hearing_of
 from auricle_export.pretrain.recipe import Recipe
-from auricle_export.pretrain.second_stage import Sound, Staged, compare_stages
+from auricle_export.pretrain.second_stage import Measured, Sound, Staged, compare_stages
 from auricle_export.pretrain.settings import TrainingInterrupted
 from auricle_export.pretrain.state import state_file
 from auricle_export.pretrain.streams import Recognise, Streams, make_streams
@@ -36,6 +36,8 @@ class Chosen:
     """The validation streams that it was chosen on."""
     stages: tuple[Staged, ...] = ()
     """Each larger model as second stage, compared with the plug-in alone."""
+    measured: Measured | None = None
+    """What is heard of these streams with these thresholds; None where the plug-in is not among the models."""
 
 
 def heeding(recognise: Recognise, stopped: Stopped) -> Recognise:
@@ -73,7 +75,10 @@ def choose(
     larger = [model for model in recognise if pack.table(model).size > size]
     stages = tuple(compare_stages(first, heard(model), model, recipe.wake) for model in larger)
     taken = max((stage for stage in stages if stage.taken), key=lambda stage: stage.both.heard, default=None)
-    return Chosen(first.listening(recipe.wake) if taken is None else taken.listening, streams, stages)
+    if taken is not None:
+        return Chosen(taken.listening, streams, stages, taken.both)
+    listening = first.listening(recipe.wake)
+    return Chosen(listening, streams, stages, first.measured(listening))
 
 
 def judge(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from auricle.hearing.curve import curve_of
+from auricle.hearing.origins import Recordings
 from auricle.hearing.second_stage import cascaded, levels_of
 from auricle.hearing.waking import Waking
 from auricle.packs.manifest import Listening
@@ -36,6 +37,8 @@ class Measured:
     """Share of the commands after a wake word that was heard that are taken for another one."""
     false: float = 0.0
     """Share of the wake words without a command after which one is heard."""
+    recordings: Recordings = field(default=Recordings({}, 0, 0.0), compare=False)
+    """From how many different recordings the false accepts came; nothing is chosen by it."""
 
 
 @dataclass(frozen=True)
@@ -87,10 +90,10 @@ class Sound:
         levels = np.array([[listening.thresholds[word] for word in words]])
         rows = [posteriors[:, columns] for posteriors in self.posteriors]
         counts = curve_of(rows, streams.scenes, words, streams.rule, levels)
-        rate = float(counts.total()[0]) / counts.all_hours
+        rate, recordings = float(counts.total()[0]) / counts.all_hours, counts.origins.at()
         if self.commands is None or self.said is None:
             shares = [counts.hit[0][said].mean() for word in words if (said := counts.chosen(word)).any()]
-            return Measured(float(np.mean(shares)), rate)
+            return Measured(float(np.mean(shares)), rate, recordings=recordings)
         waking = Waking(
             listening.wake, listening.thresholds, listening.commands, listening.window, rule=self.streams.rule
         )
@@ -100,6 +103,7 @@ class Sound:
             rate,
             found.wrong / max(found.reached, 1),
             found.false / max(found.alone, 1),
+            recordings,
         )
 
     def staged(self, second: Sound, listening: Listening) -> Sound:

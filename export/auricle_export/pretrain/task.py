@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from auricle.errors import PackError, SettingsError, nearest
-from auricle.packs.manifest import Start
+from auricle.packs.manifest import Listening, Start
 from auricle.packs.pack import Pack
 from auricle.speech.sources import describe_sources, read_sources
 from auricle.speech.speech_set import SpeechSet
@@ -16,7 +16,7 @@ from auricle.speech.synthesis import SynthesisSettings
 from auricle_export.packs.start_weights import without_start
 from auricle_export.pretrain.modules import Modules
 from auricle_export.pretrain.pack import with_trained
-from auricle_export.pretrain.second_stage import Staged
+from auricle_export.pretrain.second_stage import Measured, Staged
 from auricle_export.pretrain.settings import Epoch, PretrainSettings, Trained, TrainingInterrupted
 from auricle_export.pretrain.speech import PretrainSpeech, Progress, prepare_speech, split_speakers
 from auricle_export.pretrain.state import state_file
@@ -70,6 +70,9 @@ class Watch:
 
     def staged(self, stage: Staged) -> None:
         """A larger model was compared as second stage."""
+
+    def chosen(self, listening: Listening, measured: Measured) -> None:
+        """Thresholds were chosen on validation streams."""
 
     def judged(self, model: str, result: Trained, start: Start) -> None:
         """A model that was trained live is judged on people of the test part."""

@@ -32,7 +32,10 @@ def _scene(*pieces: Piece, kind: str = "words", seconds: float = 10) -> Scene:
 
 
 def test_one_bad_recording_that_is_heard_again_and_again_counts_once() -> None:
-    """`zero` is played in three scenes and wrong in each, at 0.9; another word once, at 0.6, in the first."""
+    """`zero` is played in three scenes and wrong in each, at 0.9; another word once, at 0.6, in the first.
+
+    Thirty seconds are ten if each word is heard once.
+    """
     scenes = [_scene(piece("zero", 1, 2), piece("one", 5, 6), piece("two", 8, 9)) for _ in range(3)]
     rows = [np.zeros((100, 2), np.float32) for _ in scenes]
     for number, row in enumerate(rows):
@@ -43,12 +46,12 @@ def test_one_bad_recording_that_is_heard_again_and_again_counts_once() -> None:
     low, high = counts.origins.at(0), counts.origins.at(1)
     assert dict(low.false_accepts) == {"zero": 3, "one": 1} and list(low.false_accepts) == ["zero", "one"]
     assert (low.bad, low.heard, high.bad, high.heard) == (2, 3, 1, 3)
-    assert low.hours == pytest.approx(3 / 3600) and high.rate == pytest.approx(1200)
+    assert low.hours == pytest.approx(10 / 3600) and high.rate == pytest.approx(360)
     assert high.share.low == pytest.approx(0.0084, abs=1e-4) and high.share.high == pytest.approx(0.9057, abs=1e-4)
 
 
 def test_a_recording_that_occurs_in_two_kinds_of_sound_is_one_and_as_long_as_it_was_heard_longest() -> None:
-    """`zero` for 1 s among words and for half a second run together; noise beside them."""
+    """`zero` for 1 s among words and for half a second run together, then noise: of 12.5 s played 12 are different."""
     origins, at = Origins(), np.array([2 * RATE])
     for scene in (
         _scene(piece("zero", 1, 2)),
@@ -56,10 +59,11 @@ def test_a_recording_that_occurs_in_two_kinds_of_sound_is_one_and_as_long_as_it_
         _scene(piece("rain", 0, 10), kind="noise"),
     ):
         made = at if scene.stretches[0].kind != "noise" else at[:0]
+        origins.hear(scene)
         origins.add(scene, scene.stretches[0], made, np.zeros(len(made), np.int64), 1)
     everything = origins.at()
     assert (dict(everything.false_accepts), everything.heard) == ({"zero": 2}, 3)
-    assert everything.hours == pytest.approx(12 / 3600)
+    assert everything.hours == pytest.approx(30 * 12 / 12.5 / 3600)
     assert {kind: (each.bad, each.heard) for kind, each in origins.by_kind().items()} == {
         "words": (1, 1),
         "run together": (1, 2),
@@ -70,8 +74,24 @@ def test_a_recording_that_occurs_in_two_kinds_of_sound_is_one_and_as_long_as_it_
 def test_scenes_that_know_no_recordings_say_nothing() -> None:
     origins = Origins()
     scene = _scene()
+    origins.hear(scene)
     origins.add(scene, scene.stretches[0], np.array([RATE]), np.array([0]), 1)
     assert origins.by_kind() == {} and origins.at() == Recordings({}, 0, 0)
+
+
+def test_a_recording_with_labels_in_it_is_one_that_is_heard_once() -> None:
+    """A minute with a keyword from 20 to 30 s, wrong once before and once after it."""
+    whole = Scene(
+        np.zeros(0, np.int16),
+        (),
+        (Stretch("recording", 0, 20 * RATE), Stretch("recording", 30 * RATE, 60 * RATE)),
+        (piece("kitchen.wav", 0, 60),),
+    )
+    rows = np.zeros((600, 2), np.float32)
+    rows[[50, 450], 0] = 0.9
+    found = curve_of([rows], [whole], ("yes", "_unknown_"), Rule(0.1, 1, 1), np.array([0.5])).origins.at()
+    assert dict(found.false_accepts) == {"kitchen.wav": 2} and found.heard == 1
+    assert found.hours == pytest.approx(50 / 3600)
 
 
 def test_names_stand_for_fingerprints() -> None:
