@@ -30,7 +30,8 @@ from auricle.speech.features import LogMel
 from auricle.wire.tensors import Flat
 from auricle_edge.clips import ClipStore
 from auricle_edge.clips.settings import ClipSettings
-from auricle_edge.fleet.agent import Agent, AgentSettings
+from auricle_edge.fleet.agent import Agent
+from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_edge.labels import Enrolment, Labeller, LabelSettings
 from auricle_edge.labels.candidates import reconsider
 from auricle_edge.listening.detect import Detector, DetectTable, detect_settings

@@ -26,8 +26,8 @@ from auricle_edge.evaluate.plan import composed
 from auricle_edge.evaluate.report import setting_of
 from auricle_edge.evaluate.sources import Sources
 from auricle_edge.evaluate.windows import posteriors_of
-from auricle_edge.listening.detect import detect_settings, recogniser
-from auricle_edge.runtimes import choose_runtime
+from auricle_edge.listening.detect import detect_settings
+from auricle_edge.runtimes import choose_runtime, recogniser
 from auricle_edge.training.own_model import own_model
 
 RATES = (1.0, 5.0, 20.0)

@@ -18,7 +18,7 @@ from auricle.wire.messages import Count, DeviceId, FleetName
 from auricle_edge.board.gate import GateSettings
 from auricle_edge.clips.settings import ClipSettings
 from auricle_edge.control.server import ControlSettings
-from auricle_edge.fleet.agent import AgentSettings
+from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_edge.fleet.remote_settings import RemoteSettings
 from auricle_edge.fleet.report.settings import ReportSettings
 from auricle_edge.labels.settings import LabelSettings

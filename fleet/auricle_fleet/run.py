@@ -29,7 +29,8 @@ from auricle.wire.tensors import Flat
 from auricle_cloud.aggregation.presets import Preset, get_preset
 from auricle_cloud.rounds.coordinator import NAME, Coordinator
 from auricle_cloud.settings import RoundDone, RunSettings
-from auricle_edge.fleet.agent import Agent, AgentSettings
+from auricle_edge.fleet.agent import Agent
+from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_edge.runtimes import StepRuntime, accuracy
 from auricle_edge.training.train import Trainer
 from auricle_fleet.broker.broker import Kind, connect_broker, start_broker

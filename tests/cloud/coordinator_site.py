@@ -27,7 +27,8 @@ from auricle_cloud.rounds.read_cohort import cohort_of
 from auricle_cloud.settings import RoundDone, RunSettings
 from auricle_cloud.storage.rows import UpdateRow
 from auricle_cloud.storage.store import Store
-from auricle_edge.fleet.agent import Agent, AgentSettings
+from auricle_edge.fleet.agent import Agent
+from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_edge.runtimes import StepRuntime
 from auricle_edge.training.speech_data import Clips, DeviceData
 from auricle_edge.training.train import Trainer

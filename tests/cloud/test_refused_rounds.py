@@ -17,7 +17,8 @@ from auricle_cloud.aggregation.server_optimizer import OptimizerSettings
 from auricle_cloud.operations.explanation import explain
 from auricle_cloud.rounds.synchronous import RoundFailedError
 from auricle_cloud.states.report import read_report
-from auricle_edge.fleet.agent import Agent, AgentSettings
+from auricle_edge.fleet.agent import Agent
+from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_edge.listening.detect import DetectSettings
 from auricle_edge.runtimes import StepRuntime
 from auricle_edge.training.judge.best import Best, BestStore

@@ -18,7 +18,8 @@ from auricle.wire.identity import Identity
 from auricle.wire.messages import Ack, Invite, Message, Nothing, Plan, Register, Update
 from auricle.wire.tensors import digest, encode
 from auricle.wire.topics import Topics
-from auricle_edge.fleet.agent import Agent, AgentSettings
+from auricle_edge.fleet.agent import Agent
+from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_edge.runtimes import StepRuntime
 from auricle_edge.training.speech_data import Clips, DeviceData
 from auricle_edge.training.train import Trainer

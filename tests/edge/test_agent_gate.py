@@ -303,7 +303,7 @@ def test_a_round_that_made_the_device_worse_is_neither_sent_nor_kept(
             await c.say("inv", c.invite(model, 1, plan=CAREFUL))
             await c.ack(await c.wait(Update))
             await until(lambda: agent.state == "idle")
-            kept, local = path.read_bytes(), agent._local
+            kept, local = path.read_bytes(), agent.rounds.local
             own.renew(DeviceData(wrong, good.held_out, None))
             hasty = Plan(optimizer="adamw", rate=1e-2, local_rate=1e-2, epochs=10, plugin_ce=1.0)
             await c.say("inv", c.invite(model, 2, plan=hasty))
@@ -314,18 +314,15 @@ def test_a_round_that_made_the_device_worse_is_neither_sent_nor_kept(
             assert status.reason.startswith("worse_accuracy: ")
             assert status.reason.endswith(" before (plug-in)")
             assert path.read_bytes() == kept
-            assert agent._local is local
+            assert agent.rounds.local is local
             assert not site.pending.exists()
             own.renew(good)
             await c.say("inv", c.invite(model, 3, plan=CAREFUL))
             update = await c.wait(Update, 2)
             assert update.round == 3
         async with site.device(Trainer(toy, "crnn-lite", good, 0, taught)) as agent:
-            assert agent._local.weights.tobytes() != local.weights.tobytes()
-            earlier = await agent.rollback()
-            assert earlier.weights.tobytes() == local.weights.tobytes()
-            assert agent._local is earlier
-            assert path.read_bytes() == kept
+            assert agent.rounds.local.weights.tobytes() != local.weights.tobytes()
+            assert path.with_name("local.1.safetensors").read_bytes() == kept
 
     run(case, toy, tmp_path)
 
@@ -360,7 +357,7 @@ def test_a_refused_device_that_was_worse_than_its_best_state_goes_back_to_it(
             assert status.reason == (
                 "worse_false_accepts: 1800/h (8 in 0.3 min), 0/h (0 in 0.3 min) in the best state (personal model)"
             )
-            assert np.array_equal(agent._local.weights, unsure)
+            assert np.array_equal(agent.rounds.local.weights, unsure)
             assert not site.pending.exists()
             ((plugin, result),) = heard
             assert np.array_equal(plugin, unsure)
@@ -388,7 +385,7 @@ def test_whoever_detects_hears_what_was_learnt_in_the_training_thread(runtime: S
             ((plugin, result, where),) = heard
             assert encode(plugin) == site.model
             assert encode(result.plugin) == c.bodies()[0]
-            assert result.local is agent._local
+            assert result.local is agent.rounds.local
             assert where == thread
 
     run(case, runtime, tmp_path)
@@ -404,6 +401,6 @@ def test_a_device_whose_newest_state_is_damaged_goes_on_from_the_one_before(
             store.save(LocalState(pack.table("crnn-lite").initial(number)))
         (site.folder / "local.safetensors").write_bytes(b"cut")
         async with site.device() as agent:
-            assert np.array_equal(agent._local.weights, pack.table("crnn-lite").initial(1))
+            assert np.array_equal(agent.rounds.local.weights, pack.table("crnn-lite").initial(1))
 
     run(case, runtime, tmp_path)

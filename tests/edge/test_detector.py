@@ -19,9 +19,9 @@ from auricle.packs.pack import load_pack
 from auricle.packs.start import start_weights
 from auricle.speech.audio import read_clip, scan_folder
 from auricle.speech.features import LogMel
-from auricle_edge.listening.detect import Detector, DetectSettings, Recognise, ensemble, recogniser
+from auricle_edge.listening.detect import Detector, DetectSettings, Recognise, ensemble
 from auricle_edge.listening.sound import RATE, Block, Detection
-from auricle_edge.runtimes import StepRuntime
+from auricle_edge.runtimes import StepRuntime, recogniser
 
 PACK = load_pack("gsc12")
 TASK = PACK.manifest.task

@@ -23,10 +23,10 @@ from auricle_edge.evaluate.plan import Plan, composed, planned
 from auricle_edge.evaluate.report import Events, speakers_of
 from auricle_edge.evaluate.sources import Sources
 from auricle_edge.evaluate.windows import posteriors_of
-from auricle_edge.listening.detect import Detector, DetectSettings, DetectTable, detect_settings, recogniser
+from auricle_edge.listening.detect import Detector, DetectSettings, DetectTable, detect_settings
 from auricle_edge.listening.detect.unsmoothed import unsmoothed
 from auricle_edge.listening.sound import RATE, Block
-from auricle_edge.runtimes import choose_runtime
+from auricle_edge.runtimes import choose_runtime, recogniser
 
 PACK = load_pack("gsc12")
 FRONTEND = LogMel(PACK.manifest.task)

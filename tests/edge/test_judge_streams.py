@@ -13,9 +13,9 @@ from tests.edge.toy import clips
 from auricle.packs.first_weights import first_weights
 from auricle.packs.pack import load_pack
 from auricle.speech.features import LogMel, stream_energies
-from auricle_edge.listening.detect import Detector, DetectSettings, recogniser
+from auricle_edge.listening.detect import Detector, DetectSettings
 from auricle_edge.listening.sound import RATE, Block
-from auricle_edge.runtimes import StepRuntime
+from auricle_edge.runtimes import StepRuntime, recogniser
 from auricle_edge.training.judge.comparison import (
     accepts_more,
     hears_fewer,

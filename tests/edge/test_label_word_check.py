@@ -22,9 +22,8 @@ from auricle_edge.labels import Enrolment, LabelSettings, Step
 from auricle_edge.labels.agreement import cepstra, distance
 from auricle_edge.labels.candidates import Recognise
 from auricle_edge.labels.word_check import WordCheck
-from auricle_edge.listening.detect import recogniser
 from auricle_edge.listening.sound import Block
-from auricle_edge.runtimes import choose_runtime
+from auricle_edge.runtimes import choose_runtime, recogniser
 
 PACK = load_pack("gsc12")
 FRONTEND = LogMel(PACK.manifest.task)

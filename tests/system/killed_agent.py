@@ -25,7 +25,8 @@ from auricle.packs.pack import load_pack
 from auricle.process.until_signal import until_signal
 from auricle.wire.messages import Ack, Message, Plan, Update
 from auricle.wire.tensors import Flat
-from auricle_edge.fleet.agent import Agent, AgentSettings
+from auricle_edge.fleet.agent import Agent
+from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_edge.fleet.outbox import Pending
 from auricle_edge.runtimes import StepRuntime
 from auricle_edge.training.judge.round_judge import Verdict

@@ -122,7 +122,7 @@ def test_a_model_that_is_not_the_signed_one_is_reported_and_never_loaded(
 
         async with site.device(fetch_timeout=2.0) as agent:
             await trains(site, agent, 1)
-            before = agent._local
+            before = agent.rounds.local
             if how == "another model":
                 await c.offer(other, name=name)
             attack = asyncio.create_task(flood()) if how == "endless" else None
@@ -134,7 +134,7 @@ def test_a_model_that_is_not_the_signed_one_is_reported_and_never_loaded(
             await until(lambda: agent.state == "idle")
             assert (status.state, status.round, status.task) == ("failed", 2, TASK)
             assert name[:12] in status.reason
-            assert agent._local is before
+            assert agent.rounds.local is before
             assert len(c.said(Update)) == 1
             await trains(site, agent, 3)
 

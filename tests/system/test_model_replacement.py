@@ -17,7 +17,8 @@ from auricle_cloud.evaluation.evaluator import OnnxEvaluator
 from auricle_cloud.evaluation.validation_set import ValidationSet
 from auricle_cloud.rounds.coordinator import Coordinator
 from auricle_cloud.settings import Detection, RoundDone, RunSettings
-from auricle_edge.fleet.agent import Agent, AgentSettings
+from auricle_edge.fleet.agent import Agent
+from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_edge.fleet.outbox import Pending
 from auricle_edge.training.train import LocalState, RoundResult, Trainer
 from auricle_fleet.broker.broker import start_broker

@@ -17,7 +17,8 @@ import pytest
 from auricle.mqtt_link.link import Delivery as Arrived
 from auricle.wire.frames import open_frame, seal
 from auricle.wire.messages import Ack, Message, Update
-from auricle_edge.fleet.agent import Agent, AgentSettings
+from auricle_edge.fleet.agent import Agent
+from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_edge.training.train import Trainer
 from tests.system.child import Child, until
 from tests.system.killed_coordinator import TASK

@@ -21,7 +21,8 @@ from auricle.mqtt_link.link import BrokerAddress
 from auricle.packs.pack import load_pack
 from auricle.wire.messages import Invite
 from auricle_cloud.storage.store import FILE, Store
-from auricle_edge.fleet.agent import Agent, AgentSettings
+from auricle_edge.fleet.agent import Agent
+from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_edge.runtimes import StepRuntime
 from auricle_edge.training.train import Trainer
 from auricle_fleet.broker.mosquitto import find_mosquitto

@@ -17,7 +17,8 @@ from auricle.packs.pack import load_pack
 from auricle_cloud.storage.blobs import Blobs
 from auricle_cloud.storage.rows import UpdateRow
 from auricle_cloud.storage.store import FILE, Store
-from auricle_edge.fleet.agent import Agent, AgentSettings
+from auricle_edge.fleet.agent import Agent
+from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_edge.runtimes import StepRuntime
 from auricle_edge.training.train import Trainer
 from auricle_fleet.broker.broker import Broker, start_broker

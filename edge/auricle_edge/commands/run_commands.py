@@ -14,7 +14,8 @@ from auricle.packs.first_weights import chosen_weights
 from auricle.process import fresh_process
 from auricle.process.until_signal import until_signal
 from auricle_edge.commands.place import CONFIG_HELP, CONFIG_VARIABLE, config_file
-from auricle_edge.fleet.agent import Agent, AgentSettings
+from auricle_edge.fleet.agent import Agent
+from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_edge.ota.pack_shelf import running_pack
 from auricle_edge.runtimes import choose_runtime
 from auricle_edge.service.process import say, serve

@@ -15,9 +15,9 @@ from auricle.hearing.waking import Waking
 from auricle.packs.pack import Pack
 from auricle.packs.start import read_start, start_weights
 from auricle.wire.tensors import Flat
-from auricle_edge.listening.detect import Cascade, DetectSettings, Recognise, ensemble, recogniser
+from auricle_edge.listening.detect import Cascade, DetectSettings, Recognise, ensemble
 from auricle_edge.listening.detect.decision import is_keyword
-from auricle_edge.runtimes import Runtime
+from auricle_edge.runtimes import Runtime, recogniser
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,11 +39,13 @@ class DeviceMessages:
         Who speaks.
     trainer
         Says with which pack, architecture and number of clips.
+    public_key
+        Of the device, 32 bytes.
     """
 
-    def __init__(self, fleet: str, device: str, boot: str, trainer: Trainer) -> None:
+    def __init__(self, fleet: str, device: str, boot: str, trainer: Trainer, public_key: bytes) -> None:
         self._who: dict[str, Any] = {"fleet": fleet, "device": device, "boot": boot}
-        self._trainer = trainer
+        self._trainer, self._public_key = trainer, public_key
         self._kind: dict[str, Any] = {"pack": trainer.pack.identity, "architecture": trainer.architecture}
 
     def presence(self, *, online: bool, gate: Decision, sensitivity: int | None = None) -> DeviceState:
@@ -58,12 +60,12 @@ class DeviceMessages:
             sensitivity=sensitivity,
         )
 
-    def register(self, public_key: bytes) -> Register:
+    def register(self) -> Register:
         """Who the device is."""
         return Register(
             **self._who,
             **self._kind,
-            public_key=public_key,
+            public_key=self._public_key,
             agent=__version__,
             codecs=tuple(CODECS),
             samples=len(self._trainer.data.train),

@@ -18,7 +18,7 @@ from auricle_edge.runtimes.interface import (
     joined_parts,
     named_parts,
 )
-from auricle_edge.runtimes.measures import accuracy, cross_entropy
+from auricle_edge.runtimes.measures import accuracy, cross_entropy, recogniser
 
 if TYPE_CHECKING:
     from auricle_edge.runtimes.step import StepRuntime
@@ -37,6 +37,7 @@ __all__ = [
     "cross_entropy",
     "joined_parts",
     "named_parts",
+    "recogniser",
 ]
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from auricle.speech.features import LogMel
 from auricle.wire.tensors import Flat, digest, encode
-from auricle_edge.listening.detect import DetectSettings, recogniser
+from auricle_edge.listening.detect import DetectSettings
 from auricle_edge.listening.detect.choice import Candidate, ModelChoice, both, cascade, choose_model
-from auricle_edge.runtimes import Runtime
+from auricle_edge.runtimes import Runtime, recogniser
 from auricle_edge.training.local_store import LocalStore
 from auricle_edge.training.speech_data import Clips
 from auricle_edge.training.train import LocalState

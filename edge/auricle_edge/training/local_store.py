@@ -89,22 +89,6 @@ class LocalStore:
         """The state before the newest one; None when none is kept that can be used."""
         return next((state for state in map(self._read, self._others()) if state is not None), None)
 
-    def rollback(self) -> LocalState:
-        """Make the state before the newest one the newest, durably; StorageError where it is missing.
-
-        The newest one is given up. After a crash in between the newest state is either of the two, whole.
-        """
-        for path in self._others():
-            state = self._read(path)
-            if state is not None:
-                try:
-                    path.replace(self._path)
-                    sync_folder(self._path.parent)
-                except OSError as error:
-                    raise StorageError(describe(error, self._path)) from error
-                return state
-        raise StorageError(f"{self._path.parent} keeps no earlier local model to go back to: train a round first.")
-
     def _others(self) -> list[Path]:
         """The files of earlier states, the newest first; after a crash the first may be the newest state itself."""
         newest = _bytes(self._path)

@@ -3,7 +3,7 @@
 from auricle_edge.listening.detect.detector import Detector
 from auricle_edge.listening.detect.figures import DetectFigures
 from auricle_edge.listening.detect.merge import detect_settings
-from auricle_edge.listening.detect.recognisers import Cascade, Recognise, ensemble, recogniser
+from auricle_edge.listening.detect.recognisers import Cascade, Recognise, ensemble
 from auricle_edge.listening.detect.settings import DetectSettings, DetectTable
 
 __all__ = [
@@ -15,5 +15,4 @@ __all__ = [
     "Recognise",
     "detect_settings",
     "ensemble",
-    "recogniser",
 ]

@@ -1,4 +1,4 @@
-"""What turns log-mels into posteriors: one model of a runtime, the mean of several, or two stages of them."""
+"""What turns log-mels into posteriors: any function that does, the mean of several, or two stages of them."""
 
 from __future__ import annotations
 
@@ -8,25 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle.wire.tensors import Flat
-from auricle_edge.runtimes.interface import Runtime
-
 Features = NDArray[np.float32]
 Posteriors = NDArray[np.float32]
 Recognise = Callable[[Features], Posteriors]
 """Posteriors (N, labels) of log-mels (N, T, mels)."""
-
-
-def softmax(logits: NDArray[np.float32]) -> Posteriors:
-    """Posteriors of logits (N, L)."""
-    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-    posteriors: Posteriors = powers / powers.sum(axis=1, keepdims=True)
-    return posteriors
-
-
-def recogniser(runtime: Runtime, model: str, weights: Flat) -> Recognise:
-    """Recognise with one model and its weights (P,)."""
-    return lambda features: softmax(runtime.logits(model, weights, features))
 
 
 def ensemble(parts: Sequence[Recognise]) -> Recognise:

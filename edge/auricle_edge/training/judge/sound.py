@@ -13,9 +13,8 @@ import numpy as np
 from auricle.packs.pack import Pack
 from auricle.speech.features import Energies, LogMel
 from auricle.wire.tensors import Flat
-from auricle_edge.listening.detect.recognisers import recogniser
 from auricle_edge.listening.detect.settings import DetectSettings
-from auricle_edge.runtimes import Runtime
+from auricle_edge.runtimes import Runtime, recogniser
 from auricle_edge.training.carried import LEAST_WINDOWS, judged_part
 from auricle_edge.training.judge.clips import NEGATIVES
 from auricle_edge.training.judge.heard import Counts, Heard

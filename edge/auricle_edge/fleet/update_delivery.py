@@ -1,0 +1,105 @@
+"""An update on its way: on disk before it is sent, sent until the coordinator says what became of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+
+from auricle.mqtt_link.deadline import within
+from auricle.wire.messages import Ack, Invite, Update
+from auricle_edge.fleet.agent_context import AgentSettings, Uplink
+from auricle_edge.fleet.outbox import Outbox, Pending
+
+log = logging.getLogger("auricle.edge")
+
+LONGEST_WAIT = 300.0
+"""Seconds between two sendings of an update that nobody answers."""
+
+
+class UpdateDelivery:
+    """Keeps and sends one device's update.
+
+    Parameters
+    ----------
+    settings
+        The device's name, its folder, and after how long an update is sent again.
+    uplink
+        Sends messages.
+    """
+
+    def __init__(self, settings: AgentSettings, uplink: Uplink) -> None:
+        self._device, self._resend_every, self._uplink = settings.device, settings.resend_every, uplink
+        self._outbox = Outbox(settings.folder)
+        self._answered = False
+        self._settled: tuple[int, str, int] | None = None
+        """Epoch, task and round of the newest acknowledgement: an invitation to it was on its way and is void."""
+        self._wake = asyncio.Event()
+        self._disk = asyncio.Lock()
+        """Held while the outbox changes: an acknowledgement must not clear what a newer round just put there."""
+
+    def read(self) -> Pending | None:
+        """The update that is on its way; None without one."""
+        return self._outbox.read()
+
+    def is_settled(self, invite: Invite) -> bool:
+        """Whether the round of an invitation was acknowledged just before it came."""
+        return (invite.epoch, invite.task, invite.round) == self._settled
+
+    async def keep(self, pending: Pending, first: Callable[[], None]) -> None:
+        """Put an update where no crash loses it, once `first` has kept what belongs to it; both in a thread."""
+
+        def put() -> None:
+            first()
+            self._outbox.put(pending)
+
+        async with self._disk:
+            await asyncio.to_thread(put)
+
+    async def deliver(self, pending: Pending) -> None:
+        """Send until the coordinator says what became of it."""
+        self._answered = False
+        wait = self._resend_every
+        while not self._answered:
+            self._wake.clear()
+            for update, piece in pending.parts():
+                await self._uplink.say("upd", update, piece)
+            self._uplink.enter("sent")
+            try:
+                await within(self._wake.wait(), wait * random.uniform(0.8, 1.2))
+            except asyncio.TimeoutError:
+                wait = min(wait * 2, LONGEST_WAIT)
+        self._uplink.enter("idle")
+
+    def send_again(self) -> None:
+        """Send at once what is waited for: somebody may have lost it."""
+        self._wake.set()
+
+    async def acknowledged(self, ack: Ack) -> None:
+        """Forget the update that an acknowledgement names; one for another update changes nothing."""
+        async with self._disk:
+            pending = await asyncio.to_thread(self._outbox.read)
+            if pending is None or _named(pending.update) != _named(ack):
+                return
+            await asyncio.to_thread(self._outbox.clear)
+        self._settled = (ack.epoch, ack.task, ack.round)
+        log.info(
+            "%s: round %d attempt %d body %s epoch %d: %s",
+            self._device,
+            ack.round,
+            ack.attempt,
+            ack.body,
+            ack.epoch,
+            ack.verdict,
+        )
+        if ack.verdict.startswith("rejected"):
+            log.warning("%s: the update of round %d was %s", self._device, ack.round, ack.verdict)
+        self._uplink.enter("idle")
+        self._answered = True
+        self._wake.set()
+
+
+def _named(message: Update | Ack) -> tuple[str, int, str]:
+    """What says that an acknowledgement is for this update."""
+    return message.task, message.round, message.body
