@@ -122,7 +122,7 @@ def test_in_a_thread_it_runs_without_signals(tmp_path: Path) -> None:
     thread = threading.Thread(target=lambda: found.append(FleetRun(small(rounds=1), tmp_path / "run").run()))
 
     thread.start()
-    thread.join(100)
+    thread.join(250)
 
     assert [result.summary.rounds for result in found] == [1]
 

@@ -72,7 +72,8 @@ SCALARS: dict[str, tuple[str, ...]] = {
     "adamw": ("rate", "beta1", "beta2", "epsilon", "step", "decay", "l2", "clip"),
 }
 """Hyper-parameters of each optimizer, float32 scalars `role.name`; `decay` is AdamW's, `l2` the one of Adam."""
-TERMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+Term = Literal["drift", "freeze"]
+TERMS: dict[Term, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "drift": (("mu",), ("anchor", "linear")),
     "freeze": ((), ("keep",)),
 }
@@ -132,7 +133,7 @@ class Graph(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     """The architecture that is trained or run; in a mutual step the local one."""
     plugin: Token | None = None
     optimizer: Literal["sgd", "adamw"] | None = msgspec.field(default=None, name="optimiser")
-    terms: tuple[Literal["drift", "freeze"], ...] = ()
+    terms: tuple[Term, ...] = ()
     """Optional terms it computes, see `TERMS`."""
     file: FilePath
     batch: Dim | None = None

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import AuricleError
+from auricle.packs.manifest import TERMS
 from auricle.packs.pack import PARTS, Pack
 from auricle.wire.tensors import Flat, TensorTable
 
@@ -27,7 +28,7 @@ NEUTRAL: dict[str, float] = {
     "beta2": 0.999,
     "epsilon": 1e-8,
     "temperature": 1.0,
-    "mu": 0.0,
+    **{scalar: 0.0 for scalars, _ in TERMS.values() for scalar in scalars},
 }
 """Scalars that a job need not name, with the value under which they do nothing, or PyTorch's of AdamW."""
 

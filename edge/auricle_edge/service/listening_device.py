@@ -17,7 +17,6 @@ import numpy as np
 
 from auricle import __version__
 from auricle.errors import AuricleError
-from auricle.mqtt_link.link import BrokerAddress
 from auricle.packs.first_weights import chosen_weights
 from auricle.packs.manifest import SPECIAL_LABELS
 from auricle.packs.pack import Pack
@@ -38,11 +37,8 @@ from auricle_edge.listening.capture.state import CaptureState
 from auricle_edge.listening.detect import Detector, detect_settings
 from auricle_edge.listening.detect.sensitivity import tuned
 from auricle_edge.listening.events.buttons import Buttons, Press
-from auricle_edge.listening.events.home_mqtt import HomeMqtt
-from auricle_edge.listening.events.hook import Hook
+from auricle_edge.listening.events.chosen import Device, chosen_outputs
 from auricle_edge.listening.events.outputs import Output, Outputs
-from auricle_edge.listening.events.stdout import Stdout
-from auricle_edge.listening.events.wyoming import WyomingService
 from auricle_edge.listening.feedback import Feedback
 from auricle_edge.listening.listener import Listener
 from auricle_edge.listening.sound import Detection, Event, Timeout
@@ -165,21 +161,9 @@ class ListeningDevice:
         )
 
     def _make_outputs(self) -> list[Output]:
-        events, device = self.settings.events, self.settings.name
-        outputs: list[Output] = []
-        if events.stdout:
-            outputs.append(Stdout(device))
-        if events.hook:
-            outputs.append(Hook(events.hook, events.hook_seconds, device))
-        if events.mqtt is not None:
-            outputs.append(HomeMqtt(BrokerAddress.parse(events.mqtt), events.mqtt_topic, device, self._answer_later))
-        if events.wyoming is not None:
-            outputs.append(
-                WyomingService(
-                    events.wyoming, self.detect.wake or self.words, self.pack.manifest.name, self._another_detector
-                )
-            )
-        return outputs
+        words = self.detect.wake or self.words
+        device = Device(self.settings.name, words, self.pack.manifest.name, self._another_detector, self._answer_later)
+        return chosen_outputs(self.settings.events, device)
 
     def _another_detector(self) -> Detector:
         """A detector for the sound of somebody else, with the model that listens now."""

@@ -23,7 +23,7 @@ from auricle_edge.training.batches import Features, Pseudo, batches, fixmatch_ba
 from auricle_edge.training.carried import Carried, carried_to_train
 from auricle_edge.training.learn_settings import LearnSettings
 from auricle_edge.training.speech_data import Clips, DeviceData
-from auricle_edge.training.training_job import fitting_slots, graph_kind, graph_optimizer, scalars_of
+from auricle_edge.training.training_job import fitting_slots, graph_kind, graph_optimizer, scalars_of, terms_of
 
 Array = NDArray[Any]
 
@@ -194,7 +194,7 @@ class Trainer:
         return carried and plan.mode == "supervised" and not plan.mu and self.runtime.name == "step"
 
     def _job(self, plan: Plan, round_number: int, plugin: Flat, state: LocalState, pseudo: Pseudo | None) -> Job:
-        """What a plan means for this device; a proximal term holds the plug-in to what was received (FedProx)."""
+        """What a plan means for this device."""
         name = self.pack.manifest.plugin
         received = self._with_prior(plugin, plan.prior)
         if plan.mode == "mutual":
@@ -202,8 +202,7 @@ class Trainer:
         else:
             models, weights = {"model": name}, {"model": received}
         kept = fitting_slots(self.pack, models, plan, state.slots)
-        anchored = "plugin" if plan.mode == "mutual" else "model"
-        kind, vectors = graph_kind(plan), {f"{anchored}.anchor": received} if plan.mu else {}
+        kind, (terms, vectors) = graph_kind(plan), terms_of(plan, received)
         scalars = scalars_of(plan)
         if pseudo is not None and self._has_fixmatch(plan):
             kind, vectors = "fixmatch", {"teacher": plugin}
@@ -213,7 +212,7 @@ class Trainer:
             models=models,
             optimizer=graph_optimizer(plan),
             weights=weights,
-            terms=("drift",) if plan.mu else (),
+            terms=terms,
             vectors=vectors,
             scalars=scalars,
             slots=kept,

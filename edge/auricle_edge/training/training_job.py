@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from auricle.packs.manifest import Term
 from auricle.packs.pack import SLOTS, Pack
 from auricle.wire.messages import Plan
 from auricle.wire.tensors import Flat
@@ -40,6 +41,22 @@ def scalars_of(plan: Plan) -> dict[str, float]:
     if mutual:
         named.update({"alpha": plan.alpha, "plugin_ce": plan.plugin_ce, "temperature": plan.temperature})
     return named
+
+
+def terms_of(plan: Plan, received: Flat) -> tuple[tuple[Term, ...], dict[str, Flat]]:
+    """The optional terms of the gradient that a plan asks for, with their vectors by `role.name`.
+
+    A proximal term holds the plug-in to what was received (FedProx).
+
+    Parameters
+    ----------
+    plan
+        The round's.
+    received
+        Weights (P,) of the plug-in that training starts from.
+    """
+    role = "plugin" if plan.mode == "mutual" else "model"
+    return (("drift",), {f"{role}.anchor": received}) if plan.mu else ((), {})
 
 
 def fitting_slots(pack: Pack, models: Mapping[str, str], plan: Plan, slots: Mapping[str, Flat]) -> dict[str, Flat]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from auricle.packs.manifest import PARTS, SCALARS, SLOTS, TERMS
+from auricle.packs.manifest import PARTS, SCALARS, SLOTS, TERMS, Term
 from auricle_export.compiler.builder import GraphBuilder, Shape
 
 Parts = list[str]
 
 
 def update(
-    b: GraphBuilder, role: str, optimizer: str, terms: Sequence[str], grads: Parts, shapes: Sequence[Shape]
+    b: GraphBuilder, role: str, optimizer: str, terms: Sequence[Term], grads: Parts, shapes: Sequence[Shape]
 ) -> None:
     """Add a model's optimizer step: its inputs, and the outputs `new/...` with its new weights and state."""
     weights = _vector(b, role, shapes)

@@ -20,7 +20,7 @@ from torch import nn
 
 from auricle.errors import PackError, nearest
 from auricle.files import write_durably
-from auricle.packs.manifest import FORMAT, FileEntry, Frontend, Graph, Manifest, Task
+from auricle.packs.manifest import FORMAT, FileEntry, Frontend, Graph, Manifest, Task, Term
 from auricle.packs.pack import Pack, pack_bytes
 from auricle.wire.tensors import TensorSpec
 from auricle_export.compiler.trace import Net, find_parts
@@ -118,7 +118,7 @@ class Recipe(NamedTuple):
 
     kind: Kind
     optimizer: Optimizer
-    terms: tuple[Literal["drift", "freeze"], ...] = ()
+    terms: tuple[Term, ...] = ()
 
     def file(self, model: str) -> str:
         """Where it lies in the pack."""
@@ -129,7 +129,7 @@ RECIPES = tuple(
     Recipe(kind, optimizer, terms)
     for kind in get_args(Kind)
     for optimizer in get_args(Optimizer)
-    for terms in ((), ("drift", "freeze"))
+    for terms in ((), get_args(Term))
     if not terms or kind in ("supervised", "mutual")
 )
 """The step graphs of a pack, for each of its models."""

@@ -17,7 +17,7 @@ import onnx
 import onnxruntime as ort
 from msgspec import structs
 
-from auricle.packs.manifest import PARTS, TAKEN, Graph, step_inputs, step_outputs
+from auricle.packs.manifest import PARTS, TAKEN, Graph, Term, step_inputs, step_outputs
 from auricle_export.compiler import losses
 from auricle_export.compiler.builder import GraphBuilder, Shape
 from auricle_export.compiler.intercept import CompileError
@@ -134,7 +134,7 @@ def step_graph(
     model: Traced,
     plugin: Traced | None,
     optimizer: Literal["sgd", "adamw"],
-    terms: Sequence[Literal["drift", "freeze"]] = (),
+    terms: Sequence[Term] = (),
     *,
     name: str = "model",
     plugin_name: str | None = None,
@@ -201,13 +201,13 @@ def _taken_shape(taken: str, model: Traced) -> Shape:
 
 
 def _finish(
-    b: GraphBuilder, run: _Pass, loss: Loss, optimizer: str, terms: Sequence[str], more: str | None = None
+    b: GraphBuilder, run: _Pass, loss: Loss, optimizer: str, terms: Sequence[Term], more: str | None = None
 ) -> None:
     """Backward pass, optimizer and BAVD of one model."""
     update(b, run.model.role, optimizer, terms, run.back(loss.gradient, more), run.model.traced.shapes)
 
 
-def _supervised(b: GraphBuilder, model: Traced, _: Any, optimizer: str, terms: Sequence[str]) -> None:
+def _supervised(b: GraphBuilder, model: Traced, _: Any, optimizer: str, terms: Sequence[Term]) -> None:
     run = _Model.declared(b, model, "model").run("x")
     loss = losses.cross_entropy(b, run.logits, "target", losses.shares(b, "weight"))
     _finish(b, run, loss, optimizer, terms)
@@ -216,7 +216,7 @@ def _supervised(b: GraphBuilder, model: Traced, _: Any, optimizer: str, terms: S
 
 
 def _mutual(
-    b: GraphBuilder, local: Traced, plugin: Traced | None, optimizer: str, terms: Sequence[str], alternating: bool
+    b: GraphBuilder, local: Traced, plugin: Traced | None, optimizer: str, terms: Sequence[Term], alternating: bool
 ) -> None:
     assert plugin is not None
     share = losses.shares(b, "weight")
@@ -239,7 +239,7 @@ def _mutual(
     b.output("loss.plugin", both.value)
 
 
-def _fixmatch(b: GraphBuilder, model: Traced, _: Any, optimizer: str, terms: Sequence[str]) -> None:
+def _fixmatch(b: GraphBuilder, model: Traced, _: Any, optimizer: str, terms: Sequence[Term]) -> None:
     declared = _Model.declared(b, model, "model")
     weak, strong = declared.run("x"), declared.run("strong", "strong")
     given = {"x": "weak", **{f"model/{part}": f"teacher/{part}" for part in PARTS}}
@@ -260,7 +260,7 @@ def _fixmatch(b: GraphBuilder, model: Traced, _: Any, optimizer: str, terms: Seq
         b.output(name, scalar)
 
 
-def _distill(b: GraphBuilder, model: Traced, _: Any, optimizer: str, terms: Sequence[str]) -> None:
+def _distill(b: GraphBuilder, model: Traced, _: Any, optimizer: str, terms: Sequence[Term]) -> None:
     run = _Model.declared(b, model, "model").run("x")
     share = losses.shares(b, "weight")
     labelled = losses.cross_entropy(b, run.logits, "target", share)
