@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -167,6 +167,19 @@ class Cohort:
         )
 
 
+class LayerExplanation(TypedDict):
+    """Who counted in one layer; see `Aggregate.explain`."""
+
+    layer: str
+    kept: list[str]
+    pruned_low: list[str]
+    pruned_high: list[str]
+    share: dict[str, float | None]
+    deviation: dict[str, float | None] | None
+    score: dict[str, float | None] | None
+    score_of: str | None
+
+
 @dataclass(frozen=True, eq=False)
 class Aggregate:
     """A rule's answer: the next model, and for the operator who counted in which layer and how much."""
@@ -197,7 +210,7 @@ class Aggregate:
     score_of: str | None = None
     """What the score is."""
 
-    def explain(self) -> list[dict[str, Any]]:
+    def explain(self) -> list[LayerExplanation]:
         """Tell layer by layer who counted, as plain lists, strings and floats that go straight into JSON.
 
         Returns
@@ -209,7 +222,7 @@ class Aggregate:
         """
         return [self._explain_layer(column) for column in range(len(self.layers))]
 
-    def _explain_layer(self, column: int) -> dict[str, Any]:
+    def _explain_layer(self, column: int) -> LayerExplanation:
         none = np.zeros(len(self.ids), np.int8)
         pruned = none if self.pruned is None else self.pruned[:, column]
         return {

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import ParamSpec, TypeVar
 
 import msgspec
 from aiohttp import web
@@ -34,6 +34,9 @@ METRICS = "text/plain; version=0.0.4; charset=utf-8"
 THREADS = 8
 BODY_SECONDS = 30.0
 """A body that takes longer to arrive is not waited for."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 OperationsFor = Callable[[str], Operations]
 """Operations in the name of a token."""
@@ -75,7 +78,7 @@ def make_app(
     # Threads of its own: however much is asked, the coordinator's are free.
     threads = ThreadPoolExecutor(THREADS, "auricle-api")
 
-    async def in_thread(function: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    async def in_thread(function: Callable[P, R], *given: P.args, **named: P.kwargs) -> R:
         return await asyncio.get_running_loop().run_in_executor(threads, partial(function, *given, **named))
 
     async def end(_: web.Application) -> None:
@@ -124,7 +127,7 @@ def _handler(
     return handle
 
 
-async def _parameters(request: web.Request, route: Route) -> dict[str, Any]:
+async def _parameters(request: web.Request, route: Route) -> dict[str, object]:
     """Checked parameters from path and query, or path and body."""
     path = dict(request.match_info)
     query = request.query
@@ -144,7 +147,7 @@ async def _parameters(request: web.Request, route: Route) -> dict[str, Any]:
     return route.checked({**body, **texts})
 
 
-async def _body(request: web.Request) -> dict[str, Any]:
+async def _body(request: web.Request) -> dict[str, object]:
     try:
         data = await within(request.read(), BODY_SECONDS)
     except asyncio.TimeoutError as error:
@@ -164,7 +167,7 @@ async def _body(request: web.Request) -> dict[str, Any]:
     return {name: _whole(value) for name, value in body.items()}
 
 
-def _whole(value: Any) -> Any:
+def _whole(value: object) -> object:
     """JSON has one kind of numbers: 3.0 is an integer."""
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1 << 53 else value
 

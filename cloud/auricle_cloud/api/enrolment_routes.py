@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 from aiohttp import web
@@ -15,7 +15,7 @@ from auricle_cloud.api.problems import RefusedError
 from auricle_cloud.identity.enrolment import ClaimError, Enrolment
 
 Asked = TypeVar("Asked", Claim, Renewal)
-Body = Callable[[web.Request], Awaitable[dict[str, Any]]]
+Body = Callable[[web.Request], Awaitable[dict[str, object]]]
 MISSING = "This coordinator has no certificate authority: make it with auricle cloud enrol init."
 
 

@@ -191,11 +191,15 @@ def _refusals(*codes: int) -> Schema:
     return {str(code): {"$ref": f"#/components/responses/{code}"} for code in codes}
 
 
-def _in_ecma(value: Any) -> Any:
+def _in_ecma(value: Schema) -> Schema:
     r"""Patterns as JSON Schema has them: `$` there means what `\Z` means in Python."""
-    if isinstance(value, dict):
-        return {
-            key: re.sub(r"\\Z\Z", "$", item) if key == "pattern" and isinstance(item, str) else _in_ecma(item)
-            for key, item in value.items()
-        }
-    return [_in_ecma(item) for item in value] if isinstance(value, list) else value
+    return {
+        key: re.sub(r"\\Z\Z", "$", item) if key == "pattern" and isinstance(item, str) else _part_in_ecma(item)
+        for key, item in value.items()
+    }
+
+
+def _part_in_ecma(part: object) -> object:
+    if isinstance(part, dict):
+        return _in_ecma(part)
+    return [_part_in_ecma(item) for item in part] if isinstance(part, list) else part

@@ -35,7 +35,7 @@ class RemoteError(AuricleError):
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     """A redirect would carry the token elsewhere."""
 
-    def redirect_request(self, *_: Any) -> None:
+    def redirect_request(self, *_: object) -> None:
         """Refuse."""
 
 
@@ -73,7 +73,7 @@ class Remote:
             raise AttributeError(operation)
         return lambda *given, **values: self._call(route, {**dict(zip(route.names, given, strict=False)), **values})
 
-    def _call(self, route: Route, values: dict[str, Any]) -> Any:
+    def _call(self, route: Route, values: dict[str, object]) -> object:
         values = {name: value for name, value in values.items() if value is not None}
         route.checked(values)
         path = re.sub(r"\{(\w+)\}", lambda match: quote(str(values.pop(match[1])), safe=""), route.path)
@@ -104,7 +104,7 @@ class Remote:
                 elif line.startswith("data: "):
                     data = line[6:]
                 elif not line and data:
-                    yield Event(kind, msgspec.json.decode(data, type=dict[str, Any]))
+                    yield Event(kind, msgspec.json.decode(data, type=dict[str, object]))
                     kind, data = "", ""
 
     def _opened(
@@ -126,7 +126,7 @@ class Remote:
         return response
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -165,7 +165,7 @@ class Checked:
         if route is None:
             raise AttributeError(operation)
 
-        def call(*given: Any, **values: Any) -> Any:
+        def call(*given: object, **values: object) -> object:
             parameters = route.checked({**dict(zip(route.names, given, strict=False)), **values})
             return getattr(self._operations, operation)(**parameters)
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, get_args, get_type_hints
+from typing import get_args, get_type_hints
 
 import msgspec
 
@@ -79,14 +79,14 @@ class Route:
         """Whether it answers bytes instead of JSON."""
         return self.result is File
 
-    def converted(self, name: str, text: str) -> Any:
+    def converted(self, name: str, text: str) -> object:
         """A parameter of the path, of its type; SettingsError when it is not of that."""
         try:
             return msgspec.convert(text, get_type_hints(self.parameters, include_extras=True)[name], strict=False)
         except msgspec.ValidationError as error:
             raise SettingsError(_refusal(error, name)) from error
 
-    def checked(self, values: Mapping[str, Any], *, texts: bool = False) -> dict[str, Any]:
+    def checked(self, values: Mapping[str, object], *, texts: bool = False) -> dict[str, object]:
         """Parameters for the operation.
 
         Parameters
@@ -141,7 +141,7 @@ def _refusal(error: msgspec.ValidationError, where: str, known: type[msgspec.Str
     return f"{where}: {what[:1].lower()}{what[1:]}."
 
 
-def _choices(kind: Any) -> list[str]:
+def _choices(kind: object) -> list[str]:
     """The values of a literal, which may be optional or annotated."""
     parts = [_choices(part) if get_args(part) else [part] for part in get_args(kind)]
     return [value for part in parts for value in part if isinstance(value, str)]

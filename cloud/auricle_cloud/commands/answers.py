@@ -156,13 +156,13 @@ def table(rows: Iterable[Any], columns: Sequence[str]) -> Table:
     return made
 
 
-def cell(column: str, value: Any) -> str:
+def cell(column: str, value: object) -> str:
     """A value as it stands in a table."""
     if value is None or value == "":
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if column in TIMES and not isinstance(value, str):
+    if column in TIMES and isinstance(value, int | float):
         return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(value))
     if column == "blob":
         return str(value)[:12]
@@ -171,7 +171,7 @@ def cell(column: str, value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else plain(str(value))
 
 
-def _parts(answer: Any) -> list[str | Table]:
+def _parts(answer: object) -> list[str | Table]:
     """Sentences and tables, one after the other."""
     if isinstance(answer, tuple(PAGES)):
         name, columns = PAGES[type(answer)]
@@ -234,11 +234,12 @@ PAGES: dict[type, tuple[str, Sequence[str]]] = {
 }
 
 
-def _more(answer: Any) -> list[str]:
+def _more(answer: object) -> list[str]:
     """How to see the next page, where there is one."""
-    if getattr(answer, "next", None) is None:
+    following = getattr(answer, "next", None)
+    if following is None:
         return []
-    return [f"More: add {'--after' if isinstance(answer.next, str) else '--before'} {answer.next}."]
+    return [f"More: add {'--after' if isinstance(following, str) else '--before'} {following}."]
 
 
 def _indented(sentences: Sequence[str]) -> list[str]:
@@ -299,7 +300,7 @@ def _overview(answer: Overview) -> list[str | Table]:
     return parts
 
 
-def _sentence(answer: Any) -> str:
+def _sentence(answer: object) -> str:
     if isinstance(answer, (Done, Judged)):
         return answer.done
     if isinstance(answer, Started):

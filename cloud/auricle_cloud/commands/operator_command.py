@@ -59,7 +59,7 @@ def operator_command(app: typer.Typer, name: str) -> Callable[[Command], Command
         first, *own = inspect.signature(function).parameters.values()
         takes_json = "as_json" in hints
 
-        def command(**given: Any) -> int:
+        def command(**given: Any) -> int:  # noqa: ANN401 - Typer gives what the signature below says
             as_json = given.pop("as_json")
             place = Place(**{option: given.pop(option) for option in PLACE})
             more = {"as_json": as_json} if takes_json else {}
@@ -83,7 +83,7 @@ def operator_command(app: typer.Typer, name: str) -> Callable[[Command], Command
     return register
 
 
-def _ended(result: Any, as_json: bool) -> int:
+def _ended(result: object, as_json: bool) -> int:
     if isinstance(result, msgspec.Struct):
         show(result, as_json=as_json)
         return 0

@@ -6,9 +6,11 @@ or on a GPU where the installed onnxruntime has a provider for it.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from types import ModuleType
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +24,9 @@ from auricle_cloud.aggregation.compute.accelerator import gpu_in_sight
 from auricle_cloud.aggregation.compute.matrix import usable_threads
 from auricle_cloud.evaluation.model_scores import BATCH, Scores, check_models, tally
 from auricle_cloud.evaluation.validation_set import ValidationSet
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
 
 DEVICES = ("auto", "cpu", "cuda")
 INSTALL = 'pip install "auricle[cloud]"'
@@ -153,15 +158,14 @@ def _missing_gpu() -> str:
     return "The installed onnxruntime has no provider for a GPU: install onnxruntime-gpu instead of onnxruntime."
 
 
-def _onnxruntime() -> Any:
+def _onnxruntime() -> ModuleType:
     try:
-        import onnxruntime
+        return importlib.import_module("onnxruntime")
     except ModuleNotFoundError as error:
         raise AuricleError(f"Judging models needs onnxruntime, which is not installed: {INSTALL}.") from error
-    return onnxruntime
 
 
-def _session(pack: Pack, model: str, provider: str) -> Any:
+def _session(pack: Pack, model: str, provider: str) -> InferenceSession:
     onnxruntime = _onnxruntime()
     graph = pack.graph("evaluate", model)
     check_graph(pack, graph)

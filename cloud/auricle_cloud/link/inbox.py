@@ -34,6 +34,7 @@ from auricle_cloud.link.rate_limit import RateLimit
 from auricle_cloud.link.refusals import Refusals
 from auricle_cloud.settings import Limits
 from auricle_cloud.states.verdict import Verdict
+from auricle_cloud.storage.journal import About
 from auricle_cloud.storage.rows import Standing
 from auricle_cloud.storage.store import Store
 
@@ -265,10 +266,13 @@ class Inbox:
         verdict = await self._ledger.count(update, whole)
         if verdict.code == "conflict":
             log.error("SECURITY: %s sent two different updates for round %d", update.device, update.round)
-            what = {"device": update.device, "task": update.task, "number": update.round}
-            await asyncio.to_thread(
-                lambda: self._store.journal.note("conflict", **what, detail="two different updates for one round")
-            )
+            what: About = {
+                "device": update.device,
+                "task": update.task,
+                "number": update.round,
+                "detail": "two different updates for one round",
+            }
+            await asyncio.to_thread(lambda: self._store.journal.note("conflict", **what))
         if verdict.code.startswith("rejected:"):
             self._refuse(update.device, f"{verdict.code.removeprefix('rejected:')}: of round {update.round}")
         await self._receiver.on_update(update, verdict)

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 WAITING = 256
 """Events kept for a listener that is slow; then its oldest are dropped."""
@@ -19,7 +18,7 @@ class Event:
     kind: str
     """state (a round changed it), update (one was counted or refused), device (presence or standing), model, alarm,
     progress (detection), plan, rollout, hearing."""
-    content: dict[str, Any]
+    content: dict[str, object]
 
 
 class Announcements:
@@ -28,7 +27,7 @@ class Announcements:
     def __init__(self) -> None:
         self._listeners: set[asyncio.Queue[Event]] = set()
 
-    def tell(self, kind: str, **content: Any) -> None:
+    def tell(self, kind: str, **content: object) -> None:
         """Announce an event; never waits. Call it on the event loop."""
         for queue in self._listeners:
             if queue.full():

@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from auricle.errors import StorageError
+
 Document = dict[str, Any]
 """A JSON column as it was written, by this version or an older one."""
 
@@ -51,7 +53,6 @@ class DetectionReport(Part, frozen=True, kw_only=True):
     reference: float | None = None
     losses: dict[str, float | None] = {}
     votes: list[str] = []
-    next_reference: float | None = None
     judged_round: int | None = None
     method: str | None = None
     bad: list[str] = []
@@ -59,8 +60,6 @@ class DetectionReport(Part, frozen=True, kw_only=True):
     repair: str | None = None
     accuracy_before: float | None = None
     accuracy_after: float | None = None
-    trained_from: str | None = None
-    """The model that the updates were trained from, where the round was moved onto a repaired one."""
 
 
 class RoundReport(Part, frozen=True, kw_only=True):
@@ -93,17 +92,15 @@ def read_report(written: Document) -> RoundReport:
 
     Raises
     ------
-    msgspec.ValidationError
+    StorageError
         It is not a report.
     """
     layers = [_known(layer) for layer in written.get("layers") or []]
     detection = _known(written.get("detection") or {}) or None
-    return msgspec.convert(_known({**written, "layers": layers, "detection": detection}), RoundReport)
-
-
-def read_detection(written: Document) -> DetectionReport:
-    """What detection found, as a struct; see `read_report`."""
-    return msgspec.convert(_known(written), DetectionReport)
+    try:
+        return msgspec.convert(_known({**written, "layers": layers, "detection": detection}), RoundReport)
+    except msgspec.ValidationError as error:
+        raise StorageError(f"The database holds a round's report that is not one: {error}.") from error
 
 
 def _known(written: Document) -> dict[str, object]:

@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import msgspec
 import sqlalchemy as sa
@@ -138,7 +138,7 @@ def _snapshot(database: Database) -> Iterator[sa.Connection]:
         yield tx
 
 
-def _rows(tx: sa.Connection, table: sa.Table) -> Iterator[dict[str, Any]]:
+def _rows(tx: sa.Connection, table: sa.Table) -> Iterator[dict[str, object]]:
     binary = [column.name for column in table.columns if isinstance(column.type, sa.LargeBinary)]
     query = sa.select(table).order_by(*table.primary_key.columns)
     for part in tx.execution_options(yield_per=ROWS).execute(query).mappings().partitions(ROWS):

@@ -6,7 +6,6 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import sqlalchemy as sa
@@ -130,20 +129,22 @@ class Database:
         if tx.dialect.name == "postgresql":
             tx.execute(sa.select(sa.func.pg_advisory_xact_lock(lock)))
 
-    def insert_missing(self, tx: sa.Connection, table: sa.Table, **values: Any) -> bool:
+    def insert_missing(self, tx: sa.Connection, table: sa.Table, **values: object) -> bool:
         """Insert a row unless its key is there; whether it was inserted."""
         statement = self._insert(table).values(**values).on_conflict_do_nothing()
         # Without the option SQLAlchemy keeps no count of an INSERT, and on PostgreSQL this would always say no.
         return tx.execute(statement.execution_options(preserve_rowcount=True)).rowcount > 0
 
-    def insert_all_missing(self, tx: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> int:
+    def insert_all_missing(self, tx: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, object]]) -> int:
         """Insert the rows whose keys are not there; how many were inserted."""
         if not rows:
             return 0
         statement = self._insert(table).on_conflict_do_nothing().execution_options(preserve_rowcount=True)
         return tx.execute(statement, list(rows)).rowcount
 
-    def upsert(self, tx: sa.Connection, table: sa.Table, keys: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+    def upsert(
+        self, tx: sa.Connection, table: sa.Table, keys: Mapping[str, object], values: Mapping[str, object]
+    ) -> None:
         """Insert a row, or set `values` in the one of this key."""
         statement = self._insert(table).values(**keys, **values)
         tx.execute(statement.on_conflict_do_update(index_elements=list(keys), set_=dict(values)))
@@ -181,12 +182,12 @@ def _engine(url: sa.URL) -> sa.Engine:
     return engine
 
 
-def _json(value: Any) -> str:
+def _json(value: object) -> str:
     """JSON has no NaN and no infinity, and PostgreSQL refuses a report with one: they become null."""
     return msgspec.json.encode(value, enc_hook=float).decode()
 
 
-def _prepare(connection: Any, _record: Any) -> None:
+def _prepare(connection: sqlite3.Connection, _record: object) -> None:
     """Write-ahead log, synchronised at every commit; transactions begin as `_begin` says, not when Python likes."""
     connection.isolation_level = None
     wait, log = f"busy_timeout={BUSY_SECONDS * 1000}", f"wal_autocheckpoint={LOG_PAGES}"

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict
 
 import sqlalchemy as sa
 
 from auricle_cloud.storage.database import Database
 from auricle_cloud.storage.rows import EventRow, OutgoingRow
 from auricle_cloud.storage.schema import events, outbox
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+class About(TypedDict, total=False):
+    """What an event is about; see `note`."""
+
+    device: str
+    task: str
+    number: int | None
+    who: str
+    detail: str
 
 
 def note(
@@ -49,7 +62,7 @@ class Journal:
     def __init__(self, database: Database) -> None:
         self._db = database
 
-    def note(self, kind: str, **about: Any) -> None:
+    def note(self, kind: str, **about: Unpack[About]) -> None:
         """Enter an event on its own; see `note`."""
         with self._db.writing() as tx:
             note(tx, kind, **about)
@@ -82,6 +95,6 @@ class Journal:
             tx.execute(sa.delete(events).where(events.c.id <= newest - keep))
 
 
-def put_out(tx: sa.Connection, kind: str, subject: str, **content: Any) -> None:
+def put_out(tx: sa.Connection, kind: str, subject: str, **content: object) -> None:
     """Enter something to publish in the transaction that decides it."""
     tx.execute(outbox.insert().values(kind=kind, subject=subject, content=content, created=time.time()))

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import msgspec
 import sqlalchemy as sa
@@ -246,9 +246,9 @@ def _load(tx: sa.Connection, beside: Path, manifest: Manifest) -> None:
         raise BackupError(f"The tables of the backup do not fit its revision {manifest.revision}: {error}.") from error
 
 
-def _batches(path: Path, table: sa.Table) -> Iterator[list[dict[str, Any]]]:
+def _batches(path: Path, table: sa.Table) -> Iterator[list[dict[str, object]]]:
     binary = [column.name for column in table.columns if isinstance(column.type, sa.LargeBinary)]
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     with path.open(encoding="utf-8") as lines:
         for line in lines:
             row = json.loads(line)

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, fields
-from typing import Any
 
 import sqlalchemy as sa
 from msgspec.structs import replace
@@ -245,13 +244,15 @@ class Rollouts:
         """End it: nobody is asked any more; devices that have begun go on by themselves."""
         self._change(name, IN_FORCE, "aborted", who=who, reason=reason or f"{who} aborted it", ended=time.time())
 
-    def _change(self, name: str, of: Sequence[RolloutState], new: RolloutState, **about: Any) -> None:
-        with self._changing(name, of, new, **about):
+    def _change(
+        self, name: str, of: Sequence[RolloutState], new: RolloutState, *, who: str, reason: str, **values: object
+    ) -> None:
+        with self._changing(name, of, new, who=who, reason=reason, **values):
             pass
 
     @contextmanager
     def _changing(
-        self, name: str, of: Sequence[RolloutState], new: RolloutState, *, who: str, reason: str, **values: Any
+        self, name: str, of: Sequence[RolloutState], new: RolloutState, *, who: str, reason: str, **values: object
     ) -> Iterator[sa.Connection]:
         """The transaction of an operator's change; StorageError where the rollout is in none of these states."""
         was: RolloutState = self.get(name).state

@@ -9,12 +9,22 @@ from typing import Any
 import sqlalchemy as sa
 
 from auricle.wire.messages import Update
-from auricle_cloud.states.round import TAKING
+from auricle_cloud.states.round import TAKING, State
 from auricle_cloud.states.verdict import Verdict
+from auricle_cloud.storage.rows import Mode, Row
 from auricle_cloud.storage.schema import devices, invitations, models, rounds, tasks, updates
 
 Place = tuple[str, int]
 """Task and round."""
+
+
+class Began(Row, frozen=True):
+    """What of a round's row decides about its updates."""
+
+    state: State
+    mode: Mode
+    base: str | None
+    base_version: int | None
 
 
 class UpdateJudge:
@@ -34,7 +44,7 @@ class UpdateJudge:
 
     def __init__(self, tx: sa.Connection, arrived: Sequence[Update], stale_limit: int, *, hold: bool = False) -> None:
         self._tx, self._stale_limit, self._hold = tx, stale_limit, hold
-        self._rounds: dict[Place, Any] = {}
+        self._rounds: dict[Place, Began | None] = {}
         self._counted: dict[tuple[Place, str], tuple[str, int]] = {}
         """Body, and the round it counts in."""
         self._standing: dict[tuple[Place, str], str] = {}
@@ -52,17 +62,17 @@ class UpdateJudge:
 
     def _read(self, place: Place, names: set[str]) -> None:
         task, number = place
-        query = sa.select(rounds.c.state, rounds.c.mode, rounds.c.base, rounds.c.base_version)
         of_round = (rounds.c.task == task) & (rounds.c.round == number)
-        self._rounds[place] = self._tx.execute(self._locked(query.where(of_round))).first()
-        query = sa.select(updates.c.device, updates.c.body, updates.c.counted_in)
+        self._rounds[place] = Began.first(self._tx, self._locked(Began.select(rounds).where(of_round)))
+        columns = (updates.c.device, updates.c.body, updates.c.counted_in)
         same = (updates.c.task == task) & (updates.c.round == number) & updates.c.device.in_(names)
-        for row in self._tx.execute(query.where(same)):
-            self._counted[place, row.device] = (row.body, row.counted_in)
+        for device, body, counted_in in self._tx.execute(sa.select(*columns).where(same)):
+            self._counted[place, device] = (body, counted_in)
         asked = (invitations.c.task == task) & (invitations.c.round == number) & invitations.c.device.in_(names)
         known = devices.join(invitations, invitations.c.device == devices.c.device)
-        for row in self._tx.execute(sa.select(devices.c.device, devices.c.standing).select_from(known).where(asked)):
-            self._standing[place, row.device] = row.standing
+        standings = sa.select(devices.c.device, devices.c.standing).select_from(known).where(asked)
+        for device, standing in self._tx.execute(standings):
+            self._standing[place, device] = standing
 
     def judge(self, update: Update) -> Verdict:
         """What counting this update would say."""
@@ -80,8 +90,8 @@ class UpdateJudge:
             self._counted[(update.task, update.round), update.device] = (update.body, verdict.counted_in)
         return verdict
 
-    def _judge_first(self, update: Update, row: Any, standing: str | None) -> Verdict:
-        if row is None or row.base is None:
+    def _judge_first(self, update: Update, row: Began | None, standing: str | None) -> Verdict:
+        if row is None or row.base is None or row.base_version is None:
             return Verdict("rejected:round")
         if standing is None:
             return Verdict("rejected:not invited")

@@ -9,7 +9,8 @@ import platform
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from types import ModuleType
+from typing import TypeVar
 
 import numpy as np
 
@@ -174,11 +175,11 @@ def _opener(device: str, memory: int | None) -> Opener:
     return opened
 
 
-def _torch() -> Any:
+def _torch() -> ModuleType:
     return importlib.import_module("torch")
 
 
-def _pytorch() -> tuple[Any, str]:
+def _pytorch() -> tuple[ModuleType | None, str]:
     """PyTorch, or None and why there is none."""
     try:
         return _torch(), ""
@@ -190,7 +191,7 @@ def _pytorch() -> tuple[Any, str]:
         return None, f"PyTorch cannot be loaded ({error})"
 
 
-def _gpus(torch: Any) -> list[Accelerator]:
+def _gpus(torch: ModuleType) -> list[Accelerator]:
     """Devices of CUDA or ROCm; `used` says for now whether they work."""
     kind = "rocm" if getattr(torch.version, "hip", None) else "cuda"
     if not torch.cuda.is_available():
@@ -198,7 +199,7 @@ def _gpus(torch: Any) -> list[Accelerator]:
     return [_gpu(torch, kind, f"cuda:{number}") for number in range(torch.cuda.device_count())]
 
 
-def _gpu(torch: Any, kind: str, device: str) -> Accelerator:
+def _gpu(torch: ModuleType, kind: str, device: str) -> Accelerator:
     try:
         total = int(torch.cuda.get_device_properties(device).total_memory)
         works = float(torch.ones(2, dtype=torch.float64, device=device).sum()) == 2.0
@@ -210,11 +211,11 @@ def _gpu(torch: Any, kind: str, device: str) -> Accelerator:
     return Accelerator(kind, device, name, total, free, used=works, why=why)
 
 
-def _free(torch: Any, device: str) -> int:
+def _free(torch: ModuleType, device: str) -> int:
     return int(torch.cuda.mem_get_info(device)[0]) if device.startswith("cuda") else MEMORY
 
 
-def _mps(torch: Any) -> list[Accelerator]:
+def _mps(torch: ModuleType) -> list[Accelerator]:
     if not torch.backends.mps.is_available():
         return []
     total = int(torch.mps.recommended_max_memory())

@@ -119,7 +119,7 @@ class TorchMatrix:
             block = block if isinstance(chosen, slice) else block[self._put(chosen)]
         return block if exact else block.to(self._torch.float64, copy=True)
 
-    def _put(self, array: Any) -> Tensor:
+    def _put(self, array: object) -> Tensor:
         return self._torch.tensor(array, device=self._device)
 
     def _zeros(self, *shape: int) -> Tensor:

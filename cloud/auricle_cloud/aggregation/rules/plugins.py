@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from auricle_cloud.aggregation.cohort import Aggregate, Cohort
 from auricle_cloud.aggregation.rules.rule import Rule
 
 GROUP = "auricle.rules"
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class RuleError(AuricleError):
@@ -60,11 +63,11 @@ def load(name: str, entries: list[EntryPoint]) -> Rule:
     )
 
 
-def _guarded(function: Callable[..., Any], where: str, kind: type[AuricleError]) -> Callable[..., Any]:
+def _guarded(function: Callable[P, R], where: str, kind: type[AuricleError]) -> Callable[P, R]:
     """Turn what a foreign function raises into one sentence."""
 
     @functools.wraps(function)
-    def guarded(*given: Any, **options: Any) -> Any:
+    def guarded(*given: P.args, **options: P.kwargs) -> R:
         try:
             return function(*given, **options)
         except AuricleError:
@@ -79,7 +82,7 @@ def _answering(function: Callable[..., Aggregate], where: str) -> Callable[..., 
     """Refuse an answer that is no aggregate of the cohort."""
 
     @functools.wraps(function)
-    def answering(cohort: Cohort, **options: Any) -> Aggregate:
+    def answering(cohort: Cohort, **options: object) -> Aggregate:
         answer = function(cohort, **options)
         if not isinstance(answer, Aggregate) or not _fits(answer, cohort):
             raise RuleError(
