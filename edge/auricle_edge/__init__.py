@@ -8,7 +8,8 @@ from auricle.errors import AuricleError
 from auricle.promised import promised
 
 if TYPE_CHECKING:
-    from auricle_edge.fleet.agent import Agent, AgentSettings
+    from auricle_edge.fleet.agent import Agent
+    from auricle_edge.fleet.agent_context import AgentSettings
     from auricle_edge.runtimes import Runtime
     from auricle_edge.training.train import Trainer
 
@@ -25,7 +26,7 @@ if not TYPE_CHECKING:
         __name__,
         {
             "Agent": "auricle_edge.fleet.agent",
-            "AgentSettings": "auricle_edge.fleet.agent",
+            "AgentSettings": "auricle_edge.fleet.agent_context",
             "Runtime": "auricle_edge.runtimes",
             "Trainer": "auricle_edge.training.train",
         },

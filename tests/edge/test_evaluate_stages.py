@@ -24,9 +24,9 @@ from auricle_edge.evaluate.plan import Plan, composed, planned
 from auricle_edge.evaluate.run import Judged, hear, reports, thresholds_from
 from auricle_edge.evaluate.sources import Sources
 from auricle_edge.evaluate.windows import posteriors_of, said_of, waiting_levels
-from auricle_edge.listening.detect import Cascade, Detector, DetectSettings, DetectTable, detect_settings, recogniser
+from auricle_edge.listening.detect import Cascade, Detector, DetectSettings, DetectTable, detect_settings
 from auricle_edge.listening.sound import RATE, Block
-from auricle_edge.runtimes import choose_runtime
+from auricle_edge.runtimes import choose_runtime, recogniser
 
 PACK = load_pack("gsc12")
 FRONTEND = LogMel(PACK.manifest.task)

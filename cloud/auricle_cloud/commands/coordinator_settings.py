@@ -265,7 +265,7 @@ def all_settings() -> Iterator[Setting]:
             yield Setting(table, field.name, default, _description(inside[field.name]))
 
 
-def _description(hint: Any) -> str:
+def _description(hint: object) -> str:
     if get_origin(hint) is not Annotated:
         return ""
     for said in get_args(hint)[1:]:

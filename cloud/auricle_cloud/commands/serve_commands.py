@@ -23,11 +23,13 @@ from auricle_cloud.settings import RoundDone, RunSettings
 _SETTINGS = {(each.table, each.name): each for each in all_settings()}
 
 
-def _option(table: str, name: str, *flags: str, hidden: bool = False, **more: Any) -> Any:
+def _option(table: str, name: str, *flags: str, hidden: bool = False, envvar: str | None = None) -> Any:  # noqa: ANN401  # typer declares what it returns as Any
     """An option of a setting, which says its default where its text does not."""
     setting = _SETTINGS[table, name]
     default = "" if setting.default in (None, False) else f"  [{setting.default}]"
-    return typer.Option(None, *flags, help=setting.description + default, hidden=hidden, show_default=False, **more)
+    return typer.Option(
+        None, *flags, help=setting.description + default, hidden=hidden, show_default=False, envvar=envvar
+    )
 
 
 def rule_options(texts: list[str]) -> dict[str, object]:
