@@ -23,7 +23,6 @@ from auricle_cloud.identity.enrolment import open_enrolment
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.rounds.coordinator import Coordinator
 from auricle_cloud.settings import RoundDone, RunSettings
-from auricle_cloud.storage.release_folder import FOLDER
 
 log = logging.getLogger("auricle.cloud")
 
@@ -101,7 +100,7 @@ def application(coordinator: Coordinator, api: ApiSettings) -> web.Application:
     """API and page of a coordinator of this event loop."""
     loop = asyncio.get_running_loop()
     settings, store = coordinator.settings, coordinator.store
-    releases = settings.folder / FOLDER
+    releases = coordinator.releases
 
     def wake() -> None:
         loop.call_soon_threadsafe(coordinator.look_again)

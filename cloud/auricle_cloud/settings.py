@@ -14,6 +14,9 @@ from auricle.wire.tensors import Flat
 from auricle_cloud.aggregation.presets import PRACTICAL, Preset
 from auricle_cloud.aggregation.rules import get_rule
 
+NAME = "coordinator"
+"""What a coordinator is called at its broker."""
+
 
 class Detection(Struct, frozen=True, forbid_unknown_fields=True):
     """The detection of FedVSA (ALGORITHMS 6.2-6.4), in two phases or in one."""

@@ -20,9 +20,8 @@ from auricle.wire.messages import Token as Name
 from auricle.wire.tensors import Flat
 from auricle_cloud.aggregation.presets import Preset, get_preset
 from auricle_cloud.api.api_settings import ApiSettings
-from auricle_cloud.link.messenger import NAME
 from auricle_cloud.service import listen_address
-from auricle_cloud.settings import Buffer, Detection, Limits, RunSettings
+from auricle_cloud.settings import NAME, Buffer, Detection, Limits, RunSettings
 
 Share = Annotated[float, Meta(gt=0, le=1)]
 Positive = Annotated[float, Meta(gt=0, le=1e9)]

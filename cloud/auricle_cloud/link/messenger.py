@@ -27,12 +27,11 @@ from auricle.wire.messages import (
     Update,
 )
 from auricle.wire.topics import Topics
+from auricle_cloud.settings import NAME
 from auricle_cloud.states.verdict import Verdict
 from auricle_cloud.storage.blobs import BlobStore
 from auricle_cloud.storage.release_rows import ReleaseKind
 from auricle_cloud.storage.rows import ModelRow
-
-NAME = "coordinator"
 
 OFFERED = 2
 """Models whose chunks stay on the broker: the current one and the one before."""

@@ -11,6 +11,7 @@ import logging
 import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Literal
 
 from auricle.errors import AuricleError, StorageError
@@ -26,7 +27,7 @@ from auricle_cloud.evaluation.evaluator import Evaluator
 from auricle_cloud.link.inbox import Inbox, device_of
 from auricle_cloud.link.keyed_queue import KeyedQueue
 from auricle_cloud.link.ledger import Ledger
-from auricle_cloud.link.messenger import NAME, Messenger
+from auricle_cloud.link.messenger import Messenger
 from auricle_cloud.link.tuner import Tuner
 from auricle_cloud.observing.announcements import Announcements
 from auricle_cloud.observing.hearing_watch import HearingWatch
@@ -39,11 +40,12 @@ from auricle_cloud.rounds.context import POLL, RoundContext, Watcher
 from auricle_cloud.rounds.poisoning import Judgement
 from auricle_cloud.rounds.schedule import due
 from auricle_cloud.rounds.synchronous import RoundFailedError, Synchronous
-from auricle_cloud.settings import RunSettings
+from auricle_cloud.settings import NAME, RunSettings
 from auricle_cloud.states.verdict import Verdict
 from auricle_cloud.storage.blobs import open_blobs
 from auricle_cloud.storage.database import SupersededError
 from auricle_cloud.storage.hearing_records import DAY
+from auricle_cloud.storage.release_folder import FOLDER
 from auricle_cloud.storage.state_folders import KEY
 from auricle_cloud.storage.store import FILE, Store
 
@@ -352,6 +354,11 @@ class Coordinator:
             while len(self._bases) > 4:
                 self._bases.pop(next(iter(self._bases)))
         return self._bases[sha256]
+
+    @property
+    def releases(self) -> Path:
+        """Folder of the signed releases that devices are offered."""
+        return self.settings.folder / FOLDER
 
     def look_again(self) -> None:
         """An operator changed something: act on it at once, and tell who watches. Call it on the event loop."""
