@@ -26,9 +26,9 @@ from tests.arm64.test_round import BoardCommand, ended
 from tests.system.conftest import Command
 from tests.system.virtual_room import VirtualRoom
 
-pytestmark = [pytest.mark.arm64, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.arm64, pytest.mark.timeout(2700)]
 
-FLEET, DEVICE, ROUNDS, DEADLINE = "home", "board-a", 2, 600.0
+FLEET, DEVICE, ROUNDS, DEADLINE = "home", "board-a", 2, 1200.0
 CONFIG = "[gate]\nload = 100\nheed_speech = false\nsettle = 0\non_metered = true\n[learn]\njudge = false\n"
 IDLE_SECONDS, IDLE_MB, TRAINING_MB = 20.0, 110.0, 150.0
 
@@ -47,7 +47,7 @@ def test_what_a_listening_device_holds_idle_and_while_it_trains(
 ) -> None:
     if find_mosquitto() is None:
         pytest.skip("mosquitto is not installed")
-    keep_clips(shared.path / DEVICE, speech(), 100)
+    keep_clips(shared.path / DEVICE, speech(), 50)
     (shared.path / "edge.toml").write_text(CONFIG)
     folder = shared.path / "coordinator"
     key = Identity.load_or_create(folder / "coordinator.key").public
