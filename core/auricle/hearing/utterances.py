@@ -55,7 +55,7 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Piece:
-    """A recording in sound without keywords; what lies under it as background is none."""
+    """A recording in sound without keywords; what lies under it as background does not count."""
 
     source: str
     """Its `fingerprint`, or its name."""
