@@ -192,7 +192,7 @@ def test_an_abort_stops_the_training(runtime: StepRuntime, tmp_path: Path) -> No
             going_on = agent._work is not None and not agent._work.done()
             await c.say("cmd", Abort(fleet=FLEET, device=DEVICE, boot="c", task=TASK, round=1, epoch=5))
             await c.barrier()
-            free = asyncio.get_running_loop().run_in_executor(agent._executor, lambda: True)
+            free = asyncio.get_running_loop().run_in_executor(agent.rounds._executor, lambda: True)
 
             assert going_on
             assert await asyncio.wait_for(free, 10)

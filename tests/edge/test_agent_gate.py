@@ -118,7 +118,7 @@ def test_a_round_waits_between_two_batches_and_goes_on(runtime: StepRuntime, tmp
             board.says, board.says_in_training = SPEECH, HOT
             await c.say("inv", c.invite(site.model, plan=Plan(epochs=3)))
             await verdict(site, "wait")
-            waiting = asyncio.get_running_loop().run_in_executor(board.agent._executor, lambda: True)
+            waiting = asyncio.get_running_loop().run_in_executor(board.agent.rounds._executor, lambda: True)
             await c.barrier()
             still = board.agent.state, waiting.done(), c.said(Update), c.said(Status)
             board.says_in_training = OPEN
@@ -156,7 +156,7 @@ def test_a_mute_stops_the_round(runtime: StepRuntime, tmp_path: Path) -> None:
             board.says_in_training = MUTED
             await c.say("inv", c.invite(site.model, plan=Plan(epochs=1000)))
             status = await c.wait(Status)
-            free = asyncio.get_running_loop().run_in_executor(board.agent._executor, lambda: True)
+            free = asyncio.get_running_loop().run_in_executor(board.agent.rounds._executor, lambda: True)
 
             assert (status.state, status.reason) == ("declined", MUTED.reason)
             assert await asyncio.wait_for(free, 10)
@@ -380,7 +380,7 @@ def test_whoever_detects_hears_what_was_learnt_in_the_training_thread(runtime: S
         async with site.device(None, {"learnt": learnt}) as agent:
             await c.say("inv", c.invite(site.model))
             await c.wait(Update)
-            thread = await asyncio.get_running_loop().run_in_executor(agent._executor, threading.get_ident)
+            thread = await asyncio.get_running_loop().run_in_executor(agent.rounds._executor, threading.get_ident)
 
             ((plugin, result, where),) = heard
             assert encode(plugin) == site.model

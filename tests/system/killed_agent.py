@@ -25,11 +25,12 @@ from auricle.packs.pack import load_pack
 from auricle.process.until_signal import until_signal
 from auricle.wire.messages import Ack, Message, Plan, Update
 from auricle.wire.tensors import Flat
+from auricle_edge.fleet import agent as agent_module
 from auricle_edge.fleet.agent import Agent
 from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_edge.fleet.outbox import Pending
+from auricle_edge.fleet.update_delivery import UpdateDelivery
 from auricle_edge.runtimes import StepRuntime
-from auricle_edge.training.judge.round_judge import Verdict
 from auricle_edge.training.train import LocalState, RoundResult, Trainer
 from tests.system.toy_trainer import ASK, RESEND, toy_trainer
 
@@ -99,25 +100,32 @@ class KilledTrainer(Trainer):
         return super().run(plan, round_number, plugin, state, ask)
 
 
+class KilledDelivery(UpdateDelivery):
+    """A delivery with points."""
+
+    point: Points
+
+    def _keep(self, pending: Pending, first: Callable[[], None]) -> None:
+        # Before it is kept: whoever is killed in between has intended it, and sends it when it comes back.
+        log.info(INTENDS, pending.update.device, pending.update.round, pending.update.body)
+        super()._keep(pending, first)
+        self.point("kept", pending.update.round)
+
+    async def acknowledged(self, ack: Ack) -> None:
+        """Take an answer, unless the process ends before."""
+        self.point("acknowledged", ack.round)
+        await super().acknowledged(ack)
+
+
 class KilledAgent(Agent):
     """An agent with points."""
 
     point: Points
 
-    def _keep(self, pending: Pending, local: LocalState, verdict: Verdict) -> None:
-        # Before it is kept: whoever is killed in between has intended it, and sends it when it comes back.
-        log.info(INTENDS, self.settings.device, pending.update.round, pending.update.body)
-        super()._keep(pending, local, verdict)
-        self.point("kept", pending.update.round)
-
-    async def _send(self, topic: str, message: Message, body: bytes = b"") -> None:
-        await super()._send(topic, message, body)
+    async def _say(self, kind: str, message: Message, body: bytes = b"") -> None:
+        await super()._say(kind, message, body)
         if isinstance(message, Update):
             self.point("sent", message.round)
-
-    async def _acknowledged(self, ack: Ack) -> None:
-        self.point("acknowledged", ack.round)
-        await super()._acknowledged(ack)
 
 
 log = logging.getLogger("auricle.edge")
@@ -126,6 +134,8 @@ log = logging.getLogger("auricle.edge")
 async def live(told: Told) -> None:
     """Be all agents until stopped."""
     runtime, points = StepRuntime(load_pack("digits")), Points(told)
+    KilledDelivery.point = points
+    agent_module.UpdateDelivery = KilledDelivery  # type: ignore[misc]
     with ThreadPoolExecutor(1) as worker:
         agents = []
         for name, url in told.brokers.items():

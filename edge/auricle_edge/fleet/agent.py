@@ -79,7 +79,7 @@ class Agent:
         judging: Judging | None = None,
         tuning: Tunable | None = None,
     ) -> None:
-        self.settings, self.trainer, self._executor = settings, trainer, executor
+        self.settings, self.trainer = settings, trainer
         self.topics = Topics(settings.fleet)
         self.boot = os.urandom(8).hex()
         self.state = "new"

@@ -49,13 +49,12 @@ class UpdateDelivery:
 
     async def keep(self, pending: Pending, first: Callable[[], None]) -> None:
         """Put an update where no crash loses it, once `first` has kept what belongs to it; both in a thread."""
-
-        def put() -> None:
-            first()
-            self._outbox.put(pending)
-
         async with self._disk:
-            await asyncio.to_thread(put)
+            await asyncio.to_thread(self._keep, pending, first)
+
+    def _keep(self, pending: Pending, first: Callable[[], None]) -> None:
+        first()
+        self._outbox.put(pending)
 
     async def deliver(self, pending: Pending) -> None:
         """Send until the coordinator says what became of it."""

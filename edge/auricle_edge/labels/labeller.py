@@ -6,74 +6,24 @@ import logging
 import random
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Protocol
-
-import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from auricle.errors import AuricleError, DataError, SettingsError
-from auricle.packs.manifest import SILENCE, UNKNOWN
-from auricle_edge.clips import ClipStore, NewClip, NoRoomError, Source
+from auricle.packs.manifest import UNKNOWN
+from auricle_edge.clips import ClipStore, NoRoomError, Source
 from auricle_edge.labels.answers import Answers, Heard, Judged
-from auricle_edge.labels.candidates import Opinion, Recognise, opinion, weight_of
+from auricle_edge.labels.candidates import Recognise
 from auricle_edge.labels.chances import HOUR, Chances
+from auricle_edge.labels.keeping import Keeper, Labelled, overlap
 from auricle_edge.labels.levels import loudest_word
-from auricle_edge.labels.near_misses import Almost, Ending, NearMisses, Standing
+from auricle_edge.labels.near_misses import NearMisses, Standing
 from auricle_edge.labels.settings import LabelSettings
+from auricle_edge.labels.surroundings import Ears, Place, Surroundings
 from auricle_edge.listening.detect.near import NearMiss
 from auricle_edge.listening.sound import RATE, Detection
 
 _log = logging.getLogger(__name__)
-MOST_KEPT = 64
-"""Clips that were just kept and are remembered by their place in the sound."""
-
-
-class Ears(Protocol):
-    """What of a detector labels are made from; called from any thread."""
-
-    def audio(self, start: int, end: int) -> NDArray[np.int16]:
-        """The samples (end - start,); DataError when they are not all held."""
-
-    @property
-    def oldest(self) -> int:
-        """Number of the first sample that is held."""
-
-    @property
-    def newest(self) -> int:
-        """Number of the sample that comes next."""
-
-    @property
-    def speaking(self) -> bool:
-        """Whether there is, or just was, speech."""
-
-
-class Labelled(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of an answer or a chance."""
-
-    clip: str | None
-    """Id of the clip; None where nothing was kept."""
-    word: str | None
-    source: Source
-    said: str
-    """A sentence: what was done, or why not."""
-    detection: str | None = None
-    """Id of the detection that was judged."""
-    heard: str | None = None
-    """The word that was detected."""
-    seconds_ago: float | None = None
-    """How long before the answer."""
-
-
-@dataclass(frozen=True)
-class _Kept:
-    clip: str
-    start: int
-    end: int
 
 
 class Labeller:
@@ -116,15 +66,14 @@ class Labeller:
         self._store, self._ears, self._settings, self._clock = store, ears, settings, clock
         self._chances = Chances(settings.ambient_seconds, settings.automatic_per_hour, rng or random.Random())
         self._length = store.frontend.task.clip_samples
+        self._keeper = Keeper(store, settings)
+        self._around = Surroundings(store, self._keeper, ears, settings, self._chances)
         self._answers = Answers(settings.confirm_seconds)
         self._near = NearMisses(settings.near_seconds, ears.audio)
         self._near_chances = Chances(HOUR, settings.near_per_hour, random.Random())
-        self._kept: deque[_Kept] = deque(maxlen=MOST_KEPT)
         self._lock = threading.RLock()
         self._answering = threading.Lock()
         """Of whoever answers, who may write to the disk; never waited for by the thread that listens."""
-        self._spoke: int | None = None
-        self._looked = self._taken = 0
         self._pruned: float | None = None
         self._pauses = 0
 
@@ -140,7 +89,7 @@ class Labeller:
             with self._lock:
                 self._pauses -= 1
                 self._near.clear()
-                self._taken = self._ears.newest
+                self._around.pass_over()
 
     @property
     def newest(self) -> str | None:
@@ -219,16 +168,16 @@ class Labeller:
         start = begin + place
         with self._lock:
             self._near.forget(start, start + self._length)
-            taken = [w for w in self._answers.waiting if _overlap(w.detection, start, self._length)]
-            earlier = next((k for k in self._kept if _overlap(k, start, self._length)), None)
-        if earlier is not None and self._renamed(earlier, word):
+            taken = [w for w in self._answers.waiting if overlap(w.detection, start, self._length)]
+            earlier = self._keeper.at(start, self._length)
+        if earlier is not None and self._keeper.relabel(earlier.clip, word, "missed"):
             clip, said = earlier.clip, f'The clip is now "{word}".'
         else:
             clip, said = (
-                self._add(sound[place : place + self._length], word, "missed"),
+                self._keeper.add(sound[place : place + self._length], word, "missed"),
                 f'A second was kept as "{word}".',
             )
-            self._remember(clip, start, start + self._length)
+            self._keeper.remember(clip, start, start + self._length)
         with self._lock:
             for heard in taken:
                 self._answers.answered(Judged(heard, "missed", word, clip))
@@ -267,10 +216,12 @@ class Labeller:
         """Words that were almost heard, once it is clear what followed: candidates, if there is room for more."""
         with self._lock:
             endings = self._near.settled(self._ears.newest, lambda detection: self._standing(detection, now))
-        return [self._candidate(almost, ending, now) for almost, ending in endings if self._wants_near(now)]
-
-    def _wants_near(self, now: float) -> bool:
-        return self._settings.pseudo and not self._pauses and self._near_chances.allowed(now)
+        done: list[Labelled] = []
+        for almost, ending in endings:
+            if self._settings.pseudo and not self._pauses and self._near_chances.allowed(now):
+                done.append(self._keeper.add_candidate(almost, ending))
+                self._near_chances.keep(now)
+        return done
 
     def _standing(self, detection: str, now: float) -> Standing:
         answer = self._answers.answer_of(detection)
@@ -278,15 +229,6 @@ class Labeller:
             return "confirmed" if answer == "confirmed" else "denied"
         waits = any(w.detection.id == detection and w.until > now for w in self._answers.waiting)
         return "waiting" if waits else "unanswered"
-
-    def _candidate(self, almost: Almost, ending: Ending, now: float) -> Labelled:
-        """Keep a near-miss without a label, until a later model has looked at it."""
-        near = almost.near
-        clip = self._store.add(NewClip(almost.samples, None, ending, 0.0, near.score, guess=near.word))
-        self._near_chances.keep(now)
-        self._remember(clip, near.start, near.end)
-        after = "nothing followed" if ending == "near" else "it was heard when it was said again"
-        return Labelled(clip=clip, word=None, source=ending, said=f'"{near.word}" was almost heard, and {after}.')
 
     def _unanswered(self, waiting: Heard, now: float) -> Labelled:
         heard = waiting.detection
@@ -304,59 +246,6 @@ class Labeller:
             said=f"Nobody answered and {why}: the sound is forgotten.",
         )
 
-    def _look_around(self, now: float) -> list[Labelled]:
-        """At a chance moment: the last second as a negative, or as one without a label."""
-        newest = self._ears.newest
-        speaking = self._ears.speaking
-        if speaking:
-            self._spoke = newest
-        if not self._chances.due(now) or not self._chances.allowed(now):
-            return []
-        start = newest - self._length
-        moved, self._looked = newest > self._looked, newest
-        if self._pauses or not moved or start < max(self._ears.oldest, self._taken):
-            return []
-        with self._lock:
-            waiting = [w.detection for w in self._answers.waiting]
-            known: list[Detection | NearMiss | _Kept] = [*waiting, *self._near.places, *self._kept]
-        if any(_overlap(piece, start, self._length, 0.0) for piece in known):
-            return []
-        samples = self._ears.audio(start, newest)
-        if not samples.any():
-            return []
-        quiet = not speaking and (self._spoke is None or newest - self._spoke > self._length)
-        found = self._negative(samples, quiet=quiet)
-        if found.clip is not None:
-            self._chances.keep(now)
-            self._taken = newest
-            self._remember(found.clip, start, newest)
-        return [found]
-
-    def _negative(self, samples: NDArray[np.int16], *, quiet: bool) -> Labelled:
-        if quiet:
-            return self._labelled(samples, Opinion("ambient", SILENCE, 1.0))
-        if self.recognise is None:
-            return self._labelled(samples, Opinion("unlabelled", UNKNOWN, 0.0))
-        posteriors = self.recognise(self._store.frontend(samples[np.newaxis]))[0]
-        return self._labelled(samples, opinion(posteriors, self._store.labels, self._settings.pseudo_threshold))
-
-    def _labelled(self, samples: NDArray[np.int16], found: Opinion) -> Labelled:
-        """Keep a clip as what a model, or silence, says that it is."""
-        source = found.source
-        if source in ("pseudo", "unlabelled") and not self._settings.pseudo:
-            return Labelled(clip=None, word=None, source=source, said="Pseudo-labels are off: nothing was kept.")
-        if source == "unlabelled":
-            new = NewClip(samples, None, source, 0.0, found.score, guess=found.word)
-            said = "Speech was kept without a label."
-        else:
-            if found.word not in self._store.labels:
-                return Labelled(clip=None, word=None, source=source, said=_no_label(found.word))
-            score = None if found.word == SILENCE else found.score
-            new = NewClip(samples, found.word, source, weight_of(source, self._settings), score)
-            said = f'A second was kept as "{found.word}".'
-        clip = self._store.add(new)
-        return Labelled(clip=clip, word=new.word, source=source, said=said)
-
     def _answer(self, identity: str | None, newest: str | None, verdict: Source, word: str | None) -> Labelled:
         """Take an answer: nobody else answers meanwhile, and where the disk refuses it may be given again."""
         with self._answering:
@@ -367,9 +256,9 @@ class Labeller:
             label = word or (heard.detection.word if verdict == "confirmed" else UNKNOWN)
             source: Source = "confirmed" if word is not None else verdict
             if isinstance(found, Judged):
-                clip, what = self._changed(found, label, source)
+                clip, what = self._keeper.change(found, label, source, now)
             else:
-                clip, what = self._keep(heard, label, source)
+                clip, what = self._keeper.keep(heard, label, source)
             with self._lock:
                 self._answers.answered(Judged(heard, source, label, clip))
         done = "Confirmed" if verdict == "confirmed" else "Denied"
@@ -383,59 +272,17 @@ class Labeller:
             seconds_ago=round(now - heard.at, 1),
         )
 
-    def _keep(self, heard: Heard, word: str, source: Source) -> tuple[str | None, str]:
-        """Keep a detection's clip; its id and a sentence."""
-        if word not in self._store.labels:
-            return None, _no_label(word)
-        assert heard.samples is not None, "only a detection whose sound is held takes an answer"
-        clip = self._add(heard.samples, word, source, heard.detection)
-        self._remember(clip, heard.detection.start, heard.detection.end)
-        return clip, f'The clip was kept as "{word}" ({source}).'
-
-    def _changed(self, judged: Judged, word: str, source: Source) -> tuple[str | None, str]:
-        """Change an answer that was given before; its clip gets the other label, or goes where there is none for it."""
-        if (judged.word, judged.source) == (word, source):
-            named = judged.heard.named(self._clock())
-            raise DataError(f"Nothing was changed: {named} was {source} already, as {word}.")
-        if judged.clip is None:
-            return self._keep(judged.heard, word, source)
-        if word not in self._store.labels:
-            self._store.delete([judged.clip])
-            return None, f'The pack has no label "{word}": the clip was deleted.'
-        try:
-            self._store.relabel(judged.clip, word, source, weight_of(source, self._settings))
-        except DataError:
-            return self._keep(judged.heard, word, source)
-        return judged.clip, f'The clip is now "{word}" ({source}), no longer "{judged.word}".'
-
     def _kept_as_sure(self, heard: Heard) -> Labelled:
         word = heard.detection.word
-        clip, said = self._keep(heard, word, "pseudo")
+        clip, said = self._keeper.keep(heard, word, "pseudo")
         return Labelled(
             clip=clip, word=None if clip is None else word, source="pseudo", said=said, detection=heard.detection.id
         )
 
-    def _renamed(self, kept: _Kept, word: str) -> bool:
-        """Give a clip that was just kept another label; False where it is no more, or cannot be read."""
-        try:
-            self._store.relabel(kept.clip, word, "missed", weight_of("missed", self._settings))
-        except DataError:
-            return False
-        return True
+    def _look_around(self, now: float) -> list[Labelled]:
+        return self._around.look(now, self._known, self.recognise, paused=bool(self._pauses))
 
-    def _remember(self, clip: str, start: int, end: int) -> None:
+    def _known(self) -> list[Place]:
+        """The places in the sound that something is known of."""
         with self._lock:
-            self._kept.append(_Kept(clip, start, end))
-
-    def _add(self, samples: NDArray[np.int16], word: str, source: Source, heard: Detection | None = None) -> str:
-        score, model = (None, None) if heard is None else (min(1.0, max(0.0, heard.score)), heard.model)
-        return self._store.add(NewClip(samples, word, source, weight_of(source, self._settings), score, model))
-
-
-def _no_label(word: str) -> str:
-    return f'The pack has no label "{word}": nothing was kept.'
-
-
-def _overlap(piece: Detection | NearMiss | _Kept, start: int, length: int, least: float = 0.5) -> bool:
-    """Whether a piece of sound and a clip have more than this part of the clip in common."""
-    return min(piece.end, start + length) - max(piece.start, start) > least * length
+            return [*(w.detection for w in self._answers.waiting), *self._near.places, *self._keeper.places]

@@ -47,28 +47,28 @@ def serve(encoded: bytes, as_json: bool) -> bool:
     pack = running_pack(settings)
     pack.hold_only((own_model(pack, settings.local, settings.start), pack.manifest.plugin))
     device = ListeningDevice(settings, pack)
-    model = device.hearing.now
-    heard, others = awaited(pack.labels, device.detect), other_words(settings.pack)
+    parts, model = device.parts, device.parts.hearing.now
+    heard, others = awaited(pack.labels, parts.detect), other_words(settings.pack)
     facts = {
         "device": settings.name,
         "fleet": settings.fleet,
         "pack": pack.identity,
         "pack_name": pack.manifest.name,
-        "words": device.words,
+        "words": parts.words,
         "wake": heard.wake,
         "window": heard.window,
         "commands": heard.commands,
         "other_words": others,
         "source": settings.capture.source,
-        "runtime": device.choice.runtime.name,
-        "reason": device.choice.reason,
+        "runtime": parts.choice.runtime.name,
+        "reason": parts.choice.reason,
         "model": model.candidate.name,
         "model_reason": model.reason,
-        "own_model": device.own_model,
-        "own_model_reason": device.own_model_reason,
+        "own_model": parts.own_model,
+        "own_model_reason": parts.own_model_reason,
     }
     words = f"{settings.name} listens to {settings.capture.source} for {heard.sentence}"
-    sentences = (words, others, device.choice.reason, model.reason, device.own_model_reason)
+    sentences = (words, others, parts.choice.reason, model.reason, parts.own_model_reason)
     greet = partial(say, facts, as_json, "\n".join(filter(None, sentences)))
     asyncio.run(until_signal(device.run(greet)))
     return device.starts_anew

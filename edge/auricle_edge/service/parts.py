@@ -1,0 +1,176 @@
+"""The parts of a device that listens, put together."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from auricle.errors import AuricleError
+from auricle.packs.first_weights import chosen_weights
+from auricle.packs.manifest import SPECIAL_LABELS
+from auricle.packs.pack import Pack
+from auricle.speech.features import LogMel
+from auricle.wire.tensors import Flat
+from auricle_edge.board.gate import Gate
+from auricle_edge.board.sensors import Sensors
+from auricle_edge.clips import ClipStore
+from auricle_edge.fleet.agent import Agent
+from auricle_edge.fleet.agent_context import AgentSettings
+from auricle_edge.fleet.device_rounds import Learnt
+from auricle_edge.fleet.report import HearingReporter
+from auricle_edge.labels import Labeller
+from auricle_edge.listening.broadcast import AudioBroadcast
+from auricle_edge.listening.capture.capture import Capture
+from auricle_edge.listening.capture.state import CaptureState
+from auricle_edge.listening.detect import Detector, detect_settings
+from auricle_edge.listening.detect.sensitivity import tuned
+from auricle_edge.listening.events.chosen import Device, chosen_outputs
+from auricle_edge.listening.events.outputs import Output, Outputs
+from auricle_edge.listening.feedback import Feedback
+from auricle_edge.listening.listener import Listener
+from auricle_edge.listening.sound import Event
+from auricle_edge.listening.tuning import Tuning
+from auricle_edge.ota.following import Following
+from auricle_edge.runtimes import choose_runtime
+from auricle_edge.service.hearing_model import HearingModel
+from auricle_edge.settings import EdgeSettings, agent_settings
+from auricle_edge.training.judge.sound import Judging
+from auricle_edge.training.own_model import own_model, passed_over
+from auricle_edge.training.priority import yield_to_detection
+from auricle_edge.training.speech_data import DataSource, DeviceData
+from auricle_edge.training.train import Trainer
+
+log = logging.getLogger("auricle.edge")
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """Whom the parts tell what happens; each from the thread in which it does."""
+
+    heard: Callable[[Event], None]
+    """A word, or a window that closed without one: from the listening thread."""
+    ended: Callable[[AuricleError | None], None]
+    """The listening is over: from its thread."""
+    learnt: Learnt
+    tuned: Callable[[int], None]
+    """Another sensitivity: from the labelling thread."""
+    feedback: Callable[[Feedback], Future[Any]]
+    restart: Callable[[], None]
+    """A version was installed that is to run."""
+
+
+class Parts:
+    """What a device that listens is made of.
+
+    Raises
+    ------
+    AuricleError
+        A part cannot work with its settings.
+    """
+
+    def __init__(self, settings: EdgeSettings, pack: Pack, hooks: Hooks) -> None:
+        self.settings, self.pack, self._hooks = settings, pack, hooks
+        folder, frontend = settings.folder, LogMel(pack.manifest.task)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.choice = choose_runtime(settings.runtime, pack, settings.threads, training=settings.fleet is not None)
+        self.training = ThreadPoolExecutor(1, "train", initializer=yield_to_detection)
+        """The thread that trains."""
+        self.labelling = ThreadPoolExecutor(1, "label")
+        """The thread that writes clips, and chooses what listens."""
+        self._problem: str | None = None
+        self.capture = Capture(settings.capture, self._capture_changed)
+        self.taps = AudioBroadcast()
+        self.own_model = own_model(pack, settings.local, settings.start)
+        """Name of the model that never leaves the device."""
+        self.own_model_reason = passed_over(pack, settings.local, settings.start)
+        """Why it is not the larger model; None where it is what was wanted."""
+        first, plugin = (
+            chosen_weights(settings.start, pack, model, settings.seed)
+            for model in (self.own_model, pack.manifest.plugin)
+        )
+        self.store = ClipStore(folder / "clips", settings.clips, frontend)
+        data = self.store.device_data()
+        self.detect = detect_settings(settings.detect, pack)
+        """What it listens with: its settings over the pack's."""
+        self.hearing = HearingModel(
+            folder, self.choice.runtime, self.own_model, first, plugin, self.detect, settings.seed
+        )
+        chosen = self.hearing.choose(data.held_out).candidate
+        self.tuning = Tuning(folder, accepted=settings.remote.sensitivity)
+        self.tuning.apply, self.tuning.executor = hooks.tuned, self.labelling
+        self.detector = self._detector(frontend)
+        self.labeller = Labeller(self.store, self.detector, settings.labels, chosen.recognise)
+        self.detector.watch_near(settings.labels.near_share, self.labeller.almost)
+        self.listener = Listener(self.capture, self.detector, hooks.heard, self.taps, hooks.ended)
+        self.gate = Gate(
+            Sensors(Path("/"), settings.gate),
+            settings.gate,
+            speaking=lambda: self.detector.speaking,
+            muted=lambda: self.capture.state.muted,
+        )
+        agent = agent_settings(settings)
+        self.updates = Following(settings, pack.identity, restart=hooks.restart, busy=lambda: self.trains)
+        self.agent = None if agent is None else self._make_agent(agent, first, data)
+        self.reporter = HearingReporter(
+            settings.report, folder, self.words, lambda: self.detector.figures, lambda: self.capture.state
+        )
+        self.outputs = Outputs(self._make_outputs(), settings.events.waiting)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The keywords."""
+        return tuple(label for label in self.pack.labels if label not in SPECIAL_LABELS)
+
+    @property
+    def trains(self) -> bool:
+        """Whether a round is being trained."""
+        return self.agent is not None and self.agent.state == "training"
+
+    @property
+    def reached(self) -> bool:
+        """Whether the agent has registered at its broker, where there is one."""
+        return self.agent is None or (self.agent.link.connected and self.agent.state != "new")
+
+    def make_detector(self) -> Detector:
+        """A detector for the sound of somebody else, with the model that listens now."""
+        return self._detector(LogMel(self.pack.manifest.task))
+
+    def _detector(self, frontend: LogMel) -> Detector:
+        now = self.hearing.now.candidate
+        detect = tuned(self.detect, self.pack.labels, self.tuning.step)
+        return Detector(frontend, self.pack.labels, now.recognise, detect, model=now.name)
+
+    def close(self) -> None:
+        """End the threads, and the store."""
+        self.training.shutdown(cancel_futures=True)
+        self.labelling.shutdown(cancel_futures=True)
+        self.store.close()
+
+    def _make_agent(self, agent: AgentSettings, first: Flat | None, data: DeviceData) -> Agent:
+        settings = self.settings
+        trainer = Trainer(self.choice.runtime, self.own_model, data, settings.seed, first, settings.learn)
+        return Agent(
+            agent,
+            trainer,
+            self.training,
+            gate=self.gate,
+            source=DataSource(self.store.device_data, lambda: self.store.generation),
+            learnt=self._hooks.learnt,
+            updates=self.updates,
+            judging=Judging(self.detect),
+            tuning=self.tuning,
+        )
+
+    def _make_outputs(self) -> list[Output]:
+        words = self.detect.wake or self.words
+        device = Device(self.settings.name, words, self.pack.manifest.name, self.make_detector, self._hooks.feedback)
+        return chosen_outputs(self.settings.events, device)
+
+    def _capture_changed(self, state: CaptureState) -> None:
+        if state.problem is not None and state.problem != self._problem:
+            log.warning("%s", state.problem)
+        self._problem = state.problem
