@@ -165,6 +165,8 @@ def test_a_token_is_never_sent_in_the_clear_over_a_network() -> None:
         ("POST", "/v1/approvals", {"devices": []}, 422, "devices"),
         ("POST", "/v1/approvals", {"devices": ["dev-e", "dev-q"]}, 404, "dev-q"),
         ("POST", "/v1/releases", {"devices": ["dev-e"]}, 409, "not in quarantine"),
+        ("POST", "/v1/devices/dev-e/release", {}, 409, "not in quarantine"),
+        ("POST", "/v1/devices/dev-q/release", {}, 404, "dev-q"),
         ("PUT", "/v1/devices/dev-a/label", {"label": "a\x00b"}, 422, "label"),
         ("PUT", "/v1/devices/dev-a/label", {"label": "x" * 201}, 422, "label"),
         ("PUT", "/v1/schedules/nightly", {"at": "25:00"}, 422, "at: it has to be HH:MM, or always."),

@@ -39,6 +39,20 @@ def test_every_route_is_described_with_its_parameters_and_refusals() -> None:
         assert operation["security"] == [{"bearer": []}]
 
 
+def test_what_goes_with_the_next_version_is_marked_and_names_what_takes_its_place() -> None:
+    paths = document()["paths"]
+    marked = {
+        (path, method): operation["description"]
+        for path, operations in paths.items()
+        for method, operation in operations.items()
+        if operation.get("deprecated")
+    }
+
+    assert list(marked) == [("/v1/releases", "post")]
+    assert "Use POST /v1/devices/{device}/release" in marked["/v1/releases", "post"]
+    assert "post" in paths["/v1/devices/{device}/release"]
+
+
 def test_every_reference_leads_somewhere_and_every_pattern_is_ecma() -> None:
     described = document()
 

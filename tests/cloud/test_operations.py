@@ -145,8 +145,11 @@ def test_standings_move_as_their_names_say_and_a_revoked_device_stays_so(do: Ope
     assert do.quarantine_devices(["dev-a", "dev-b"], "odd").devices == ["dev-a", "dev-b"]
     with pytest.raises(ConflictError, match="in quarantine: release it"):
         do.approve_devices(["dev-a"])
-    assert do.release_devices(["dev-a"]).devices == ["dev-a"]
+    assert do.release_device("dev-a", "well again").devices == ["dev-a"]
+    assert do.release_devices(["dev-a"]).devices == []
     assert do.revoke_devices(["dev-b"]).standing == "revoked"
+    with pytest.raises(ConflictError, match="revoked for good"):
+        do.release_device("dev-b")
     with pytest.raises(ConflictError, match="revoked for good"):
         do.release_devices(["dev-b"])
     with pytest.raises(NotFoundError, match='did you mean "dev-a"'):

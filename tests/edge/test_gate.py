@@ -56,7 +56,7 @@ def _settings(**changes: Any) -> GateSettings:
 def test_each_reading_has_its_verdict(reading: dict[str, Any], verdict: str, cause: str, word: str) -> None:
     decision = decide(replace(FINE, **reading), DEFAULT, NOON)
 
-    assert (decision.verdict, decision.cause) == (verdict, cause)
+    assert (decision.gate, decision.cause) == (verdict, cause)
     assert word in decision.reason
 
 
@@ -99,15 +99,15 @@ def test_the_hours_are_local_and_may_go_over_midnight(hours: tuple[str, ...], at
 
     decision = decide(FINE, _settings(hours=hours), NOON.replace(hour=hour, minute=minute))
 
-    assert (decision.verdict == "train") == open_
+    assert (decision.gate == "train") == open_
     assert open_ or decision.cause == "hours"
 
 
 def test_a_clock_that_was_never_set_knows_no_hours() -> None:
     since_1970 = datetime(1970, 1, 1, 23, 0)
 
-    assert decide(FINE, _settings(hours=("22:00-06:00",)), since_1970).verdict == "decline"
-    assert decide(FINE, DEFAULT, since_1970).verdict == "train"
+    assert decide(FINE, _settings(hours=("22:00-06:00",)), since_1970).gate == "decline"
+    assert decide(FINE, DEFAULT, since_1970).gate == "train"
 
 
 def test_what_is_not_known_does_not_close_the_gate_unless_it_is_required() -> None:
@@ -118,7 +118,7 @@ def test_what_is_not_known_does_not_close_the_gate_unless_it_is_required() -> No
         "Nothing speaks against training. Not known: power, temperature, throttling, load, memory, network.",
     )
     decision = decide(nothing, _settings(required=("temperature",)), NOON)
-    assert (decision.verdict, decision.cause) == ("decline", "unknown")
+    assert (decision.gate, decision.cause) == ("decline", "unknown")
     assert "temperature" in decision.reason
 
 
@@ -126,9 +126,9 @@ def test_the_settings_can_allow_what_is_refused() -> None:
     free = _settings(on_battery=True, on_metered=True, heed_speech=False, heed_throttling=False)
     tired = replace(FINE, power="battery", network="metered", speaking=True, throttling=Throttling.of(0xF))
 
-    assert decide(tired, free, NOON).verdict == "train"
+    assert decide(tired, free, NOON).gate == "train"
     assert decide(FINE, _settings(metered="yes"), NOON).cause == "network"
-    assert decide(replace(FINE, network="metered"), _settings(metered="no"), NOON).verdict == "train"
+    assert decide(replace(FINE, network="metered"), _settings(metered="no"), NOON).gate == "train"
 
 
 @pytest.mark.parametrize("hours", [["25:00-06:00"], ["22:00"], ["22:00-06:00\n"], ["7:00-8:00"]], ids=str)
@@ -191,9 +191,9 @@ WORSE: dict[str, Any] = {
 def test_every_decision_says_why(readings: Readings, limits: GateSettings, now: datetime) -> None:
     decision = decide(readings, limits, now)
 
-    assert decision.verdict in GRAVITY
+    assert decision.gate in GRAVITY
     assert decision.reason.strip().endswith(".")
-    assert bool(decision.cause) == (decision.verdict != "train")
+    assert bool(decision.cause) == (decision.gate != "train")
     assert decision == decide(readings, limits, now)
 
 
@@ -206,7 +206,7 @@ def test_what_gets_worse_never_opens_the_gate(
         return
     worse = replace(readings, **{name: WORSE[name](before)})
 
-    first, second = (GRAVITY.index(decide(r, limits, now).verdict) for r in (readings, worse))
+    first, second = (GRAVITY.index(decide(r, limits, now).gate) for r in (readings, worse))
     assert second >= first
 
 
@@ -216,7 +216,7 @@ def test_memory_never_opens_what_the_readings_close(seen: list[Readings], limits
     for second, readings in enumerate(seen):
         state, decision = look(state, readings, limits, NOON, float(second))
         plain = decide(readings, limits, NOON)
-        assert GRAVITY.index(decision.verdict) >= GRAVITY.index(plain.verdict)
+        assert GRAVITY.index(decision.gate) >= GRAVITY.index(plain.gate)
         assert decision.reason
 
 
@@ -227,7 +227,7 @@ def _verdicts(limits: GateSettings, seen: list[Readings], seconds: float = 5.0) 
     state, verdicts = Closed(), []
     for i, readings in enumerate(seen):
         state, decision = look(state, readings, limits, NOON + timedelta(seconds=i * seconds), i * seconds)
-        verdicts.append(decision.verdict)
+        verdicts.append(decision.gate)
     return verdicts
 
 
@@ -282,5 +282,5 @@ def test_a_running_gate_reads_its_sensors_at_every_look() -> None:
 
     assert gate().cause == "speech"
     assert gate.readings.speaking
-    assert gate().verdict == "train"
+    assert gate().gate == "train"
     assert gate.readings == FINE

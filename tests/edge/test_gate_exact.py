@@ -193,14 +193,14 @@ def test_a_network_is_what_the_settings_say_it_is(metered: str, network: Any, de
     seen = replace(FINE, network=network)
 
     assert (decide(seen, _settings(metered=metered), NOON).cause == "network") == declines
-    assert decide(seen, _settings(metered=metered, on_metered=True), NOON).verdict == "train"
+    assert decide(seen, _settings(metered=metered, on_metered=True), NOON).gate == "train"
 
 
 @pytest.mark.parametrize(("year", "reason"), [(2023, "The clock is not set"), (2024, "It is 12:00")])
 def test_a_year_before_2024_is_no_time(year: int, reason: str) -> None:
     decision = decide(FINE, _settings(hours=("22:00-06:00",)), datetime(year, 7, 1, 12, 0))
 
-    assert decision.verdict == "decline"
+    assert decision.gate == "decline"
     assert decision.cause == "hours"
     assert decision.reason.startswith(reason)
 
@@ -263,7 +263,7 @@ def test_the_gate_opens_half_a_minute_after_the_end() -> None:
 
     assert first == later == Closed(frozenset({"heat"}), "heat", 100.0)
     assert waits == waits_still == Decision("wait", "What it waited for (heat) is only just over.", "heat")
-    assert (last, opens.verdict) == (Closed(), "train")
+    assert (last, opens.gate) == (Closed(), "train")
 
 
 def test_an_end_at_second_0_is_an_end() -> None:
@@ -271,7 +271,7 @@ def test_an_end_at_second_0_is_an_end() -> None:
     first, _ = look(Closed(frozenset({"load"}), "load"), FINE, DEFAULT, NOON, 0.0)
 
     assert first.ended == 0.0
-    assert look(first, FINE, DEFAULT, NOON, 29.0)[1].verdict == "wait"
+    assert look(first, FINE, DEFAULT, NOON, 29.0)[1].gate == "wait"
 
 
 def test_who_speaks_while_the_gate_settles_is_the_reason() -> None:
@@ -285,7 +285,7 @@ def test_what_ends_at_once_leaves_nothing_behind() -> None:
     for seen, limits in (({"muted": True}, {}), ({"speaking": True}, {}), ({}, {"hours": ("22:00-06:00",)})):
         state, decision = look(Closed(), replace(FINE, **seen), _settings(**limits), NOON, 0.0)  # type: ignore[arg-type]
         assert state == Closed()
-        assert decision.verdict != "train"
+        assert decision.gate != "train"
 
 
 def test_a_gate_that_is_told_nothing_hears_nobody_and_remembers() -> None:
@@ -293,6 +293,6 @@ def test_a_gate_that_is_told_nothing_hears_nobody_and_remembers() -> None:
     gate = Gate(lambda: next(seen), DEFAULT)
 
     assert gate.readings == Readings()
-    assert [gate().verdict for _ in range(3)] == ["wait", "wait", "wait"]
+    assert [gate().gate for _ in range(3)] == ["wait", "wait", "wait"]
     assert (gate.readings.speaking, gate.readings.muted, gate.readings.problems) == (False, False, ("odd",))
     assert gate.settings is DEFAULT

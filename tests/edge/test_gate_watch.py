@@ -104,7 +104,7 @@ def test_a_gate_that_fails_waits_and_says_why() -> None:
 
     decision = asyncio.run(GateWatch(fail, 1.0, nobody).look())
 
-    assert (decision.verdict, decision.reason) == ("wait", "The sensor is on fire.")
+    assert (decision.gate, decision.reason) == ("wait", "The sensor is on fire.")
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="threads have a niceness on Linux only")

@@ -55,7 +55,7 @@ class ClaimSite:
     @property
     def issued(self) -> int:
         """Certificates of this device."""
-        return len([row for row in self.enrolment.records.all() if row["name"] == self.device])
+        return len([row for row in self.enrolment.records.all() if row.name == self.device])
 
     @property
     def pending(self) -> bool:

@@ -86,6 +86,9 @@ def _operation(route: Route, taken: Schema, answer: Schema) -> Schema:
         "parameters": parameters,
         "responses": {str(route.status): {"description": "Done.", "content": answer}} | _refusals(*PROBLEMS),
     }
+    if route.successor:
+        operation["deprecated"] = True
+        operation["description"] += f" Use {route.method} {route.successor}: this path goes with the next version."
     if not route.in_query:
         operation["requestBody"] = _body(
             {name: schema for name, schema in properties.items() if name not in path},

@@ -35,6 +35,8 @@ class Route:
     """Who may at least call it."""
     status: int = 200
     """Of success; 202: the coordinator acts on it later."""
+    successor: str = ""
+    """Path that takes its place: this one answers for one more version, and is marked in the OpenAPI document."""
 
     @property
     def in_path(self) -> list[str]:
@@ -168,7 +170,8 @@ ROUTES = (
     Route("PUT", "/v1/sensitivities", "set_sensitivity", "operator"),
     Route("POST", "/v1/approvals", "approve_devices", "operator"),
     Route("POST", "/v1/quarantines", "quarantine_devices", "operator"),
-    Route("POST", "/v1/releases", "release_devices", "operator"),
+    Route("POST", "/v1/devices/{device}/release", "release_device", "operator"),
+    Route("POST", "/v1/releases", "release_devices", "operator", successor="/v1/devices/{device}/release"),
     Route("POST", "/v1/revocations", "revoke_devices", "admin"),
     Route("GET", "/v1/models", "list_models", "viewer"),
     Route("GET", "/v1/models/{version}", "show_model", "viewer"),

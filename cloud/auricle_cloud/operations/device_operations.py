@@ -106,8 +106,12 @@ class DeviceOperations(Operator):
         """Let devices that wait for approval take part."""
         return self._stand(devices, "approved", ("pending", "approved"), "in quarantine: release it instead", reason)
 
+    def release_device(self, device: DeviceId, reason: Reason = "") -> Changed:
+        """Let a quarantined device take part again."""
+        return self.release_devices([device], reason)
+
     def release_devices(self, devices: Names, reason: Reason = "") -> Changed:
-        """Let quarantined devices take part again."""
+        """Let quarantined devices take part again, all or none of them."""
         return self._stand(devices, "approved", ("quarantined", "approved"), "not in quarantine: approve it", reason)
 
     def quarantine_devices(self, devices: Names, reason: Reason = "") -> Changed:

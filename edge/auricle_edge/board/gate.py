@@ -15,7 +15,7 @@ from typing import Annotated, Literal, get_args
 import msgspec
 from msgspec import Meta
 
-Verdict = Literal["train", "wait", "decline"]
+GateState = Literal["train", "wait", "decline"]
 Sensor = Literal["power", "battery", "temperature", "throttling", "load", "memory", "network"]
 Window = Annotated[str, Meta(pattern=r"^([01]\d|2[0-3]):[0-5]\d-([01]\d|2[0-3]):[0-5]\d\Z", max_length=11)]
 Percent = Annotated[float, Meta(ge=0, le=100)]
@@ -129,7 +129,7 @@ class Readings:
 class Decision:
     """The gate's answer."""
 
-    verdict: Verdict
+    gate: GateState
     reason: str
     """One sentence or two."""
     cause: str = ""
@@ -148,9 +148,9 @@ def decide(readings: Readings, settings: GateSettings, now: datetime) -> Decisio
 
 
 def _gravest(found: tuple[Decision, ...], readings: Readings) -> Decision:
-    for verdict in ("decline", "wait"):
+    for state in ("decline", "wait"):
         for objection in found:
-            if objection.verdict == verdict:
+            if objection.gate == state:
                 return objection
     reason = "Nothing speaks against training."
     if readings.unknown:

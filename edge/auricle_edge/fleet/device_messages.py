@@ -55,7 +55,7 @@ class DeviceMessages:
             **self._kind,
             online=online,
             agent=__version__,
-            gate=gate.verdict,
+            gate=gate.gate,
             gate_reason="" if gate is OPEN else gate.reason[:LONGEST_REASON],
             sensitivity=sensitivity,
         )

@@ -62,13 +62,13 @@ class RoundControl:
         """
         with self._news:
             began = time.monotonic()
-            while self._decision.verdict == "wait" and not self._stopped:
+            while self._decision.gate == "wait" and not self._stopped:
                 left = self._deadline - time.monotonic()
                 if left <= 0:
                     raise Declined(f"The round's time ran out while it waited. {_outside(self._decision)}".strip())
                 self._news.wait(left)
             self.waited += time.monotonic() - began
-            if self._decision.verdict == "decline" and not self._stopped:
+            if self._decision.gate == "decline" and not self._stopped:
                 raise Declined(self._decision.reason)
             return self._stopped
 
@@ -87,7 +87,7 @@ class GateWatch:
     every
         Seconds between two looks.
     changed
-        Awaited after another verdict, or another cause, is to be told; it may take its time.
+        Awaited after another state of the gate, or another cause, is to be told; it may take its time.
     """
 
     def __init__(
@@ -121,8 +121,8 @@ class GateWatch:
             self.control.heed(decision)
         if decision.cause not in PRIVATE:
             before, self.told = self.told, decision
-            if (before.verdict, before.cause) != (decision.verdict, decision.cause):
-                log.info("gate: %s. %s", decision.verdict, decision.reason)
+            if (before.gate, before.cause) != (decision.gate, decision.cause):
+                log.info("gate: %s. %s", decision.gate, decision.reason)
                 self._news.set()
 
     async def run(self) -> None:

@@ -40,7 +40,7 @@ class Readiness:
         Somebody who speaks is no reason to decline: the round pauses for them.
         """
         await self._gate.look()
-        if self._gate.told.verdict != "train":
+        if self._gate.told.gate != "train":
             raise Declined(self._gate.told.reason)
 
     def require_clips(self) -> None:

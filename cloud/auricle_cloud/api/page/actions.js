@@ -78,10 +78,12 @@ const labelDevice = ({ device, label }) => action("Label", {
   },
 });
 
-const stand = (path, device, done) => async (values) => {
-  const { devices } = await ask("POST", [path], { ...values, devices: [device] });
+const move = async (path, body, device, done) => {
+  const { devices } = await ask("POST", path, body);
   return devices.length ? `${device} ${done}.` : `${device} was so already.`;
 };
+
+const stand = (path, device, done) => (values) => move([path], { ...values, devices: [device] }, device, done);
 
 /** What lets a device take part, where it may not. */
 export function admitDevice({ device, standing }) {
@@ -93,7 +95,7 @@ export function admitDevice({ device, standing }) {
   }
   return standing === "quarantined" ? action("Release", {
     name: `Release ${device}`, title: `Release ${device}?`, says: "It may be invited to rounds again.", fields: [reason()],
-    act: stand("releases", device, "is released"),
+    act: (values) => move(["devices", device, "release"], values, device, "is released"),
   }) : null;
 }
 
