@@ -97,6 +97,7 @@ def test_stopped_after_a_round_and_gone_on_with(tmp_path: Path) -> None:
         FleetRun(small(), tmp_path / "run").run()
 
 
+@pytest.mark.slow
 def test_a_callback_that_raises_ends_the_run_with_what_it_raised(tmp_path: Path) -> None:
     def refuse(row: RoundRow) -> None:
         raise ZeroDivisionError(f"round {row.round}")
@@ -107,6 +108,7 @@ def test_a_callback_that_raises_ends_the_run_with_what_it_raised(tmp_path: Path)
     assert len((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_in_a_program_with_an_event_loop_it_is_awaited(tmp_path: Path) -> None:
     async def program() -> FleetResult:
         with pytest.raises(SettingsError, match="run_async"):
@@ -117,6 +119,7 @@ def test_in_a_program_with_an_event_loop_it_is_awaited(tmp_path: Path) -> None:
     assert not (tmp_path / "other").exists()
 
 
+@pytest.mark.slow
 def test_in_a_thread_it_runs_without_signals(tmp_path: Path) -> None:
     found: list[FleetResult] = []
     thread = threading.Thread(target=lambda: found.append(FleetRun(small(rounds=1), tmp_path / "run").run()))
@@ -136,6 +139,7 @@ print("interrupted", result.interrupted, len(result.rounds), flush=True)
 """
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_program_s_run_cleanly(tmp_path: Path) -> None:
     program = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, str(tmp_path / "run")],

@@ -24,7 +24,7 @@ from auricle_edge.clips.held_out import holds_out
 from auricle_edge.clips.index import DamagedIndexError
 from auricle_edge.clips.opening import chosen_seal, open_store
 from auricle_edge.clips.quota import aged, surplus
-from auricle_edge.clips.record import WEIGHTS, WORDLESS, Clip, NewClip, Record, Source
+from auricle_edge.clips.record import JUDGING, WEIGHTS, WORDLESS, Clip, NewClip, Record, Source
 from auricle_edge.clips.settings import ClipSettings
 from auricle_edge.clips.shelf import Shelf
 from auricle_edge.clips.training_set import training_set
@@ -192,7 +192,7 @@ class ClipStore:
         self.check(word, source)
         with self._index.transaction():
             old = self._named(clip)
-            if old.record.held_out and (source == "pseudo" or source in WORDLESS):
+            if old.record.held_out and source not in JUDGING:
                 raise DataError(f"The clip {old.id} is held out to judge models: a model cannot label it.")
             content, _ = self._unsealed().content(old.file, old.sha256)
             record = msgspec.structs.replace(

@@ -23,7 +23,14 @@ from auricle_edge.training.batches import Features, Pseudo, batches, fixmatch_ba
 from auricle_edge.training.carried import Carried, carried_to_train
 from auricle_edge.training.learn_settings import LearnSettings
 from auricle_edge.training.speech_data import Clips, DeviceData
-from auricle_edge.training.training_job import fitting_slots, graph_kind, graph_optimizer, scalars_of, terms_of
+from auricle_edge.training.training_job import (
+    fitting_slots,
+    graph_kind,
+    graph_optimizer,
+    scalars_of,
+    terms_of,
+    vectors_of,
+)
 
 Array = NDArray[Any]
 
@@ -191,7 +198,7 @@ class Trainer:
         carried = any(
             (g.kind, g.model, g.optimizer) == ("fixmatch", name, optimizer) for g in self.pack.manifest.graphs
         )
-        return carried and plan.mode == "supervised" and not plan.mu and self.runtime.name == "step"
+        return carried and plan.mode == "supervised" and not terms_of(plan) and self.runtime.name == "step"
 
     def _job(self, plan: Plan, round_number: int, plugin: Flat, state: LocalState, pseudo: Pseudo | None) -> Job:
         """What a plan means for this device."""
@@ -202,7 +209,7 @@ class Trainer:
         else:
             models, weights = {"model": name}, {"model": received}
         kept = fitting_slots(self.pack, models, plan, state.slots)
-        kind, (terms, vectors) = graph_kind(plan), terms_of(plan, received)
+        kind, vectors = graph_kind(plan), vectors_of(plan, received)
         scalars = scalars_of(plan)
         if pseudo is not None and self._has_fixmatch(plan):
             kind, vectors = "fixmatch", {"teacher": plugin}
@@ -212,7 +219,7 @@ class Trainer:
             models=models,
             optimizer=graph_optimizer(plan),
             weights=weights,
-            terms=terms,
+            terms=terms_of(plan),
             vectors=vectors,
             scalars=scalars,
             slots=kept,

@@ -43,10 +43,13 @@ def scalars_of(plan: Plan) -> dict[str, float]:
     return named
 
 
-def terms_of(plan: Plan, received: Flat) -> tuple[tuple[Term, ...], dict[str, Flat]]:
-    """The optional terms of the gradient that a plan asks for, with their vectors by `role.name`.
+def terms_of(plan: Plan) -> tuple[Term, ...]:
+    """The optional terms of the gradient that a plan asks for."""
+    return ("drift",) if plan.mu else ()
 
-    A proximal term holds the plug-in to what was received (FedProx).
+
+def vectors_of(plan: Plan, received: Flat) -> dict[str, Flat]:
+    """The vectors of these terms by `role.name`; a proximal term holds the plug-in to what was received (FedProx).
 
     Parameters
     ----------
@@ -56,7 +59,7 @@ def terms_of(plan: Plan, received: Flat) -> tuple[tuple[Term, ...], dict[str, Fl
         Weights (P,) of the plug-in that training starts from.
     """
     role = "plugin" if plan.mode == "mutual" else "model"
-    return (("drift",), {f"{role}.anchor": received}) if plan.mu else ((), {})
+    return {f"{role}.anchor": received} if plan.mu else {}
 
 
 def fitting_slots(pack: Pack, models: Mapping[str, str], plan: Plan, slots: Mapping[str, Flat]) -> dict[str, Flat]:

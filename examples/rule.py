@@ -1,0 +1,60 @@
+"""An aggregation rule of your own, tried on a cohort with a liar in it.
+
+python examples/rule.py
+pip install --no-deps ./examples        # pyproject.toml beside it names the rule to every auricle command
+auricle fleet run --rule nearest-half
+"""
+
+import numpy as np
+
+from auricle_cloud.aggregation.cohort import Aggregate, Cohort, Layer
+from auricle_cloud.aggregation.options import check_number
+from auricle_cloud.aggregation.rules import Rule, get_rule
+from auricle_cloud.aggregation.rules.average import average, sample_share, unchanged
+
+
+def check(*, part: float) -> None:
+    check_number("part", part, below=1.0)
+
+
+def nearest_half(cohort: Cohort, *, part: float = 0.5) -> Aggregate:
+    """Average the part of the clients that moved least."""
+    check(part=part)
+    if not cohort.ids:
+        return unchanged(cohort)
+    whole = [(slice(0, cohort.start.size),)]
+    moved = cohort.matrix.layer_norms(whole, centre=cohort.start.astype(np.float64))[:, 0]
+    nearest = np.argsort(moved, kind="stable")[: max(1, int(part * len(moved)))]
+    kept = np.zeros((len(cohort.ids), len(cohort.layers)), bool)
+    kept[nearest] = True
+    share = sample_share(cohort.samples, kept)
+    return Aggregate(
+        average(cohort, share),
+        cohort.ids,
+        cohort.names,
+        kept,
+        share,
+        dropped=cohort.dropped,
+        score=moved,
+        score_of="norm of the update",
+    )
+
+
+rule = Rule("nearest-half", nearest_half, check)
+
+
+def main() -> None:
+    cohort = Cohort.build(
+        ids=["ana", "ben", "eve", "kim"],
+        weights=np.array([[1.0, 1.1], [1.2, 0.9], [-50.0, 50.0], [0.8, 1.0]], np.float32),
+        samples=[20, 20, 20, 20],
+        start=np.zeros(2, np.float32),
+        layers=[Layer("all", (slice(0, 2),))],
+    )
+    for tried in (get_rule("fedavg"), rule):
+        made = tried(cohort)
+        print(f"{tried.name:13} {made.weights.round(2).tolist()}  counted: {', '.join(made.explain()[0]['kept'])}")
+
+
+if __name__ == "__main__":
+    main()

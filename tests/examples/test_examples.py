@@ -1,0 +1,115 @@
+"""Every example runs as it stands, as a reader runs it, and is as short as its README says."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+LONGEST = 60
+"""Lines of an example that one takes in at a glance."""
+
+
+def run(name: str, *arguments: str, cwd: Path) -> list[str]:
+    """What an example prints."""
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / name), *arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=250,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_they_are_short_and_listed() -> None:
+    readme = (EXAMPLES / "README.md").read_text()
+    found = sorted(path.name for path in EXAMPLES.glob("*.py"))
+
+    assert found == ["data_source.py", "model.py", "rule.py", "session.py"]
+    for name in found:
+        assert f"]({name})" in readme
+        assert len((EXAMPLES / name).read_text().splitlines()) <= LONGEST + 4
+
+
+def test_a_rule_keeps_the_liar_out(tmp_path: Path) -> None:
+    fedavg, nearest = run("rule.py", cwd=tmp_path)
+
+    # fedavg: (1 + 1.2 - 50 + 0.8) / 4 and (1.1 + 0.9 + 50 + 1) / 4; moved by 1.487, 1.5, 70.7 and 1.281.
+    assert "[-11.75, 13.25]" in fedavg
+    assert "counted: ana, ben, eve, kim" in fedavg
+    assert nearest.startswith("nearest-half")
+    assert "counted: ana, kim" in nearest
+
+
+def test_the_rule_of_the_page_is_that_of_the_example() -> None:
+    (page,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "rules.md").read_text(), re.DOTALL)
+    example = (EXAMPLES / "rule.py").read_text()
+
+    assert page[page.index("def check") :].strip() in example
+
+
+def test_installed_the_rule_is_known_to_every_command(tmp_path: Path) -> None:
+    pytest.importorskip("hatchling")
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "--disable-pip-version-check",
+        "--no-deps",
+        "--no-build-isolation",
+    ]
+    subprocess.run([*pip, "--target", str(tmp_path), str(EXAMPLES)], check=True, capture_output=True)
+    program = "from auricle_cloud.aggregation.rules import get_rule; print(get_rule('nearest-half', part=0.25).options)"
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+        check=True,
+    )
+
+    assert done.stdout.strip() == "{'part': 0.25}"
+
+
+def test_own_sounds_are_learnt(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    rounds = run("data_source.py", cwd=tmp_path)
+
+    found = [re.fullmatch(r"round (\d): (\d+) clips, (\d+)% of \d+ held-out right", line) for line in rounds]
+    assert [match and match[1] for match in found] == ["1", "2", "3"]
+    clips = [int(match[2]) for match in found if match]
+    assert clips == sorted(set(clips))
+    assert int(found[-1][3]) >= 60  # type: ignore[index]
+
+
+@pytest.mark.slow
+def test_a_session_shows_rounds_and_devices(tmp_path: Path) -> None:
+    pytest.importorskip("espeakng_loader")
+    *lines, report = run("session.py", "run", cwd=tmp_path)
+
+    assert [line.split(":")[0] for line in lines[:2]] == ["round 1 of 2", "round 2 of 2"]
+    assert sorted(line.split()[0] for line in lines[2:]) == [f"dev-{i:03d}" for i in range(4)]
+    assert (tmp_path / report).read_text().startswith("<!doctype html>")
+
+
+@pytest.mark.slow
+def test_a_model_becomes_a_pack(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    (line,) = run("model.py", str(tmp_path), cwd=tmp_path)
+
+    # conv 40*24*5 + 24, norm 2*24, out 24*3 + 3
+    assert f"{40 * 24 * 5 + 24 + 2 * 24 + 24 * 3 + 3:,} weights travel, 3 words" in line
+    assert (tmp_path / "small.tar.zst").is_file()
