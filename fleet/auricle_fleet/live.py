@@ -79,7 +79,8 @@ class View(Silent):
         self._json = as_json
         self._console = Console(stderr=as_json, quiet=as_json)
         self._live: Live | None = None
-        self._rows: list[Mapping[str, Any]] = []
+        self.rows: list[Mapping[str, Any]] = []
+        """Of the rounds that are over."""
         self._steps = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -93,14 +94,14 @@ class View(Silent):
     def __enter__(self) -> View:
         """Start showing."""
         if not self._json and self._console.is_terminal:
-            self._live = Live(self._render(), console=self._console, refresh_per_second=4)
+            self._live = Live(self.rendered(), console=self._console, refresh_per_second=4)
             self._live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         """Leave the last state on the screen."""
         if self._live is not None:
-            self._live.update(self._render())
+            self._live.update(self.rendered())
             self._live.stop()
 
     def say(self, text: str) -> None:
@@ -116,18 +117,18 @@ class View(Silent):
             self._steps.update(self._tasks[what], completed=done, total=total)
             if done >= total:
                 self._steps.remove_task(self._tasks.pop(what))
-            self._live.update(self._render())
+            self._live.update(self.rendered())
         elif not self._json and (done >= total or time.monotonic() - self._said.get(what, 0) > 10):
             self._said[what] = time.monotonic()
             self.say(f"{what}: {done} of {total}")
 
     def round(self, line: Mapping[str, Any]) -> None:
         """Show a finished round."""
-        self._rows.append(line)
+        self.rows.append(line)
         if self._json:
             print(json.dumps(dict(line)), flush=True)
         elif self._live is not None:
-            self._live.update(self._render())
+            self._live.update(self.rendered())
         else:
             self.say(
                 f"round {line['round']}/{line['rounds']}  unseen {percent(line['plugin_accuracy_unseen'])}  "
@@ -142,11 +143,12 @@ class View(Silent):
         if self._json:
             print(json.dumps(dict(summary)), flush=True)
 
-    def _render(self) -> Group:
+    def rendered(self) -> Group:
+        """What stands in the terminal: the last rounds, and what is under way."""
         table = Table(box=None, pad_edge=False, header_style="bold")
         for name in COLUMNS:
             table.add_column(name, justify="left" if not name else "right")
-        for line in self._rows[-SHOWN:]:
+        for line in self.rows[-SHOWN:]:
             accuracy = line["plugin_accuracy_unseen"] or 0.0
             table.add_row(
                 f"{line['round']}/{line['rounds']}",
@@ -159,5 +161,5 @@ class View(Silent):
                 f"{line['seconds']:.1f}",
                 duration(line["seconds_left"]),
             )
-        shown = [table] if self._rows else []
+        shown = [table] if self.rows else []
         return Group(*shown, self._steps)

@@ -94,6 +94,8 @@ class FleetRun:
         self.out = Path("runs") / time.strftime("%Y%m%d-%H%M%S") if out is None else Path(out)
         self.view = Silent() if view is None else view
         self.agents: list[Agent] = []
+        self.coordinator: Coordinator | None = None
+        """From the beginning of the first round on."""
         self.central: float | None = None
         self.first: Flat | None = None
         self.preset = preset_of(self.settings)
@@ -258,7 +260,7 @@ class FleetRun:
                 seed=self.settings.seed,
                 start=self.first,
             )
-            coordinator = Coordinator(run, data.pack, self._watch)
+            coordinator = self.coordinator = Coordinator(run, data.pack, self._watch)
             self._make_agents(names, address, coordinator.identity.public, workers)
             tasks = [asyncio.create_task(agent.run()) for agent in self.agents]
             stack.push_async_callback(_cancel_all, tasks)
