@@ -9,7 +9,16 @@ FILES ?=
 FAST := not slow and not arm64 and not boards and not firstboot
 SLOW := slow and not arm64 and not boards and not firstboot
 
-.PHONY: help fleet test slow arm64 boards first-boot mutants bench bench-step clean
+PART ?= core
+CHECK_ENV := .venv-check-$(PART)
+CHECK_STAMP := $(CHECK_ENV)/.ready
+CHECK_core := check-core
+CHECK_edge := check,edge,updates,wyoming
+CHECK_cloud := check,cloud-base,postgres
+CHECK_export := check,export
+CHECK_fleet := check,fleet
+
+.PHONY: help fleet check test slow arm64 boards first-boot mutants bench bench-step clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -26,6 +35,16 @@ $(TEST_STAMP): pyproject.toml
 
 fleet: $(FLEET_STAMP) ## Federate synthetic speech on 20 emulated devices; options in ARGS="..."
 	$(FLEET_ENV)/bin/auricle fleet run $(ARGS)
+
+$(CHECK_STAMP): pyproject.toml
+	$(if $(CHECK_$(PART)),,$(error PART is core, edge, cloud, export or fleet, not "$(PART)"))
+	$(PYTHON) -m venv $(CHECK_ENV)
+	$(CHECK_ENV)/bin/pip install -q --disable-pip-version-check --no-compile -e '.[$(CHECK_$(PART))]'
+	$(CHECK_ENV)/bin/pip uninstall -q -y setuptools pip
+	@touch $@
+
+check: $(CHECK_STAMP) ## One part, PART=core, edge, cloud, export or fleet: lint, types and its unit tests in a minute
+	$(CHECK_ENV)/bin/python tools/check_part.py $(PART) $(ARGS)
 
 test: $(TEST_STAMP) ## Lint, types, import rules and the fast tests
 	$(TEST_ENV)/bin/ruff check .
@@ -60,4 +79,4 @@ bench-step: $(TEST_STAMP) ## Time a training step beside PyTorch and onnxruntime
 	$(TEST_ENV)/bin/python bench/step.py $(ARGS)
 
 clean: ## Remove environments and caches
-	rm -rf $(FLEET_ENV) $(TEST_ENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(FLEET_ENV) $(TEST_ENV) .venv-check-* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

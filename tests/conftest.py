@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
 
-from tests.cloud.postgres import Server, programs
+if TYPE_CHECKING:
+    from tests.cloud.postgres import Server
 
 # A busy machine is no error in what is tested; everything else stays as Hypothesis has it here.
 hypothesis.settings.register_profile("auricle", deadline=None)
@@ -23,7 +25,10 @@ def pytest_configure() -> None:
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
-    """A running PostgreSQL; skips without one."""
+    """A running PostgreSQL; skips without one, or without its library."""
+    pytest.importorskip("psycopg")
+    from tests.cloud.postgres import Server, programs
+
     place = programs()
     if place is None:
         pytest.skip("PostgreSQL (initdb, postgres) is not installed")

@@ -4,7 +4,7 @@ A room is a file or a folder directly in a part. An arrow goes from a room to an
 imports there are. A room's floor is one above the highest that it imports; rooms that import each other in a circle
 share a floor, and their arrows count as arrows up.
 
-    python tools/rooms.py [--json] [--check]
+    python tools/rooms.py [--json] [--check] [--part PART]
 """
 
 from __future__ import annotations
@@ -133,8 +133,9 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description="Rooms, floors and arrows of each part.")
     parser.add_argument("--json", action="store_true", help="print a JSON object")
     parser.add_argument("--check", action="store_true", help="fail where a part has more than it may have")
+    parser.add_argument("--part", choices=PARTS, help="one part [all]")
     given = parser.parse_args(arguments)
-    houses = [house(part, package) for part, package in PARTS.items()]
+    houses = [house(part, package) for part, package in PARTS.items() if given.part in (None, part)]
     if given.json:
         print(json.dumps({each.part: asdict(each) for each in houses}))
     else:

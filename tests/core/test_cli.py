@@ -42,6 +42,7 @@ def without(absent: set[str], *arguments: str) -> subprocess.CompletedProcess[st
         ("fleet", "run", "onnxruntime"),
     ],
 )
+@pytest.mark.several
 def test_a_missing_part_says_which_extra_to_install(part: str, command: str, absent: str) -> None:
     done = without({absent}, part, command, "--json")
 
@@ -90,6 +91,7 @@ def test_a_module_of_our_own_that_is_missing_is_a_fault_and_not_an_extra() -> No
         (["--no-such-option"], "--no-such-option"),
     ],
 )
+@pytest.mark.several
 def test_a_mistake_gets_one_sentence_and_exit_code_2(
     arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -103,6 +105,7 @@ def test_a_mistake_gets_one_sentence_and_exit_code_2(
     assert says in captured.err
 
 
+@pytest.mark.several
 def test_an_error_as_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["fleet", "run", "--preset", "papers", "--json"])
 
@@ -120,6 +123,7 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["cloud"], ["cloud", "--help"], ["fleet", "run", "--help"]])
+@pytest.mark.several
 def test_help_is_no_mistake(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     code = main(arguments)
 

@@ -178,6 +178,7 @@ def test_a_public_key_is_64_hex_digits() -> None:
         ["cloud", "serve"],
     ],
 )
+@pytest.mark.several
 def test_a_device_and_a_coordinator_refuse_a_pack_that_their_key_has_not_signed(
     command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,0 +1,74 @@
+"""What `make check` runs of a part, what it leaves out, and that it says so."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tools import check_part, time_budget
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with four tests of the edge part, of which one uses a helper that imports another part."""
+    files = {
+        "tests/edge/test_own.py": "import auricle_edge.board\nfrom auricle.errors import DataError\n",
+        "tests/edge/test_by_helper.py": "def test():\n    from tests.edge.site import broker\n",
+        "tests/edge/site.py": "from auricle_fleet.broker import broker\nfrom tests.edge import test_by_helper\n",
+        "tests/edge/deep/test_library.py": "import no_such_library.deep\n",
+        "tests/edge/test_both.py": "import auricle_cloud, auricle_fleet, no_such_library\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def test_what_imports_another_part_or_lacks_a_library_is_left_out_with_the_reason(project: Path) -> None:
+    run, left_out = check_part.chosen("edge", project)
+
+    assert [path.name for path in run] == ["test_own.py"]
+    assert {path.name: why for path, why in left_out.items()} == {
+        "test_by_helper.py": "tests auricle_fleet too",
+        "test_library.py": "needs no_such_library",
+        "test_both.py": "tests auricle_cloud, auricle_fleet too",
+    }
+
+
+def test_fleet_may_import_the_parts_that_it_is_made_of(project: Path) -> None:
+    (project / "tests" / "edge").rename(project / "tests" / "fleet")
+
+    run, left_out = check_part.chosen("fleet", project)
+
+    assert [path.name for path in run] == ["test_by_helper.py", "test_own.py"]
+    assert sorted(left_out.values()) == ["needs no_such_library", "needs no_such_library"]
+
+
+@pytest.mark.parametrize("part", check_part.PACKAGES)
+def test_most_tests_of_a_part_need_nothing_but_the_part(part: str) -> None:
+    run, left_out = check_part.chosen(part)
+
+    assert len(run) > len(left_out)
+
+
+def test_what_has_not_begun_when_the_time_is_over_is_named(tmp_path: Path) -> None:
+    (tmp_path / "test_first.py").write_text("def test_a(): pass\n\ndef test_b(): pass\n")
+    (tmp_path / "test_second.py").write_text("import pytest\n\ndef test_own(): pytest.skip('of its own')\n")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tools.time_budget", "-p", "no:cacheprovider", str(tmp_path)]
+
+    def ran(until: float) -> str:
+        env = {"PATH": "/usr/bin:/bin", time_budget.UNTIL: str(until)}
+        return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True).stdout
+
+    over, enough = ran(time.time() - 1), ran(time.time() + 600)
+
+    assert f"3 tests left out: {time_budget.REASON}" in over
+    assert "test_first.py: 2" in over
+    assert "test_second.py: 1" in over
+    assert "2 passed, 1 skipped" in enough
+    assert time_budget.REASON not in enough
