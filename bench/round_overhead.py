@@ -28,8 +28,7 @@ from auricle_cloud.aggregation import presets
 from auricle_cloud.settings import RoundDone
 from auricle_edge.runtimes import Job, Runtime
 from auricle_edge.training.training_job import graph_optimizer
-from auricle_fleet.live import View
-from auricle_fleet.run import FleetRun, prepare_folder
+from auricle_fleet.run import FleetRun
 from auricle_fleet.settings import FleetSettings
 
 LOCAL, PLUGIN = "crnn-base", "crnn-lite"
@@ -102,12 +101,8 @@ def main() -> int:
         data=given.data, words=given.words, min_clips=given.min_clips, unseen=given.unseen, rounds=given.rounds
     )
     with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder)
-        prepare_folder(settings, out, resume=False)
-        with View(as_json=True) as view:
-            view.round = lambda line: None  # type: ignore[method-assign]
-            run = Measured(settings, out, view)
-            asyncio.run(run.run())
+        run = Measured(settings, folder)
+        run.run()
     cores = os.cpu_count() or 1
     rows = [(seconds, steps, bare, steps * bare / cores) for seconds, steps, bare in run.measured[1:]]
     ratios = sorted(seconds / due for seconds, _, _, due in rows)

@@ -9,7 +9,8 @@ import pytest
 
 from auricle.errors import AuricleError, SettingsError, StorageError
 from auricle.packs.pack import load_pack
-from auricle_fleet.run import prepare_folder, preset_of
+from auricle_fleet.results.run_folder import prepare_folder
+from auricle_fleet.run import preset_of
 from auricle_fleet.settings import LOCALS, FleetSettings
 
 
@@ -85,11 +86,12 @@ def test_a_folder_without_sound_settings_is_no_run(tmp_path: Path, content: byte
 def test_a_folder_takes_one_run_and_resuming_changes_nothing(tmp_path: Path) -> None:
     out = tmp_path / "deep" / "out"
     first = FleetSettings(seed=1)
-    prepare_folder(first, out, resume=False)
+    prepare_folder(out, resume=False)
+    first.save(out)
 
     with pytest.raises(StorageError, match="--resume"):
-        prepare_folder(FleetSettings(seed=2), out, resume=False)
-    prepare_folder(FleetSettings(seed=3), out, resume=True)
+        prepare_folder(out, resume=False)
+    prepare_folder(out, resume=True)
 
     assert FleetSettings.load(out) == first
 
@@ -98,7 +100,7 @@ def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
     with pytest.raises(StorageError, match="cannot be written"):
-        prepare_folder(FleetSettings(), tmp_path / "file" / "out", resume=False)
+        prepare_folder(tmp_path / "file" / "out", resume=False)
 
 
 def test_the_command_line_changes_the_preset() -> None:

@@ -91,7 +91,7 @@ class UpdateJudge:
         return verdict
 
     def _judge_first(self, update: Update, row: Began | None, standing: str | None) -> Verdict:
-        if row is None or row.base is None or row.base_version is None:
+        if row is None or row.base is None:
             return Verdict("rejected:round")
         if standing is None:
             return Verdict("rejected:not invited")
@@ -100,7 +100,8 @@ class UpdateJudge:
         if update.base != row.base:
             return Verdict("rejected:base")
         if row.mode == "async":
-            return self._judge_asynchronous(update.task, row.base_version)
+            began = row.base_version
+            return Verdict("rejected:round") if began is None else self._judge_asynchronous(update.task, began)
         if row.state == "aborted":
             return Verdict("closed")
         return Verdict("accepted", counts=True, counted_in=update.round) if row.state in TAKING else Verdict("late")
