@@ -9,11 +9,13 @@ from auricle_fleet import FleetRun, FleetSettings, RoundRow
 
 
 def show(row: RoundRow) -> None:
-    print(f"round {row.round} of {row.rounds}: unseen speakers {row.plugin_accuracy_unseen:.0%}, {row.seconds:.1f} s")
+    print(
+        f"round {row.round} of {row.rounds}: unseen speakers {row.plugin_accuracy_unseen or 0:.0%}, {row.seconds:.1f} s"
+    )
 
 
 settings = FleetSettings(words="yes,no", devices=4, unseen=2, takes=3, min_clips=4, rounds=2, local="crnn-lite")
 result = FleetRun(settings, *sys.argv[1:2], on_round=show).run()
 for device in sorted(result.devices, key=lambda row: row.accuracy or 0.0):
-    print(f"{device.device} ({device.speaker}): {device.rounds} rounds, own held-out clips {device.accuracy:.0%}")
+    print(f"{device.device} ({device.speaker}): {device.rounds} rounds, own held-out clips {device.accuracy or 0:.0%}")
 print(result.paths.report)

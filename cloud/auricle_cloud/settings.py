@@ -139,7 +139,7 @@ class RunSettings:
         if self.buffer.size < 1 or self.buffer.stale_limit < 0:
             raise SettingsError("A buffer holds at least one update, and its stale limit is at least 0.")
         if self.detection is not None and self.mode == "async":
-            raise SettingsError("Detection needs synchronous rounds: leave out --mode async or --detect.")
+            raise SettingsError("Detection needs synchronous rounds: leave out mode async or detection.")
         if self.keep_models < 2:
             raise SettingsError("Keep at least two models: an alarm goes back to the one before.")
         if self.mode == "async" and self.keep_models <= self.buffer.stale_limit + 1:

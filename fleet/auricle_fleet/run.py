@@ -6,9 +6,10 @@ import asyncio
 import contextlib
 import os
 import secrets
+import signal
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -48,6 +49,21 @@ from auricle_fleet.settings import BROKERS, FleetSettings
 T = TypeVar("T")
 
 FLEET = "emulated"
+
+
+@contextlib.contextmanager
+def _handlers_kept() -> Iterator[None]:
+    """Whoever heeded SIGINT and SIGTERM does so again afterwards."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread has handlers
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if handler is not None:  # None: not set by Python, which cannot set it again
+                signal.signal(number, handler)
 
 
 def preset_of(settings: FleetSettings, *, trained: bool = False) -> Preset:
@@ -104,7 +120,10 @@ class FleetRun:
         self._on_round = on_round
         self._resumes = False
         self._stopped = False
-        self._work: asyncio.Task[object] | None = None
+        self._ran = False
+        self._refused: Exception | None = None
+        """What `on_round` raised."""
+        self._work: asyncio.Future[FleetResult] | None = None
 
     @classmethod
     def resume(
@@ -137,7 +156,8 @@ class FleetRun:
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            return asyncio.run(self._heeding_signals())
+            with _handlers_kept():
+                return asyncio.run(self._heeding_signals())
         raise SettingsError("An event loop runs here already, as in a notebook: `await fleet_run.run_async()`.")
 
     async def _heeding_signals(self) -> FleetResult:
@@ -149,16 +169,39 @@ class FleetRun:
         return result
 
     def stop(self) -> None:
-        """End the run as Ctrl-C does; to be called by `on_round`, or else in the thread of the run."""
+        """End the run as Ctrl-C does; to be called by `on_round`, or else in the thread of the run.
+
+        Before and after the run it does nothing.
+        """
         if self._work is not None:
             self._work.cancel()
 
     async def run_async(self) -> FleetResult:
-        """Do what `run` does, in an event loop that runs already; cancelling it ends the run cleanly."""
+        """Do what `run` does, in an event loop that runs already; cancelling it ends the run cleanly.
+
+        Raises
+        ------
+        AuricleError
+            As of `run`, and where this instance has run before.
+        asyncio.CancelledError
+            It was cancelled or stopped before the first round could begin.
+        """
+        if self._ran:
+            raise SettingsError("A FleetRun runs once: make another, or go on with this one's folder by resume.")
+        self._ran = True
         prepare_folder(self.out, resume=self._resumes)
         if not self._resumes:
             self.settings.save(self.out)
-        self._work = asyncio.current_task()
+        self._work = asyncio.ensure_future(self._shown())
+        try:
+            result = await self._work
+        finally:
+            self._work = None
+        if self._refused is not None:
+            raise self._refused
+        return result
+
+    async def _shown(self) -> FleetResult:
         with self.view as view:
             self.record = Record(self.out)
             result = await self._whole()
@@ -306,7 +349,11 @@ class FleetRun:
         write_durably(RunFolder(self.out).model, self._safetensors(done))
         self.view.round(msgspec.to_builtins(row))
         if self._on_round is not None:
-            self._on_round(row)
+            try:
+                self._on_round(row)
+            except Exception as error:  # noqa: BLE001  # the caller's own code: whatever it raises ends the run
+                self._refused = error
+                self.stop()
 
     def _judge(self, model: Flat) -> float | None:
         return accuracy(

@@ -122,6 +122,18 @@ def test_options_count_above_the_file(tmp_path: Path) -> None:
     assert (told.storage.keep_models, told.storage.keep_events) == (9, 9)
 
 
+def test_options_of_another_rule_do_not_stay(tmp_path: Path) -> None:
+    told = read_coordinator(_file(tmp_path, WHOLE), {"rounds": {"rule": "fedavg"}})
+    assert (told.rounds.rule, dict(told.rounds.rule_options)) == ("fedavg", {})
+    told = read_coordinator(_file(tmp_path, WHOLE), {"rounds": {"rule": "lpa"}})
+    assert dict(told.rounds.rule_options) == {"prune_high": 0.25}
+
+
+def test_nobody_need_be_waited_for(tmp_path: Path) -> None:
+    told = read_coordinator(_file(tmp_path, WHOLE), {"rounds": {"gather": 0.0, "devices": 0}})
+    assert (told.rounds.gather, told.rounds.devices) == (0.0, 0)
+
+
 def test_the_template_has_every_setting_at_its_default(tmp_path: Path) -> None:
     lines = template().splitlines()
     for each in all_settings():

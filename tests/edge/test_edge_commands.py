@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from tests.core import tiny_pack
 
 from auricle.packs.pack import pack_bytes
 from auricle.process.cli import main
+from auricle_edge.board.gate import Decision
 from auricle_edge.commands.answer_commands import happened, meter, sentences
 
 STATUS: dict[str, Any] = {
@@ -49,7 +51,7 @@ STATUS: dict[str, Any] = {
     "fleet": {"name": "home", "connected": False, "last_error": "refused", "state": "idle"},
     "sensitivity": {"step": 1, "remote": True},
     "report": {"hearing": True, "words": False, "last": None},
-    "gate": {"verdict": "wait", "reason": "Somebody speaks."},
+    "gate": asdict(Decision("wait", "Somebody speaks.", "speaking")),
 }
 
 
@@ -67,6 +69,8 @@ def test_the_status_in_sentences() -> None:
     assert "Restarts: 2 zeros." in said
     assert "Fleet home: not connected: refused; idle." in said
     assert said[-1] == "Gate: wait. Somebody speaks."
+    before = STATUS | {"gate": {"verdict": "wait", "reason": "Somebody speaks."}}
+    assert list(sentences(before))[-1] == said[-1]
     apart = STATUS | {"fleet": STATUS["fleet"] | {"other_pack": "The fleet home runs the pack gsc12."}}
     assert "The fleet home runs the pack gsc12." in list(sentences(apart))
     muted = STATUS | {"capture": STATUS["capture"] | {"muted": True, "mute_reason": "switch"}}

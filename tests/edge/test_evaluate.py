@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 from tests.edge.evaluate_sounds import spoken_sources, waking_pack
 
 from auricle.hearing.curve import curve_of
@@ -21,7 +23,7 @@ from auricle_edge.evaluate.device import device_events
 from auricle_edge.evaluate.listeners import waking_of
 from auricle_edge.evaluate.plan import Plan, composed, planned
 from auricle_edge.evaluate.report import Events, speakers_of
-from auricle_edge.evaluate.sources import Sources
+from auricle_edge.evaluate.sources import Folders, Sources, read_sources
 from auricle_edge.evaluate.windows import posteriors_of
 from auricle_edge.listening.detect import Detector, DetectSettings, DetectTable, detect_settings
 from auricle_edge.listening.detect.unsmoothed import unsmoothed
@@ -192,3 +194,19 @@ def test_what_a_device_did_is_counted_by_kind_of_scene() -> None:
     assert device.commands == CommandCounts(
         wakes=1, woken=1, commands=1, reached=1, right=1, false_wakes=2, false_commands=1, hours=1.0
     )
+
+
+def test_recordings_of_one_name_in_two_folders_stay_two(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for who in ("anna", "ben"):
+        path = tmp_path / who / "hello" / "a_nohash_0.wav"
+        path.parent.mkdir(parents=True)
+        soundfile.write(path, rng.normal(0, 0.1, 16_000), 16_000)
+    noise = tmp_path / "noise" / "hum.wav"
+    noise.parent.mkdir()
+    soundfile.write(noise, rng.normal(0, 0.1, 32_000), 16_000)
+
+    folders = Folders(words=(tmp_path / "anna", tmp_path / "ben"), noise=(noise.parent,))
+    names = read_sources(folders, ("yes",), ()).names
+
+    assert sorted(names.values()) == ["ben/hello/a_nohash_0.wav", "hello/a_nohash_0.wav", "noise/hum.wav"]

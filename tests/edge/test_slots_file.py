@@ -16,6 +16,7 @@ import pytest
 from tests.edge.slots_bundle import Device, guard_of, identity, make_bundle, quick_folder
 
 import auricle_edge.ota.slots as package
+from auricle_export.flash.bundle.contents import guard_file
 
 BEFORE = lzma.decompress((Path(__file__).parent / "before/slots.py.xz").read_bytes())
 """The guard of version 0.1.0 until November 2026."""
@@ -124,3 +125,20 @@ def test_a_trial_that_the_version_before_began_ends_with_its_own_guard(device: D
 
     assert "is given up" in run(device, "check")["said"]
     assert (device.probe(), (device.home / "slots.py").read_bytes()) == ("1.0", BEFORE)
+
+
+def test_one_that_is_replaced_while_it_starts_begins_again_with_the_new_one(folder: Path) -> None:
+    moved = (
+        b"import os, sys\nos.replace(sys.argv[0] + '.new', sys.argv[0])\nraise ImportError('bad local file header')\n"
+    )
+    names = ("__init__.py", "commands.py")
+    old = guard_file({f"auricle_edge/ota/slots/{name}": moved if name == "commands.py" else b"" for name in names})
+    (folder / "slots.py").write_bytes(old)
+    (folder / "slots.py.new").write_bytes(guard_of("1.0"))
+    command = [sys.executable, "-I", str(folder / "slots.py"), "--help"]
+
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    assert "status" in done.stdout
+    assert not (folder / "slots.py.new").exists()

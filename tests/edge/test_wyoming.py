@@ -44,9 +44,9 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(asyncio.wait_for(work, 20))
 
 
-async def service(silence: float = 20) -> WyomingService:
+async def service(silence: float = 20, pause: float = 20) -> WyomingService:
     """A running service on a free port."""
-    made = WyomingService("tcp://127.0.0.1:0", ("yes", "no"), "gsc12", Loud, silence)
+    made = WyomingService("tcp://127.0.0.1:0", ("yes", "no"), "gsc12", Loud, silence, pause)
     await made.open()
     return made
 
@@ -255,6 +255,25 @@ def test_eight_slow_clients_are_hung_up_on_and_give_their_places_back(sent: byte
     told, answer = run(story())
     assert all(b"said nothing for 0.3 s" in each for each in told)
     assert Info.is_type(answer.type)
+
+
+def test_a_client_that_asked_to_detect_may_pause_in_its_sound() -> None:
+    begin = b'{"type": "detect"}\n{"type": "audio-start", "data": {"rate": 16000, "width": 2, "channels": 1}}\n'
+
+    async def story() -> tuple[float, bytes]:
+        running = await service(silence=0.1, pause=0.6)
+        reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
+        writer.write(begin)
+        began = asyncio.get_running_loop().time()
+        told = await reader.read()
+        lasted = asyncio.get_running_loop().time() - began
+        writer.close()
+        await running.close()
+        return lasted, told
+
+    lasted, told = run(story())
+    assert lasted > 0.5
+    assert b"said nothing for 0.6 s" in told
 
 
 def test_a_client_that_waits_for_the_devices_microphone_is_left_in_peace() -> None:

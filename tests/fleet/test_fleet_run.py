@@ -98,11 +98,12 @@ def test_stopped_after_a_round_and_gone_on_with(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_callback_that_raises_ends_the_run_with_what_it_raised(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [ZeroDivisionError, StorageError])
+def test_a_callback_that_raises_ends_the_run_with_what_it_raised(tmp_path: Path, kind: type[Exception]) -> None:
     def refuse(row: RoundRow) -> None:
-        raise ZeroDivisionError(f"round {row.round}")
+        raise kind(f"round {row.round}")
 
-    with pytest.raises(ZeroDivisionError, match="round 1"):
+    with pytest.raises(kind, match="round 1"):
         FleetRun(small(), tmp_path / "run", on_round=refuse).run()
 
     assert len((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()) == 1
@@ -113,7 +114,13 @@ def test_in_a_program_with_an_event_loop_it_is_awaited(tmp_path: Path) -> None:
     async def program() -> FleetResult:
         with pytest.raises(SettingsError, match="run_async"):
             FleetRun(small(), tmp_path / "other").run()
-        return await FleetRun(small(rounds=1), tmp_path / "run").run_async()
+        run = FleetRun(small(rounds=1), tmp_path / "run")
+        result = await run.run_async()
+        run.stop()
+        await asyncio.sleep(0)  # it is over: nothing is cancelled
+        with pytest.raises(SettingsError, match="runs once"):
+            await run.run_async()
+        return result
 
     assert [row.round for row in asyncio.run(program()).rounds] == [1]
     assert not (tmp_path / "other").exists()
@@ -128,6 +135,19 @@ def test_in_a_thread_it_runs_without_signals(tmp_path: Path) -> None:
     thread.join(250)
 
     assert [result.summary.rounds for result in found] == [1]
+
+
+@pytest.mark.slow
+def test_who_heeded_signals_before_does_so_again(tmp_path: Path) -> None:
+    def mine(number: int, frame: object) -> None:
+        pass
+
+    before = signal.signal(signal.SIGTERM, mine)
+    try:
+        FleetRun(small(rounds=1), tmp_path / "run").run()
+        assert signal.getsignal(signal.SIGTERM) is mine
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 PROGRAM = """

@@ -25,6 +25,7 @@ from auricle_cloud.settings import NAME, Buffer, Detection, Limits, RunSettings
 
 Share = Annotated[float, Meta(gt=0, le=1)]
 Positive = Annotated[float, Meta(gt=0, le=1e9)]
+NotNegative = Annotated[float, Meta(ge=0, le=1e9)]
 Many = Annotated[int, Meta(ge=1, le=1 << 40)]
 Options = Mapping[str, object]
 """Values of a rule's options by name; each rule checks its own."""
@@ -34,9 +35,9 @@ class RoundSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     """Table `[rounds]`."""
 
     rounds: Annotated[Many | None, Meta(description="Run so many rounds in all and leave [wait for operators].")] = None
-    devices: Annotated[Many, Meta(description="With rounds: registered devices to wait for before the first.")] = 1
+    devices: Annotated[Count, Meta(description="With rounds: registered devices to wait for before the first.")] = 1
     gather: Annotated[
-        Positive, Meta(description="Seconds to wait for them; then it begins with those that are there.")
+        NotNegative, Meta(description="Seconds to wait for them; then it begins with those that are there.")
     ] = 120.0
     mode: Annotated[
         Literal["sync", "async"],
@@ -234,8 +235,10 @@ def read_coordinator(config: Path | None, given: Mapping[str, Mapping[str, objec
         if not wanted:
             continue
         before = found if table == "" else getattr(found, table)
-        whole = {field: getattr(before, field) for field in before.__struct_fields__} | wanted
-        made = from_mapping(type(before), whole, "command line")
+        kept = {field: getattr(before, field) for field in before.__struct_fields__}
+        if table == "rounds" and wanted.get("rule", kept["rule"]) != kept["rule"]:
+            kept["rule_options"] = {}  # those of another rule
+        made = from_mapping(type(before), kept | wanted, "command line")
         found = made if table == "" else msgspec.structs.replace(found, **{table: made})
     return found
 

@@ -126,9 +126,8 @@ def quarantine(do: Operations, devices: Devices, reason: Reason = "", yes: Yes =
 
 @operator_command(app, "release")
 def release(do: Operations, devices: Devices, reason: Reason = "") -> Changed:
-    """Let quarantined devices take part again, one after the other."""
-    changed = [name for device in sorted(set(devices)) for name in do.release_device(device, reason).devices]
-    return Changed(devices=changed, standing="approved")
+    """Let quarantined devices take part again."""
+    return do.release_devices(devices, reason)
 
 
 @operator_command(app, "revoke")

@@ -69,8 +69,8 @@ def serve(
     rule_option: list[str] = typer.Option([], help="NAME=VALUE of the rule; may be given more than once."),
     preset: str | None = _option("rounds", "preset"),
     server_rate: float | None = _option("rounds", "server_rate", hidden=True),
-    detect: bool | None = _option("detection", "enabled", "--detect"),
-    one_phase: bool | None = _option("detection", "one_phase", "--one-phase", hidden=True),
+    detect: bool | None = _option("detection", "enabled", "--detect/--no-detect"),
+    one_phase: bool | None = _option("detection", "one_phase", "--one-phase/--two-phase", hidden=True),
     validation: Path | None = _option("", "validation"),
     repair: Literal["re-aggregate", "hotfix"] | None = _option("detection", "repair", hidden=True),
     margin: float | None = _option("detection", "margin", hidden=True),
@@ -85,7 +85,7 @@ def serve(
     listen: str | None = _option("api", "listen"),
     certificate: Path | None = _option("api", "certificate"),
     key: Path | None = _option("api", "key"),
-    metrics_open: bool | None = _option("api", "metrics_open", "--metrics-open", hidden=True),
+    metrics_open: bool | None = _option("api", "metrics_open", "--metrics-open/--metrics-closed", hidden=True),
     as_json: bool = typer.Option(False, "--json", help="Print a JSON object a round."),
 ) -> int:
     """Run a task's rounds, and serve API and page. Every setting fits into --config; options count above it."""

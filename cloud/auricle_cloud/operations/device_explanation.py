@@ -219,7 +219,7 @@ def _about_layer(part: LayerPart) -> str:
 
 def _judged(known: Indexed, name: str) -> _Judged:
     found = known.report.detection or DetectionReport()
-    value = found.shapley.get(name, ShapleyValue())
+    value = found.shapley.get(name) or ShapleyValue()
     return _Judged(finite(value.value), finite(value.error), name in found.bad)
 
 

@@ -56,7 +56,7 @@ class DetectionReport(Part, frozen=True, kw_only=True):
     judged_round: int | None = None
     method: str | None = None
     bad: list[str] = []
-    shapley: dict[str, ShapleyValue] = {}
+    shapley: dict[str, ShapleyValue | None] = {}
     repair: str | None = None
     accuracy_before: float | None = None
     accuracy_after: float | None = None

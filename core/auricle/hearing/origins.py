@@ -68,10 +68,9 @@ class Origins:
     """Of the stretches, by kind: the pauses too."""
 
     def hear(self, scene: Scene) -> None:
-        """Take in which recordings are heard in a scene, each in the kind of the first stretch that it reaches."""
+        """Take in which recordings are heard in a scene, each in every kind of stretch that it reaches."""
         for piece in scene.pieces:
-            kind = next((part.kind for part in scene.stretches if _overlap(piece, part)), None)
-            if kind is not None:
+            for kind in {part.kind for part in scene.stretches if _overlap(piece, part)}:
                 heard, hours = self.heard.setdefault(kind, {}), (piece.end - piece.start) / SAMPLE_RATE / 3600
                 heard[piece.source] = max(heard.get(piece.source, 0.0), hours)
                 self.played[kind] = self.played.get(kind, 0.0) + hours
@@ -86,9 +85,10 @@ class Origins:
         accepts = self.accepts.setdefault(stretch.kind, {})
         times, place = np.unique(decided, return_inverse=True)
         came = origins_of(pieces, times)[place]
-        for number in np.unique(came[came >= 0]).tolist():
-            mine = np.bincount(threshold[came == number], minlength=thresholds)
-            accepts[pieces[number].source] = accepts.get(pieces[number].source, np.zeros(thresholds, np.int64)) + mine
+        known = came >= 0
+        each, counts = np.unique(came[known] * thresholds + threshold[known], return_counts=True)
+        for number, level, count in zip(each // thresholds, each % thresholds, counts, strict=True):
+            accepts.setdefault(pieces[number].source, np.zeros(thresholds, np.int64))[level] += count
 
     def at(self, threshold: int = 0, kinds: Iterable[str] | None = None) -> Recordings:
         """What is wrongly heard at one of the thresholds; in all kinds of sound where none is named."""

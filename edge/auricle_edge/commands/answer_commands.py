@@ -82,7 +82,8 @@ def sentences(told: Mapping[str, Any]) -> Iterator[str]:
         words = ", and of each word" if told["report"]["words"] else ""
         yield f"Coarse counts of what is heard{words} go to the coordinator: [report] in the settings."
     if told["gate"] is not None:
-        yield f"Gate: {told['gate']['verdict']}. {told['gate']['reason']}"
+        gate = told["gate"]  # a service that was not restarted since an update calls it a verdict
+        yield f"Gate: {gate.get('gate') or gate['verdict']}. {gate['reason']}"
 
 
 def _states(told: Mapping[str, Any]) -> Iterator[str]:

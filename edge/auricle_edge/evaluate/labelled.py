@@ -77,4 +77,4 @@ def labelled_scene(sound: Path, labels: Path, keywords: Sequence[str]) -> Scene:
             stretches.append(Stretch(RECORDING, free, until))
         if word is not None:
             free = max(free, word.end + round(WITHIN * SAMPLE_RATE) + 1)
-    return Scene(samples, words, tuple(stretches), (Piece(sound.name, 0, len(samples)),))
+    return Scene(samples, words, tuple(stretches), (Piece(str(sound), 0, len(samples)),))

@@ -94,18 +94,22 @@ def _takes(folders: Sequence[_Scanned], wanted: Callable[[str], bool], names: di
     clips = [clip for scanned in folders for clip in scanned.clips if wanted(clip.word)]
     takes = [Take(clip.word, clip.speaker, fit_clip(read_audio(clip.path), CLIP_SAMPLES)) for clip in clips]
     for clip, take in zip(clips, takes, strict=True):
-        names[fingerprint(take.sound)] = _name(clip.path)
+        _call(take.sound, clip.path, names)
     return tuple(takes)
 
 
 def _whole(paths: Iterable[Path], names: dict[str, str]) -> tuple[Sound, ...]:
     sounds = {path: read_audio(path) for path in paths}
-    names.update({fingerprint(sound): _name(path) for path, sound in sounds.items()})
+    for path, sound in sounds.items():
+        _call(sound, path, names)
     return tuple(sounds.values())
 
 
-def _name(path: Path) -> str:
-    return f"{path.parent.name}/{path.name}"
+def _call(sound: Sound, path: Path, names: dict[str, str]) -> None:
+    """Name a recording by the end of its path, as long as it takes for no other to have the same."""
+    taken, parts = set(names.values()), path.parts
+    short = ("/".join(parts[-length:]) for length in range(2, len(parts) + 1))
+    names.setdefault(fingerprint(sound), next((name for name in short if name not in taken), str(path)))
 
 
 def _files(folders: Sequence[Path]) -> list[Path]:

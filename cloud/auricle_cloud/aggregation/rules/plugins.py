@@ -103,6 +103,9 @@ def _fits(answer: Aggregate, cohort: Cohort) -> bool:
         and answer.weights.shape == cohort.start.shape
         and answer.weights.dtype == cohort.start.dtype
         and bool(np.isfinite(answer.weights).all())
+        and isinstance(answer.flag, str | None)
+        and isinstance(answer.score_of, str | None)
+        and all(isinstance(text, str) for text in answer.warnings)
     )
 
 

@@ -35,12 +35,12 @@ MOST_CLIENTS = 8
 SILENCE = 30.0
 """Seconds after which a client that sends nothing is hung up on, unless it waits for the device's own microphone; also
 what an event may take to come whole, and an answer to be taken."""
-KEEP_ALIVE = (
-    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 15),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4),
-)
+PAUSE = 600.0
+"""The same for one that asked to detect and has begun to send sound: a satellite that is muted, or streams a command to
+somebody else, sends nothing meanwhile."""
+LEAVING = 2.0
+"""Seconds for what was sent last to be taken, when a connection is closed."""
+KEEP_ALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
 """A client that waits and is gone without a word gives its place back after two minutes."""
 HOME = "https://github.com/auricle-kws/auricle"
 
@@ -88,8 +88,8 @@ class WyomingService:
         Name of the pack, for the clients' lists.
     spotter
         Makes a detector for the sound of one client.
-    silence
-        Seconds; see `SILENCE`.
+    silence, pause
+        Seconds; see `SILENCE` and `PAUSE`.
     """
 
     name = "wyoming"
@@ -101,6 +101,7 @@ class WyomingService:
         model: str,
         spotter: Callable[[], Spotter],
         silence: float = SILENCE,
+        pause: float = PAUSE,
     ) -> None:
         parts = urlsplit(url)
         try:
@@ -111,7 +112,7 @@ class WyomingService:
             raise SettingsError(f"events.wyoming is tcp://host:port, such as tcp://127.0.0.1:10400, not {url}.")
         self._host, self._port = parts.hostname, port
         self._words, self._model, self._spotter = tuple(words), model, spotter
-        self.silence = silence
+        self.silence, self.pause = silence, pause
         self._clients: set[_Client] = set()
         self._server: asyncio.Server | None = None
 
@@ -149,8 +150,8 @@ class WyomingService:
             client.hang_up()
             return
         self._clients.add(client)
-        client.keep_alive()
         try:
+            client.keep_alive()
             await client.run()
         except (WireError, msgspec.MsgspecError) as error:
             log.warning("A Wyoming client was hung up on: %s", error)
@@ -192,6 +193,8 @@ class _Client:
         self._names: frozenset[str] | None = None
         self._spotter: Spotter | None = None
         self._position = 0
+        self._asked = False
+        """It asked to detect: what it sends may pause."""
         self._found = False
 
     @property
@@ -201,8 +204,14 @@ class _Client:
 
     async def run(self) -> None:
         """Answer until it hangs up."""
-        while (event := await read_event(self._reader, self._service.silence, waits=self.waits)) is not None:
+        while (event := await read_event(self._reader, self._service.silence, begins=self._begins())) is not None:
             await self._answer(*event)
+
+    def _begins(self) -> float | None:
+        """Seconds within which its next event has to begin."""
+        if self.waits:
+            return None
+        return self._service.pause if self._asked else self._service.silence
 
     async def heard(self, detection: Detection) -> None:
         """Tell it of a keyword, if it asked for that one."""
@@ -221,8 +230,10 @@ class _Client:
     def keep_alive(self) -> None:
         """Ask the kernel to notice when the other side is gone."""
         ours = self._writer.get_extra_info("socket")
-        for option in KEEP_ALIVE:
-            ours.setsockopt(*option)
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in KEEP_ALIVE.items():
+            if hasattr(socket, name):  # not every system has all of them
+                ours.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
     def hang_up(self) -> None:
         """Close the connection."""
@@ -232,7 +243,7 @@ class _Client:
         """Close the connection, also to one that does not take what it was sent."""
         self._writer.close()
         try:
-            await asyncio.wait_for(self._writer.wait_closed(), self._service.silence)
+            await asyncio.wait_for(self._writer.wait_closed(), min(LEAVING, self._service.silence))
         except (OSError, asyncio.TimeoutError):
             self._writer.transport.abort()
 
@@ -243,7 +254,7 @@ class _Client:
             await self._send("pong", {"text": str(data.get("text") or "")[:200]})
         elif kind == "detect":
             names = msgspec.convert(data, _Detect).names
-            self._names = frozenset(names or self._service.words)
+            self._names, self._asked = frozenset(names or self._service.words), True
         elif kind == "audio-start":
             self._begin(data)
         elif kind == "audio-chunk":
@@ -278,4 +289,5 @@ class _Client:
         try:
             await asyncio.wait_for(async_write_event(Event(kind, data), self._writer), self._service.silence)
         except asyncio.TimeoutError as error:
+            self._writer.transport.abort()
             raise TimeoutError(f"it took nothing for {self._service.silence:g} s") from error

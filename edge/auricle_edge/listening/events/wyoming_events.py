@@ -30,27 +30,31 @@ class Header(msgspec.Struct, frozen=True):
 
 
 async def read_event(
-    reader: asyncio.StreamReader, seconds: float, *, waits: bool = False
+    reader: asyncio.StreamReader, seconds: float, *, begins: float | None
 ) -> tuple[str, dict[str, Any], bytes] | None:
     """The next event's type, data and payload; None at the end.
 
     Parameters
     ----------
     seconds
-        How long an event may take to begin, and then to come whole.
-    waits
-        Whether it may begin at any time.
+        How long an event may take to come whole.
+    begins
+        And to begin; None: at any time.
 
     Raises
     ------
     WireError
         What came is not an event, too long for one, or too slow.
+    OSError
+        The connection is gone.
     """
     try:
-        first = await asyncio.wait_for(reader.read(1), None if waits else seconds)
+        first = await asyncio.wait_for(reader.read(1), begins)
         return await asyncio.wait_for(_read_from(reader, first), seconds) if first else None
     except asyncio.TimeoutError as error:
-        raise WireError(f"The Wyoming client said nothing for {seconds:g} s.") from error
+        if getattr(error, "errno", None) is not None:
+            raise  # the kernel's: the other side does not answer any more
+        raise WireError(f"The Wyoming client said nothing for {begins if begins else seconds:g} s.") from error
 
 
 async def _read_from(reader: asyncio.StreamReader, first: bytes) -> tuple[str, dict[str, Any], bytes]:

@@ -29,10 +29,19 @@ INSTALLATION = "auricle_edge/ota/"
 GUARD = f"{INSTALLATION}slots/"
 """The modules that become the bundle's `slots.py`."""
 RUN_GUARD = b"""\
+import os
 import sys
 
-from auricle_edge.ota.slots.commands import main
+AGAIN = "AURICLE_GUARD_AGAIN"
 
+try:
+    from auricle_edge.ota.slots.commands import main
+except ImportError:  # the archive was replaced between two of its modules: begin again with the new one, once
+    if AGAIN in os.environ:
+        raise
+    os.environ[AGAIN] = "1"
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+os.environ.pop(AGAIN, None)
 sys.exit(main())
 """
 AGENT = "auricle_edge/service/auricle-edge.service"
