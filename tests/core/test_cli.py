@@ -122,7 +122,10 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+\S*", __version__)
 
 
-@pytest.mark.parametrize("arguments", [[], ["--help"], ["cloud"], ["cloud", "--help"], ["fleet", "run", "--help"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["--help"], ["-h"], ["cloud"], ["cloud", "--help"], ["fleet", "run", "--help"], ["edge", "run", "-h"]],
+)
 @pytest.mark.several
 def test_help_is_no_mistake(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     code = main(arguments)

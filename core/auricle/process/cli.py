@@ -81,7 +81,12 @@ def build_app(wanted: str | None) -> typer.Typer:
         The part that will be called; None for the overview.
     """
     app = typer.Typer(
-        cls=_Root, no_args_is_help=True, pretty_exceptions_enable=False, add_completion=True, rich_markup_mode=None
+        cls=_Root,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        add_completion=True,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
     )
 
     @app.callback()
