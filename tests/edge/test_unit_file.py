@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from auricle_edge.service.unit import unit_text
+
 MOST_EXPOSED = 2.0
 
 
@@ -29,3 +31,34 @@ def test_systemd_rates_the_unit_at_most_two(tmp_path: Path) -> None:
     assert found is not None, answer.stderr
     assert float(found[1]) <= MOST_EXPOSED
     assert answer.returncode == 0, answer.stdout
+
+
+def test_it_names_the_environment_that_prints_it(tmp_path: Path) -> None:
+    program = tmp_path / "my env" / "bin" / "auricle"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+
+    said = unit_text(tmp_path / "my env", program.parent / "python3")
+
+    assert f'\nExecStart="{program}" edge run --config' in said
+    assert "/opt/auricle" not in said
+    assert "ExecStartPre" not in said
+    systemd = shutil.which("systemd-analyze")
+    if systemd is None:
+        pytest.skip("systemd-analyze is not installed")
+    unit = tmp_path / "auricle-edge.service"
+    unit.write_text(said)
+    answer = subprocess.run([systemd, "verify", "--man=no", str(unit)], capture_output=True, text=True, timeout=60)
+    assert str(program.name) not in answer.stderr, answer.stderr
+
+
+def test_without_a_command_beside_it_the_interpreter_is_named() -> None:
+    said = unit_text(Path("/home/ana/venv"), Path("/home/ana/venv/bin/python3"))
+    assert "\nExecStart=/home/ana/venv/bin/python3 -m auricle edge run" in said
+    assert "\nProtectHome=read-only\n" in said
+
+
+def test_a_bundles_installation_has_the_unit_as_it_was_written() -> None:
+    written = resources.files("auricle_edge").joinpath("service/auricle-edge.service").read_text()
+    assert unit_text(Path("/opt/auricle/versions/1"), Path("/opt/auricle/bin/python3")) == written

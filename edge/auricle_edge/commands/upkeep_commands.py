@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 import threading
 from collections.abc import Callable, Mapping
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +39,9 @@ from auricle_edge.service.checkup import Heard, examine_board, examine_microphon
 from auricle_edge.service.diagnosis import write_bundle
 from auricle_edge.service.microphone_check import examine_state
 from auricle_edge.service.simulation import examine_expected
+from auricle_edge.service.unit import in_a_home, unit_text
 
 MARKS = {"good": "ok", "doubtful": "?", "bad": "!!"}
-UNIT = "service/auricle-edge.service"
 PATIENCE = 6.0
 """Seconds more than the wanted ones that a microphone may take."""
 
@@ -227,6 +227,12 @@ def _switched(pack: Pack, folder: Path, as_json: bool) -> int:
 
 def unit(as_json: AsJson = False) -> int:
     """Print the systemd unit: auricle edge unit > /etc/systemd/system/auricle-edge.service."""
-    text = resources.files("auricle_edge").joinpath(UNIT).read_text("utf-8")
+    text = unit_text()
+    if in_a_home(Path(sys.prefix)):
+        typer.echo(
+            f"{sys.prefix} lies in a home folder, which the service's own user may not read: make the environment "
+            "elsewhere, such as python3 -m venv /opt/auricle-edge.",
+            err=True,
+        )
     typer.echo(json.dumps({"unit": text}) if as_json else text, nl=as_json)
     return 0
