@@ -30,7 +30,7 @@ SETTINGS = FleetSettings()
 """Those of `make fleet`."""
 SHOT_AFTER = SETTINGS.rounds - 3
 """Rounds after which the page is opened; the others go on meanwhile."""
-WIDTH, HEIGHT, COLUMNS = 1280, 900, 76
+WIDTH, HEIGHT, COLUMNS = 1280, 900, 80
 
 
 def _chromium() -> str:

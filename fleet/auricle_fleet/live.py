@@ -13,6 +13,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 SHOWN = 14
+BAR = 8
+"""Characters of an accuracy of 1: the table fits 80 columns."""
 COLUMNS = ("round", "unseen", "", "personal", "counted", "up", "down", "seconds", "left")
 
 
@@ -147,13 +149,13 @@ class View(Silent):
         """What stands in the terminal: the last rounds, and what is under way."""
         table = Table(box=None, pad_edge=False, header_style="bold")
         for name in COLUMNS:
-            table.add_column(name, justify="left" if not name else "right")
+            table.add_column(name, justify="left" if not name else "right", no_wrap=True)
         for line in self.rows[-SHOWN:]:
             accuracy = line["plugin_accuracy_unseen"] or 0.0
             table.add_row(
                 f"{line['round']}/{line['rounds']}",
                 percent(line["plugin_accuracy_unseen"]),
-                "█" * round(24 * accuracy),
+                "█" * round(BAR * accuracy),
                 percent(line["personal_accuracy"]),
                 f"{line['counted']}/{line['invited']}",
                 size(line["bytes_up"]),

@@ -7,11 +7,13 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from auricle.wire.messages import Invite, Plan
+from auricle.wire.messages import Plan
+from auricle.wire.tensors import Flat
 from auricle_cloud.aggregation.presets import Preset
 from auricle_cloud.evaluation.evaluator import OnnxEvaluator
 from auricle_cloud.evaluation.validation_set import ValidationSet
@@ -19,7 +21,6 @@ from auricle_cloud.rounds.coordinator import Coordinator
 from auricle_cloud.settings import Detection, RoundDone, RunSettings
 from auricle_edge.fleet.agent import Agent
 from auricle_edge.fleet.agent_context import AgentSettings
-from auricle_edge.fleet.outbox import Pending
 from auricle_edge.training.train import LocalState, RoundResult, Trainer
 from auricle_fleet.broker.broker import start_broker
 from tests.cloud.model_replacement import replacement
@@ -29,21 +30,19 @@ FLEET = "poisoned"
 RECORDED = Path(os.environ.get("AURICLE_SPEECH", Path(__file__).parents[3] / "shared" / "data")) / "gsc"
 
 
-class Attacker(Agent):
-    """An agent that in some rounds sends what would replace the model by one trained on flipped labels (eq. 10)."""
+def attack(trainer: Trainer, rounds: tuple[int, ...], flipped: Trainer, share: float) -> None:
+    """Make a trainer give, in some rounds, what would replace the model by one trained on flipped labels (eq. 10)."""
+    honest = trainer.run
 
-    rounds: tuple[int, ...] = ()
-    flipped: Trainer
-    share: float
+    def run(plan: Plan, number: int, plugin: Flat, state: LocalState, *more: Any) -> RoundResult:
+        result = honest(plan, number, plugin, state, *more)
+        if number not in rounds:
+            return result
+        other = Plan(mode="supervised", optimizer="adamw", rate=1e-2, epochs=EPOCHS_OF_THE_ATTACK)
+        wanted = flipped.run(other, number, plugin, LocalState(plugin)).plugin
+        return replace(result, plugin=replacement(plugin, wanted, share).astype(np.float32))
 
-    def _pending(self, invite: Invite, result: RoundResult) -> Pending:
-        if invite.round in self.rounds:
-            assert self._blob is not None
-            start = self._blob[1]
-            plan = Plan(mode="supervised", optimizer="adamw", rate=1e-2, epochs=EPOCHS_OF_THE_ATTACK)
-            wanted = self.flipped.run(plan, invite.round, start, LocalState(start)).plugin
-            result = replace(result, plugin=replacement(start, wanted, self.share).astype(np.float32))
-        return super()._pending(invite, result)
+    trainer.run = run  # type: ignore[method-assign]
 
 
 async def _federate(
@@ -74,9 +73,9 @@ async def _federate(
             tasks = []
             for name, trainer in fleet.trainers.items():
                 told = AgentSettings(name, FLEET, broker.address(name), folder / name, coordinator.identity.public)
-                agent = (Attacker if name == ATTACKER else Agent)(told, trainer, workers)
-                if isinstance(agent, Attacker):
-                    agent.rounds, agent.flipped, agent.share = attacked, fleet.attack, 1 / len(fleet.trainers)
+                if name == ATTACKER:
+                    attack(trainer, attacked, fleet.attack, 1 / len(fleet.trainers))
+                agent = Agent(told, trainer, workers)
                 tasks.append(asyncio.create_task(agent.run()))
             try:
                 await coordinator.run()

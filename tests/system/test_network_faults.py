@@ -43,10 +43,11 @@ class RecordingAgent(Agent):
     def before_update(self) -> None:
         """An update is about to be sent."""
 
-    async def _send(self, topic: str, message: Message, body: bytes = b"") -> None:
+    async def _say(self, kind: str, message: Message, body: bytes = b"") -> None:
         if not isinstance(message, Update):
-            await super()._send(topic, message, body)
+            await super()._say(kind, message, body)
             return
+        topic = self.topics.up(self.settings.device, kind)
         self.frames.append(seal(self._identity, topic, message, body))
         self.before_update()
         await self.link.publish(topic, self.frames[-1])
