@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from auricle_fleet.live import SHOWN, View, duration, percent, size
+from auricle_fleet.live import BAR, SHOWN, View, duration, percent, size
 
 
 def line(number: int, **changes: Any) -> dict[str, Any]:
@@ -87,7 +87,8 @@ def test_a_terminal_keeps_the_newest_rounds_in_sight(capsys: pytest.CaptureFixtu
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", capsys.readouterr().out).rsplit("unseen", 1)[1]
     assert f"{SHOWN + 3}/20" in shown
     assert " 3/20" not in shown
-    assert "█" * 12 in shown
+    assert "█" * (BAR // 2) in shown
+    assert "█" * (BAR // 2 + 1) not in shown  # half of the speakers are recognised
 
 
 @pytest.mark.usefixtures("terminal")
