@@ -59,7 +59,7 @@ async def _page(coordinator: Coordinator, picture: Path) -> None:
 
 
 async def _pictures(out: Path, folder: Path) -> None:
-    view, enough = View(as_json=False), asyncio.Event()
+    view, enough = View(), asyncio.Event()
 
     def done(row: object) -> None:
         if len(view.rows) >= SHOT_AFTER:

@@ -1,4 +1,4 @@
-"""How one device fared in a round, in sentences, from the round's report."""
+"""What became of one device in a round, in sentences, from the round's report."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from auricle_cloud.operations.answer import Answer, Time
 from auricle_cloud.states.round import State
 
 Outcome = Literal["not_invited", "silent", "failed", "declined", "late", "refused", "dropped", "counted", "elsewhere"]
-"""How a device fared in a round. `dropped`: its weights are not finite; `elsewhere`: it counted in a later round."""
+"""What became of a device in a round. `dropped`: weights not finite; `elsewhere`: it counted in a later round."""
 
 OutcomeFilter = Literal[Outcome, "pruned", "harmful"]
 """What devices of a round are looked for by: a outcome, left out by the rule in some layer, or named by detection."""
