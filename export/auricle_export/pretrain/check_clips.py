@@ -15,9 +15,10 @@ from auricle_export.pretrain.clip_task import clip_speech
 from auricle_export.pretrain.modules import Modules, module_for, tensors_of, write_flat
 from auricle_export.pretrain.pack import start_of
 from auricle_export.pretrain.scores import scores_of
-from auricle_export.pretrain.settings import PretrainSettings, Trained
+from auricle_export.pretrain.settings import PretrainSettings
 from auricle_export.pretrain.speech import PretrainSpeech
 from auricle_export.pretrain.task import Watch, heeded, models_of
+from auricle_export.pretrain.trained import Trained
 from auricle_export.pretrain.training import Stopped, pytorch_threads
 
 

@@ -26,9 +26,10 @@ from auricle_export.pretrain.mining import mine
 from auricle_export.pretrain.modules import Modules, module_for, tensors_of, write_flat
 from auricle_export.pretrain.normalised import fold_into, normalised
 from auricle_export.pretrain.run_together import run_together
-from auricle_export.pretrain.settings import Epoch, LiveSettings, Trained, TrainingInterrupted
+from auricle_export.pretrain.settings import LiveSettings
 from auricle_export.pretrain.state import Facts, Note, State, damaged, load_state, save_state, state_file
 from auricle_export.pretrain.streams import Recognise, Streams, hits_at
+from auricle_export.pretrain.trained import Epoch, Trained, TrainingInterrupted
 from auricle_export.pretrain.windows import Composer
 
 DECAY, CLIP = 0.02, 5.0
