@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +14,7 @@ from auricle.files import write_durably
 from auricle.packs.first_weights import check_start
 from auricle.packs.pack import Pack
 from auricle.wire.tensors import CODECS
-from auricle_cloud.aggregation.presets import get_preset
+from auricle_cloud.aggregation.presets import Preset, get_preset
 from auricle_cloud.aggregation.rules import rule_names
 from auricle_edge.training.learn_settings import LearnSettings
 from auricle_edge.training.own_model import own_model
@@ -164,6 +165,14 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     def judges(self) -> bool:
         """Whether devices judge their rounds: asked for, or left open in a run that has a good state to protect."""
         return self.judge == "on" or (self.judge == "auto" and self.start == "pack")
+
+    def preset_for(self, *, trained: bool) -> Preset:
+        """The preset with what the options change in it, as it fits a first model that is trained, or is noise."""
+        preset = get_preset(self.preset).fitted(trained=trained, server_rate=self.server_rate)
+        plan = msgspec.structs.replace(preset.plan, mode=self.mode or preset.plan.mode, codec=self.codec)
+        rule = self.rule or preset.rule
+        options = preset.rule_options if rule == preset.rule else {}
+        return replace(preset, plan=plan, rule=rule, rule_options=options)
 
     def architectures(self, pack: Pack | None = None) -> tuple[str, ...]:
         """The local models that devices take in turn: `mixed` is all five, a comma separates a choice.

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle.packs.first_weights import chosen_weights
 from auricle.packs.pack import Pack, load_pack
 from auricle.speech import download
 from auricle.speech.augment import noise_energies
@@ -17,7 +16,6 @@ from auricle.speech.features import LogMel
 from auricle.speech.folder import load_folder
 from auricle.speech.split import split_by_speaker
 from auricle.speech.synthesis import SynthesisSettings, synthesise
-from auricle.wire.tensors import Flat
 from auricle_edge.training.speech_data import Clips, DeviceData, device_data
 from auricle_fleet.settings import FleetSettings
 
@@ -126,17 +124,6 @@ def task_pack(labels: tuple[str, ...], own: Pack | None = None) -> tuple[Pack, P
             return pack, pack
     every = load_pack("gsc35")
     return every.with_labels(labels), every
-
-
-def started(data: FleetData, settings: FleetSettings, model: str, seed: int) -> Flat | None:
-    """The trained weights (P,) that a model of a run starts from; None where it starts from noise.
-
-    Raises
-    ------
-    PackError
-        The run is to start from the pack, and the pack has no trained weights of this model.
-    """
-    return chosen_weights(settings.start, data.pack, model, seed, data.origin)
 
 
 def _energies(frontend: LogMel, audio: NDArray[np.int16]) -> NDArray[np.float32]:
