@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta, Struct
@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 from auricle.errors import SettingsError
 from auricle.packs.pack import DEFAULT_PACK
 from auricle.process.until_signal import broker_of
-from auricle.settings import from_mapping, read_toml
+from auricle.settings import declared, from_mapping, read_toml
 from auricle.wire.messages import Count, FleetName
 from auricle.wire.messages import Token as Name
 from auricle.wire.tensors import Flat
@@ -206,7 +206,16 @@ def _path(text: str | None) -> Path | None:
     return None if text is None else Path(text)
 
 
-TABLES = ("rounds", "detection", "buffer", "limits", "api", "storage")
+TABLES: dict[str, type[Struct]] = {
+    "rounds": RoundSettings,
+    "detection": DetectionTable,
+    "buffer": Buffer,
+    "limits": Limits,
+    "api": ApiTable,
+    "storage": StorageTable,
+}
+STRUCTS: dict[str, type[Struct]] = {"": CoordinatorSettings, **TABLES}
+"""By table; those outside of tables under ""."""
 
 
 def read_coordinator(config: Path | None, given: Mapping[str, Mapping[str, object]]) -> CoordinatorSettings:
@@ -223,12 +232,11 @@ def read_coordinator(config: Path | None, given: Mapping[str, Mapping[str, objec
         A name that does not exist, with a hint; a value that is not allowed, with the file or option it stands in.
     """
     values = {} if config is None else read_toml(config)
-    kinds = get_type_hints(CoordinatorSettings)
-    for table in TABLES:
+    for table, kind in TABLES.items():
         mine = values.get(table, {})
         if not isinstance(mine, dict):
             raise SettingsError(f"{config}: {table} is a table: write [{table}] and its settings below.")
-        values[table] = from_mapping(kinds[table], mine, f"{config}, table [{table}]")
+        values[table] = from_mapping(kind, mine, f"{config}, table [{table}]")
     found = from_mapping(CoordinatorSettings, values, str(config))
     for table, over in given.items():
         wanted = {name: value for name, value in over.items() if value is not None}
@@ -243,37 +251,22 @@ def read_coordinator(config: Path | None, given: Mapping[str, Mapping[str, objec
     return found
 
 
-class Setting(NamedTuple):
+class TableSetting(NamedTuple):
     """One that may be set."""
 
     table: str
     """Empty: outside of tables."""
     name: str
-    default: Any
+    default: object
     description: str
 
 
-def all_settings() -> Iterator[Setting]:
+def all_settings() -> Iterator[TableSetting]:
     """Every setting there is, in the order of a file."""
-    hints = get_type_hints(CoordinatorSettings, include_extras=True)
-    for field in msgspec.structs.fields(CoordinatorSettings):
-        if field.name not in TABLES:
-            yield Setting("", field.name, field.default, _description(hints[field.name]))
-    for table in TABLES:
-        kind = hints[table]
-        inside = get_type_hints(kind, include_extras=True)
-        for field in msgspec.structs.fields(kind):
-            default = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
-            yield Setting(table, field.name, default, _description(inside[field.name]))
-
-
-def _description(hint: object) -> str:
-    if get_origin(hint) is not Annotated:
-        return ""
-    for said in get_args(hint)[1:]:
-        if isinstance(said, Meta) and said.description:
-            return said.description
-    return ""
+    for table, struct in STRUCTS.items():
+        for each in declared(struct):
+            if table or each.name not in TABLES:
+                yield TableSetting(table, each.name, each.default, each.description)
 
 
 def template() -> str:
