@@ -68,6 +68,14 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True):
     norm: Annotated[
         float, Meta(gt=0, description="Largest Euclidean distance of an update from the model it started from.")
     ] = 1e4
+    share: Annotated[
+        float,
+        Meta(ge=1, le=1e9, description="Largest share of one device in a model, as a multiple of its fair one."),
+    ] = 3.0
+    prune_few: Annotated[
+        bool,
+        Meta(description="Where lpa removes nobody from so few devices, leave out the farthest fifth of each layer."),
+    ] = True
     frames: Annotated[float, Meta(gt=0, description="Frames a second, in the long run.")] = 20.0
     burst: Annotated[float, Meta(ge=1, description="Frames that may come at once.")] = 200.0
 

@@ -95,6 +95,9 @@ def _about_round(report: RoundReport, number: int, state: State) -> list[str]:
         said.append(f"It ended because of this: {sentence(report.reason)}")
     said += _about_rule(report)
     said += [sentence(text) for text in [report.flag, *report.warnings] if text]
+    if report.bounded:
+        less = {entry.device for entry in report.bounded}
+        said.append(f"Counted for less than they said or the rule gave them: {_names(less)}.")
     silent = set(invited) - {update.device for update in updates} - {*report.failed, *report.refused}
     for names, why in (
         (report.dropped, "Left out because some weights are not finite"),

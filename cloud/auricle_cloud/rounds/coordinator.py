@@ -21,6 +21,7 @@ from auricle.packs.pack import Pack
 from auricle.wire.identity import Identity
 from auricle.wire.messages import DeviceState, Get, HearingReport, Loss, Register, Release, Status, Update
 from auricle.wire.tensors import Flat, encode
+from auricle_cloud.aggregation.bounded import BoundedRule
 from auricle_cloud.aggregation.compute.accelerator import choose
 from auricle_cloud.aggregation.rules import get_rule
 from auricle_cloud.evaluation.evaluator import Evaluator
@@ -95,7 +96,8 @@ class Coordinator:
         messenger = Messenger(
             settings.fleet, settings.task, pack, self.identity, self.epoch, os.urandom(8).hex(), self.blobs
         )
-        rule = get_rule(settings.preset.rule, **settings.preset.rule_options)
+        wanted = get_rule(settings.preset.rule, **settings.preset.rule_options)
+        rule = BoundedRule(wanted, settings.limits.share, settings.limits.prune_few)
         self.metrics = Metrics()
         opener = choose(settings.compute).opener
         self.site = RoundContext(

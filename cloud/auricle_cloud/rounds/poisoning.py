@@ -142,9 +142,11 @@ class Judgement:
 
     def _shapley(self, cohort: Cohort, number: int, progress: Progress) -> Shapley:
         assert self._evaluator is not None
-        evaluator, rule, told = self._evaluator, self.site.rule, self._settings
-        options: Document = {name: rule.options[name] for name in ("clip", "limit") if name in rule.options}
-        models = fedvsa_models(cohort, **options) if rule.name == "fedvsa" else rule_models(cohort, rule)
+        evaluator, told = self._evaluator, self._settings
+        cohort, rule = self.site.rule.game(cohort)
+        name, set_to = self.site.rule.name, self.site.rule.options
+        options: Document = {option: set_to[option] for option in ("clip", "limit") if option in set_to}
+        models = fedvsa_models(cohort, **options) if name == "fedvsa" else rule_models(cohort, rule)
         game = worth(cohort, models, lambda batch: evaluator.scores(batch).accuracy)
         rng = np.random.default_rng([self.site.settings.seed, number])
         return shapley(
