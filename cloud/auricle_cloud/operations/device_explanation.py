@@ -255,6 +255,8 @@ def _about_shapley(known: Indexed, name: str) -> list[str]:
             f"Its loss of the received model was {told}, above the reference of {reference:.4g}: "
             "it voted for the alarm."
         )
+    if name in found.set_aside:
+        said.append("Its loss of the received model is far from all others' and was not believed.")
     of = "the judged model" if found.judged_round is None else f"the model of round {found.judged_round}"
     if judged.shapley is not None:
         error = f" ± {judged.shapley_error:.2g}" if judged.shapley_error else ""

@@ -63,6 +63,8 @@ class DetectionReport(Part, frozen=True, kw_only=True):
     reference: float | None = None
     losses: dict[str, float | None] = {}
     votes: list[str] = []
+    set_aside: list[str] = []
+    """Whose loss was too far from all others' to be believed."""
     judged_round: int | None = None
     method: str | None = None
     bad: list[str] = []
