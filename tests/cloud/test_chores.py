@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from auricle.errors import StorageError
-from auricle_cloud.rounds.chores import PATIENCE, Chores
+from auricle_cloud.rounds.chores import PATIENCE, Chores, Every
 from auricle_cloud.storage.database import SupersededError
 
 
@@ -46,6 +46,24 @@ def test_a_failure_is_logged_once_and_so_is_its_end(caplog: pytest.LogCaptureFix
         chores.do({"journal": lambda: None})
 
     assert [record.levelname for record in caplog.records] == ["ERROR", "INFO"]
+
+
+def test_what_is_done_every_so_often_is_tried_again_after_a_failure() -> None:
+    tried: list[str] = []
+
+    def chore() -> None:
+        tried.append("once more")
+        if len(tried) == 1:
+            broken()
+
+    every = Every(3600.0, chore)
+
+    with pytest.raises(StorageError):
+        every()
+    every()
+    every()
+
+    assert len(tried) == 2
 
 
 def test_who_was_overtaken_stops() -> None:

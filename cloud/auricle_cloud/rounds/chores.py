@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping
 
 from auricle.errors import StorageError
@@ -12,6 +13,27 @@ log = logging.getLogger("auricle.cloud")
 
 PATIENCE = 3
 """Failures one after the other before health speaks of them: a database that is busy for a moment is none."""
+
+
+class Every:
+    """A chore that is done at most every so often; the first time at once.
+
+    Parameters
+    ----------
+    seconds
+        Between two times.
+    chore
+        What is done.
+    """
+
+    def __init__(self, seconds: float, chore: Callable[[], object]) -> None:
+        self._seconds, self._chore, self._done = seconds, chore, -seconds
+
+    def __call__(self) -> None:
+        """Do it if it is time; after a failure it is time again."""
+        if time.monotonic() - self._done >= self._seconds:
+            self._chore()
+            self._done = time.monotonic()
 
 
 class Chores:

@@ -161,7 +161,7 @@ class Closing:
                 models.drop(self._task, old)
             for blob in gone - models.in_use(self._task):
                 site.blobs.remove(blob)
-            site.store.journal.trim(site.settings.keep_events)
+            site.store.journal.trim(site.settings.keep_events, site.settings.keep_audit)
         except StorageError as error:
             log.warning("files of round %d stay for now: %s", number, error)
 

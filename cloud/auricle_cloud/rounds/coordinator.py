@@ -36,7 +36,7 @@ from auricle_cloud.observing.metrics import ROLLOUTS, Metrics
 from auricle_cloud.ota.conductor import Conductor
 from auricle_cloud.ota.renewal import Renewal
 from auricle_cloud.rounds.asynchronous import Asynchronous
-from auricle_cloud.rounds.chores import Chores
+from auricle_cloud.rounds.chores import Chores, Every
 from auricle_cloud.rounds.closing import Closing
 from auricle_cloud.rounds.context import POLL, RoundContext, Watcher
 from auricle_cloud.rounds.poisoning import Judgement
@@ -57,6 +57,9 @@ log = logging.getLogger("auricle.cloud")
 
 MOST_AT_ONCE = 256
 """Messages in hand at a time; the socket is not read for more."""
+
+TRIM = 300.0
+"""Seconds between looks for events that are not kept any more; rounds may be rare, and events are not."""
 
 GRACE = 10.0
 """Seconds for what is in hand when the coordinator is asked to stop."""
@@ -105,6 +108,7 @@ class Coordinator:
             settings, pack, self.store, self.blobs, rule, messenger, self.announcements, self.metrics, watcher, opener
         )
         self.chores = Chores()
+        self._trim = Every(TRIM, lambda: self.store.journal.trim(settings.keep_events, settings.keep_audit))
         self.closing = Closing(self.site, evaluator)
         self.conductor = Conductor(self.store, messenger, self.announcements, settings.fleet)
         self.tuner = Tuner(self.store, messenger)
@@ -248,6 +252,7 @@ class Coordinator:
             {
                 "reading of keys": self.inbox.reload,
                 "journal of refusals": self.inbox.flush,
+                "journal of events": self._trim,
                 "renewal of update metadata": self.renewal.look,
                 "watch over hearing": self.hearing.look,
                 "metrics": self._show_figures,
