@@ -114,7 +114,11 @@ def application(coordinator: Coordinator, api: ApiSettings) -> web.Application:
     def connected() -> str | None:
         return None if coordinator.link.connected else "The broker is not connected."
 
-    healthy: dict[str, Check] = {"database": database_answers(store), "disk": folder_takes(settings.folder)}
+    healthy: dict[str, Check] = {
+        "database": database_answers(store),
+        "disk": folder_takes(settings.folder),
+        "chores": coordinator.chores.failing,
+    }
     return make_app(
         operations,
         store.tokens,

@@ -90,7 +90,10 @@ class StorageTable(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     database: Annotated[str | None, Meta(description="postgresql:// URL [SQLite in the state folder].")] = None
     blobs: Annotated[str | None, Meta(description="s3:// or other fsspec URL [a folder in the state folder].")] = None
     keep_models: Annotated[Annotated[int, Meta(ge=2)], Meta(description="Newest models kept.")] = 100
-    keep_events: Annotated[Many, Meta(description="Newest lines of the journal kept.")] = 100_000
+    keep_events: Annotated[Many, Meta(description="Newest events kept of each kind that devices make.")] = 100_000
+    keep_audit: Annotated[
+        float, Meta(ge=1, le=36_500, description="Days for which events of operators, detection and policy are kept.")
+    ] = 400.0
     keep_hearing: Annotated[float, Meta(ge=1, le=365, description="Days for which reports of hearing are kept.")] = 35.0
 
 
@@ -198,6 +201,7 @@ class CoordinatorSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_on
             compute=self.compute,
             keep_models=self.storage.keep_models,
             keep_events=self.storage.keep_events,
+            keep_audit=self.storage.keep_audit,
             keep_hearing=self.storage.keep_hearing,
         )
 

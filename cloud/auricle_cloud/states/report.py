@@ -38,6 +38,16 @@ class LayerReport(Part, frozen=True, kw_only=True):
     score_of: str | None = None
 
 
+class BoundedReport(Part, frozen=True, kw_only=True):
+    """A device that counted for less than it said, or than the rule alone would have given it."""
+
+    device: str
+    what: str = "samples"
+    """`samples` or `loss` as it said them, or `share` as the rule gave it."""
+    said: float | None = None
+    counted: float | None = None
+
+
 class ShapleyValue(Part, frozen=True, kw_only=True):
     """What a device contributed to the judged model's accuracy."""
 
@@ -53,6 +63,8 @@ class DetectionReport(Part, frozen=True, kw_only=True):
     reference: float | None = None
     losses: dict[str, float | None] = {}
     votes: list[str] = []
+    set_aside: list[str] = []
+    """Whose loss was too far from all others' to be believed."""
     judged_round: int | None = None
     method: str | None = None
     bad: list[str] = []
@@ -82,6 +94,7 @@ class RoundReport(Part, frozen=True, kw_only=True):
     """By the names of the rule, which a plug-in chooses."""
     flag: str | None = None
     warnings: list[str] = []
+    bounded: list[BoundedReport] = []
     reason: str | None = None
     """Why it was aborted."""
     detection: DetectionReport | None = None
