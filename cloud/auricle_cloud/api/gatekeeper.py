@@ -99,9 +99,14 @@ def _too_often(who: str, rate: tuple[float, float]) -> RefusedError:
 
 
 def address_of(request: web.Request) -> str:
+    """The address that a request is counted under."""
+    return counted_address(request.remote or "")
+
+
+def counted_address(peer: str) -> str:
     """The address that is counted: an IPv4 address, or the /64 network of an IPv6 one."""
     try:
-        address = ipaddress.ip_address((request.remote or "").partition("%")[0])
+        address = ipaddress.ip_address(peer.partition("%")[0])
     except ValueError:
         return "?"
     if address.version == 4:
