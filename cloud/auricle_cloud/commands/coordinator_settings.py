@@ -19,7 +19,7 @@ from auricle.wire.messages import Count, FleetName
 from auricle.wire.messages import Token as Name
 from auricle.wire.tensors import Flat
 from auricle_cloud.aggregation.presets import Preset, get_preset
-from auricle_cloud.api.api_settings import ApiSettings
+from auricle_cloud.api.api_settings import ApiSettings, ConnectionLimits
 from auricle_cloud.service import listen_address
 from auricle_cloud.settings import NAME, Buffer, Detection, Limits, RunSettings
 
@@ -82,6 +82,12 @@ class ApiTable(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     certificate: Annotated[str | None, Meta(description="PEM chain for the API; needed off loopback.")] = None
     key: Annotated[str | None, Meta(description="Its private key, if it is another file.")] = None
     metrics_open: Annotated[bool, Meta(description="Serve /metrics without a token.")] = False
+    connections: Annotated[
+        int, Meta(ge=1, le=50_000, description="Most connections at one time; one with TLS costs 270 kB.")
+    ] = ConnectionLimits.most
+    connections_each: Annotated[
+        int, Meta(ge=1, le=50_000, description="Most connections of one address, this machine's own not counted.")
+    ] = ConnectionLimits.most_each
 
 
 class StorageTable(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -151,7 +157,9 @@ class CoordinatorSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_on
         address, said = listen_address(self.api.listen), self.api
         if address is None:
             return None
-        return ApiSettings(*address, _path(said.certificate), _path(said.key), said.metrics_open)
+        limits = ConnectionLimits(said.connections, said.connections_each)
+        files = (_path(said.certificate), _path(said.key))
+        return ApiSettings(*address, *files, said.metrics_open, connections=limits)
 
     def run_settings(self, start: Flat | None) -> RunSettings:
         """What the coordinator runs with.

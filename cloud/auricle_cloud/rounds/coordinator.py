@@ -296,6 +296,9 @@ class Coordinator:
     async def _take(self, arrived: Delivery) -> None:
         """Take a message in hand; the broker may forget it, for its device sends again until it hears from us."""
         device = device_of(arrived.topic)
+        if arrived.retain and "/up/" in arrived.topic:
+            await self._lanes.put(device, lambda: self.site.messenger.take_back(arrived.topic))
+            return
         if arrived.topic.endswith("/upd") and device in self.inbox.keys:
             self._came[device] = time.monotonic()
         await self._lanes.put(device, lambda: self.inbox.handle(arrived))
