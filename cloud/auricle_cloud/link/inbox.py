@@ -6,6 +6,7 @@ import asyncio
 import logging
 import math
 import threading
+import time
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -74,6 +75,9 @@ class Receiver(Protocol):
     async def reported(self, message: HearingReport) -> None:
         """A device says how well it hears."""
 
+    async def on_kept(self, device: str) -> None:
+        """The broker had kept that a device is here, and nothing was heard of it yet."""
+
     async def on_unregistered(self, device: str) -> None:
         """Somebody speaks who is not registered."""
 
@@ -125,6 +129,10 @@ class Inbox:
         self.keys: dict[str, bytes] = {}
         self.revoked: set[str] = set()
         self._reading = threading.Lock()
+        self._here: set[str] = set()
+        """Devices that were heard, and have not gone since."""
+        self._heard: dict[str, float] = {}
+        """When the last message of a device came, of those that are not written down yet."""
         self.refused: dict[str, int] = {}
         """How many frames were refused, by reason."""
         self.reload()
@@ -144,7 +152,9 @@ class Inbox:
                 self.keys.pop(device, None)
 
     def flush(self) -> None:
-        """Write down what was refused since the last time; StorageError when it has to wait for the next time."""
+        """Write down what was heard and refused since; StorageError when it has to wait for the next time."""
+        heard, self._heard = self._heard, {}
+        self._store.devices.heard(heard)
         self._refusals.flush()
 
     def _refuse(self, device: str, reason: str) -> None:
@@ -187,7 +197,36 @@ class Inbox:
             else:
                 await self._stranger(device)
             return
+        if arrived.retain and isinstance(message, DeviceState):
+            await self._kept(message, arrived.generation)
+            return
+        await self._note_heard(message)
         await self._act(message, body)
+
+    async def _note_heard(self, message: Message) -> None:
+        """Whoever speaks is here."""
+        if isinstance(message, DeviceState) and not message.online:
+            self._here.discard(message.device)
+            self._heard.pop(message.device, None)
+            return
+        self._heard[message.device] = now = time.time()
+        if message.device in self._here:
+            return
+        if not isinstance(message, Register | DeviceState):  # those two say more, and are entered for themselves
+            await self._batch.run(lambda tx: self._store.devices.heard_again(tx, message.device, now))
+        if message.device in self.keys:
+            self._here.add(message.device)
+
+    async def _kept(self, message: DeviceState, generation: int) -> None:
+        """What a device said last, which the broker kept: that it was here is no word that it is."""
+        if message.device in self._here and message.online:
+            return
+        self._here.discard(message.device)
+        await self._batch.run(lambda tx: self._store.devices.notice(tx, message, kept=True))
+        if message.online and generation > 1:  # to the first connection devices answer by themselves
+            await self._receiver.on_kept(message.device)
+        else:
+            await self._receiver.on_presence(message)
 
     async def _stranger(self, device: str) -> None:
         """Somebody who is not registered here: ask for a registration, and believe nothing until it came."""

@@ -56,6 +56,9 @@ log = logging.getLogger("auricle.cloud")
 MOST_AT_ONCE = 256
 """Messages in hand at a time; the socket is not read for more."""
 
+HEARD_WITHIN = 10.0
+"""Seconds after the first connection in which a device that was here before may still be heard."""
+
 GRACE = 10.0
 """Seconds for what is in hand when the coordinator is asked to stop."""
 
@@ -124,6 +127,7 @@ class Coordinator:
             limits=settings.limits,
         )
         self._lanes = KeyedQueue(MOST_AT_ONCE)
+        self._connected_at: float | None = None
         self._came: dict[str, float] = {}
         """When the last part of an update came, of devices that are registered."""
         topics = messenger.topics
@@ -164,6 +168,7 @@ class Coordinator:
         """The task and its first model, what the run plans, and nothing that is not needed any more."""
         settings, store = self.settings, self.store
         start = self.pack.plugin_table.initial(settings.seed) if settings.start is None else settings.start
+        store.devices.forget_presence()
         store.models.begin(settings.task, self.pack.identity, self.blobs.put(encode(start)))
         words = [label for label in self.pack.labels if label not in SPECIAL_LABELS]
         store.hearing.name_keywords(self.pack.identity, words)
@@ -227,6 +232,7 @@ class Coordinator:
             await asyncio.sleep(POLL)
             try:
                 await asyncio.to_thread(self._look)
+                await self._settle_presence()
                 if self.link.connected:
                     await self.closing.send_outgoing()
                     await self.conductor.look()
@@ -236,6 +242,13 @@ class Coordinator:
             except StorageError as error:
                 log.error("the database or the disk refuses: %s", error)
             self.site.changed.set()
+
+    async def _settle_presence(self) -> None:
+        """Devices that were here when the last coordinator stopped had time enough to answer this one."""
+        since = self._connected_at
+        if not self.site.presence_known and since is not None and time.monotonic() > since + HEARD_WITHIN:
+            await asyncio.to_thread(self.store.devices.give_up_unheard)
+            self.site.presence_known = True
 
     def _look(self) -> None:
         with self.store.database.writing():
@@ -272,6 +285,7 @@ class Coordinator:
         except StorageError as error:
             log.error("the database or the disk refuses: %s", error)
         await self.site.messenger.be_present()
+        self._connected_at = self._connected_at or time.monotonic()
         await self.site.messenger.offer(await asyncio.to_thread(self.store.models.current, self.settings.task))
 
     async def _take(self, arrived: Delivery) -> None:
@@ -334,6 +348,10 @@ class Coordinator:
         await self.site.messenger.acknowledge(update, verdict)
         self.metrics.update(verdict.code, time.monotonic() - self._came.pop(update.device, time.monotonic()))
         self.announcements.tell("update", device=update.device, round=update.round, verdict=verdict.code)
+
+    async def on_kept(self, device: str) -> None:
+        """Nobody knows whether a device is here: ask it."""
+        await self.site.messenger.greet(device)
 
     async def on_unregistered(self, device: str) -> None:
         """Somebody speaks who is not registered."""
