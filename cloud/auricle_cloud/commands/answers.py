@@ -42,6 +42,7 @@ from auricle_cloud.operations.round_answers import (
     ScheduleList,
     ScheduleRow,
     Started,
+    Waiting,
 )
 
 ROUND = ("round", "state", "mode", "request", "invited", "failed", "counted", "loss", "plugin_accuracy", "closed")
@@ -184,6 +185,9 @@ def _parts(answer: object) -> list[str | Table]:
     if isinstance(answer, RoundDetail):
         made = [] if answer.model is None else [f"It made version {answer.model} of the model."]
         cohort = table(answer.cohort, MEMBER) if answer.cohort else "No device of it is like that."
+        if answer.waiting is not None:
+            cohort = table(answer.cohort, MEMBER) if answer.cohort else "Nobody is invited yet."
+            made = ["", *waiting_lines(answer.waiting)]
         return [table([answer.row], ROUND), "", cohort, *_more(answer), *made]
     if isinstance(answer, RoundWhy):
         about = [f"  {sentence}" for device in answer.devices for sentence in _indented(device.sentences)]
@@ -275,6 +279,11 @@ def _spoken(answer: HearingDetail) -> list[str]:
     return ["", f"Detections by word in these reports: {words}."] if words else []
 
 
+def waiting_lines(answer: Waiting) -> list[str]:
+    """Why a round does not go on, in lines."""
+    return [*answer.sentences, *(f"  {one.device} {one.reason}." for one in answer.devices)]
+
+
 def _sensitivity(row: DeviceRow) -> str:
     """What is wanted of a device, and what it does."""
     if row.sensitivity_now is None:
@@ -291,7 +300,9 @@ def _overview(answer: Overview) -> list[str | Table]:
         f"{answer.devices} devices ({standings or 'none yet'}), {answer.online} online, {answer.ready} ready.",
         f"{answer.planned} round{' is' if answer.planned == 1 else 's are'} planned.",
     ]
-    if answer.under_way is not None:
+    if answer.waiting is not None:
+        parts += waiting_lines(answer.waiting)
+    elif answer.under_way is not None:
         row = answer.under_way
         parts.append(f"Round {row.round} is {row.state}: {row.counted} of {row.invited} counted.")
     if answer.model is not None:

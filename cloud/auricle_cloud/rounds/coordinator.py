@@ -7,6 +7,7 @@ that starts goes on from the rows it finds. One that was overtaken by another wr
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import time
@@ -43,7 +44,7 @@ from auricle_cloud.rounds.synchronous import RoundFailedError, Synchronous
 from auricle_cloud.settings import NAME, RunSettings
 from auricle_cloud.states.verdict import Verdict
 from auricle_cloud.storage.blobs import open_blobs
-from auricle_cloud.storage.database import SupersededError
+from auricle_cloud.storage.database import Pulse, SupersededError
 from auricle_cloud.storage.hearing_records import DAY
 from auricle_cloud.storage.release_folder import FOLDER
 from auricle_cloud.storage.state_folders import KEY
@@ -55,6 +56,9 @@ log = logging.getLogger("auricle.cloud")
 
 MOST_AT_ONCE = 256
 """Messages in hand at a time; the socket is not read for more."""
+
+BEAT = 10.0
+"""Seconds between two rows that say that the coordinator works."""
 
 HEARD_WITHIN = 10.0
 """Seconds after the first connection in which a device that was here before may still be heard."""
@@ -128,6 +132,7 @@ class Coordinator:
         )
         self._lanes = KeyedQueue(MOST_AT_ONCE)
         self._connected_at: float | None = None
+        self._next_beat, self._was_connected = 0.0, False
         self._came: dict[str, float] = {}
         """When the last part of an update came, of devices that are registered."""
         topics = messenger.topics
@@ -162,6 +167,8 @@ class Coordinator:
             await self._lanes.drain(GRACE)
             await self.link.stop()
             await asyncio.to_thread(self.inbox.flush)
+            with contextlib.suppress(StorageError):  # another coordinator has taken over, or the disk is full
+                await asyncio.to_thread(self.store.database.beat, Pulse(time.time(), running=False, connected=False))
             self.store.close()
 
     def _begin(self) -> None:
@@ -233,6 +240,7 @@ class Coordinator:
             try:
                 await asyncio.to_thread(self._look)
                 await self._settle_presence()
+                await self._beat()
                 if self.link.connected:
                     await self.closing.send_outgoing()
                     await self.conductor.look()
@@ -242,6 +250,15 @@ class Coordinator:
             except StorageError as error:
                 log.error("the database or the disk refuses: %s", error)
             self.site.changed.set()
+
+    async def _beat(self) -> None:
+        """Say every few seconds, and when the link comes or goes, that this coordinator works."""
+        connected = self.link.connected
+        if time.monotonic() < self._next_beat and connected == self._was_connected:
+            return
+        self._next_beat, self._was_connected = time.monotonic() + BEAT, connected
+        problem = "" if connected else self.link.last_error or ""
+        await asyncio.to_thread(self.store.database.beat, Pulse(time.time(), connected=connected, problem=problem))
 
     async def _settle_presence(self) -> None:
         """Devices that were here when the last coordinator stopped had time enough to answer this one."""
