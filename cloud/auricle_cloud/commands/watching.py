@@ -15,8 +15,9 @@ from rich.live import Live
 from rich.text import Text
 
 from auricle.errors import AuricleError, SettingsError
+from auricle.process.table import console
 from auricle_cloud.api.remote import Remote
-from auricle_cloud.commands.answers import EVENT, ROUND, cell, console, plain, say, table, waiting_lines
+from auricle_cloud.commands.answers import EVENT, ROUND, cell, plain, say, table, waiting_lines
 from auricle_cloud.commands.target import Place
 from auricle_cloud.operations.fleet_answers import Overview
 from auricle_cloud.operations.operations import Operations

@@ -61,7 +61,7 @@ function devices({ devices: total, online, ready, standings }) {
 export function waits(waiting) {
   if (!waiting) return null;
   return [sentences(waiting.sentences), waiting.devices.length > 0 && h("ul", { class: "plain" },
-    waiting.devices.map(({ device, reason }) => h("li", {}, deviceLink(device), ` ${reason}.`)))];
+    waiting.devices.map(({ device, reason }) => h("li", {}, deviceLink(device), ` ${reason.replace(/\.$/, "")}.`)))];
 }
 
 function round({ under_way: now, last, planned, waiting }) {
