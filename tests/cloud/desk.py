@@ -77,6 +77,9 @@ class Answers:
     async def reported(self, message: HearingReport) -> None:
         self._say(message, "hearing")
 
+    async def on_taken(self, message: Register, reason: str) -> None:
+        self.kept.append(f"taken: {message.device} {message.public_key.hex()[:8]}")
+
     async def on_kept(self, device: str) -> None:
         self.kept.append(device)
 

@@ -118,7 +118,11 @@ def test_nobody_takes_another_devices_name(desk: Desk) -> None:
     desk.tell(thief, "dev-a", "upd", update(body), body)
     desk.tell(ANA, "dev-a", "reg", register("dev-a", thief))
 
-    assert desk.inbox.refused == {"signature": 2, "identity": 1}
+    assert desk.inbox.refused == {"signature": 1, "identity": 2}
+    assert desk.heard.kept == [f"taken: dev-a {thief.public.hex()[:8]}"] * 2  # that board is told, and not dev-a
+    details = {code: detail for _, code, detail in desk.heard.refusals}
+    assert "enrol token --device NAME --replace" in details["identity"]
+    assert details["signature"] == "signature: not made with the key that dev-a registered with"
     assert desk.inbox.keys["dev-a"] == ANA.public
     assert bytes(desk.store.devices.all()[0].public_key) == ANA.public
     assert desk.answers == []

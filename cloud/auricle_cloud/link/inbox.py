@@ -44,6 +44,12 @@ log = logging.getLogger("auricle.cloud")
 PAUSE = 0.03
 """Seconds that updates wait for others when many come: those that are checked together are counted together."""
 
+TAKEN = (
+    "identity: this name is in use with another key. A board that was flashed again: auricle cloud enrol token "
+    "--device NAME --replace. A second board: give it another name"
+)
+"""What is said of a registration whose key is not that of the device of this name."""
+
 Arrival = tuple[Update, bytes, "Flat | None"]
 """An update, its body, and the model (P,) it started from if that is at hand."""
 
@@ -77,6 +83,9 @@ class Receiver(Protocol):
 
     async def on_kept(self, device: str) -> None:
         """The broker had kept that a device is here, and nothing was heard of it yet."""
+
+    async def on_taken(self, message: Register, reason: str) -> None:
+        """Another board asks for the name of a registered one."""
 
     async def on_unregistered(self, device: str) -> None:
         """Somebody speaks who is not registered."""
@@ -192,7 +201,9 @@ class Inbox:
             if message.device != device or message.fleet != self._fleet:
                 raise WireError("identity: the header names another device than the topic")
         except WireError as error:
-            if device in self.keys or str(error) == UPGRADE:
+            if device in self.keys and str(error).startswith("signature:"):
+                await self._other_key(device, arrived)
+            elif device in self.keys or str(error) == UPGRADE:
                 self._refuse(device, str(error))
             else:
                 await self._stranger(device)
@@ -227,6 +238,17 @@ class Inbox:
             await self._receiver.on_kept(message.device)
         else:
             await self._receiver.on_presence(message)
+
+    async def _other_key(self, device: str, arrived: Delivery) -> None:
+        """A name is used with another key: say whether a board asks for it, or somebody only signs so."""
+        try:
+            message, _ = open_frame(arrived.payload, arrived.topic, _own_key)
+        except WireError:
+            self._refuse(device, f"signature: not made with the key that {device} registered with")
+            return
+        self._refuse(device, TAKEN)
+        if isinstance(message, Register) and message.device == device and message.fleet == self._fleet:
+            await self._receiver.on_taken(message, TAKEN)
 
     async def _stranger(self, device: str) -> None:
         """Somebody who is not registered here: ask for a registration, and believe nothing until it came."""
@@ -263,7 +285,8 @@ class Inbox:
 
     async def _register(self, message: Register) -> None:
         if not await self._batch.run(lambda tx: self._store.devices.enter(tx, message, self._standing)):
-            self._refuse(message.device, "identity: the name belongs to another key")
+            self._refuse(message.device, TAKEN)
+            await self._receiver.on_taken(message, TAKEN)
             return
         # Whoever had a key keeps it: while this was written, a board may have been replaced.
         self.keys.setdefault(message.device, message.public_key)
@@ -352,6 +375,11 @@ class Inbox:
         # A sum of squares and no dot product, for which BLAS would wake a thread on every core.
         if base is not None and math.sqrt(float(np.square(weights - base, dtype=np.float64).sum())) > self._limits.norm:
             raise WireError(f"norm: further from the round's model than {self._limits.norm:g}")
+
+
+def _own_key(message: Message) -> bytes | None:
+    """The key that a registration says it is signed with."""
+    return message.public_key if isinstance(message, Register) else None
 
 
 def device_of(topic: str) -> str:

@@ -47,6 +47,7 @@ from auricle_cloud.storage.blobs import open_blobs
 from auricle_cloud.storage.database import Pulse, SupersededError
 from auricle_cloud.storage.hearing_records import DAY
 from auricle_cloud.storage.release_folder import FOLDER
+from auricle_cloud.storage.rows import DeviceRow
 from auricle_cloud.storage.state_folders import KEY
 from auricle_cloud.storage.store import FILE, Store
 
@@ -133,6 +134,8 @@ class Coordinator:
         self._lanes = KeyedQueue(MOST_AT_ONCE)
         self._connected_at: float | None = None
         self._next_beat, self._was_connected = 0.0, False
+        self._standings: dict[str, str] = {}
+        """What devices were told of their standing."""
         self._came: dict[str, float] = {}
         """When the last part of an update came, of devices that are registered."""
         topics = messenger.topics
@@ -319,11 +322,21 @@ class Coordinator:
         self.announcements.tell("device", device=message.device, online=True)
         self.conductor.came(message.device)
         self.tuner.came(message.device)
-        if self.settings.approval == "manual":
-            row = await asyncio.to_thread(self.store.devices.get, message.device)
-            if row.standing == "pending":
-                log.warning("%s waits: auricle cloud devices approve %s", message.device, message.device)
+        row = await self._tell_standing(message.device)
+        if row.standing == "pending" and self.settings.approval == "manual":
+            log.warning("%s waits: auricle cloud devices approve %s", message.device, message.device)
         await self._idle(message.device)
+
+    async def _tell_standing(self, device: str) -> DeviceRow:
+        """Tell a device whether it may take part."""
+        row = await asyncio.to_thread(self.store.devices.get, device)
+        self._standings[device] = row.standing
+        await self.site.messenger.tell_standing(device, row.standing, row.reason)
+        return row
+
+    async def on_taken(self, message: Register, reason: str) -> None:
+        """Another board has the name of one that is registered: tell it, not the other."""
+        await self.site.messenger.tell_standing(message.device, "refused", reason, message.public_key)
 
     async def on_presence(self, message: DeviceState) -> None:
         """A device came or went."""
@@ -332,6 +345,8 @@ class Coordinator:
 
     async def on_get(self, message: Get) -> None:
         """A device asks what is next."""
+        if self._standings.get(message.device, "approved") != "approved":
+            await self._tell_standing(message.device)
         await self._idle(message.device)
 
     async def released(self, message: Release, changed: list[tuple[str, str]]) -> None:
