@@ -124,6 +124,13 @@ class Messenger:
         nothing = Nothing(**self._head(device), epoch=self._epoch, again=True)
         await self._send(self.topics.down(device, "cmd"), nothing)
 
+    async def tell_standing(self, device: str, standing: str, reason: str = "", key: bytes = b"") -> None:
+        """Tell a device whether it may take part; with `key` only the board that has it."""
+        nothing = Nothing(
+            **self._head(device), epoch=self._epoch, standing=standing, reason=reason[:200], key=key.hex()[:16]
+        )
+        await self._send(self.topics.down(device, "cmd"), nothing)
+
     async def acknowledge(self, update: Update, verdict: Verdict) -> None:
         """Tell what became of an update."""
         ack = Ack(
