@@ -169,7 +169,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Who asks, for the log; a socket file has no address."""
         return str(self.client_address[0]) if self.client_address else "local"
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, format: str, *args: object) -> None:
         """Requests go to the debug log."""
         log.debug("control: " + format, *args)
 

@@ -4,18 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
-from auricle_export.compiler.activation import apply, before_relu, relu, sum_rows
+from auricle_export.compiler.activation import Saved, apply, before_relu, relu, sum_rows
 from auricle_export.compiler.spatial import Window, batch_first, spatial_first
 
+N = TypeVar("N", int, int | None)
 
-def each(value: int | Sequence[int], axes: int) -> list[int]:
+Sizes = int | Sequence[int]
+"""One number for all axes, or one an axis."""
+Wanted = int | None | Sequence[int | None]
+"""Sizes of a result; None: as the input's."""
+
+
+class _Kept(Saved, Protocol):
+    window: Window
+    batch: int
+    width: int
+    dim: int
+
+
+def each(value: N | Sequence[N], axes: int) -> list[N]:
     """One number an axis."""
-    values = [value] * axes if isinstance(value, int) else list(value)
+    values = list(value) if isinstance(value, Sequence) else [value] * axes
     return values * axes if len(values) == 1 else values
 
 
@@ -23,9 +37,9 @@ def convolve(
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
+    stride: Sizes = 1,
+    padding: Sizes | str = 0,
+    dilation: Sizes = 1,
     groups: int = 1,
 ) -> Tensor:
     """`torch.conv1d` and `conv2d`: x (B, C, *S), weight (O, C / groups, *K), bias (O,) or None to (B, O, *S')."""
@@ -50,12 +64,13 @@ def convolve(
     return batch_first(torch.cat([apply(Convolve, *part, window)[0] for part in parts], -1))
 
 
-def _padding(padding: Any, kernel: list[int], dilation: list[int], axes: int) -> list[tuple[int, int]]:
+def _padding(padding: Sizes | str, kernel: list[int], dilation: list[int], axes: int) -> list[tuple[int, int]]:
     if padding == "valid":
         return [(0, 0)] * axes
     if padding == "same":
         totals = [d * (k - 1) for k, d in zip(kernel, dilation, strict=True)]
         return [(total // 2, total - total // 2) for total in totals]
+    assert not isinstance(padding, str)
     return [(width, width) for width in each(padding, axes)]
 
 
@@ -76,14 +91,14 @@ class Convolve(torch.autograd.Function):
         return y.reshape(*window.out, x.shape[-2], -1), columns
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+    def setup_context(ctx: _Kept, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
         x, weight, _, ctx.window = inputs
         ctx.batch = x.shape[-2]
         ctx.save_for_backward(weight, output[1])
         ctx.mark_non_differentiable(output[1])
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, ...]:
+    def backward(ctx: _Kept, *grads: Tensor) -> tuple[Tensor | None, ...]:
         weight, columns = ctx.saved_tensors
         out, width = weight.shape[:2]
         dy = grads[0].reshape(-1, out)
@@ -104,18 +119,19 @@ class Depthwise(torch.autograd.Function):
     @staticmethod
     def forward(x: Tensor, weight: Tensor, window: Window) -> tuple[Tensor]:
         rows = _rows(weight)
-        y: Any = None
+        y: Tensor | None = None
         for tap, row in zip(window.taps(x), rows, strict=True):
             y = tap * row if y is None else y + tap * row
+        assert y is not None
         return (y,)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+    def setup_context(ctx: _Kept, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
         x, weight, ctx.window = inputs
         ctx.save_for_backward(x, weight)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, ...]:
+    def backward(ctx: _Kept, *grads: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
         dy, channels = grads[0], weight.shape[0]
         sums = [sum_rows((tap * dy).reshape(-1, channels)) for tap in ctx.window.taps(x)]
@@ -136,20 +152,20 @@ class AddBias(torch.autograd.Function):
         return (y + bias,)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+    def setup_context(ctx: _Kept, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
         ctx.width = inputs[1].shape[0]
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> tuple[Tensor, Tensor]:
+    def backward(ctx: _Kept, *grads: Tensor) -> tuple[Tensor, Tensor]:
         return grads[0], sum_rows(grads[0].reshape(-1, ctx.width))
 
 
 def max_pool(
     x: Tensor,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Tensor:
@@ -198,13 +214,13 @@ class Halve(torch.autograd.Function):
         return torch.maximum(even, odd), (even >= odd).to(x.dtype)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+    def setup_context(ctx: _Kept, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
         ctx.dim = inputs[1]
         ctx.save_for_backward(output[1])
         ctx.mark_non_differentiable(output[1])
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> tuple[Tensor, None]:
+    def backward(ctx: _Kept, *grads: Tensor) -> tuple[Tensor, None]:
         (first,) = ctx.saved_tensors
         to_even = grads[0] * first
         return torch.stack([to_even, grads[0] - to_even], ctx.dim + 1).flatten(ctx.dim, ctx.dim + 1), None
@@ -218,12 +234,12 @@ class Maximum(torch.autograd.Function):
         return (_largest(window.taps(x, -3.0e38)),)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+    def setup_context(ctx: _Kept, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
         ctx.window = inputs[1]
         ctx.save_for_backward(inputs[0], output[0])
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> tuple[Tensor, None]:
+    def backward(ctx: _Kept, *grads: Tensor) -> tuple[Tensor, None]:
         x, y = ctx.saved_tensors
         free, parts = torch.ones_like(y), []
         for tap in ctx.window.taps(x, -3.0e38):
@@ -242,9 +258,9 @@ def _largest(taps: list[Tensor]) -> Tensor:
 
 def mean_pool(
     x: Tensor,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
@@ -278,7 +294,7 @@ def _counted(size: int, kernel: int, stride: int, around: tuple[int, int], count
     return torch.tensor([float(min(start + kernel, last) - max(start, first)) for start in starts])
 
 
-def adaptive_mean_pool(x: Tensor, output_size: Any) -> Tensor:
+def adaptive_mean_pool(x: Tensor, output_size: Wanted) -> Tensor:
     """`adaptive_avg_pool1d` and `2d`: by windows where they are equal, else by a product with constant shares."""
     wanted = _wanted(x, output_size)
     if all(n == 1 for n in wanted):
@@ -292,7 +308,7 @@ def adaptive_mean_pool(x: Tensor, output_size: Any) -> Tensor:
     return x
 
 
-def adaptive_max_pool(x: Tensor, output_size: Any, return_indices: bool = False) -> Tensor:
+def adaptive_max_pool(x: Tensor, output_size: Wanted, return_indices: bool = False) -> Tensor:
     """`adaptive_max_pool1d` and `2d`; where several places of a region hold its maximum they share the gradient."""
     if return_indices:
         raise NotImplementedError("max-pooling with return_indices", "the pooled values")
@@ -302,7 +318,7 @@ def adaptive_max_pool(x: Tensor, output_size: Any, return_indices: bool = False)
     return x
 
 
-def _wanted(x: Tensor, output_size: Any) -> list[int]:
+def _wanted(x: Tensor, output_size: Wanted) -> list[int]:
     axes = x.dim() - 2
     return [size if n is None else n for n, size in zip(each(output_size, axes), x.shape[2:], strict=True)]
 
