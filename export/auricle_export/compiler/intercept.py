@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode, resolve_name
 
 from auricle.errors import AuricleError
-from auricle_export.compiler import activation, convolution, dense, elementwise, recurrent, spatial
+from auricle_export.compiler import activation, convolution, dense, elementwise, pooling, recurrent, spatial
 from auricle_export.compiler.in_place import SHARING, Changes, StaleTensor, makes_new
 from auricle_export.compiler.source_line import user_line
 from auricle_export.compiler.vocabulary import INSTEAD, LOG_MELS, PASSED
@@ -103,23 +103,23 @@ class Intercept(TorchFunctionMode):
             F.conv2d: convolution.convolve,
             torch.conv1d: convolution.convolve,
             torch.conv2d: convolution.convolve,
-            F.max_pool1d: _pooled(convolution.max_pool, 1),
-            F.max_pool2d: _pooled(convolution.max_pool, 2),
-            torch.max_pool1d: _pooled(convolution.max_pool, 1),
-            torch.max_pool2d: _pooled(convolution.max_pool, 2),
-            F.avg_pool1d: _pooled(convolution.mean_pool, 1),
-            F.avg_pool2d: _pooled(convolution.mean_pool, 2),
-            torch.avg_pool1d: _pooled(convolution.mean_pool, 1),
-            F.adaptive_avg_pool1d: _pooled(convolution.adaptive_mean_pool, 1),
-            F.adaptive_avg_pool2d: _pooled(convolution.adaptive_mean_pool, 2),
-            torch.adaptive_avg_pool1d: _pooled(convolution.adaptive_mean_pool, 1),
+            F.max_pool1d: _pooled(pooling.max_pool, 1),
+            F.max_pool2d: _pooled(pooling.max_pool, 2),
+            torch.max_pool1d: _pooled(pooling.max_pool, 1),
+            torch.max_pool2d: _pooled(pooling.max_pool, 2),
+            F.avg_pool1d: _pooled(pooling.mean_pool, 1),
+            F.avg_pool2d: _pooled(pooling.mean_pool, 2),
+            torch.avg_pool1d: _pooled(pooling.mean_pool, 1),
+            F.adaptive_avg_pool1d: _pooled(pooling.adaptive_mean_pool, 1),
+            F.adaptive_avg_pool2d: _pooled(pooling.adaptive_mean_pool, 2),
+            torch.adaptive_avg_pool1d: _pooled(pooling.adaptive_mean_pool, 1),
             F.pad: spatial.pad_around,
             torch.constant_pad_nd: lambda x, widths, value=0.0: spatial.pad_around(x, widths, value=value),
             F.relu: activation.relu,
             torch.relu: activation.relu,
             Tensor.relu: activation.relu,
-            F.adaptive_max_pool1d: _pooled(convolution.adaptive_max_pool, 1),
-            F.adaptive_max_pool2d: _pooled(convolution.adaptive_max_pool, 2),
+            F.adaptive_max_pool1d: _pooled(pooling.adaptive_max_pool, 1),
+            F.adaptive_max_pool2d: _pooled(pooling.adaptive_max_pool, 2),
             F.instance_norm: dense.instance_norm,
             torch._weight_norm: dense.weight_norm,
             F.embedding: dense.embedding,
