@@ -163,7 +163,7 @@ class _Handler(BaseHTTPRequestHandler):
         places = {"/v1/feedback": self._feedback, "/v1/mute": self._mute, "/v1/record": self._enrol}
         self._guarded(places | {"/v1/enrol": self._enrol})
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, format: str, *args: object) -> None:
         """Requests go to the debug log."""
         log.debug("control: " + format, *args)
 

@@ -21,7 +21,7 @@ WORDS = frozenset({"word", "words", "guess", "label", "labels", "thresholds", "m
 """Names under which stands what somebody says or said."""
 
 
-def redacted(value: Any, name: str = "") -> Any:
+def redacted(value: object, name: str = "") -> object:
     """The same without passwords, keys, tokens, user parts of URLs and words."""
     if SECRETS.search(name) or name in WORDS:
         return HIDDEN if value not in (None, (), [], {}) else value
