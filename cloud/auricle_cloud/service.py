@@ -11,6 +11,7 @@ from aiohttp import web
 
 from auricle.errors import SettingsError
 from auricle.packs.pack import Pack
+from auricle.process.open_files import raise_open_files
 from auricle.process.until_signal import until_signal
 from auricle.wire.tensors import TensorTable
 from auricle_cloud.api.api_server import listening
@@ -74,6 +75,7 @@ async def run_service(
     watcher
         Awaited after every round.
     """
+    raise_open_files()
     evaluator = await asyncio.to_thread(_evaluator, settings, pack)
     coordinator = Coordinator(settings, pack, watcher, evaluator)
     key = coordinator.identity.public.hex()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -48,6 +48,34 @@ def from_mapping(kind: type[T], values: Mapping[str, object], where: str) -> T:
         return msgspec.convert(values, kind)
     except msgspec.ValidationError as error:
         raise SettingsError(f"{where}: {error}.") from error
+
+
+class Setting(NamedTuple):
+    """A setting, as a struct declares it."""
+
+    name: str
+    kind: Any
+    """Its type, without limits and text."""
+    default: object
+    description: str
+    """Of its `msgspec.Meta`; empty where it has none."""
+
+
+def declared(kind: type[msgspec.Struct]) -> Iterator[Setting]:
+    """Every setting of a struct, in its order; `msgspec.NODEFAULT` where one has no default."""
+    hints, bare = get_type_hints(kind, include_extras=True), get_type_hints(kind)
+    for field in msgspec.structs.fields(kind):
+        default = field.default
+        if default is msgspec.NODEFAULT and field.default_factory is not msgspec.NODEFAULT:
+            default = field.default_factory()
+        yield Setting(field.name, bare[field.name], default, _description(hints[field.name]))
+
+
+def _description(hint: object) -> str:
+    if get_origin(hint) is not Annotated:
+        return ""
+    said = (meta.description for meta in get_args(hint)[1:] if isinstance(meta, msgspec.Meta) and meta.description)
+    return next(said, "")
 
 
 def read_toml(path: Path) -> dict[str, object]:

@@ -31,8 +31,9 @@ from auricle_export.pretrain.check import CheckTask, Row, check_pack
 from auricle_export.pretrain.live_task import LivePack, LiveTask, pretrain_live
 from auricle_export.pretrain.recipe import load_recipe
 from auricle_export.pretrain.second_stage import Staged
-from auricle_export.pretrain.settings import Epoch, LiveSettings, TrainingInterrupted
+from auricle_export.pretrain.settings import LiveSettings
 from auricle_export.pretrain.task import Watch
+from auricle_export.pretrain.trained import Epoch, TrainingInterrupted
 
 MODELS = ("crnn-lite", "resnet-base")
 SETTINGS = LiveSettings(device="cpu")

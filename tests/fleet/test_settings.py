@@ -10,7 +10,6 @@ import pytest
 from auricle.errors import AuricleError, SettingsError, StorageError
 from auricle.packs.pack import load_pack
 from auricle_fleet.results.run_folder import prepare_folder
-from auricle_fleet.run import preset_of
 from auricle_fleet.settings import LOCALS, FleetSettings
 
 
@@ -104,8 +103,8 @@ def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
 
 
 def test_the_command_line_changes_the_preset() -> None:
-    same = preset_of(FleetSettings(preset="paper"))
-    changed = preset_of(FleetSettings(preset="paper", rule="fedavg", mode="supervised", codec="float16"))
+    same = FleetSettings(preset="paper").preset_for(trained=False)
+    changed = FleetSettings(preset="paper", rule="fedavg", mode="supervised", codec="float16").preset_for(trained=False)
 
     assert (same.rule, same.plan.mode, same.plan.codec) == ("lpa", "mutual", "float32")
     assert (changed.rule, changed.plan.mode, changed.plan.codec) == ("fedavg", "supervised", "float16")

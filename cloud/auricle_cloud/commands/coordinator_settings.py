@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta, Struct
@@ -14,12 +14,12 @@ from msgspec import Meta, Struct
 from auricle.errors import SettingsError
 from auricle.packs.pack import DEFAULT_PACK
 from auricle.process.until_signal import broker_of
-from auricle.settings import from_mapping, read_toml
+from auricle.settings import declared, from_mapping, read_toml
 from auricle.wire.messages import Count, FleetName
 from auricle.wire.messages import Token as Name
 from auricle.wire.tensors import Flat
 from auricle_cloud.aggregation.presets import Preset, get_preset
-from auricle_cloud.api.api_settings import ApiSettings
+from auricle_cloud.api.api_settings import ApiSettings, ConnectionLimits
 from auricle_cloud.service import listen_address
 from auricle_cloud.settings import NAME, Buffer, Detection, Limits, RunSettings
 
@@ -82,6 +82,12 @@ class ApiTable(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     certificate: Annotated[str | None, Meta(description="PEM chain for the API; needed off loopback.")] = None
     key: Annotated[str | None, Meta(description="Its private key, if it is another file.")] = None
     metrics_open: Annotated[bool, Meta(description="Serve /metrics without a token.")] = False
+    connections: Annotated[
+        int, Meta(ge=1, le=50_000, description="Most connections at one time; one with TLS costs 270 kB.")
+    ] = ConnectionLimits.most
+    connections_each: Annotated[
+        int, Meta(ge=1, le=50_000, description="Most connections of one address, this machine's own not counted.")
+    ] = ConnectionLimits.most_each
 
 
 class StorageTable(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -151,7 +157,9 @@ class CoordinatorSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_on
         address, said = listen_address(self.api.listen), self.api
         if address is None:
             return None
-        return ApiSettings(*address, _path(said.certificate), _path(said.key), said.metrics_open)
+        limits = ConnectionLimits(said.connections, said.connections_each)
+        files = (_path(said.certificate), _path(said.key))
+        return ApiSettings(*address, *files, said.metrics_open, connections=limits)
 
     def run_settings(self, start: Flat | None) -> RunSettings:
         """What the coordinator runs with.
@@ -210,7 +218,16 @@ def _path(text: str | None) -> Path | None:
     return None if text is None else Path(text)
 
 
-TABLES = ("rounds", "detection", "buffer", "limits", "api", "storage")
+TABLES: dict[str, type[Struct]] = {
+    "rounds": RoundSettings,
+    "detection": DetectionTable,
+    "buffer": Buffer,
+    "limits": Limits,
+    "api": ApiTable,
+    "storage": StorageTable,
+}
+STRUCTS: dict[str, type[Struct]] = {"": CoordinatorSettings, **TABLES}
+"""By table; those outside of tables under ""."""
 
 
 def read_coordinator(config: Path | None, given: Mapping[str, Mapping[str, object]]) -> CoordinatorSettings:
@@ -227,12 +244,11 @@ def read_coordinator(config: Path | None, given: Mapping[str, Mapping[str, objec
         A name that does not exist, with a hint; a value that is not allowed, with the file or option it stands in.
     """
     values = {} if config is None else read_toml(config)
-    kinds = get_type_hints(CoordinatorSettings)
-    for table in TABLES:
+    for table, kind in TABLES.items():
         mine = values.get(table, {})
         if not isinstance(mine, dict):
             raise SettingsError(f"{config}: {table} is a table: write [{table}] and its settings below.")
-        values[table] = from_mapping(kinds[table], mine, f"{config}, table [{table}]")
+        values[table] = from_mapping(kind, mine, f"{config}, table [{table}]")
     found = from_mapping(CoordinatorSettings, values, str(config))
     for table, over in given.items():
         wanted = {name: value for name, value in over.items() if value is not None}
@@ -247,37 +263,22 @@ def read_coordinator(config: Path | None, given: Mapping[str, Mapping[str, objec
     return found
 
 
-class Setting(NamedTuple):
+class TableSetting(NamedTuple):
     """One that may be set."""
 
     table: str
     """Empty: outside of tables."""
     name: str
-    default: Any
+    default: object
     description: str
 
 
-def all_settings() -> Iterator[Setting]:
+def all_settings() -> Iterator[TableSetting]:
     """Every setting there is, in the order of a file."""
-    hints = get_type_hints(CoordinatorSettings, include_extras=True)
-    for field in msgspec.structs.fields(CoordinatorSettings):
-        if field.name not in TABLES:
-            yield Setting("", field.name, field.default, _description(hints[field.name]))
-    for table in TABLES:
-        kind = hints[table]
-        inside = get_type_hints(kind, include_extras=True)
-        for field in msgspec.structs.fields(kind):
-            default = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
-            yield Setting(table, field.name, default, _description(inside[field.name]))
-
-
-def _description(hint: object) -> str:
-    if get_origin(hint) is not Annotated:
-        return ""
-    for said in get_args(hint)[1:]:
-        if isinstance(said, Meta) and said.description:
-            return said.description
-    return ""
+    for table, struct in STRUCTS.items():
+        for each in declared(struct):
+            if table or each.name not in TABLES:
+                yield TableSetting(table, each.name, each.default, each.description)
 
 
 def template() -> str:

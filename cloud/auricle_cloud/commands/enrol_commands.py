@@ -14,9 +14,10 @@ from auricle.errors import SettingsError
 from auricle.files import write_durably
 from auricle.mqtt_link.identity_files import FOLDER as IDENTITY
 from auricle.mqtt_link.identity_files import IdentityFiles
+from auricle.process.table import console
 from auricle.wire.broker_passwords import write_login
 from auricle.wire.claims import RESERVED
-from auricle_cloud.commands.answers import console, say, show, table
+from auricle_cloud.commands.answers import say, show, table
 from auricle_cloud.commands.operator_command import Reason, Yes, confirm, operator_command
 from auricle_cloud.commands.target import Place, user
 from auricle_cloud.identity.authority import Authority, key_pem
@@ -184,7 +185,7 @@ def list_(place: Place, as_json: bool = False) -> int:
     _tell(answer, answer.certificates, ("name", "kind", "serial", "expires", "revoked", "reason"), as_json)
     if answer.claims and not as_json:
         say("Tokens that may still be used:")
-        console().print(table(answer.claims, ("device", "created", "expires", "replaces")))
+        console().print(table(answer.claims, ("device", "created", "expires", "replaces")), crop=False)
     return 0
 
 
@@ -320,4 +321,4 @@ def _tell(answer: Answer, rows: Sequence[Answer], columns: Sequence[str], as_jso
     if as_json:
         show(answer, as_json=True)
     else:
-        console().print(table(rows, columns))
+        console().print(table(rows, columns), crop=False)

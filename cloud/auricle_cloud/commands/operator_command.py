@@ -12,6 +12,7 @@ import msgspec
 import typer
 
 from auricle.errors import AuricleError, SettingsError
+from auricle.process.options import sign
 from auricle_cloud.commands.answers import show
 from auricle_cloud.commands.target import Place
 from auricle_cloud.operations.operations import Operations
@@ -74,10 +75,8 @@ def operator_command(app: typer.Typer, name: str) -> Callable[[Command], Command
             parameters.append(
                 inspect.Parameter(option, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
             )
-        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         command.__doc__ = function.__doc__
-        app.command(name)(command)
+        app.command(name)(sign(command, parameters))
         return function
 
     return register

@@ -10,7 +10,8 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from auricle_cloud.commands.answers import ROLLOUT, console, plain, say, table
+from auricle.process.table import console
+from auricle_cloud.commands.answers import ROLLOUT, plain, say, table
 from auricle_cloud.commands.target import Place
 from auricle_cloud.commands.watching import looks
 from auricle_cloud.operations.operations import Operations

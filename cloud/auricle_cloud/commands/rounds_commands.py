@@ -17,7 +17,7 @@ from auricle_cloud.commands.operator_command import (
     operator_command,
 )
 from auricle_cloud.commands.target import Place
-from auricle_cloud.commands.watching import wait_for, watch_rounds
+from auricle_cloud.commands.watching import newest, wait_for, watch_rounds
 from auricle_cloud.operations.answer import Done
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.operations.parameters import Mode
@@ -73,14 +73,14 @@ def show(
 @operator_command(app, "why")
 def why(
     do: Operations,
-    number: Round,
+    number: MaybeRound = None,
     device: MaybeDevice = None,
     limit: Limit = 1000,
     after: After = None,
     outcome: Outcome = None,
 ) -> RoundWhy:
-    """Explain a round: who counted, with what weight, who was pruned or refused, and why."""
-    return do.why_round(number, device, limit, after, outcome)
+    """Explain a round: why it does not start or what it waits for; who counted, who was pruned or refused, and why."""
+    return do.why_round(newest(do) if number is None else number, device, limit, after, outcome)
 
 
 @operator_command(app, "abort")

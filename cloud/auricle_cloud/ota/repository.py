@@ -24,8 +24,8 @@ from auricle.packs.versions import version_key
 from auricle_cloud.ota.candidate import BLOCK, Candidate, read_candidate
 from auricle_cloud.ota.expiry import LIVES, OFFLINE, Expiry
 from auricle_cloud.ota.keys import load_key, make_key
+from auricle_cloud.states.release import Released
 from auricle_cloud.storage.release_folder import ONLINE, RESTORED, alone, exists
-from auricle_cloud.storage.release_rows import Released
 
 LEAP = 1000
 """Versions left out after a restore: devices may have seen later ones than the backup knows, and believe none twice."""

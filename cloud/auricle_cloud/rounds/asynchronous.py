@@ -130,7 +130,7 @@ class Asynchronous:
                 if await asyncio.to_thread(site.store.rounds.request_for, self._task, number):
                     return False
                 idle, left = await pace.look(lambda: self._look(number))
-                if count and not left:
+                if count and not left and await site.all_heard():
                     return True
                 await self._invite(row, self._plan, sorted(idle))
             await site.wait_change()

@@ -74,6 +74,8 @@ class RoundContext:
     """Where a cohort's matrix is computed with."""
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     warned: set[str] = field(default_factory=set)
+    presence_known: bool = False
+    """Whether devices that were not heard since the coordinator started count as gone."""
 
     @property
     def task(self) -> str:
@@ -118,6 +120,10 @@ class RoundContext:
         why = {row.device: unfit(row, self.pack.identity) for row in rows}
         fit = [row for row in rows if why[row.device] is None]
         return fit, {name: reason for name, reason in why.items() if reason is not None}
+
+    async def all_heard(self) -> bool:
+        """Whether every device that was here before the coordinator started has been heard, or counts as gone."""
+        return self.presence_known or not await asyncio.to_thread(self.store.devices.unheard)
 
     async def wait_change(self, timeout: float = POLL) -> None:
         """Wait until something happened, or for some seconds."""

@@ -7,6 +7,7 @@ that starts goes on from the rows it finds. One that was overtaken by another wr
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import time
@@ -45,9 +46,10 @@ from auricle_cloud.rounds.synchronous import RoundFailedError, Synchronous
 from auricle_cloud.settings import NAME, RunSettings
 from auricle_cloud.states.verdict import Verdict
 from auricle_cloud.storage.blobs import open_blobs
-from auricle_cloud.storage.database import SupersededError
+from auricle_cloud.storage.database import Pulse, SupersededError
 from auricle_cloud.storage.hearing_records import DAY
 from auricle_cloud.storage.release_folder import FOLDER
+from auricle_cloud.storage.rows import DeviceRow
 from auricle_cloud.storage.state_folders import KEY
 from auricle_cloud.storage.store import FILE, Store
 
@@ -60,6 +62,12 @@ MOST_AT_ONCE = 256
 
 TRIM = 300.0
 """Seconds between looks for events that are not kept any more; rounds may be rare, and events are not."""
+
+BEAT = 10.0
+"""Seconds between two rows that say that the coordinator works."""
+
+HEARD_WITHIN = 10.0
+"""Seconds after the first connection in which a device that was here before may still be heard."""
 
 GRACE = 10.0
 """Seconds for what is in hand when the coordinator is asked to stop."""
@@ -132,6 +140,10 @@ class Coordinator:
             limits=settings.limits,
         )
         self._lanes = KeyedQueue(MOST_AT_ONCE)
+        self._connected_at: float | None = None
+        self._next_beat, self._was_connected = 0.0, False
+        self._standings: dict[str, str] = {}
+        """What devices were told of their standing."""
         self._came: dict[str, float] = {}
         """When the last part of an update came, of devices that are registered."""
         topics = messenger.topics
@@ -166,12 +178,15 @@ class Coordinator:
             await self._lanes.drain(GRACE)
             await self.link.stop()
             await asyncio.to_thread(self.inbox.flush)
+            with contextlib.suppress(StorageError):  # another coordinator has taken over, or the disk is full
+                await asyncio.to_thread(self.store.database.beat, Pulse(time.time(), running=False, connected=False))
             self.store.close()
 
     def _begin(self) -> None:
         """The task and its first model, what the run plans, and nothing that is not needed any more."""
         settings, store = self.settings, self.store
         start = self.pack.plugin_table.initial(settings.seed) if settings.start is None else settings.start
+        store.devices.forget_presence()
         store.models.begin(settings.task, self.pack.identity, self.blobs.put(encode(start)))
         words = [label for label in self.pack.labels if label not in SPECIAL_LABELS]
         store.hearing.name_keywords(self.pack.identity, words)
@@ -234,6 +249,7 @@ class Coordinator:
         while True:
             await asyncio.sleep(POLL)
             await asyncio.to_thread(self._look)
+            await self.chores.do_async({"presence of devices": self._settle_presence, "sign of life": self._beat})
             if self.link.connected:
                 await self.chores.do_async(
                     {
@@ -243,6 +259,22 @@ class Coordinator:
                     }
                 )
             self.site.changed.set()
+
+    async def _beat(self) -> None:
+        """Say every few seconds, and when the link comes or goes, that this coordinator works."""
+        connected = self.link.connected
+        if time.monotonic() < self._next_beat and connected == self._was_connected:
+            return
+        problem = "" if connected else self.link.last_error or ""
+        await asyncio.to_thread(self.store.database.beat, Pulse(time.time(), connected=connected, problem=problem))
+        self._next_beat, self._was_connected = time.monotonic() + BEAT, connected
+
+    async def _settle_presence(self) -> None:
+        """Devices that were here when the last coordinator stopped had time enough to answer this one."""
+        since = self._connected_at
+        if not self.site.presence_known and since is not None and time.monotonic() > since + HEARD_WITHIN:
+            await asyncio.to_thread(self.store.devices.give_up_unheard)
+            self.site.presence_known = True
 
     def _look(self) -> None:
         if not self.chores.do({"database": self._require_epoch}):
@@ -291,11 +323,15 @@ class Coordinator:
         except SupersededError:
             return  # `_tick` finds out as well, and ends the process
         await self.site.messenger.be_present()
+        self._connected_at = self._connected_at or time.monotonic()
         await self.site.messenger.offer(await asyncio.to_thread(self.store.models.current, self.settings.task))
 
     async def _take(self, arrived: Delivery) -> None:
         """Take a message in hand; the broker may forget it, for its device sends again until it hears from us."""
         device = device_of(arrived.topic)
+        if arrived.retain and "/up/" in arrived.topic:
+            await self._lanes.put(device, lambda: self.site.messenger.take_back(arrived.topic))
+            return
         if arrived.topic.endswith("/upd") and device in self.inbox.keys:
             self._came[device] = time.monotonic()
         await self._lanes.put(device, lambda: self.inbox.handle(arrived))
@@ -307,11 +343,21 @@ class Coordinator:
         self.announcements.tell("device", device=message.device, online=True)
         self.conductor.came(message.device)
         self.tuner.came(message.device)
-        if self.settings.approval == "manual":
-            row = await asyncio.to_thread(self.store.devices.get, message.device)
-            if row.standing == "pending":
-                log.warning("%s waits: auricle cloud devices approve %s", message.device, message.device)
+        row = await self._tell_standing(message.device)
+        if row.standing == "pending" and self.settings.approval == "manual":
+            log.warning("%s waits: auricle cloud devices approve %s", message.device, message.device)
         await self._idle(message.device)
+
+    async def _tell_standing(self, device: str) -> DeviceRow:
+        """Tell a device whether it may take part."""
+        row = await asyncio.to_thread(self.store.devices.get, device)
+        self._standings[device] = row.standing
+        await self.site.messenger.tell_standing(device, row.standing, row.reason)
+        return row
+
+    async def on_taken(self, message: Register, reason: str) -> None:
+        """Another board has the name of one that is registered: tell it, not the other."""
+        await self.site.messenger.tell_standing(message.device, "refused", reason, message.public_key)
 
     async def on_presence(self, message: DeviceState) -> None:
         """A device came or went."""
@@ -320,6 +366,8 @@ class Coordinator:
 
     async def on_get(self, message: Get) -> None:
         """A device asks what is next."""
+        if self._standings.get(message.device, "approved") != "approved":
+            await self._tell_standing(message.device)
         await self._idle(message.device)
 
     async def released(self, message: Release, changed: list[tuple[str, str]]) -> None:
@@ -353,6 +401,10 @@ class Coordinator:
         await self.site.messenger.acknowledge(update, verdict)
         self.metrics.update(verdict.code, time.monotonic() - self._came.pop(update.device, time.monotonic()))
         self.announcements.tell("update", device=update.device, round=update.round, verdict=verdict.code)
+
+    async def on_kept(self, device: str) -> None:
+        """Nobody knows whether a device is here: ask it."""
+        await self.site.messenger.greet(device)
 
     async def on_unregistered(self, device: str) -> None:
         """Somebody speaks who is not registered."""

@@ -217,6 +217,9 @@ class Synchronous:
     async def _choose(self, row: RoundRow) -> None:
         """Wait until somebody can be invited, and choose the cohort."""
         site, settings, number = self.site, self.site.settings, row.round
+        while not await site.all_heard():  # or a round after a restart would be of those that answer first
+            await self._obey()
+            await site.wait_change()
         fit, others = await asyncio.to_thread(site.eligible)
         while not fit:
             site.warn("no device can be invited: waiting")
@@ -259,7 +262,7 @@ class Synchronous:
         while time.monotonic() < until and (waited := self._cohort - self._answered - self._failed):
             if pace.due:
                 await self._obey()
-                if not waited & await pace.look(site.store.devices.online):
+                if not waited & await pace.look(site.store.devices.not_gone):
                     break
             await site.wait_change(min(1.0, until - time.monotonic()))
         new, detection = await asyncio.to_thread(self._judgement.compare, row)
@@ -324,7 +327,7 @@ class Synchronous:
             await self._heed_doubts(row)
             if pace.due:
                 await self._obey()
-                online = await pace.look(site.store.devices.online)
+                online = await pace.look(site.store.devices.not_gone)
             now = time.monotonic()
             waited = self._cohort - self._answered - self._failed
             if len(self._answered) >= max(quorum, wanted):

@@ -30,6 +30,20 @@ class SupersededError(StorageError):
     """A newer coordinator has taken over: this one may write nothing any more."""
 
 
+PULSE = "pulse"
+"""The key of `meta` under which a coordinator says that it works."""
+
+
+class Pulse(msgspec.Struct, frozen=True):
+    """What a coordinator says of itself every few seconds."""
+
+    at: float
+    running: bool = True
+    connected: bool = True
+    problem: str = ""
+    """Why it is not connected to its broker."""
+
+
 class Database:
     """Transactions on one database.
 
@@ -117,6 +131,17 @@ class Database:
             tx.execute(statement.values(value=sa.cast(sa.cast(meta.c.value, sa.Integer) + 1, sa.Text)))
             self.epoch = self._epoch(tx)
         return self.epoch
+
+    def beat(self, pulse: Pulse) -> None:
+        """Write down that a coordinator works, or has stopped."""
+        with self.writing() as tx:
+            self.upsert(tx, meta, {"key": PULSE}, {"value": msgspec.json.encode(pulse).decode()})
+
+    def pulse(self) -> Pulse | None:
+        """The coordinator's last word; None where it never wrote one."""
+        with self.reading() as tx:
+            value = tx.execute(sa.select(meta.c.value).where(meta.c.key == PULSE)).scalar()
+        return None if value is None else msgspec.json.decode(value, type=Pulse)
 
     @staticmethod
     def _epoch(tx: sa.Connection) -> int:

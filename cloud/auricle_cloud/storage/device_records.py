@@ -17,6 +17,7 @@ from auricle_cloud.storage.schema import devices, hearing, refusals
 
 AT_ONCE = 1000
 """Names that one query asks for."""
+_UNHEARD = ~devices.c.online & devices.c.offline_since.is_(None)
 STANDINGS: tuple[Standing, ...] = get_args(Standing)
 
 
@@ -45,6 +46,7 @@ class Devices:
             "samples": message.samples,
             "agent": message.agent,
             "last_seen": now,
+            "offline_since": None,
         }
         added = {"public_key": message.public_key, "first_seen": now, "standing": standing}
         if self._db.insert_missing(tx, devices, device=message.device, **added, **fresh):
@@ -59,35 +61,72 @@ class Devices:
         tx.execute(sa.update(devices).where(devices.c.device == device).values(public_key=public_key))
         tx.execute(sa.delete(hearing).where(hearing.c.device == device))  # the new board counts its reports from 1
 
-    def presence(self, message: DeviceState) -> None:
-        """Note a birth or a will; a will counts only for the boot of the last birth."""
+    def presence(self, message: DeviceState, *, kept: bool = False) -> None:
+        """Note a birth or a will; a will counts only for the boot of the last birth.
+
+        Parameters
+        ----------
+        kept
+            The broker had kept it: a birth then says how the device was when it was last here, not that it is.
+        """
         with self._db.writing() as tx:
-            self.notice(tx, message)
+            self.notice(tx, message, kept=kept)
 
     @staticmethod
-    def notice(tx: sa.Connection, message: DeviceState) -> None:
-        """Note a birth or a will in a transaction."""
+    def notice(tx: sa.Connection, message: DeviceState, *, kept: bool = False) -> None:
+        """Note a birth or a will in a transaction; parameters as of `presence`."""
         row = sa.update(devices).where(devices.c.device == message.device)
+        now = time.time()
         if message.online:
             # PostgreSQL's texts hold no NUL: with one in it this could never be written, and would be sent for ever.
             gate = {"gate": message.gate, "gate_reason": message.gate_reason.replace("\0", "")}
-            tx.execute(
-                row.values(
-                    boot=message.boot, online=True, last_seen=time.time(), sensitivity_now=message.sensitivity, **gate
-                )
-            )
+            tx.execute(row.values(boot=message.boot, sensitivity_now=message.sensitivity, **gate))
+            if not kept:
+                Devices.heard_again(tx, message.device, now)
         else:
-            tx.execute(row.where(devices.c.boot == message.boot).values(online=False))
+            unheard = sa.func.coalesce(devices.c.offline_since, devices.c.last_seen)
+            since = sa.case((devices.c.online, now), else_=unheard)
+            tx.execute(row.where(devices.c.boot == message.boot).values(online=False, offline_since=since))
+
+    @staticmethod
+    def heard_again(tx: sa.Connection, device: str, at: float) -> None:
+        """Note in a transaction that a device is here: a message of it came."""
+        row = sa.update(devices).where((devices.c.device == device) & (devices.c.standing != "revoked"))
+        tx.execute(row.values(online=True, offline_since=None, last_seen=at))
+
+    def heard(self, times: Mapping[str, float]) -> None:
+        """Note when the last message of these devices came."""
+        rows = [{"name": name, "at": at} for name, at in times.items()]
+        if rows:
+            with self._db.writing() as tx:
+                change = sa.update(devices).where(devices.c.device == sa.bindparam("name"))
+                tx.execute(change.values(last_seen=sa.bindparam("at")), rows)
+
+    def forget_presence(self) -> None:
+        """Believe no device to be here until it is heard: a coordinator has started."""
+        with self._db.writing() as tx:
+            tx.execute(sa.update(devices).where(devices.c.online).values(online=False, offline_since=None))
+
+    def unheard(self) -> set[str]:
+        """Approved devices of which nobody knows yet whether they are here."""
+        query = sa.select(devices.c.device).where(_UNHEARD & (devices.c.standing == "approved"))
+        with self._db.reading() as tx:
+            return set(tx.execute(query).scalars())
+
+    def give_up_unheard(self) -> None:
+        """Devices that nobody heard since the coordinator started are offline, since their last message."""
+        with self._db.writing() as tx:
+            tx.execute(sa.update(devices).where(_UNHEARD).values(offline_since=devices.c.last_seen))
 
     def all(self) -> list[DeviceRow]:
         """Every known device, by name."""
         with self._db.reading() as tx:
             return DeviceRow.read(tx, DeviceRow.select(devices).order_by(devices.c.device))
 
-    def online(self) -> set[str]:
-        """Names of the devices that are there."""
+    def not_gone(self) -> set[str]:
+        """Names of the devices that are here, or of which nobody knows yet."""
         with self._db.reading() as tx:
-            return set(tx.execute(sa.select(devices.c.device).where(devices.c.online)).scalars())
+            return set(tx.execute(sa.select(devices.c.device).where(devices.c.online | _UNHEARD)).scalars())
 
     def get(self, name: str) -> DeviceRow:
         """One device; StorageError with a hint when it is not known."""
@@ -146,7 +185,8 @@ class Devices:
         changed = [name for name in names if before[name] != standing]
         change = sa.update(devices).where(devices.c.device.in_(changed)).values(standing=standing, reason=reason[:200])
         # A revoked one may be connected still, and is not heard any more.
-        tx.execute(change.values(online=False) if standing == "revoked" else change)
+        gone = {"online": False, "offline_since": sa.func.coalesce(devices.c.offline_since, time.time())}
+        tx.execute(change.values(**gone) if standing == "revoked" else change)
         return changed
 
     def set_label(self, name: str, label: str, *, who: str) -> None:

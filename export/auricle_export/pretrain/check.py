@@ -122,17 +122,38 @@ def check_pack(
         step("judging", 0, 1)
         starts = judge(corpus, pack, frontend, recipe, models, recognise, seed)
         step("judging", 1, 1)
-    rows = missing_rows(wanted, models)
-    for model in models:
-        rows += start_rows(model, pack.manifest.start[model], starts[model])
-    rows += _listening(pack.listening, chosen.listening)
-    rows.append(_negatives(pack.manifest, pack.negatives(), carried(chosen.streams)))
+    negatives = _negatives(pack.manifest, pack.negatives(), carried(chosen.streams))
+    listened = [*_listening(pack.listening, chosen.listening), negatives]
+    kinds = sorted({kind for start in starts.values() for kind in _kinds(start)})
+    return compared(pack, wanted, starts, listened, kinds)
+
+
+def compared(
+    pack: Pack, wanted: Sequence[str], starts: Mapping[str, Start], more: Sequence[Row] = (), kinds: Sequence[str] = ()
+) -> Checked:
+    """A pack beside what its weights are worth now.
+
+    Parameters
+    ----------
+    wanted
+        Models that the recipe trains.
+    starts
+        What is found of those that the pack has weights of.
+    more
+        Other rows of the comparison.
+    kinds
+        Of scenes.
+    """
+    rows = missing_rows(wanted, list(starts))
+    for model, start in starts.items():
+        rows += start_rows(model, pack.manifest.start[model], start)
+    rows += more
     return Checked(
         pack=pack.manifest.name,
         identity=pack.identity,
         same=all(row.same is not False for row in rows),
         rows=tuple(rows),
-        kinds=tuple(sorted({kind for start in starts.values() for kind in _kinds(start)})),
+        kinds=tuple(kinds),
         notes=tuple(notes_of(pack, starts)),
     )
 

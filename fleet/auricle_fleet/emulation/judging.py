@@ -7,17 +7,17 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import UNSET
 
-from auricle.speech.features import Energies
+from auricle.speech.features import Energies, LogMel
 from auricle.wire.tensors import Flat
 from auricle_edge.listening.detect import DetectTable, detect_settings
-from auricle_edge.runtimes import Runtime
+from auricle_edge.runtimes import StepRuntime, accuracy
 from auricle_edge.training.judge.clips import NEGATIVES
 from auricle_edge.training.judge.heard import Heard
-from auricle_edge.training.judge.sound import Judging, Negatives, carried_negatives
+from auricle_edge.training.judge.sound import Judging, carried_negatives
 from auricle_edge.training.judge.streams import joined
 from auricle_edge.training.learn_settings import LearnSettings
 from auricle_edge.training.speech_data import Clips
-from auricle_fleet.data import FleetData
+from auricle_fleet.emulation.data import FleetData
 from auricle_fleet.settings import FleetSettings
 
 MEASURED_MINUTES = 3.0
@@ -35,7 +35,7 @@ def _half(data: FleetData, group: int) -> Clips:
 
 
 class FleetJudging:
-    """What the devices of a run are judged by.
+    """What the devices of a run are judged by, and its plug-ins measured.
 
     Where the pack carries negatives, devices are judged and plug-ins measured on the half of these that nobody trains
     on, each model once however many devices ask. Otherwise both are done on clips of other words and of silence by
@@ -55,6 +55,10 @@ class FleetJudging:
         judged = carried_negatives(pack, detect, settings.judge_minutes, None if carries else own)
         self._measured = judged if carries else carried_negatives(pack, detect, MEASURED_MINUTES, others)
         self.judging = Judging(detect, judged)
+        self.runtime = StepRuntime(pack)
+        self.features = LogMel(pack.manifest.task).finish(data.unseen.energies)
+        """(N, frames, mels) of the unseen speakers' clips."""
+        self._targets = data.unseen.targets
         self.learn = LearnSettings(
             clips=1, carried=settings.carried_share, judge=settings.judges, judged_share=settings.judge_share
         )
@@ -65,14 +69,18 @@ class FleetJudging:
         carried = self.judging.carried
         return 0.0 if carried is None else carried.streams.hours * 3600
 
-    def false_accepts_per_hour(self, runtime: Runtime, plugin: Flat) -> float | None:
+    def accuracy(self, plugin: Flat) -> float | None:
+        """The share of the unseen speakers' clips that a plug-in (P,) recognises; None where there are none."""
+        return accuracy(self.runtime.logits(self._name, plugin, self.features), self._targets)
+
+    def false_accepts_per_hour(self, plugin: Flat) -> float | None:
         """The false accepts of a plug-in (P,) an hour; None where there are no negatives."""
-        return _per_hour(self._measured, runtime, plugin)
+        hours = self._measured.streams.hours
+        if not hours:
+            return None
+        accepts = self._measured.accepts(self.runtime, self._name, plugin)
+        return Heard(accepts, np.zeros(0, np.uint8), hours).per_hour
 
-
-def _per_hour(negatives: Negatives, runtime: Runtime, plugin: Flat) -> float | None:
-    hours = negatives.streams.hours
-    if not hours:
-        return None
-    accepts = negatives.accepts(runtime, runtime.pack.manifest.plugin, plugin)
-    return Heard(accepts, np.zeros(0, np.uint8), hours).per_hour
+    @property
+    def _name(self) -> str:
+        return self.runtime.pack.manifest.plugin
