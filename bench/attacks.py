@@ -29,7 +29,7 @@ from auricle.speech.split import split_by_speaker
 from auricle.wire.messages import Plan
 from auricle_cloud.aggregation.bounded import BoundedRule
 from auricle_cloud.aggregation.cohort import Aggregate, Cohort, FloatArray, layers_of
-from auricle_cloud.aggregation.rules import get_rule
+from auricle_cloud.aggregation.rules import Rule, get_rule
 from auricle_cloud.evaluation.evaluator import OnnxEvaluator
 from auricle_cloud.evaluation.validation_set import ValidationSet
 from auricle_edge.runtimes import StepRuntime
@@ -77,6 +77,12 @@ def make_fleet(folder: Path, devices: int, seed: int) -> Fleet:
     )
 
 
+def rule_of(text: str) -> Rule:
+    """A rule with its options: `lpa`, or `lpa prune_low=0 prune_high=0.3`."""
+    name, *options = text.split()
+    return get_rule(name, **{option: float(value) for option, _, value in (each.partition("=") for each in options)})
+
+
 def play(
     fleet: Fleet, rule: Callable[[Cohort], Aggregate], attack: str | None, attackers: int, rounds: int, seed: int
 ) -> float:
@@ -117,7 +123,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--fractions", default="0.1,0.2,0.3")
-    parser.add_argument("--rules", default=",".join(RULES))
+    parser.add_argument("--rules", default=",".join(RULES), help='With options: "lpa,lpa prune_high=0.3".')
     parser.add_argument("--attacks", default=",".join(MOVES))
     parser.add_argument("--alone", action="store_true", help="The rules without the bound on a device's share.")
     parser.add_argument("--json", action="store_true", help="A line for each run, and no table.")
@@ -127,7 +133,7 @@ def main() -> int:
     for seed in map(int, told.seeds.split(",")):
         fleet = make_fleet(told.data, told.devices, seed)
         for name in names:
-            rule = get_rule(name)
+            rule = rule_of(name)
             around = rule if told.alone else BoundedRule(rule)
             for attack in attacks:
                 for fraction in map(float, told.fractions.split(",")) if attack else (0.0,):
