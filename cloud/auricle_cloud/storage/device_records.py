@@ -217,8 +217,12 @@ class Devices:
 
     def untuned(self) -> dict[str, int]:
         """The sensitivity wanted of devices that are here, take one, and have another in effect."""
-        query = sa.select(devices.c.device, devices.c.sensitivity).where(
-            devices.c.online, devices.c.standing == "approved", devices.c.sensitivity != devices.c.sensitivity_now
+        query = (
+            sa.select(devices.c.device, devices.c.sensitivity)
+            .where(
+                devices.c.online, devices.c.standing == "approved", devices.c.sensitivity != devices.c.sensitivity_now
+            )
+            .order_by(devices.c.device)
         )
         with self._db.reading() as tx:
             return {row.device: row.sensitivity for row in tx.execute(query)}

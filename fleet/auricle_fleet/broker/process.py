@@ -112,5 +112,6 @@ class BrokerProcess:
 
 def _raise_open_files(pid: int) -> None:
     """Lift the child's limit of open files, one a client, as far as it may go."""
-    with contextlib.suppress(ProcessLookupError):  # it has just ended; `start` will say so
+    # It has just ended, as `start` will say; or it has taken another user's rights and may not be asked.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         raise_open_files(pid)
