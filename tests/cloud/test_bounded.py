@@ -12,6 +12,7 @@ import pytest
 
 from auricle.errors import SettingsError
 from auricle_cloud.aggregation.bounded import BoundedRule, cap_samples, ceiling
+from auricle_cloud.aggregation.by_device import by_device
 from auricle_cloud.aggregation.cohort import Aggregate, Bounded, Cohort, Float64Array, Layer
 from auricle_cloud.aggregation.rules import RULES, get_rule
 from auricle_cloud.operations.operations import Operations
@@ -158,6 +159,32 @@ def test_the_ceiling_is_the_largest_that_keeps_the_bound() -> None:
 def test_a_bound_below_the_fair_share_is_refused() -> None:
     with pytest.raises(SettingsError, match="at least 1"):
         BoundedRule(get_rule("lpa"), 0.5)
+
+
+def test_one_device_that_fills_a_buffer_counts_once() -> None:
+    """Ten updates in an asynchronous buffer, eight of them of one device that had kept its invitations."""
+    rows, samples = [[1.0] * 6, [3.0] * 6, *([[9.0] * 6] * 8)], [10.0] * 10
+    buffer = Cohort.build(
+        ids=["dev-a", "dev-b", *(f"dev-c@{k}" for k in range(1, 9))],
+        weights=np.array(rows, np.float32),
+        samples=samples,
+        losses=[0.5, 0.5, UNKNOWN, 1.0, *([2.0] * 6)],
+        registered=[10.0] * 10,
+        start=np.zeros(6, np.float32),
+        layers=LAYERS,
+    )
+
+    merged = by_device(buffer)
+
+    assert merged.ids == ("dev-a", "dev-b", "dev-c")
+    assert merged.samples.tolist() == [10.0, 10.0, 80.0]
+    assert merged.registered is not None and merged.registered.tolist() == [10.0, 10.0, 80.0]
+    assert merged.losses.tolist() == [0.5, 0.5, pytest.approx(13 / 7)]
+    # Its 80 samples count as three times the median, 30, and the median of three devices is not its model.
+    assert BoundedRule(get_rule("fedavg"))(merged).weights[0] == pytest.approx((10 * 1 + 10 * 3 + 30 * 9) / 50)
+    assert get_rule("median")(merged).weights[0] == 3.0
+    assert get_rule("median")(buffer).weights[0] == 9.0, "as many clients as it has updates"
+    assert by_device(merged) is merged
 
 
 def test_a_round_bounds_a_liar_and_tells_operators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

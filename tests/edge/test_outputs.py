@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import json
 import os
@@ -201,6 +202,37 @@ def test_a_hook_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None:
         ended = os.pidfd_open(int(pid.read_text()))
         assert select.select([ended], [], [], 10)[0] == [ended]
         os.close(ended)
+
+
+def test_a_hook_inherits_no_secret_of_the_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "out"
+    hidden = (
+        "AURICLE_PASSWORD",
+        "AURICLE_TOKEN",
+        "HOME_MQTT_PASSWORD",
+        "AWS_SECRET_ACCESS_KEY",
+        "CREDENTIALS_DIRECTORY",
+    )
+    for name in hidden:
+        monkeypatch.setenv(name, "hunter2")
+    monkeypatch.setenv("AURICLE_STATE", "/var/lib/auricle-edge")
+    monkeypatch.setenv("XKB_KEYBOARD", "de")
+    write = "import sys, os; open(sys.argv[1], 'w').write(repr(dict(os.environ)))"
+
+    run(Hook((sys.executable, "-c", write, str(out)), 20, "kitchen-1").deliver(YES))
+
+    told = ast.literal_eval(out.read_text())
+    assert "hunter2" not in told.values() and not set(hidden) & set(told)
+    assert (told["AURICLE_STATE"], told["XKB_KEYBOARD"]) == ("/var/lib/auricle-edge", "de")
+    assert "PATH" in told
+
+
+def test_a_hook_whose_program_went_away_is_one_sentence(tmp_path: Path) -> None:
+    for wrong in (tmp_path / "gone", tmp_path):
+        with pytest.raises(AuricleError, match=f"the hook {wrong} cannot be run"):
+            run(Hook((str(wrong),), 20, "kitchen-1").deliver(YES))
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert({"hook": ["/bin/true", "a\0b"]}, EventSettings)
 
 
 def test_a_hook_that_fails_says_how() -> None:

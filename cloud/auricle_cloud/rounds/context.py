@@ -13,6 +13,7 @@ from auricle.mqtt_link.deadline import within
 from auricle.packs.pack import Pack
 from auricle.wire.tensors import Flat, decode
 from auricle_cloud.aggregation.bounded import BoundedRule
+from auricle_cloud.aggregation.by_device import by_device
 from auricle_cloud.aggregation.cohort import Cohort
 from auricle_cloud.aggregation.compute.matrix import NumpyMatrix, Opener
 from auricle_cloud.aggregation.server_optimizer import OptimizerState
@@ -98,9 +99,11 @@ class RoundContext:
         return self.read(start, counted, base_of)
 
     def read(self, start: Flat, counted: Sequence[UpdateRow], base_of: Callable[[int], Flat] | None = None) -> Cohort:
-        """Updates as arrays, with what their devices registered; parameters as of `cohort_of`."""
+        """Updates as arrays, a row a device, with what it registered; parameters as of `cohort_of`."""
         registered = self.store.devices.registered({row.device for row in counted})
-        return cohort_of(self.pack.plugin_table, start, counted, self.blobs, base_of, self.opener, registered)
+        return by_device(
+            cohort_of(self.pack.plugin_table, start, counted, self.blobs, base_of, self.opener, registered)
+        )
 
     def optimizer_after(self, model: ModelRow) -> OptimizerState | None:
         """The server optimizer's state after a model (its row); None before the first step."""

@@ -15,7 +15,7 @@ class EventSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
     stdout: bool = True
     """A JSON object a line on standard output."""
-    hook: Annotated[tuple[Annotated[str, Meta(min_length=1)], ...], Meta(max_length=64)] = ()
+    hook: Annotated[tuple[Annotated[str, Meta(pattern=r"^[^\x00]+\Z")], ...], Meta(max_length=64)] = ()
     """Command and arguments, run without a shell for each event; the event is its standard input."""
     hook_seconds: Annotated[float, Meta(gt=0, le=600)] = 10.0
     """A hook that runs longer is ended."""
