@@ -229,7 +229,7 @@ class Repository:
             There is no key.
         """
         with alone(self.folder):
-            done = [role for role in OFFLINE if (keys / f"{role}.key").is_file()]
+            done: list[str] = [role for role in OFFLINE if (keys / f"{role}.key").is_file()]
             if not done:
                 raise StorageError(f"There is neither root.key nor targets.key in {keys}.")
             if "root" in done:

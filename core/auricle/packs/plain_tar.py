@@ -115,7 +115,7 @@ def _sum(header: bytes) -> int:
 
 def _number(field: bytes) -> int:
     if not _OCTAL.fullmatch(field):
-        raise NotPlainError("a header of it has a number that is none")
+        raise NotPlainError("a header of it has a field that is not a number")
     return int(field.strip(b" \0"), 8)
 
 
