@@ -56,6 +56,8 @@ class ApiSettings:
     """Bytes."""
     rates: Rates = field(default_factory=Rates)
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)
+    strict_transport: bool = True
+    """With TLS, have browsers speak nothing else to this host's name for a year, at any of its ports."""
     heartbeat: float = 15.0
     """Seconds between comments in a silent stream of events."""
 

@@ -82,6 +82,9 @@ class ApiTable(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     certificate: Annotated[str | None, Meta(description="PEM chain for the API; needed off loopback.")] = None
     key: Annotated[str | None, Meta(description="Its private key, if it is another file.")] = None
     metrics_open: Annotated[bool, Meta(description="Serve /metrics without a token.")] = False
+    strict_transport: Annotated[
+        bool, Meta(description="With TLS, have browsers use nothing else for this host's name, at any port (HSTS).")
+    ] = ApiSettings.strict_transport
     connections: Annotated[
         int, Meta(ge=1, le=50_000, description="Most connections at one time; one with TLS costs 270 kB.")
     ] = ConnectionLimits.most
@@ -159,7 +162,8 @@ class CoordinatorSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_on
             return None
         limits = ConnectionLimits(said.connections, said.connections_each)
         files = (_path(said.certificate), _path(said.key))
-        return ApiSettings(*address, *files, said.metrics_open, connections=limits)
+        strict = said.strict_transport
+        return ApiSettings(*address, *files, said.metrics_open, connections=limits, strict_transport=strict)
 
     def run_settings(self, start: Flat | None) -> RunSettings:
         """What the coordinator runs with.

@@ -144,7 +144,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Answer the request that begins with what was read."""
         made = cls.__new__(cls)
         made.head, made.actions = head, actions
-        made.__init__(connection, ("local", 0), None)  # type: ignore[misc, arg-type]  # it answers while it is made
+        made.__init__(connection, ("local", 0), None)  # type: ignore[misc]  # it answers while it is made
 
     head: bytes
     actions: Actions
