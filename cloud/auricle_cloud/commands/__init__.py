@@ -11,6 +11,7 @@ from auricle_cloud.commands import (
     context_commands,
     devices_commands,
     enrol_commands,
+    fleet_commands,
     maintenance_commands,
     models_commands,
     releases_commands,
@@ -56,6 +57,7 @@ for _part in (
     rollouts_commands,
     tokens_commands,
     enrol_commands,
+    fleet_commands,
 ):
     app.add_typer(_part.app, name=_part.__name__.rpartition(".")[2].removesuffix("_commands"))
 operator_command(app, "why")(rounds_commands.why)

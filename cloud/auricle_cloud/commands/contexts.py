@@ -47,7 +47,7 @@ class Contexts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     def named(self, name: str) -> Context:
         """The context of this name; ContextError where there is none."""
         if name not in self.context:
-            hint = nearest(name, self.context) if self.context else "there is none yet."
+            hint = nearest(name, self.context) if self.context else "no context exists yet."
             raise ContextError(
                 f'There is no context "{name}"; {hint} To make it: auricle cloud use {name} --server URL'
             )

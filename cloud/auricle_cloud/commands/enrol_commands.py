@@ -112,7 +112,7 @@ def init(
     store = Store(place.database or state / FILE)
     try:
         enrolment = Enrolment(Authority.create(state / AUTHORITY, name), store.database)
-        _certify_user(enrolment, COORDINATOR, state / IDENTITY)
+        certify_user(enrolment, COORDINATOR, state / IDENTITY)
         store.journal.note("authority made", who=user(), detail=enrolment.authority.pin)
     finally:
         store.close()
@@ -255,11 +255,8 @@ def server(
     out: Annotated[Path, typer.Option(help="Folder for server.pem and server.key.")],
 ) -> Done:
     """Certify a server, for example the coordinator's API: serve --certificate server.pem --key server.key."""
-    key = new_key()
     with _enrolment(place) as enrolment:
-        chain = enrolment.server(host, key.public_key(), who=user())
-    write_durably(out / "server.key", key_pem(key), mode=0o600)
-    write_durably(out / "server.pem", chain.encode())
+        certify_server(enrolment, host, out)
     return Done(done=f"{out / 'server.pem'} and server.key are for {', '.join(host)}.")
 
 
@@ -271,11 +268,20 @@ def user_(
 ) -> Done:
     """Certify the coordinator on another machine, or an observer."""
     with _enrolment(place) as enrolment:
-        _certify_user(enrolment, name, out)
+        certify_user(enrolment, name, out)
     return Done(done=f"The certificate of {name} is in {out}.")
 
 
-def _certify_user(enrolment: Enrolment, name: str, folder: Path) -> None:
+def certify_server(enrolment: Enrolment, hosts: list[str], folder: Path) -> None:
+    """Certify a server for these names and addresses: server.pem and server.key go to a folder."""
+    key = new_key()
+    chain = enrolment.server(hosts, key.public_key(), who=user())
+    write_durably(folder / "server.key", key_pem(key), mode=0o600)
+    write_durably(folder / "server.pem", chain.encode())
+
+
+def certify_user(enrolment: Enrolment, name: str, folder: Path) -> None:
+    """Certify somebody who is no device: key, certificate, root and password go to a folder."""
     key, files = new_key(), IdentityFiles(folder)
     chain = enrolment.user(name, key.public_key(), who=user())
     write_durably(files.authority, enrolment.authority.root_pem.encode())
