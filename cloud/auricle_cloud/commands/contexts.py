@@ -41,11 +41,11 @@ class Contexts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     @property
     def in_use(self) -> Context:
-        """The one in use; an empty one where none is."""
+        """The one in use; without one, an empty one."""
         return Context() if self.current is None else self.named(self.current)
 
     def named(self, name: str) -> Context:
-        """The context of this name; ContextError where there is none."""
+        """The context of this name; ContextError without one."""
         if name not in self.context:
             hint = nearest(name, self.context) if self.context else "no context exists yet."
             raise ContextError(

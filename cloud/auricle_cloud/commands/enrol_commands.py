@@ -16,7 +16,7 @@ from auricle.mqtt_link.identity_files import FOLDER as IDENTITY
 from auricle.mqtt_link.identity_files import IdentityFiles
 from auricle.process.table import console
 from auricle.wire.broker_passwords import write_login
-from auricle.wire.claims import RESERVED
+from auricle.wire.claims import RESERVED, token_text
 from auricle_cloud.commands.answers import say, show, table
 from auricle_cloud.commands.operator_command import Reason, Yes, confirm, operator_command
 from auricle_cloud.commands.target import Place, user
@@ -133,6 +133,9 @@ def token(
     prefix: Annotated[str, typer.Option(help="With --count: names are PREFIX-001 and so on.")] = "device",
     ttl: Annotated[str, typer.Option(help="How long they may be used: 30m, 24h, 7d.")] = "24h",
     out: Annotated[Path | None, typer.Option(help="Folder for a file DEVICE.token each.")] = None,
+    claim_at: Annotated[
+        str | None, typer.Option(help="With --out: https://HOST:PORT where they are exchanged [as fleet new has it].")
+    ] = None,
     broker: BrokerOption = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="For boards that have claimed: a new card, or board.")
@@ -159,9 +162,11 @@ def token(
             ],
         )
         _write(folders, enrolment)
+    server = claim_at or _api_url(_state(place))
     for row in answer.tokens if out is not None else ():
         assert out is not None
-        write_durably(out / f"{row.device}.token", f"{row.token}\n".encode(), mode=0o600)
+        text = token_text(row.token, server, answer.pin)
+        write_durably(out / f"{row.device}.token", text.encode(), mode=0o600)
     _tell(answer, answer.tokens, ("device", "token", "expires"), as_json)
     if not as_json:
         say(f"The pin of the authority, for --ca-pin: {answer.pin}")
@@ -310,6 +315,12 @@ def _state(place: Place) -> Path:
     if place.state is None:
         raise SettingsError("Name the coordinator's folder: --state AUTHORITY (or AURICLE_STATE).")
     return place.state
+
+
+def _api_url(state: Path) -> str | None:
+    """Where devices exchange tokens, as `auricle cloud fleet new` wrote it down."""
+    file = state / "api-url"
+    return file.read_text("ascii").strip() if file.is_file() else None
 
 
 def _free(enrolment: Enrolment, prefix: str, count: int) -> list[str]:

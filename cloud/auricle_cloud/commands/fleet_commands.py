@@ -28,6 +28,8 @@ from auricle_cloud.storage.store import FILE, Store
 
 app = typer.Typer(no_args_is_help=True, help="Prepare a fleet of boards.")
 
+API_URL = "api-url"
+"""File in the state folder: where devices exchange their tokens."""
 FLEET_FILE = """\
 # What all devices of the fleet {name} have in common: auricle flash bundle and image read it (docs/bundles.md).
 name = "{name}"
@@ -57,6 +59,7 @@ COORDINATOR_FILE = """\
 fleet = "{name}"
 broker = "mqtts://coordinator@{host}:{port}"
 state = {state}
+approval = "claimed"                  # a device with a token of enrol token needs no other approval; or "manual"
 
 [api]
 listen = "0.0.0.0:{api}"
@@ -164,6 +167,7 @@ def _make(
     facts = {"name": name, "host": host[0], "port": broker.port, "api": api, "folder": folder}
     paths = {"state": state, "certificate": folder / "api/server.pem", "api_key": folder / "api/server.key"}
     quoted = {what: msgspec.json.encode(str(path)).decode() for what, path in paths.items()}
+    write_durably(state / API_URL, f"https://{host[0]}:{api}\n".encode())
     write_durably(folder / "coordinator.toml", COORDINATOR_FILE.format(**facts, **quoted).encode())
     text = FLEET_FILE.format(**facts, pin=enrolment.authority.pin, key=key)
     write_durably(folder / "fleet.toml", text.encode())

@@ -57,7 +57,7 @@ def serve(
     rounds: int | None = _option("rounds", "rounds"),
     devices: int | None = _option("rounds", "devices"),
     gather: float | None = _option("rounds", "gather", hidden=True),
-    approval: Literal["manual", "auto"] | None = _option("", "approval"),
+    approval: Literal["manual", "claimed", "auto"] | None = _option("", "approval"),
     mode: Literal["sync", "async"] | None = _option("rounds", "mode"),
     buffer: int | None = _option("buffer", "size", "--buffer", hidden=True),
     stale_limit: int | None = _option("buffer", "stale_limit", hidden=True),
