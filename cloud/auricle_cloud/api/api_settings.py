@@ -52,6 +52,8 @@ class ApiSettings:
     """PEM file with its private key; without, it stands in the certificate's file."""
     metrics_open: bool = False
     """Serve `/metrics` without a token."""
+    device_broker: str | None = None
+    """The broker as devices that claim reach it; None: as the coordinator does."""
     largest_request: int = 128 << 10
     """Bytes."""
     rates: Rates = field(default_factory=Rates)
