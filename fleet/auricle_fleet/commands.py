@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import typer
 
 from auricle.errors import SettingsError
 from auricle.process.options import Given, Option, with_options
+from auricle.process.table import print_grid
 from auricle.settings import declared, from_mapping, read_toml
 from auricle_cloud.commands.serve_commands import rule_options
 from auricle_fleet.live import View, percent
+from auricle_fleet.results.compare import COLUMNS, rows
+from auricle_fleet.results.compare import compare as side_by_side
 from auricle_fleet.results.result import FleetResult
 from auricle_fleet.run import FleetRun
 from auricle_fleet.settings import FleetSettings
@@ -82,6 +86,20 @@ def run(
     else:
         fleet_run = FleetRun.resume(out, view=view)
     return _conclude(fleet_run.run(), as_json)
+
+
+@app.command()
+def compare(
+    runs: list[Path] = typer.Argument(help="Folders of runs."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON: an object for each setting."),
+) -> int:
+    """Put runs side by side: what they were told differently, and what came of it, seeds as mean and spread."""
+    compared = side_by_side(runs)
+    if as_json:
+        typer.echo(msgspec.json.encode(compared).decode())
+    else:
+        print_grid(COLUMNS, rows(compared))
+    return 0
 
 
 def _conclude(result: FleetResult, as_json: bool) -> int:

@@ -1,0 +1,153 @@
+"""Runs side by side: what they were told differently, and what came of it, seeds as mean and spread."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from auricle.errors import DataError, StorageError
+from auricle.process.table import Column
+from auricle_fleet.live import percent, size
+from auricle_fleet.results.result import Summary
+from auricle_fleet.results.run_folder import RunFolder
+from auricle_fleet.settings import FleetSettings
+
+REPEATED = frozenset({"seed", "port", "broker"})
+"""Settings in which repetitions of one run may differ."""
+COLUMNS = (
+    Column("runs", 0),
+    Column("told differently", 0, is_sentence=True),
+    Column("seeds", 1),
+    Column("unseen", 0),
+    Column("own models", 2),
+    Column("false accepts/h", 3),
+    Column("rounds", 4),
+    Column("sent up", 5),
+)
+
+
+class Spread(msgspec.Struct, frozen=True, kw_only=True):
+    """A figure over the seeds of one setting."""
+
+    mean: float
+    deviation: float | None
+    """Standard deviation of the seeds, n - 1; None of one seed."""
+    least: float
+    most: float
+
+
+class Compared(msgspec.Struct, frozen=True, kw_only=True):
+    """Runs that were told the same but for the seed."""
+
+    runs: tuple[str, ...]
+    told: dict[str, object]
+    """The settings in which the compared runs differ, seeds aside, as these runs have them."""
+    seeds: tuple[int, ...]
+    rounds: tuple[int, ...]
+    unseen: Spread | None
+    """Accuracy on speakers that no device has, 0 to 1, after the last round."""
+    personal: Spread | None
+    """Mean accuracy of the devices' own models on their own held-out clips."""
+    false_accepts_per_hour: Spread | None
+    bytes_up: Spread | None
+
+
+def compare(folders: Sequence[Path]) -> list[Compared]:
+    """Put runs side by side, in the order of their accuracy.
+
+    Raises
+    ------
+    StorageError
+        A folder holds no finished or interrupted run, or what it holds is damaged.
+    DataError
+        Runs were judged on other words or other clips, so that their figures say nothing beside each other.
+    """
+    read = [(folder, FleetSettings.load(folder), _summary(folder)) for folder in dict.fromkeys(folders)]
+    _refuse_others(read)
+    plain = [_told(settings) for _, settings, _ in read]
+    names = [name for name in plain[0] if any(told[name] != plain[0][name] for told in plain)]
+    groups: dict[str, list[int]] = {}
+    for i, told in enumerate(plain):
+        groups.setdefault(json.dumps(told, sort_keys=True), []).append(i)
+    found = [
+        _compared([read[i] for i in members], {n: plain[members[0]][n] for n in names}) for members in groups.values()
+    ]
+    return sorted(found, key=lambda each: math.inf if each.unseen is None else -each.unseen.mean)
+
+
+def rows(compared: Iterable[Compared]) -> list[list[str]]:
+    """A row of text for each, as `COLUMNS` has them."""
+    return [
+        [
+            ", ".join(each.runs),
+            ", ".join(f"{name}={_text(value)}" for name, value in each.told.items()) or "-",
+            ", ".join(map(str, each.seeds)),
+            _shares(each.unseen),
+            _shares(each.personal),
+            "-" if each.false_accepts_per_hour is None else f"{each.false_accepts_per_hour.mean:.0f}",
+            ", ".join(map(str, sorted(set(each.rounds)))),
+            "-" if each.bytes_up is None else size(each.bytes_up.mean),
+        ]
+        for each in compared
+    ]
+
+
+def _summary(folder: Path) -> Summary:
+    path = RunFolder(folder).summary
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Summary)
+    except OSError as error:
+        raise StorageError(f"{folder} holds no run that has ended (no {path.name} in it).") from error
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise StorageError(f"{path} is damaged: {error}.") from error
+
+
+def _told(settings: FleetSettings) -> dict[str, object]:
+    plain: dict[str, object] = msgspec.to_builtins(settings)
+    return {name: value for name, value in plain.items() if name not in REPEATED}
+
+
+def _refuse_others(read: Sequence[tuple[Path, FleetSettings, Summary]]) -> None:
+    first, _, summary = read[0]
+    for folder, _, other in read[1:]:
+        if other.words != summary.words:
+            raise DataError(f"{first} and {folder} learnt other words: their figures say nothing beside each other.")
+
+
+def _compared(runs: Sequence[tuple[Path, FleetSettings, Summary]], told: dict[str, object]) -> Compared:
+    summaries = [summary for _, _, summary in runs]
+    return Compared(
+        runs=tuple(folder.name for folder, _, _ in runs),
+        told=told,
+        seeds=tuple(settings.seed for _, settings, _ in runs),
+        rounds=tuple(summary.rounds for summary in summaries),
+        unseen=_spread(summary.plugin_accuracy_unseen for summary in summaries),
+        personal=_spread(summary.personal_accuracy for summary in summaries),
+        false_accepts_per_hour=_spread(summary.false_accepts_per_hour for summary in summaries),
+        bytes_up=_spread(summary.bytes_up for summary in summaries),
+    )
+
+
+def _spread(values: Iterable[float | None]) -> Spread | None:
+    known = [float(value) for value in values if value is not None]
+    if not known:
+        return None
+    deviation = statistics.stdev(known) if len(known) > 1 else None
+    return Spread(mean=statistics.fmean(known), deviation=deviation, least=min(known), most=max(known))
+
+
+def _shares(spread: Spread | None) -> str:
+    if spread is None or spread.deviation is None:
+        return percent(None if spread is None else spread.mean)
+    return f"{100 * spread.mean:.1f} ± {100 * spread.deviation:.1f} %"
+
+
+def _text(value: object) -> str:
+    if isinstance(value, list):  # groups
+        return " + ".join(str(each["name"]) for each in value) or "none"
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,75 @@
+"""Runs side by side."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from auricle.errors import DataError, StorageError
+from auricle.process.cli import main
+from auricle_fleet.results.compare import compare
+from auricle_fleet.results.result import Summary
+from auricle_fleet.settings import FleetSettings
+
+
+def run_at(folder: Path, accuracy: float | None, words: tuple[str, ...] = ("yes", "no"), **told: Any) -> Path:
+    """A run's folder with what `compare` reads of it."""
+    folder.mkdir()
+    FleetSettings(**told).save(folder)
+    blank: dict[str, Any] = {
+        name: {
+            "words": list(words),
+            "rates": {},
+            "rounds": 3,
+            "plugin_accuracy_unseen": accuracy,
+            "bytes_up": 2000,
+        }.get(name, None if "accuracy" in name or "false" in name else 0)
+        for name in Summary.__struct_fields__
+    }
+    texts = ("start", "rule", "preset", "pack", "version")
+    blank |= dict.fromkeys(texts, "x") | {"judge": False, "interrupted": False}
+    summary = msgspec.convert(blank, Summary)
+    (folder / "summary.json").write_bytes(msgspec.json.encode(summary))
+    return folder
+
+
+def test_seeds_of_one_setting_are_one_row_and_the_best_stands_first(tmp_path: Path) -> None:
+    folders = [
+        run_at(tmp_path / "a", 0.70, seed=0, rule="fedavg"),
+        run_at(tmp_path / "b", 0.80, seed=1, rule="fedavg"),
+        run_at(tmp_path / "c", 0.90, seed=0, rule="lpa"),
+        run_at(tmp_path / "d", None, seed=0, rule="krum"),
+    ]
+    best, two, none = compare(folders)
+    assert (best.runs, best.told) == (("c",), {"rule": "lpa"})
+    assert best.unseen is not None and best.unseen.mean == 0.9 and best.unseen.deviation is None
+    assert (two.runs, two.seeds) == (("a", "b"), (0, 1))
+    assert two.unseen is not None and two.unseen.mean == pytest.approx(0.75)
+    assert two.unseen.deviation == pytest.approx(0.0707, abs=1e-4) and (two.unseen.least, two.unseen.most) == (0.7, 0.8)
+    assert none.unseen is None
+
+
+def test_the_command_prints_a_table_or_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folders = [str(run_at(tmp_path / name, 0.5, seed=seed)) for seed, name in enumerate("ab")]
+    assert main(["fleet", "compare", *folders]) == 0
+    assert "50.0 ± 0.0 %" in capsys.readouterr().out
+    assert main(["fleet", "compare", *folders, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["seeds"] == [0, 1]
+
+
+def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
+    one = run_at(tmp_path / "a", 0.5)
+    with pytest.raises(DataError, match="other words"):
+        compare([one, run_at(tmp_path / "b", 0.5, words=("up",))])
+    with pytest.raises(StorageError, match=r"no settings\.json"):
+        compare([one, tmp_path / "nothing"])
+    (one / "summary.json").write_text("{")
+    with pytest.raises(StorageError, match="damaged"):
+        compare([one])
+    (one / "summary.json").unlink()
+    with pytest.raises(StorageError, match="no run that has ended"):
+        compare([one])
