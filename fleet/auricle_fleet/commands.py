@@ -43,6 +43,14 @@ def _options() -> list[Option]:
     return found
 
 
+def _read(config: Path) -> dict[str, object]:
+    """The settings of a TOML file, or those that a run left in its `settings.json`."""
+    if config.suffix != ".json":
+        return read_toml(config)
+    plain: dict[str, object] = msgspec.to_builtins(FleetSettings.read(config))
+    return plain
+
+
 def read_settings(config: Path | None, given: Given, options: list[str]) -> FleetSettings:
     """Settings of a file, where one is named, with those of the command line over them.
 
@@ -51,7 +59,7 @@ def read_settings(config: Path | None, given: Given, options: list[str]) -> Flee
     SettingsError
         A name that does not exist, or a value that is not allowed, and where.
     """
-    values = {} if config is None else read_toml(config)
+    values = {} if config is None else _read(config)
     over = {name: value for name, value in given.items() if value is not None}
     if over.get("rule", values.get("rule")) != values.get("rule"):
         values.pop("rule_options", None)  # those of another rule
@@ -67,7 +75,8 @@ def read_settings(config: Path | None, given: Given, options: list[str]) -> Flee
 def run(
     *,
     config: Path | None = typer.Option(
-        None, help="A TOML file of settings, with groups of devices (docs/emulation.md); options count above it."
+        None,
+        help="Settings in TOML, with groups (docs/emulation.md), or a run's settings.json; options count above it.",
     ),
     given: Given,
     options: list[str] = typer.Option([], "--rule-option", help="NAME=VALUE of the rule; may be given more than once."),

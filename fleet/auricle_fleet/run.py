@@ -13,6 +13,7 @@ import msgspec
 
 from auricle.errors import AuricleError, SettingsError
 from auricle.process.until_signal import handlers_kept, until_signal
+from auricle.wire.tensors import Flat
 from auricle_cloud.rounds.coordinator import Coordinator
 from auricle_cloud.settings import RoundDone
 from auricle_fleet.emulation.central import train_centrally
@@ -70,6 +71,8 @@ class FleetRun:
         self._ran = False
         self._refused: Exception | None = None
         """What `on_round` raised."""
+        self._newest: Flat | None = None
+        """The plug-in after the newest round."""
         self._work: asyncio.Future[FleetResult] | None = None
 
     @classmethod
@@ -216,6 +219,7 @@ class FleetRun:
     async def _watch(self, done: RoundDone) -> None:
         """After every round: judge the model on unseen speakers, write and show a line."""
         assert self.federation is not None
+        self._newest = done.model
         judged = await asyncio.to_thread(self.judging.accuracy, done.model)
         accepts = await asyncio.to_thread(self.judging.false_accepts_per_hour, done.model)
         row = self.record.add(done, judged, accepts, self.federation.bytes_sent, self.federation.bytes_received)
@@ -234,8 +238,11 @@ class FleetRun:
 
     def _finish(self, federation: Federation, central: float | None, interrupted: bool) -> FleetResult:
         data, rows = self.data, self.record.rows
-        ran = Ran(self.settings, data, self.start, self.judging.seconds, central, interrupted)
+        confusion = None if self._newest is None else self.judging.confusion(self._newest)
+        judged = len(self.judging.features), self.judging.speakers
+        ran = Ran(self.settings, data, self.start, self.judging.seconds, judged, central, interrupted, confusion)
         summary = ran.summary(rows)
         devices = self._devices(federation, rows)
-        paths = write_results(self.out, data.pack, summary, self.record.lines, devices)
+        changed = self.settings.changed()
+        paths = write_results(self.out, data.pack, summary, self.record.lines, devices, changed)
         return FleetResult(rows, devices, summary, paths)

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from auricle.errors import SettingsError, StorageError, nearest
-from auricle.files import write_durably
+from auricle.files import describe, write_durably
 from auricle.packs.first_weights import check_start
 from auricle.packs.pack import Pack
 from auricle.wire.tensors import CODECS
@@ -220,6 +220,11 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
             return LOCALS[:1] if pack is None else (own_model(pack, start=self.start),)
         return LOCALS if self.local == "mixed" else tuple(part.strip() for part in self.local.split(","))
 
+    def changed(self) -> dict[str, object]:
+        """The settings that are not the defaults, as plain values."""
+        usual = msgspec.to_builtins(FleetSettings())
+        return {name: value for name, value in msgspec.to_builtins(self).items() if value != usual[name]}
+
     def save(self, folder: Path) -> None:
         """Keep the settings in a run's folder."""
         write_durably(folder / "settings.json", msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n")
@@ -227,12 +232,19 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     @classmethod
     def load(cls, folder: Path) -> FleetSettings:
         """Read the settings of an earlier run; StorageError where it is missing in this folder."""
+        if not (folder / "settings.json").exists():
+            raise StorageError(f"{folder} holds no run to go on with (no settings.json in it).")
+        return cls.read(folder / "settings.json")
+
+    @classmethod
+    def read(cls, path: Path) -> FleetSettings:
+        """Read the file that `save` made; StorageError where it cannot be read, or is damaged."""
         try:
-            written = msgspec.json.decode((folder / "settings.json").read_bytes(), type=dict[str, object])
+            written = msgspec.json.decode(path.read_bytes(), type=dict[str, object])
             if "learning" not in written:  # as the version before wrote it
                 written["learning"] = written.pop("mode", None)
             return msgspec.convert(written, cls)
         except OSError as error:
-            raise StorageError(f"{folder} holds no run to go on with (no settings.json in it).") from error
+            raise StorageError(describe(error, path)) from error
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise StorageError(f"{folder / 'settings.json'} is damaged: {error}.") from error
+            raise StorageError(f"{path} is damaged: {error}.") from error

@@ -31,7 +31,7 @@ def run_at(folder: Path, accuracy: float | None, words: tuple[str, ...] = ("yes"
         for name in Summary.__struct_fields__
     }
     texts = ("start", "rule", "preset", "pack", "version")
-    blank |= dict.fromkeys(texts, "x") | {"judge": False, "interrupted": False}
+    blank |= dict.fromkeys(texts, "x") | {"judge": False, "interrupted": False, "confusion": None}
     summary = msgspec.convert(blank, Summary)
     (folder / "summary.json").write_bytes(msgspec.json.encode(summary))
     return folder

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from msgspec import UNSET
+from numpy.typing import NDArray
 
 from auricle.errors import SettingsError
 from auricle.packs.pack import Pack
@@ -65,6 +66,8 @@ class FleetJudging:
         self._finish = LogMel(pack.manifest.task).finish
         self.features = self._finish(heard.energies)
         """(N, frames, mels) of the clips that the plug-in is measured on."""
+        self.speakers = data.unseen_speakers // 2 if settings.detect else data.unseen_speakers
+        """Whose clips these are."""
         self._targets, self._operators = heard.targets, _half(data, 0)
         self.learn = LearnSettings(
             clips=1, carried=settings.carried_share, judge=settings.judges, judged_share=settings.judge_share
@@ -94,6 +97,14 @@ class FleetJudging:
     def accuracy(self, plugin: Flat) -> float | None:
         """The share of the clips of unseen speakers that a plug-in (P,) recognises; None where there are none."""
         return accuracy(self.runtime.logits(self._name, plugin, self.features), self._targets)
+
+    def confusion(self, plugin: Flat) -> NDArray[np.int64] | None:
+        """Clips (L, L) of unseen speakers by label and by what a plug-in (P,) takes them for; None without any."""
+        labels = len(self.runtime.pack.labels)
+        if not len(self._targets):
+            return None
+        taken = self.runtime.logits(self._name, plugin, self.features).argmax(axis=1)
+        return np.bincount(self._targets * labels + taken, minlength=labels**2).reshape(labels, labels)
 
     def false_accepts_per_hour(self, plugin: Flat) -> float | None:
         """The false accepts of a plug-in (P,) an hour; None where there are no negatives."""

@@ -148,6 +148,6 @@ def _shares(spread: Spread | None) -> str:
 
 
 def _text(value: object) -> str:
-    if isinstance(value, list):  # groups
+    if isinstance(value, list | tuple):  # groups
         return " + ".join(str(each["name"]) for each in value) or "none"
     return value if isinstance(value, str) else json.dumps(value)

@@ -111,6 +111,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     pack: str
     version: str
+    confusion: tuple[tuple[int, ...], ...] | None = None
+    """(L, L) clips of unseen speakers by the word that was said, then by what the last plug-in took it for."""
 
 
 @dataclass(frozen=True)

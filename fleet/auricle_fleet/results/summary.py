@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 from safetensors.numpy import save
 
 from auricle import __version__
@@ -33,9 +34,13 @@ class Ran:
     start: Start
     judged_seconds: float
     """Of negatives that devices are judged on."""
+    judged: tuple[int, int]
+    """Clips of unseen speakers that plug-ins were measured on, and how many speakers these are."""
     central: float | None
     """Accuracy of the central training; None where there was none."""
     interrupted: bool
+    confusion: NDArray[np.int64] | None = None
+    """(L, L) of the last plug-in, see `Summary.confusion`."""
 
     def summary(self, rows: Sequence[RoundRow]) -> Summary:
         """What it came to, by its rounds."""
@@ -62,8 +67,8 @@ class Ran:
             bytes_down=0 if last is None else last.bytes_down,
             words=data.pack.labels,
             training_clips=data.training_clips,
-            unseen_clips=len(data.unseen),
-            unseen_speakers=data.unseen_speakers,
+            unseen_clips=self.judged[0],
+            unseen_speakers=self.judged[1],
             skipped_files=len(data.skipped),
             rule=start.preset.rule,
             preset=settings.preset,
@@ -71,6 +76,7 @@ class Ran:
             seed=settings.seed,
             pack=data.pack.identity,
             version=__version__,
+            confusion=None if self.confusion is None else tuple(tuple(map(int, row)) for row in self.confusion),
         )
 
 
@@ -80,6 +86,7 @@ def write_results(
     summary: Summary,
     lines: Sequence[Mapping[str, Any]],
     devices: Sequence[DeviceRow] = (),
+    settings: Mapping[str, object] | None = None,
 ) -> RunFolder:
     """Write pack, summary and report of a run, each whole or not at all; where they lie.
 
@@ -88,12 +95,14 @@ def write_results(
     lines
         Of the rounds, as `metrics.jsonl` has them.
     devices
-        The table of devices, for the report's groups.
+        The table of devices, for the report.
+    settings
+        Those that differ from the defaults, for the report.
     """
     paths, plain = RunFolder(out), msgspec.to_builtins(summary)
     write_durably(paths.pack, pack_bytes(pack))
     write_summary(out, plain)
-    write_report(out, plain, lines, devices)
+    write_report(out, plain, lines, devices, settings)
     return paths
 
 

@@ -1,0 +1,119 @@
+"""Tables of `report.html`: how well each word, each device and each group does, and what the run was told."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auricle_fleet.live import percent
+from auricle_fleet.results.result import DeviceRow
+
+WORST = 5
+"""Devices that are named."""
+AGAIN = "auricle fleet run --config settings.json --out ANOTHER"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table whose cells are escaped here."""
+    top = "".join(f"<th>{html.escape(name)}</th>" for name in head)
+    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return f'<div class="scroll"><table><tr>{top}</tr>{body}</table></div>'
+
+
+def by_word(words: Sequence[str], confusion: Sequence[Sequence[int]] | None) -> str:
+    """How many clips of each word are right, and what they are taken for; nothing where that is not known.
+
+    Parameters
+    ----------
+    words
+        (L,) labels.
+    confusion
+        (L, L) clips of unseen speakers: said, then taken for.
+    """
+    if not confusion:
+        return ""
+    counts = np.array(confusion)
+    rows = []
+    for i, word in enumerate(words):
+        said, wrong = int(counts[i].sum()), counts[i].copy()
+        wrong[i] = 0
+        most = [j for j in np.argsort(-wrong, kind="stable")[:3] if wrong[j]]
+        share = percent(counts[i, i] / said if said else None)
+        rows.append([word, str(said), share, ", ".join(f"{words[j]} {wrong[j]}" for j in most) or "-"])
+    head = ("word", "clips", "right", "most often taken for")
+    return f"<h2>By word, unseen speakers</h2>{_table(head, rows)}{_matrix(words, counts)}"
+
+
+def _matrix(words: Sequence[str], counts: NDArray[np.int64]) -> str:
+    """The confusion matrix, darker the more."""
+    head = "".join(f"<th>{html.escape(word)}</th>" for word in words)
+    rows = ""
+    for i, word in enumerate(words):
+        said = max(1, int(counts[i].sum()))
+        cells = "".join(
+            f'<td style="background: color-mix(in srgb, var(--{"a" if i == j else "b"}) '
+            f'{round(70 * int(counts[i, j]) / said)}%, transparent)">{int(counts[i, j]) or ""}</td>'
+            for j in range(len(words))
+        )
+        rows += f"<tr><td>{html.escape(word)}</td>{cells}</tr>"
+    return (
+        "<p>What was said, by row, and what it was taken for, by column:</p>"
+        f'<div class="scroll"><table><tr><th></th>{head}</tr>{rows}</table></div>'
+    )
+
+
+def by_device(devices: Sequence[DeviceRow]) -> str:
+    """Quantiles of the accuracy of the devices' own models, and the worst of them; nothing where none is known."""
+    known = sorted(
+        (device.accuracy, device.device, i) for i, device in enumerate(devices) if device.accuracy is not None
+    )
+    if not known:
+        return ""
+    quantiles = np.quantile([accuracy for accuracy, _, _ in known], [0, 0.1, 0.25, 0.5, 0.75, 0.9, 1])
+    head = ("least", "10 %", "25 %", "median", "75 %", "90 %", "most")
+    worst = []
+    for accuracy, name, i in known[:WORST]:
+        device = devices[i]
+        worst.append(
+            [name, device.speaker, device.model, str(device.training_clips), str(device.rounds), percent(accuracy)]
+        )
+    columns = ("worst devices", "speaker", "own model", "training clips", "rounds counted", "own model right")
+    return (
+        f"<h2>By device, own models on own held-out clips</h2>{_table(head, [[percent(q) for q in quantiles]])}"
+        f"{_table(columns, worst)}"
+    )
+
+
+def told(settings: Mapping[str, object] | None) -> str:
+    """What the run was told that is not the default, and the command that repeats it."""
+    if settings is None:
+        return ""
+    rows = [[name, value if isinstance(value, str) else json.dumps(value)] for name, value in settings.items()]
+    table = _table(("setting", "value"), rows) if rows else "<p>All settings are the defaults.</p>"
+    return f"<h2>Settings</h2>{table}<p>The same run again, from this folder: <code>{AGAIN}</code></p>"
+
+
+def by_group(devices: Sequence[DeviceRow], rounds: int) -> str:
+    """A row for each group of devices, those in none last; nothing where there are no groups."""
+    if all(device.group is None for device in devices):
+        return ""
+    head = "".join(
+        f"<th>{name}</th>"
+        for name in ("group", "devices", "rounds counted, mean", "left out of a layer", "blamed", "own models")
+    )
+    rows = ""
+    for name in sorted({device.group for device in devices}, key=lambda group: (group is None, group)):
+        mine = [device for device in devices if device.group == name]
+        heard = [device.accuracy for device in mine if device.accuracy is not None]
+        rows += (
+            f"<tr><td>{html.escape(name or 'all others')}</td><td>{len(mine)}</td>"
+            f"<td>{sum(device.rounds for device in mine) / len(mine):.1f} of {rounds}</td>"
+            f"<td>{sum(device.left_out for device in mine) / len(mine):.1f}</td>"
+            f"<td>{sum(device.harmful for device in mine) / len(mine):.1f}</td>"
+            f"<td>{percent(sum(heard) / len(heard) if heard else None)}</td></tr>"
+        )
+    return f'<h2>Groups, rounds a device</h2><div class="scroll"><table><tr>{head}</tr>{rows}</table></div>'
