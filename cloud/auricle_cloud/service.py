@@ -20,7 +20,7 @@ from auricle_cloud.api.app import make_app
 from auricle_cloud.api.health import BlobsTake, Check, database_answers, folder_takes, metadata_lives
 from auricle_cloud.evaluation.evaluator import Evaluator, choose_evaluator
 from auricle_cloud.evaluation.validation_set import load_validation
-from auricle_cloud.identity.enrolment import open_enrolment
+from auricle_cloud.identity.enrolment import FleetTold, open_enrolment
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.rounds.coordinator import Coordinator
 from auricle_cloud.settings import RoundDone, RunSettings
@@ -116,6 +116,9 @@ def application(coordinator: Coordinator, api: ApiSettings) -> web.Application:
     def connected() -> str | None:
         return None if coordinator.link.connected else "The broker is not connected."
 
+    address = settings.broker
+    reached = api.device_broker or (f"mqtts://{address.host}:{address.port}" if address.tls else None)
+    tells = FleetTold(settings.fleet, reached, coordinator.identity.public.hex())
     healthy: dict[str, Check] = {
         "database": database_answers(store),
         "disk": folder_takes(settings.folder),
@@ -129,6 +132,6 @@ def application(coordinator: Coordinator, api: ApiSettings) -> web.Application:
         healthy,
         {"broker": connected, "blobs": BlobsTake(coordinator.blobs), "updates": metadata_lives(releases)},
         api,
-        lambda: open_enrolment(settings.folder, store.database, coordinator.inbox.reload),
+        lambda: open_enrolment(settings.folder, store.database, coordinator.inbox.reload, tells),
         releases,
     )

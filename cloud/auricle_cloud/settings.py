@@ -121,7 +121,7 @@ class RunSettings:
     validation: Path | None = None
     """The operator's labelled clips: every model is judged on them, and after an alarm every device; without them an
     alarm goes back to the last good model."""
-    approval: Literal["auto", "manual"] = "auto"
+    approval: Literal["auto", "claimed", "manual"] = "auto"
     """Whether a device that registers for the first time has to wait for an operator."""
     database: str | None = None
     """URL of the database; None: SQLite in the folder."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import http.client
 import os
 import resource
@@ -19,7 +20,7 @@ from tests.cloud.filled_store import Filled, fill
 
 from auricle.process.open_files import raise_open_files
 from auricle_cloud.api.api_settings import ApiSettings, ConnectionLimits
-from auricle_cloud.api.connections import RESERVE
+from auricle_cloud.api.connections import RESERVE, Connections
 from auricle_cloud.identity.authority import Authority, key_pem
 from auricle_cloud.identity.certificates import new_key
 
@@ -86,6 +87,36 @@ def test_a_tls_handshake_that_is_never_finished_is_ended(filled: Filled, tmp_pat
         asked.request("GET", "/healthz")
         assert asked.getresponse().status == 200
         asked.close()
+
+
+def test_who_reads_slowly_gets_all_of_an_answer(filled: Filled, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits to be sent long after the answer was made."""
+    listen = Connections.listen
+
+    def narrow(self: Connections, host: str, port: int) -> tuple[str, int]:
+        place = listen(self, host, port)
+        for bound in self._sockets:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        return place
+
+    monkeypatch.setattr(Connections, "listen", narrow)
+    with serving(filled, settings(head_seconds=0.2)) as server:
+        place = urlsplit(server.url)
+        blob = filled.store.models.current("keywords").blob
+        with socket.socket() as slow:
+            slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            slow.settimeout(PATIENCE)
+            slow.connect((place.hostname, place.port))
+            slow.sendall(f"GET /v1/blobs/{blob} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+            came = slow.recv(1)
+            for _ in range(3):  # other connections are ended meanwhile, for as long as this one reads nothing
+                with half(server) as other:
+                    assert ended(other)
+            while more := slow.recv(65536):
+                came += more
+        head, _, body = came.partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200 OK")
+        assert hashlib.sha256(body).hexdigest() == blob
 
 
 def test_a_full_house_makes_room_for_who_asks(filled: Filled) -> None:

@@ -52,10 +52,14 @@ class ApiSettings:
     """PEM file with its private key; without, it stands in the certificate's file."""
     metrics_open: bool = False
     """Serve `/metrics` without a token."""
+    device_broker: str | None = None
+    """The broker as devices that claim reach it; None: as the coordinator does."""
     largest_request: int = 128 << 10
     """Bytes."""
     rates: Rates = field(default_factory=Rates)
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)
+    strict_transport: bool = True
+    """With TLS, have browsers speak nothing else to this host's name for a year, at any of its ports."""
     heartbeat: float = 15.0
     """Seconds between comments in a silent stream of events."""
 

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import socket
 import ssl
+import struct
+import termios
 from collections import Counter
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
@@ -28,7 +31,9 @@ from auricle_cloud.api.problems import Handler
 BACKLOG = 128
 RESERVE = 128
 """Descriptors that connections never take: they are the broker's, the database's and those of files."""
-STALLED_SECONDS = 30
+SENDING_SECONDS = 600.0
+"""An answer may take so long to be read, once it is on its way."""
+STALLED_SECONDS = 60
 """A peer that takes in nothing of an answer for so long is cut off, by the kernel."""
 
 
@@ -49,6 +54,19 @@ class Held:
     def gone(self) -> bool:
         """Whether its descriptor is free again."""
         return self.socket.fileno() < 0
+
+    def waits(self, now: float, seconds: float) -> bool:
+        """Whether it has asked for nothing for so long, and has taken what it was sent."""
+        idle = now - self.since
+        return not self.asking and idle > seconds and (idle > SENDING_SECONDS or not self.unsent)
+
+    @property
+    def unsent(self) -> int:
+        """Bytes of answers that the other side has not confirmed: on a slow network these take their time."""
+        if self.gone or not isinstance(self.transport, asyncio.WriteTransport):
+            return 0
+        queued: int = struct.unpack("i", fcntl.ioctl(self.socket, termios.TIOCOUTQ, bytes(4)))[0]
+        return queued + self.transport.get_write_buffer_size()
 
     def close_unless_open(self, _: asyncio.Task[None]) -> None:
         """Free the descriptor after a handshake that came to nothing."""
@@ -175,11 +193,11 @@ class Connections:
 
     def _cut_longest(self, address: str) -> bool:
         """End the connection of an address that has asked for nothing for longest; False where all ask."""
-        idle = [(held.since, handler) for handler, held in self._held.items() if held.address == address]
-        idle = [(since, handler) for since, handler in idle if not self._held[handler].asking]
+        idle = [each for each in self._held.items() if each[1].address == address and not each[1].asking]
         if not idle:
             return False
-        self._held.pop(min(idle, key=lambda pair: pair[0])[1]).cut()
+        handler, _ = min(idle, key=lambda each: (each[1].unsent > 0, each[1].since))
+        self._held.pop(handler).cut()
         return True
 
     async def _sweep(self) -> None:
@@ -191,7 +209,7 @@ class Connections:
     def _cut_idle(self, now: float) -> None:
         self._forget_gone()
         for held in self._held.values():
-            if not held.asking and now - held.since > self.limits.head_seconds:
+            if held.waits(now, self.limits.head_seconds):
                 held.cut()
 
     def _forget_gone(self) -> None:

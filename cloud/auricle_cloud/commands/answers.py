@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
+from datetime import datetime, timezone
+from typing import Any, get_args
 
 import msgspec
 import typer
 
 from auricle.process.table import Column, Grid, console, moment
 from auricle_cloud.operations.access_answers import TokenList, TokenMade
-from auricle_cloud.operations.answer import Done
+from auricle_cloud.operations.answer import Done, Time
 from auricle_cloud.operations.device_answers import (
     Changed,
     DeviceDetail,
@@ -160,10 +161,30 @@ def say(text: str) -> None:
 def show(answer: msgspec.Struct, *, as_json: bool) -> None:
     """Print an answer."""
     if as_json:
-        typer.echo(msgspec.json.encode(answer).decode())
+        typer.echo(to_json(answer))
         return
     for part in _parts(answer):
         say(part) if isinstance(part, str) else console().print(part, crop=False)
+
+
+def to_json(answer: msgspec.Struct) -> str:
+    """An answer as one line of JSON, times as ISO 8601 with their zone."""
+    return msgspec.json.encode(_readable(answer)).decode()
+
+
+def _readable(value: object) -> object:
+    if isinstance(value, msgspec.Struct):
+        fields = msgspec.structs.fields(value)
+        return {field.encode_name: _time_or(field.type, getattr(value, field.name)) for field in fields}
+    if isinstance(value, list):
+        return [_readable(item) for item in value]
+    return value
+
+
+def _time_or(kind: object, value: object) -> object:
+    if isinstance(value, int | float) and (kind == Time or Time in get_args(kind)):
+        return datetime.fromtimestamp(value, timezone.utc).astimezone().isoformat(timespec="seconds")
+    return _readable(value)
 
 
 def table(rows: Iterable[Any], columns: Sequence[str]) -> Grid:

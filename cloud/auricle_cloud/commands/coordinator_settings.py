@@ -87,7 +87,13 @@ class ApiTable(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     listen: Annotated[str, Meta(description="HOST:PORT of API and page, or none.")] = "127.0.0.1:8080"
     certificate: Annotated[str | None, Meta(description="PEM chain for the API; needed off loopback.")] = None
     key: Annotated[str | None, Meta(description="Its private key, if it is another file.")] = None
+    device_broker: Annotated[
+        str | None, Meta(description="mqtts://HOST:PORT of the broker as devices that claim reach it [broker].")
+    ] = None
     metrics_open: Annotated[bool, Meta(description="Serve /metrics without a token.")] = False
+    strict_transport: Annotated[
+        bool, Meta(description="With TLS, have browsers use nothing else for this host's name, at any port (HSTS).")
+    ] = ApiSettings.strict_transport
     connections: Annotated[
         int, Meta(ge=1, le=50_000, description="Most connections at one time; one with TLS costs 270 kB.")
     ] = ConnectionLimits.most
@@ -124,7 +130,8 @@ class CoordinatorSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_on
     pack_key: Annotated[str | None, Meta(description="Public key in hex: refuse a pack that it has not signed.")] = None
     task: Annotated[Name, Meta(description="Name of what is trained.")] = "keywords"
     approval: Annotated[
-        Literal["manual", "auto"], Meta(description="manual: a new device waits for an operator; auto: it does not.")
+        Literal["manual", "claimed", "auto"],
+        Meta(description="manual: new devices wait for an operator; claimed: not one that used a token; auto: none."),
     ] = "manual"
     start: Annotated[
         str | None,
@@ -170,8 +177,15 @@ class CoordinatorSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_on
         if address is None:
             return None
         limits = ConnectionLimits(said.connections, said.connections_each)
-        files = (_path(said.certificate), _path(said.key))
-        return ApiSettings(*address, *files, said.metrics_open, connections=limits)
+        return ApiSettings(
+            *address,
+            _path(said.certificate),
+            _path(said.key),
+            said.metrics_open,
+            said.device_broker,
+            connections=limits,
+            strict_transport=said.strict_transport,
+        )
 
     def run_settings(self, start: Flat | None) -> RunSettings:
         """What the coordinator runs with.

@@ -186,8 +186,11 @@ def backup(
     authority: Annotated[
         bool, typer.Option("--with-authority/--without-authority", help="Also the certificate authority.")
     ] = True,
+    yes: Yes = False,
 ) -> Saved:
     """Write the whole state to one file, private keys included, while the coordinator runs or not."""
+    if file.exists():
+        confirm(f"Overwrite {file}?", yes=yes)
     with place.local_store() as store:
         manifest = write_backup(store.database, place.local_blobs(), place.state, file, authority=authority)
     size = file.stat().st_size / (1 << 20)

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from auricle_cloud.commands.answers import say
 from auricle_cloud.commands.operator_command import (
     MaybeDevice,
     MaybeRound,
@@ -43,6 +44,7 @@ Outcome = Annotated[
     OutcomeFilter | None,
     typer.Option("--outcome", "--fate", help="Only devices that had this outcome; pruned: left out in some layer."),
 ]
+Timeout = Annotated[float | None, typer.Option(help="Seconds to wait at most [for ever].")]
 Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=complete_schedule)]
 
 
@@ -51,9 +53,19 @@ def start(
     do: Operations,
     count: Annotated[int, typer.Option(help="How many.")] = 1,
     mode: Annotated[Mode, typer.Option(help="sync or async.")] = "sync",
-) -> Started:
+    wait_: Annotated[
+        bool, typer.Option("--wait", help="Wait until the last of them is finished; exit codes as of rounds wait.")
+    ] = False,
+    timeout: Timeout = None,
+    as_json: bool = False,
+) -> Started | int:
     """Plan rounds: the coordinator runs them one after the other."""
-    return do.start_rounds(count, mode)
+    started = do.start_rounds(count, mode)
+    if not wait_:
+        return started
+    if not as_json:
+        say(f"Planned: round {', '.join(map(str, started.rounds))}.")
+    return wait_for(do, started.rounds[-1], timeout, as_json=as_json)
 
 
 @operator_command(app, "list")
@@ -106,7 +118,7 @@ def watch(place: Place, number: MaybeRound = None, as_json: bool = False) -> int
 def wait(
     do: Operations,
     number: MaybeRound = None,
-    timeout: Annotated[float | None, typer.Option(help="Seconds to wait at most [for ever].")] = None,
+    timeout: Timeout = None,
     as_json: bool = False,
 ) -> int:
     """Wait until a round is finished: exit code 0 when it is published, 3 aborted, 4 out of time."""

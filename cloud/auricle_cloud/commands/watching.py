@@ -8,16 +8,15 @@ import threading
 import time
 from collections.abc import Iterator
 
-import msgspec
 import typer
 from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from auricle.errors import AuricleError, SettingsError
+from auricle.errors import ENDED_OTHERWISE, OUT_OF_TIME, AuricleError, SettingsError
 from auricle.process.table import console
 from auricle_cloud.api.remote import Remote
-from auricle_cloud.commands.answers import EVENT, ROUND, cell, plain, say, table, waiting_lines
+from auricle_cloud.commands.answers import EVENT, ROUND, cell, plain, say, table, to_json, waiting_lines
 from auricle_cloud.commands.target import Place
 from auricle_cloud.operations.fleet_answers import Overview
 from auricle_cloud.operations.operations import Operations
@@ -28,8 +27,6 @@ POLL = 1.0
 """Seconds between looks at the database; an event of a server comes at once."""
 WAITING = 8
 """Lines of a live view that say what a round waits for."""
-ABORTED, OUT_OF_TIME = 3, 4
-"""Exit codes of `wait`."""
 
 
 def wait_for(do: Operations, number: int | None, timeout: float | None, *, as_json: bool) -> int:
@@ -44,8 +41,8 @@ def wait_for(do: Operations, number: int | None, timeout: float | None, *, as_js
         if row.state in FINISHED or left <= 0:
             break
         time.sleep(left)
-    typer.echo(msgspec.json.encode(row).decode()) if as_json else say(sentence(row))
-    return {"published": 0, "aborted": ABORTED}.get(row.state, OUT_OF_TIME)
+    typer.echo(to_json(row)) if as_json else say(sentence(row))
+    return {"published": 0, "aborted": ENDED_OTHERWISE}.get(row.state, OUT_OF_TIME)
 
 
 def _under_way(do: Operations) -> int:
@@ -92,7 +89,7 @@ def watch_rounds(place: Place, number: int | None, *, as_json: bool) -> int:
                 if number is not None and watched is None:
                     watched = do.show_round(number, 1).row
                 if watched is not None and watched.state in FINISHED:
-                    return 0 if watched.state == "published" else ABORTED
+                    return 0 if watched.state == "published" else ENDED_OTHERWISE
     return 0
 
 
@@ -100,7 +97,7 @@ def _tell_changes(page: RoundPage, known: dict[int, RoundRow], *, as_json: bool)
     for row in reversed(page.rounds):
         if known.get(row.round) != row:
             known[row.round] = row
-            typer.echo(msgspec.json.encode(row).decode()) if as_json else say(sentence(row))
+            typer.echo(to_json(row)) if as_json else say(sentence(row))
 
 
 def _tell_waiting(seen: Overview, told: list[str]) -> list[str]:

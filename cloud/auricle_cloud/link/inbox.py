@@ -114,6 +114,8 @@ class Inbox:
         Who acts on what passed.
     standing
         What a device is when it registers for the first time.
+    approve_claimed
+        One that has exchanged a claim token is approved all the same.
     limits
         What a device may claim and do.
     """
@@ -127,10 +129,12 @@ class Inbox:
         receiver: Receiver,
         *,
         standing: Standing = "approved",
+        approve_claimed: bool = False,
         limits: Limits | None = None,
     ) -> None:
         self._fleet, self._size, self._store, self._ledger = fleet, size, store, ledger
         self._receiver, self._standing, self._limits = receiver, standing, limits or Limits()
+        self._approve_claimed = approve_claimed
         self._batch = Batch(store.database)
         # The mathematics of a large model would hold up everybody else's messages.
         self._checks = Batcher[Arrival, WireError | None](self._complaints, PAUSE)
@@ -287,7 +291,9 @@ class Inbox:
                 self._refuse(message.device, "type: not a message of a device")
 
     async def _register(self, message: Register) -> None:
-        if not await self._batch.run(lambda tx: self._store.devices.enter(tx, message, self._standing)):
+        if not await self._batch.run(
+            lambda tx: self._store.devices.enter(tx, message, self._standing, approve_claimed=self._approve_claimed)
+        ):
             self._refuse(message.device, TAKEN)
             await self._receiver.on_taken(message, TAKEN)
             return

@@ -137,6 +137,7 @@ class Coordinator:
             ledger,
             self,
             standing=standing,
+            approve_claimed=settings.approval == "claimed",
             limits=settings.limits,
         )
         self._lanes = KeyedQueue(MOST_AT_ONCE)
@@ -344,7 +345,7 @@ class Coordinator:
         self.conductor.came(message.device)
         self.tuner.came(message.device)
         row = await self._tell_standing(message.device)
-        if row.standing == "pending" and self.settings.approval == "manual":
+        if row.standing == "pending" and self.settings.approval != "auto":
             log.warning("%s waits: auricle cloud devices approve %s", message.device, message.device)
         await self._idle(message.device)
 

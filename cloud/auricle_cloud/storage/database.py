@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from alembic.util import CommandError
 from sqlalchemy.dialects import postgresql, sqlite
 
-from auricle.errors import StorageError
+from auricle.errors import NOT_FOUND, StorageError
 from auricle.files import make_private
 from auricle_cloud.storage.migrations import upgrade
 from auricle_cloud.storage.schema import meta
@@ -24,6 +24,12 @@ MIGRATING = 0x41555249
 PLANNING = MIGRATING + 1
 ROLLING = MIGRATING + 2
 """Names of the locks under which PostgreSQL databases are migrated, numbers of rounds given out, rollouts changed."""
+
+
+class NoDatabaseError(StorageError):
+    """There is no database at a place."""
+
+    exit_code = NOT_FOUND
 
 
 class SupersededError(StorageError):
@@ -189,7 +195,7 @@ def _url(place: Path | str, *, must_exist: bool) -> sa.URL:
         return url.set(drivername="postgresql+psycopg") if url.get_backend_name() == "postgresql" else url
     path = Path(place)
     if must_exist and not path.is_file():
-        raise StorageError(f"There is no coordinator's database at {path}.")
+        raise NoDatabaseError(f"There is no coordinator's database at {path}.")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:

@@ -13,7 +13,7 @@ from auricle.wire.messages import DeviceState, Register
 from auricle_cloud.storage.database import Database
 from auricle_cloud.storage.journal import note, note_each
 from auricle_cloud.storage.rows import DeviceRow, RefusalRow, Standing
-from auricle_cloud.storage.schema import devices, hearing, refusals
+from auricle_cloud.storage.schema import claims, devices, hearing, refusals
 
 AT_ONCE = 1000
 """Names that one query asks for."""
@@ -32,12 +32,16 @@ class Devices:
         with self._db.writing() as tx:
             return self.enter(tx, message, standing)
 
-    def enter(self, tx: sa.Connection, message: Register, standing: Standing) -> bool:
+    def enter(self, tx: sa.Connection, message: Register, standing: Standing, *, approve_claimed: bool = False) -> bool:
         """Enter or refresh a device in a transaction; False when its name is taken by another key.
 
-        A new one gets this `standing`; a known one keeps its own.
+        A new one gets this `standing`, or is approved if it has exchanged a token that an operator made for its name;
+        a known one keeps its own.
         """
         now = time.time()
+        if approve_claimed and standing == "pending":
+            used = sa.select(claims.c.used).where((claims.c.device == message.device) & claims.c.used.is_not(None))
+            standing = "pending" if tx.execute(used).first() is None else "approved"
         fresh = {
             "boot": message.boot,
             "online": True,

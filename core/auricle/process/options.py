@@ -13,6 +13,7 @@ import typer
 from auricle.settings import Setting
 
 Command = TypeVar("Command", bound=Callable[..., int])
+Function = TypeVar("Function", bound=Callable[..., object])
 Given = Mapping[str, object]
 """Values of a command line by the options' names."""
 
@@ -73,11 +74,11 @@ def with_options(**groups: Sequence[Option]) -> Callable[[Command], Command]:
     return change
 
 
-def sign(command: Any, parameters: Iterable[inspect.Parameter]) -> Any:  # a function keeps its type
+def sign(command: Function, parameters: Iterable[inspect.Parameter]) -> Function:
     """Let a function say that it has these parameters, by which typer makes its command line; the function itself."""
-    signature = inspect.Signature(list(parameters))
-    command.__signature__ = signature
-    command.__annotations__ = {name: each.annotation for name, each in signature.parameters.items()}
+    signed: Any = command
+    signed.__signature__ = signature = inspect.Signature(list(parameters))
+    signed.__annotations__ = {name: each.annotation for name, each in signature.parameters.items()}
     return command
 
 

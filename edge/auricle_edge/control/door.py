@@ -160,7 +160,7 @@ class Joined(io.RawIOBase):
         """It is."""
         return True
 
-    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]  # any buffer, as sockets take it
+    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]  # what BufferedReader gives it
         """Fill what fits."""
         if not self._head:
             return self._connection.recv_into(buffer)

@@ -144,7 +144,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Answer the request that begins with what was read."""
         made = cls.__new__(cls)
         made.head, made.actions = head, actions
-        made.__init__(connection, ("local", 0), None)  # type: ignore[misc, arg-type]  # it answers while it is made
+        made.__init__(connection, ("local", 0), None)  # type: ignore[misc]  # it answers while it is made
 
     head: bytes
     actions: Actions
@@ -163,7 +163,7 @@ class _Handler(BaseHTTPRequestHandler):
         places = {"/v1/feedback": self._feedback, "/v1/mute": self._mute, "/v1/record": self._enrol}
         self._guarded(places | {"/v1/enrol": self._enrol})
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, format: str, *args: object) -> None:
         """Requests go to the debug log."""
         log.debug("control: " + format, *args)
 

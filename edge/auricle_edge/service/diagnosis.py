@@ -23,7 +23,7 @@ COMMANDS = frozenset({"hook"})
 """Names of commands, of which the program may be told: arguments hold tokens and addresses."""
 
 
-def redacted(value: Any, name: str = "") -> Any:
+def redacted(value: object, name: str = "") -> object:
     """The same without passwords, keys, tokens, user parts of URLs, words and arguments of commands."""
     if SECRETS.search(name) or name in WORDS:
         return HIDDEN if value not in (None, (), [], {}) else value

@@ -9,9 +9,9 @@ from auricle.packs.manifest import Start
 from auricle.packs.pack import Pack
 from auricle.packs.start import start_weights
 from auricle.speech.features import LogMel
-from auricle_export.pretrain.check import Checked, compared, trained_of
 from auricle_export.pretrain.clip_recipe import ClipRecipe
 from auricle_export.pretrain.clip_task import clip_speech
+from auricle_export.pretrain.comparison import Checked, compared, trained_of
 from auricle_export.pretrain.modules import Modules, module_for, tensors_of, write_flat
 from auricle_export.pretrain.pack import start_of
 from auricle_export.pretrain.scores import scores_of

@@ -12,7 +12,8 @@ import pytest
 from auricle.errors import DataError, SettingsError
 from auricle.speech import espeak, synthesis
 from auricle.speech.speech_set import SpeechSet, to_float
-from auricle.speech.synthesis import SynthesisSettings, background_noise, choose_voices, synthesise
+from auricle.speech.synthesis import SynthesisSettings, background_noise, synthesise
+from auricle.speech.voices import choose_voices
 
 pytest.importorskip("espeakng_loader", reason="the wheel espeakng-loader is not installed")
 

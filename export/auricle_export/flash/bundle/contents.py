@@ -100,7 +100,7 @@ def contents_of(board: Board, system: System, fleet: Fleet, wheels: Path, progre
     parts[f"wheels/{name}"] = Part(own)
     parts["requirements.txt"] = Part(_requirements(target, own))
     manifest = Manifest(
-        version=__version__,
+        version=f"{__version__}.post{fleet.revision}" if fleet.revision else __version__,
         board=board.name,
         os=system.id,
         base=system.base,
