@@ -18,8 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from attack_moves import MOVES, View, lies
-from comparison_table import table
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench.attack_moves import MOVES, View, lies
+from bench.comparison_table import table
 
 from auricle.packs.first_weights import first_weights
 from auricle.packs.pack import load_pack

@@ -40,7 +40,7 @@ def nearest_half(cohort: Cohort, *, part: float = 0.5) -> Aggregate:
     )
 
 
-rule = Rule("nearest-half", nearest_half, check)
+rule = Rule("nearest-half", nearest_half, check, mean=True)
 
 
 def main() -> None:

@@ -126,13 +126,13 @@ def test_the_geometric_median_starts_from_bounded_weights(weighting: str) -> Non
     assert np.abs(BoundedRule(rule)(lied).weights - 1).max() < 0.2
 
 
-def test_clips_that_were_never_registered_count_up_to_the_median() -> None:
+def test_clips_far_beyond_what_was_registered_count_up_to_the_median() -> None:
     samples = np.array([10.0, 20.0, 30.0, 55.0, 55.0])
     registered = np.array([10.0, UNKNOWN, 0.0, 12.0, 50.0])
 
     found = cap_samples(samples, registered, 3.0)
 
-    assert found.tolist() == [10.0, 20.0, 30.0, 30.0, 50.0]
+    assert found.tolist() == [10.0, 20.0, 30.0, 36.0, 55.0], "0 counts as the median, 12 may have grown to 36"
 
 
 def test_one_of_two_devices_cannot_move_the_median() -> None:
@@ -221,9 +221,9 @@ def test_a_round_bounds_a_liar_and_tells_operators(tmp_path: Path, monkeypatch: 
         why = Operations(store, coordinator.blobs, TASK, lambda: None, "anna").why_round(1, "dev-d")
         shares = site.done[0].report["layers"][0]["share"]
         assert max(shares.values()) <= 3 / 4
-        # Three clips each, and no more than three were registered.
-        assert (event.device, event.detail) == ("dev-d", "samples 1e+07 counted as 3")
-        assert "It said 10,000,000 training samples, which counted as 3" in " ".join(why.devices[0].sentences)
+        # Three clips each, and three were registered.
+        assert (event.device, event.detail) == ("dev-d", "samples 1e+07 counted as 9")
+        assert "It said 10,000,000 training samples, which counted as 9" in " ".join(why.devices[0].sentences)
         assert "Counted for less than they said or the rule gave them: dev-d." in why.sentences
         store.close()
 

@@ -123,6 +123,27 @@ def test_options_count_above_the_file(tmp_path: Path) -> None:
     assert (told.storage.keep_models, told.storage.keep_events) == (9, 9)
 
 
+@pytest.mark.parametrize(
+    ("rounds", "expected"),
+    [
+        ({}, ("lpa", {"prune_low": 0.0, "prune_high": 0.3})),
+        ({"rule": "lpa"}, ("lpa", {"prune_low": 0.0, "prune_high": 0.3})),
+        (
+            {"rule": "lpa+fedvsa", "rule_options": {"clip": 4.0}},
+            ("lpa+fedvsa", {"clip": 4.0, "prune_low": 0.0, "prune_high": 0.3}),
+        ),
+        ({"rule_options": {"prune_high": 0.1}}, ("lpa", {"prune_high": 0.1})),
+        ({"preset": "paper"}, ("lpa", {})),
+        ({"rule": "median"}, ("median", {})),
+    ],
+)
+def test_a_coordinator_prunes_enough_for_a_fifth_of_attackers_unless_told_otherwise(
+    rounds: dict[str, object], expected: tuple[str, dict[str, object]]
+) -> None:
+    preset = read_coordinator(None, {"rounds": rounds}).preset_for(trained=True)
+    assert (preset.rule, dict(preset.rule_options)) == expected
+
+
 def test_options_of_another_rule_do_not_stay(tmp_path: Path) -> None:
     told = read_coordinator(_file(tmp_path, WHOLE), {"rounds": {"rule": "fedavg"}})
     assert (told.rounds.rule, dict(told.rounds.rule_options)) == ("fedavg", {})

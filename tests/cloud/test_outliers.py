@@ -41,6 +41,8 @@ def test_losses_of_speakers_who_differ_are_all_believed() -> None:
     spread = [0.10, 0.11, 0.13, 0.14, 0.16, 0.19, 0.22, 0.27, 0.31, 0.31, 0.34, 0.42, 0.47, 0.5, 0.51, 0.76, 0.77, 0.79]
     assert set_aside(named([*spread, 1.0, 1.75])) == (), "so differ twenty speakers in a clean round"
     assert set_aside(named([0.5, 0.5, 0.5, 0.52])) == ()
+    assert set_aside(named([0.01] * 18 + [0.3, 0.9])) == (), "hard speakers of a fleet that has learnt"
+    assert set_aside(named([0.01] * 18 + [0.3, 1.2])) == ("dev-19",)
     assert set_aside(named([0.5, 1e6, 0.4])) == (), "of three nobody can say which is wrong"
     assert set_aside(named([0.5, 0.5, 0.5, math.inf, math.nan])) == (), "they are votes"
 

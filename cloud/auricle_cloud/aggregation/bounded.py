@@ -115,8 +115,8 @@ def cap_samples(samples: Float64Array, registered: Float64Array | None, factor: 
     """Bound sample counts.
 
     With m the median of n (of an even number the lower of the middle two), n_k becomes the least of n_k, `factor` m,
-    and, where k registered r_k clips, max(r_k, m): what a device says beyond its registration counts up to what is
-    usual. Then the largest are cut until none is more than `factor` / K of the sum.
+    and, where k registered r_k clips, max(`factor` r_k, m): clips grow between two registrations, and what goes
+    beyond that counts up to what is usual. Then the largest are cut until none is more than `factor` / K of the sum.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def cap_samples(samples: Float64Array, registered: Float64Array | None, factor: 
     capped = np.minimum(samples, factor * middle) if middle > 0 else samples.copy()
     if registered is not None:
         known = np.isfinite(registered)
-        capped[known] = np.minimum(capped, np.maximum(registered, middle))[known]
+        capped[known] = np.minimum(capped, np.maximum(factor * registered, middle))[known]
     return np.minimum(capped, ceiling(capped, factor))
 
 

@@ -29,8 +29,8 @@ from auricle_cloud.api.gatekeeper import counted_address
 from auricle_cloud.api.problems import Handler
 
 BACKLOG = 128
-RESERVE = 128
-"""Descriptors that connections never take: they are the broker's, the database's and those of files."""
+RESERVE = 256
+"""Descriptors that connections never take: they are the broker's, the database's, and of the releases that are read."""
 SENDING_SECONDS = 600.0
 """An answer may take so long to be read, once it is on its way."""
 STALLED_SECONDS = 60

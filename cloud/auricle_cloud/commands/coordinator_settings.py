@@ -31,6 +31,12 @@ Options = Mapping[str, object]
 """Values of a rule's options by name; each rule checks its own."""
 
 
+PRUNING = ("lpa", "lpa+fedvsa")
+AMONG_STRANGERS: Options = {"prune_low": 0.0, "prune_high": 0.3}
+"""What those two leave out where nobody says otherwise: with 0.1 and 0.1 a fifth of the devices decides a model
+(`bench/attacks.py`)."""
+
+
 class RoundSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Table `[rounds]`."""
 
@@ -157,6 +163,12 @@ class CoordinatorSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_on
         chosen, wanted = get_preset(self.rounds.preset), self.rounds
         if wanted.rule is not None or wanted.rule_options:
             chosen = replace(chosen, rule=wanted.rule or chosen.rule, rule_options=dict(wanted.rule_options))
+        if (
+            wanted.preset != "paper"
+            and chosen.rule in PRUNING
+            and not {"prune_low", "prune_high"} & {*chosen.rule_options}
+        ):
+            chosen = replace(chosen, rule_options={**chosen.rule_options, **AMONG_STRANGERS})
         return chosen.fitted(trained=trained, server_rate=wanted.server_rate)
 
     def api_settings(self) -> ApiSettings | None:

@@ -14,6 +14,9 @@ SPREAD = 6.0
 """Scaled median deviations from the median; 20 speakers' losses of a pack's trained model reach 5.7."""
 LEAST_SPREAD = 0.1
 """Of the median, what a deviation is taken for at least: equal devices differ by little more than rounding."""
+NEAR = 1.0
+"""Nats from the median within which every loss is believed: a trained fleet's median is near 0, and some speakers stay
+hard. A reference that is higher by as much still is far below the losses of a replaced model."""
 FEWEST = 4
 """With fewer losses nothing tells which of them is wrong."""
 NORMAL = 1.4826
@@ -23,8 +26,8 @@ NORMAL = 1.4826
 def set_aside(losses: Mapping[str, float]) -> tuple[str, ...]:
     """Name whose loss is too far from the others' to be one, either way, in ascending order.
 
-    Further than 6 s from the median m, with s = max(1.4826 median |F_k - m|, 0.1 m). It holds for fewer than half of
-    the cohort. A loss that is not finite is not named: it is a vote (A39).
+    Further than 6 s, and than 1 nat, from the median m, with s = max(1.4826 median |F_k - m|, 0.1 m). It holds for
+    fewer than half of the cohort. A loss that is not finite is not named: it is a vote (A39).
 
     Parameters
     ----------
@@ -36,7 +39,7 @@ def set_aside(losses: Mapping[str, float]) -> tuple[str, ...]:
         return ()
     middle = statistics.median(finite.values())
     deviation = statistics.median(abs(loss - middle) for loss in finite.values())
-    reach = SPREAD * max(NORMAL * deviation, LEAST_SPREAD * abs(middle))
+    reach = max(NEAR, SPREAD * max(NORMAL * deviation, LEAST_SPREAD * abs(middle)))
     return tuple(sorted(client for client, loss in finite.items() if abs(loss - middle) > reach))
 
 

@@ -20,7 +20,7 @@ from auricle_cloud.operations.round_operations import RoundOperations
 from auricle_cloud.storage.access_rows import Role
 from auricle_cloud.storage.device_records import STANDINGS
 
-ALARMS = ("alarm", "verdict", "repair", "conflict", "quarantined", "rolled back", "rollout paused")
+ALARMS = ("alarm", "verdict", "repair", "loss set aside", "conflict", "quarantined", "rolled back", "rollout paused")
 """Kinds of events that an operator should not miss."""
 
 

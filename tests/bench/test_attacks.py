@@ -1,0 +1,75 @@
+"""What attackers upload, in numbers worked out by hand; and that the default of `cloud serve` holds against it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bench.attack_moves import MOVES, View, lies
+
+RECORDED = Path(os.environ.get("AURICLE_SPEECH", Path(__file__).parents[3] / "shared" / "data")) / "gsc"
+VIEW = View(
+    start=np.array([1.0, 1.0]),
+    honest=np.array([[2.0, 1.0], [4.0, 1.0]]),
+    own=np.array([[3.0, 1.0], [3.0, 2.0]]),
+    flipped=np.array([[0.0, 1.0], [0.0, 3.0]]),
+)
+
+
+@pytest.mark.parametrize(
+    ("attack", "expected"),
+    [
+        ("label flip", [[0.0, 1.0], [0.0, 3.0]]),
+        ("sign flip", [[-5.0, 1.0], [-5.0, -2.0]]),
+        ("scaling", [[-9.0, 1.0], [-9.0, 21.0]]),
+        ("inner product", [[1.0 - 1.1 * 2, 1.0]] * 2),
+        ("zero model", [[0.0, 0.0]] * 2),
+        ("free rider", [[1.0, 1.0]] * 2),
+    ],
+)
+def test_an_attack_uploads_what_it_says(attack: str, expected: list[list[float]]) -> None:
+    assert MOVES[attack](VIEW) == pytest.approx(np.array(expected))
+
+
+def test_a_replacement_makes_the_mean_the_attackers_model() -> None:
+    together = np.concatenate([VIEW.honest, MOVES["replacement"](VIEW)])
+    assert together.mean(axis=0) == pytest.approx(VIEW.flipped[0])
+
+
+def test_little_is_enough_stays_within_the_honest_spread() -> None:
+    """Ten devices of whom two lie: z is the normal quantile of (8 - 4) / 8, the median: the mean itself."""
+    view = View(np.zeros(1), np.arange(8.0)[:, None], np.zeros((2, 1)), np.zeros((2, 1)))
+    assert MOVES["ALIE"](view) == pytest.approx(np.array([[3.5], [3.5]]))
+    more = View(np.zeros(1), np.arange(7.0)[:, None], np.zeros((3, 1)), np.zeros((3, 1)))
+    # (7 - 3) / 7 = 0.571 -> z = 0.180; the standard deviation of 0..6 is 2.
+    assert MOVES["ALIE"](more)[0, 0] == pytest.approx(3 - 0.180 * 2, abs=1e-3)
+
+
+def test_only_liars_lie() -> None:
+    assert {attack for attack in MOVES if lies(attack)} == {"flip and lie", "zero and lie"}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("attack", ["zero and lie", "scaling", "replacement", "sign flip", "flip and lie"])
+def test_the_default_of_serve_holds_at_a_fifth_of_attackers(attack: str) -> None:
+    """Within three points of the same rounds without attackers."""
+    pytest.importorskip("onnxruntime", reason="the devices train on it")
+    if not RECORDED.is_dir():
+        pytest.skip("there is no recorded speech beside this checkout")
+    from bench.attacks import make_fleet, play
+
+    from auricle_cloud.aggregation.bounded import BoundedRule
+    from auricle_cloud.aggregation.rules import get_rule
+    from auricle_cloud.commands.coordinator_settings import CoordinatorSettings
+
+    preset = CoordinatorSettings().preset_for(trained=True)
+    rule = BoundedRule(get_rule(preset.rule, **preset.rule_options))
+    fleet = make_fleet(RECORDED, 20, seed=0)
+
+    honest = play(fleet, rule, None, 0, 4, seed=0)
+    attacked = play(fleet, rule, attack, 4, 4, seed=0)
+
+    assert attacked >= honest - 0.03
