@@ -11,6 +11,7 @@ from aiohttp import web
 
 from auricle.errors import SettingsError
 from auricle.packs.pack import Pack
+from auricle.process.open_files import raise_open_files
 from auricle.process.until_signal import until_signal
 from auricle.wire.tensors import TensorTable
 from auricle_cloud.api.api_server import listening
@@ -19,7 +20,7 @@ from auricle_cloud.api.app import make_app
 from auricle_cloud.api.health import BlobsTake, Check, database_answers, folder_takes, metadata_lives
 from auricle_cloud.evaluation.evaluator import Evaluator, choose_evaluator
 from auricle_cloud.evaluation.validation_set import load_validation
-from auricle_cloud.identity.enrolment import open_enrolment
+from auricle_cloud.identity.enrolment import FleetTold, open_enrolment
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.rounds.coordinator import Coordinator
 from auricle_cloud.settings import RoundDone, RunSettings
@@ -74,6 +75,7 @@ async def run_service(
     watcher
         Awaited after every round.
     """
+    raise_open_files()
     evaluator = await asyncio.to_thread(_evaluator, settings, pack)
     coordinator = Coordinator(settings, pack, watcher, evaluator)
     key = coordinator.identity.public.hex()
@@ -114,7 +116,14 @@ def application(coordinator: Coordinator, api: ApiSettings) -> web.Application:
     def connected() -> str | None:
         return None if coordinator.link.connected else "The broker is not connected."
 
-    healthy: dict[str, Check] = {"database": database_answers(store), "disk": folder_takes(settings.folder)}
+    address = settings.broker
+    reached = api.device_broker or (f"mqtts://{address.host}:{address.port}" if address.tls else None)
+    tells = FleetTold(settings.fleet, reached, coordinator.identity.public.hex())
+    healthy: dict[str, Check] = {
+        "database": database_answers(store),
+        "disk": folder_takes(settings.folder),
+        "chores": coordinator.chores.failing,
+    }
     return make_app(
         operations,
         store.tokens,
@@ -123,6 +132,6 @@ def application(coordinator: Coordinator, api: ApiSettings) -> web.Application:
         healthy,
         {"broker": connected, "blobs": BlobsTake(coordinator.blobs), "updates": metadata_lives(releases)},
         api,
-        lambda: open_enrolment(settings.folder, store.database, coordinator.inbox.reload),
+        lambda: open_enrolment(settings.folder, store.database, coordinator.inbox.reload, tells),
         releases,
     )

@@ -5,11 +5,28 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+INVALID = 2
+"""Exit code: an option, a setting or a file that is not valid. Also of errors that have no code of their own."""
+ENDED_OTHERWISE = 3
+"""Exit code: what was waited for ended otherwise, such as an aborted round."""
+OUT_OF_TIME = 4
+"""Exit code: what was waited for took too long."""
+NOT_FOUND = 5
+"""Exit code: what was named does not exist."""
+UNREACHABLE = 6
+"""Exit code: a server or broker that does not answer."""
+REFUSED = 7
+"""Exit code: what was asked does not go with how things are."""
+DENIED = 8
+"""Exit code: a token or role that does not allow it."""
+LATER = 75
+"""Exit code: not now, but the same may work later."""
+
 
 class AuricleError(Exception):
     """What was wrong, where, and what to do, in one sentence. A command prints it and exits with `exit_code`."""
 
-    exit_code = 2
+    exit_code = INVALID
 
 
 class SettingsError(AuricleError):
@@ -30,6 +47,8 @@ class WireError(AuricleError):
 
 class BrokerError(AuricleError):
     """A broker that cannot be started or reached."""
+
+    exit_code = UNREACHABLE
 
 
 class StorageError(AuricleError):

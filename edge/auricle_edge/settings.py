@@ -19,6 +19,7 @@ from auricle_edge.board.gate import GateSettings
 from auricle_edge.clips.settings import ClipSettings
 from auricle_edge.control.server import ControlSettings
 from auricle_edge.fleet.agent_context import AgentSettings
+from auricle_edge.fleet.identity_claim.fleet_record import read_fleet_record
 from auricle_edge.fleet.remote_settings import RemoteSettings
 from auricle_edge.fleet.report.settings import ReportSettings
 from auricle_edge.labels.settings import LabelSettings
@@ -144,7 +145,7 @@ def read_settings(config: Path | None, given: Mapping[str, object]) -> EdgeSetti
         before = values.get("report", ReportSettings())
         assert isinstance(before, ReportSettings)
         values["report"] = msgspec.structs.replace(before, hearing=True)
-    settings = _with_name(from_mapping(EdgeSettings, {**values, **rest}, where), where)
+    settings = _with_fleet(_with_name(from_mapping(EdgeSettings, {**values, **rest}, where), where))
     fleet = {"fleet": settings.fleet, "broker": settings.broker, "coordinator": settings.coordinator}
     missing = [name for name, value in fleet.items() if value is None]
     if missing and len(missing) < len(fleet):
@@ -152,6 +153,19 @@ def read_settings(config: Path | None, given: Mapping[str, object]) -> EdgeSetti
     if missing and settings.speech is not None:
         raise SettingsError(f"{where}: speech is for training in a fleet: say fleet, broker and coordinator too.")
     return settings
+
+
+def _with_fleet(settings: EdgeSettings) -> EdgeSettings:
+    """The settings with what the device was told of its fleet when it claimed, where they name no other fleet."""
+    told = read_fleet_record(settings.folder)
+    if told is None or settings.fleet not in (None, told.fleet):
+        return settings
+    return msgspec.structs.replace(
+        settings,
+        fleet=told.fleet,
+        broker=settings.broker or told.broker,
+        coordinator=settings.coordinator or told.coordinator,
+    )
 
 
 def _with_name(settings: EdgeSettings, where: str) -> EdgeSettings:

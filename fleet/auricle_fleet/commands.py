@@ -7,8 +7,9 @@ from pathlib import Path
 import typer
 
 from auricle.errors import SettingsError
-from auricle.process.options import Given, Option, option_of, with_options
-from auricle.settings import declared, from_mapping
+from auricle.process.options import Given, Option, with_options
+from auricle.settings import declared, from_mapping, read_toml
+from auricle_cloud.commands.serve_commands import rule_options
 from auricle_fleet.live import View, percent
 from auricle_fleet.results.result import FleetResult
 from auricle_fleet.run import FleetRun
@@ -22,16 +23,50 @@ def fleet() -> None:
     """Emulate a fleet: real speech, real agents, a real broker, a real coordinator."""
 
 
+TABLES = ("rule_options", "buffer", "detection", "limits", "groups")
+"""Settings that are tables of a file."""
+_FLAGS = {"central": ("--central",), "detect": ("--detect",)}
+
+
 def _options() -> list[Option]:
-    flags = {"central": ("--central",)}
-    return [option_of(setting, *flags.get(setting.name, ())) for setting in declared(FleetSettings)]
+    """An option for every setting that is no table; None where it is not given."""
+    found = []
+    for setting in declared(FleetSettings):
+        if setting.name not in TABLES:
+            text = setting.description + ("" if setting.default in (None, False) else f"  [{setting.default}]")
+            said = typer.Option(None, *_FLAGS.get(setting.name, ()), help=text, show_default=False)
+            found.append(Option(setting.name, setting.kind | None, said))
+    return found
+
+
+def read_settings(config: Path | None, given: Given, options: list[str]) -> FleetSettings:
+    """Settings of a file, where one is named, with those of the command line over them.
+
+    Raises
+    ------
+    SettingsError
+        A name that does not exist, or a value that is not allowed, and where.
+    """
+    values = {} if config is None else read_toml(config)
+    over = {name: value for name, value in given.items() if value is not None}
+    if over.get("rule", values.get("rule")) != values.get("rule"):
+        values.pop("rule_options", None)  # those of another rule
+    named = rule_options(options)
+    if named:
+        before = values.get("rule_options")
+        values["rule_options"] = {**(before if isinstance(before, dict) else {}), **named}
+    return from_mapping(FleetSettings, {**values, **over}, "command line" if config is None else str(config))
 
 
 @app.command()
 @with_options(given=_options())
 def run(
     *,
+    config: Path | None = typer.Option(
+        None, help="A TOML file of settings, with groups of devices (docs/emulation.md); options count above it."
+    ),
     given: Given,
+    options: list[str] = typer.Option([], "--rule-option", help="NAME=VALUE of the rule; may be given more than once."),
     out: Path | None = typer.Option(None, help="Folder for the results [runs/<date and time>]."),
     resume: bool = typer.Option(
         False, "--resume", help="Go on with the run in --out, with the settings it began with."
@@ -41,7 +76,7 @@ def run(
     """Train a shared keyword model on many emulated devices and leave a report."""
     view = View(as_json=as_json)
     if not resume:
-        fleet_run = FleetRun(from_mapping(FleetSettings, given, "command line"), out, view=view)
+        fleet_run = FleetRun(read_settings(config, given, options), out, view=view)
     elif out is None:
         raise SettingsError("--resume needs the folder of the run to go on with: --out runs/NAME.")
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,7 +22,7 @@ from auricle_fleet.emulation.judging import FleetJudging
 from auricle_fleet.emulation.start import Start, first_model
 from auricle_fleet.live import Silent
 from auricle_fleet.results.record import Record
-from auricle_fleet.results.result import FleetResult, RoundRow, device_rows
+from auricle_fleet.results.result import DeviceRow, FleetResult, RoundRow, device_rows
 from auricle_fleet.results.run_folder import RunFolder, prepare_folder
 from auricle_fleet.results.summary import Ran, write_model, write_results
 from auricle_fleet.settings import FleetSettings
@@ -228,9 +228,14 @@ class FleetRun:
                 self._refused = error
                 self.stop()
 
+    def _devices(self, federation: Federation, rows: Sequence[RoundRow]) -> tuple[DeviceRow, ...]:
+        groups = [None if group is None else group.name for group in federation.groups]
+        return device_rows(federation.names, federation.models, self.data.devices, rows, groups)
+
     def _finish(self, federation: Federation, central: float | None, interrupted: bool) -> FleetResult:
         data, rows = self.data, self.record.rows
         ran = Ran(self.settings, data, self.start, self.judging.seconds, central, interrupted)
         summary = ran.summary(rows)
-        paths = write_results(self.out, data.pack, summary, self.record.lines)
-        return FleetResult(rows, device_rows(federation.names, federation.models, data.devices, rows), summary, paths)
+        devices = self._devices(federation, rows)
+        paths = write_results(self.out, data.pack, summary, self.record.lines, devices)
+        return FleetResult(rows, devices, summary, paths)

@@ -15,9 +15,11 @@ from auricle.packs.first_weights import check_start
 from auricle.packs.pack import Pack
 from auricle.wire.tensors import CODECS
 from auricle_cloud.aggregation.presets import Preset, get_preset
-from auricle_cloud.aggregation.rules import rule_names
+from auricle_cloud.aggregation.rules import get_rule, rule_names
+from auricle_cloud.settings import Buffer, Detection, Limits
 from auricle_edge.training.learn_settings import LearnSettings
 from auricle_edge.training.own_model import own_model
+from auricle_fleet.groups import Group, check_groups
 
 BROKERS = ("mosquitto", "amqtt")
 """Brokers that a run can start itself."""
@@ -30,6 +32,10 @@ LARGEST_SEED = 1 << 40
 JUDGE = ("auto", "on", "off")
 MOST_MINUTES = 60.0
 MOST_CARRIED = 0.9
+
+MODES = ("sync", "async")
+MOST_SELECTED = 10.0
+LEARNING = ("mutual", "supervised")
 
 LOCALS = ("crnn-base", "crnn-wide", "crnn-deep", "crnn-stacked", "crnn-lite")
 
@@ -64,8 +70,26 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         float, Meta(description="Share of the invited that is enough to close a round that has waited.")
     ] = 0.7
     deadline: Annotated[float, Meta(description="Seconds after which a round closes.")] = 300.0
-    rule: Annotated[str | None, Meta(description="fedavg, lpa, fedvsa or lpa+fedvsa [the preset's].")] = None
     mode: Annotated[
+        str,
+        Meta(description="sync, or async: a model from every so many updates, nobody is waited for."),
+    ] = "sync"
+    over_selection: Annotated[
+        float, Meta(description="Invite so many times more, and close when enough have answered.")
+    ] = 1.0
+    rule: Annotated[
+        str | None,
+        Meta(
+            description="fedavg, lpa, fedvsa, lpa+fedvsa, median, trimmed-mean, krum, multi-krum, geometric-median, "
+            "norm-clip, or one that a package adds [the preset's]."
+        ),
+    ] = None
+    rule_options: Annotated[dict[str, object], Meta(description="A table of options of the rule.")] = {}
+    detect: Annotated[
+        bool,
+        Meta(description="Compare losses, find who poisons, repair; judged by the clips of half of the unseen."),
+    ] = False
+    learning: Annotated[
         str | None, Meta(description="mutual, or supervised: the plug-in alone on labels [the preset's].")
     ] = None
     local: Annotated[
@@ -117,15 +141,28 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         str | None,
         Meta(description="mosquitto, amqtt, or mqtt://user:password@host:port of a running one [mosquitto if found]."),
     ] = None
+    buffer: Buffer = Buffer()
+    detection: Detection = Detection()
+    limits: Limits = Limits()
+    groups: tuple[Group, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run."""
         get_preset(self.preset).fitted(trained=False, server_rate=self.server_rate)
         if self.rule is not None and self.rule not in rule_names():
             raise SettingsError(f'There is no rule "{self.rule}"; {nearest(self.rule, rule_names())}')
-        if self.mode not in (None, "mutual", "supervised"):
-            raise SettingsError(f'There is no mode "{self.mode}"; {nearest(str(self.mode), ("mutual", "supervised"))}')
-        for name in self.architectures():
+        get_rule(self.rule or get_preset(self.preset).rule, **self.rule_options)
+        if self.learning is not None and self.learning not in LEARNING:
+            raise SettingsError(f'There is no learning "{self.learning}"; {nearest(self.learning, LEARNING)}')
+        if self.mode not in MODES:
+            hint = " How devices learn is --learning." if self.mode in LEARNING else ""
+            raise SettingsError(f'There is no mode "{self.mode}"; {nearest(self.mode, MODES)}{hint}')
+        if not 1 <= self.over_selection <= MOST_SELECTED:
+            raise SettingsError(f"--over-selection has to be from 1 to {MOST_SELECTED:g}.")
+        if self.detect and self.mode == "async":
+            raise SettingsError("--detect compares the losses of one round's devices: it needs --mode sync.")
+        check_groups(self.groups)
+        for name in (*self.architectures(), *(group.local for group in self.groups if group.local)):
             if self.pack is None and name not in LOCALS:
                 raise SettingsError(f'There is no local model "{name}"; {nearest(name, (*LOCALS, "mixed"))}')
         check_start(self.start)
@@ -169,9 +206,9 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     def preset_for(self, *, trained: bool) -> Preset:
         """The preset with what the options change in it, as it fits a first model that is trained, or is noise."""
         preset = get_preset(self.preset).fitted(trained=trained, server_rate=self.server_rate)
-        plan = msgspec.structs.replace(preset.plan, mode=self.mode or preset.plan.mode, codec=self.codec)
+        plan = msgspec.structs.replace(preset.plan, mode=self.learning or preset.plan.mode, codec=self.codec)
         rule = self.rule or preset.rule
-        options = preset.rule_options if rule == preset.rule else {}
+        options = {**(preset.rule_options if rule == preset.rule else {}), **self.rule_options}
         return replace(preset, plan=plan, rule=rule, rule_options=options)
 
     def architectures(self, pack: Pack | None = None) -> tuple[str, ...]:
@@ -191,7 +228,10 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     def load(cls, folder: Path) -> FleetSettings:
         """Read the settings of an earlier run; StorageError where it is missing in this folder."""
         try:
-            return msgspec.json.decode((folder / "settings.json").read_bytes(), type=cls)
+            written = msgspec.json.decode((folder / "settings.json").read_bytes(), type=dict[str, object])
+            if "learning" not in written:  # as the version before wrote it
+                written["learning"] = written.pop("mode", None)
+            return msgspec.convert(written, cls)
         except OSError as error:
             raise StorageError(f"{folder} holds no run to go on with (no settings.json in it).") from error
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:

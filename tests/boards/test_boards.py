@@ -46,7 +46,7 @@ class Inside(Command):
 def build(candidate: Candidate, home: House, folder: Path) -> Path:
     """The bundle of a board and system for the house's fleet."""
     options = ("--board", candidate.profile(folder), "--os", candidate.system.id, "--fleet", str(home.fleet_file()))
-    auricle("flash", "bundle", *options, "--out", str(folder))
+    auricle("flash", "bundle", *options, "--without-updates", "--out", str(folder))
     [made] = folder.glob("auricle-*.tar")
     return made
 

@@ -19,7 +19,7 @@ from auricle_cloud.api.api_server import listening
 from auricle_cloud.api.api_settings import ApiSettings, Rates
 from auricle_cloud.api.app import make_app
 from auricle_cloud.api.health import Check, database_answers, folder_takes
-from auricle_cloud.identity.enrolment import open_enrolment
+from auricle_cloud.identity.enrolment import FleetTold, open_enrolment
 from auricle_cloud.observing.announcements import Announcements
 
 GENEROUS = Rates(address=(1e6, 1e6), token=(1e6, 1e6), failures=(1e6, 1e6))
@@ -68,6 +68,7 @@ def serving(
     settings: ApiSettings | None = None,
     healthy: dict[str, Check] | None = None,
     ready: dict[str, Check] | None = None,
+    tells: FleetTold | None = None,
 ) -> Iterator[Server]:
     """Serve it until the end of the block."""
     started: list[Server] = []
@@ -93,7 +94,7 @@ def serving(
             checks,
             ready or {},
             chosen,
-            lambda: open_enrolment(filled.folder, filled.store.database),
+            lambda: open_enrolment(filled.folder, filled.store.database, tells=tells),
             filled.folder / "releases",
         )
         async with listening(app, chosen) as url:

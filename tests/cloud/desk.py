@@ -46,6 +46,7 @@ class Answers:
     def __init__(self) -> None:
         self.said: list[tuple[str, str, str]] = []
         self.strangers: list[str] = []
+        self.kept: list[str] = []
         self.refusals: list[tuple[str, str, str]] = []
         self.bases: dict[str, Flat] = {}
 
@@ -75,6 +76,12 @@ class Answers:
 
     async def reported(self, message: HearingReport) -> None:
         self._say(message, "hearing")
+
+    async def on_taken(self, message: Register, reason: str) -> None:
+        self.kept.append(f"taken: {message.device} {message.public_key.hex()[:8]}")
+
+    async def on_kept(self, device: str) -> None:
+        self.kept.append(device)
 
     async def on_unregistered(self, device: str) -> None:
         self.strangers.append(device)

@@ -6,6 +6,7 @@ import hashlib
 import http.client
 import json
 import sqlite3
+import ssl
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -120,8 +121,8 @@ def test_the_remote_client_raises_the_same_kinds_of_errors(server: Server) -> No
 
     with pytest.raises(NotFoundError, match="no round 77"):
         there.show_round(77)
-    with pytest.raises(ConflictError, match="no report yet"):
-        there.why_round(2)
+    with pytest.raises(ConflictError, match="already published"):
+        remote(server, "operator").abort_round(1)
     with pytest.raises(SettingsError, match="limit"):
         there.list_rounds(limit=0)
     with pytest.raises(RemoteError, match="needs the role operator"):
@@ -147,7 +148,6 @@ def test_a_token_is_never_sent_in_the_clear_over_a_network() -> None:
         ("GET", "/v1/rounds?limit=0", None, 422, "limit"),
         ("GET", "/v1/rounds?limit=1&limit=2", None, 422, "given twice"),
         ("GET", "/v1/rounds?colour=red", None, 422, "colour"),
-        ("GET", "/v1/rounds/2/why", None, 409, "no report yet"),
         ("GET", "/v1/rounds/1/why?device=nobody", None, 404, "nobody"),
         ("GET", "/v1/devices/DEV%20A", None, 422, "device"),
         ("GET", "/v1/devices/%ff", None, 422, "device"),
@@ -320,6 +320,24 @@ def test_tls_is_spoken_with_a_certificate(tmp_path: Path, monkeypatch: pytest.Mo
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
         assert url.startswith("https://")
         assert connect(url, server.tokens["viewer"]).overview().devices == 5
+
+
+@pytest.mark.parametrize(("strict", "said"), [(True, "max-age=31536000"), (False, None)])
+def test_browsers_are_told_to_speak_nothing_but_tls(tmp_path: Path, strict: bool, said: str | None) -> None:
+    filled = fill(tmp_path)
+    certificate, key = self_signed(tmp_path, "coordinator")
+    chosen = ApiSettings("127.0.0.1", 0, certificate, key, rates=GENEROUS, strict_transport=strict)
+    with serving(filled, chosen) as server:
+        trusting = ssl.create_default_context(cafile=str(certificate))
+        for path in ("/", "/v1/rounds", "/nothing"):
+            asked = http.client.HTTPSConnection(
+                "127.0.0.1", urlsplit(server.url).port or 0, timeout=30, context=trusting
+            )
+            asked.request("GET", path)
+            assert asked.getresponse().getheader("Strict-Transport-Security") == said
+            asked.close()
+    with serving(filled) as server:
+        assert server.ask("GET", "/")[2].getheader("Strict-Transport-Security") is None
 
 
 def test_a_certificate_that_is_none_is_refused_in_one_sentence(tmp_path: Path) -> None:

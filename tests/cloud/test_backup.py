@@ -55,6 +55,7 @@ def test_a_state_comes_back_as_it_was_on_either_database(filled: Filled, tmp_pat
     restore_backup(source, other, Blobs(other / "blobs"))
 
     store = Store(other / FILE, must_exist=True)
+    filled.store.devices.forget_presence()
     assert rows(store.database) == rows(filled.store.database)
     assert store.database.take_over() == 1 + EPOCHS + 1
     for version in (0, 1):
@@ -67,6 +68,18 @@ def test_a_state_comes_back_as_it_was_on_either_database(filled: Filled, tmp_pat
     store.close()
 
 
+def test_after_a_restore_nobody_is_here_until_heard(filled: Filled, tmp_path: Path) -> None:
+    source = saved(filled, tmp_path / "b.tar.zst")
+    before = {row.online for row in filled.store.devices.all()}
+
+    restore_backup(source, tmp_path / "new", Blobs(tmp_path / "new/blobs"))
+
+    store = Store(tmp_path / "new" / FILE, must_exist=True)
+    assert True in before
+    assert {row.online for row in store.devices.all()} == {False}
+    store.close()
+
+
 def test_a_sqlite_state_moves_to_an_empty_postgresql(tmp_path: Path, server: Any) -> None:
     (tmp_path / "state").mkdir()
     filled, url = fill(tmp_path / "state"), server.empty()
@@ -75,6 +88,7 @@ def test_a_sqlite_state_moves_to_an_empty_postgresql(tmp_path: Path, server: Any
     restore_backup(source, tmp_path / "other", Blobs(tmp_path / "other" / "blobs"), url)
 
     store = Store(url)
+    filled.store.devices.forget_presence()
     assert rows(store.database) == rows(filled.store.database)
     store.journal.note("after")
     assert store.journal.events(limit=1)[0].id == 1 + filled.store.journal.events(limit=1)[0].id
@@ -165,7 +179,7 @@ def _newer(members: list[tuple[tarfile.TarInfo, bytes]]) -> None:
         (_named("/etc/evil"), "belongs into no backup"),
         (_named("blobs/../../evil"), "belongs into no backup"),
         (_named("tables/Devices.jsonl"), "belongs into no backup"),
-        (_linked, "belongs into no backup"),
+        (_linked, "not a plain file"),
         (_named("blobs/" + "0" * 64), "damaged"),
         (_other_row, "damaged"),
         (_newer, "newer version"),

@@ -36,7 +36,7 @@ def filled(tmp_path: Path) -> Iterator[Filled]:
 
 def environment(**more: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AURICLE_")}
-    return {**kept, "COLUMNS": "200", "TERM": "dumb", **more}
+    return {**kept, "COLUMNS": "200", "TERM": "dumb", "XDG_CONFIG_HOME": "/no/such", **more}
 
 
 @dataclass(frozen=True)
@@ -235,21 +235,23 @@ def test_preflight_finds_what_serve_would_fail_at(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "code", "says"),
     [
-        (("rounds", "list"), "Name the coordinator"),
-        (("rounds", "list", "--state", "/no/such"), "no coordinator's database"),
-        (("rounds", "list", "--server", "http://example.org"), "AURICLE_TOKEN"),
-        (("rounds", "list", "--server", "https://h", "--state", "x"), "Name one place"),
-        (("backup", "f", "--server", "https://h"), "on the coordinator's machine only"),
-        (("rounds", "shwo", "1"), "show"),
-        (("devices", "approve", "--state", "x"), "no coordinator's database"),
+        (("rounds", "list"), 2, "Name the coordinator"),
+        (("rounds", "list", "--state", "/no/such"), 5, "no coordinator's database"),
+        (("rounds", "list", "--server", "http://example.org"), 8, "AURICLE_TOKEN"),
+        (("rounds", "list", "--server", "https://h", "--state", "x"), 2, "Name one place"),
+        (("backup", "f", "--server", "https://h"), 2, "on the coordinator's machine only"),
+        (("rounds", "shwo", "1"), 2, "show"),
+        (("devices", "approve", "--state", "x"), 5, "no coordinator's database"),
+        (("use", "hmoe"), 5, "There is no context"),
+        (("use", "a b", "--state", "x"), 2, "is not a valid name"),
     ],
 )
-def test_mistakes_are_one_sentence(arguments: tuple[str, ...], says: str) -> None:
+def test_mistakes_are_one_sentence(arguments: tuple[str, ...], code: int, says: str) -> None:
     done = auricle(*arguments)
 
-    assert done.returncode == 2
+    assert done.returncode == code
     assert says in done.stderr and "Traceback" not in done.stderr
 
 

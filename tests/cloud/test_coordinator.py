@@ -27,7 +27,7 @@ from auricle.mqtt_link.link import Delivery, LinkSettings, MqttLink
 from auricle.packs.pack import Pack, load_pack
 from auricle.wire.frames import open_frame, seal
 from auricle.wire.identity import Identity
-from auricle.wire.messages import CoordinatorState, Model, Status
+from auricle.wire.messages import CoordinatorState, Model, Register, Status
 from auricle.wire.tensors import digest, encode
 from auricle_cloud.aggregation.presets import Preset
 from auricle_cloud.aggregation.server_optimizer import OptimizerState
@@ -40,6 +40,44 @@ from auricle_edge.runtimes import StepRuntime
 @pytest.fixture(scope="module")
 def runtime() -> StepRuntime:
     return StepRuntime(load_pack("digits"))
+
+
+def test_what_a_device_has_the_broker_retain_is_removed_unread(runtime: StepRuntime, tmp_path: Path) -> None:
+    async def case(site: Site) -> None:
+        address = site.broker.address(DEVICES[0])
+        topic, state = TOPICS.up(DEVICES[0], "upd"), TOPICS.device_state(DEVICES[0])
+        async with MqttLink(LinkSettings(address, DEVICES[0])) as device:
+            await device.publish(topic, b"for ever", retain=True)
+            await device.publish(state, b"birth", retain=True)
+        coordinator = site.coordinator(None)
+        running, emptied = asyncio.create_task(coordinator.run()), asyncio.Event()
+        wait = asyncio.create_task(emptied.wait())
+        take = coordinator.inbox.handle
+
+        async def note(arrived: Delivery) -> None:
+            await take(arrived)
+            assert arrived.topic == state or not arrived.payload, "read what was retained"
+            if arrived.topic == topic:
+                emptied.set()
+
+        coordinator.inbox.handle = note  # type: ignore[method-assign]
+        await asyncio.wait({wait, running}, return_when=asyncio.FIRST_COMPLETED)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        kept: list[str] = []
+
+        async def look(arrived: Delivery) -> None:
+            kept.append(arrived.topic)
+
+        async with MqttLink(LinkSettings(site.broker.address(NAME), NAME)) as head:
+            await head.subscribe(f"{TOPICS.prefix}/d/+/up/+", look)
+            await head.subscribe(f"{TOPICS.prefix}/d/+/state", look)
+            while state not in kept:
+                await asyncio.sleep(0.01)
+        assert topic not in kept
+        assert coordinator.inbox.refused.get("frame", 0) <= 1  # the birth, which is no frame
+
+    run(case, runtime, tmp_path)
 
 
 def test_rounds_count_everybody_and_the_same_updates_give_the_same_bytes(runtime: StepRuntime, tmp_path: Path) -> None:
@@ -196,8 +234,10 @@ def test_nobody_there_is_said(runtime: StepRuntime, tmp_path: Path) -> None:
 
 
 def test_a_coordinator_that_starts_again_goes_on_with_the_open_round_and_its_cohort(
-    runtime: StepRuntime, tmp_path: Path
+    runtime: StepRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("auricle_cloud.rounds.coordinator.HEARD_WITHIN", 2.0)
+
     async def case(site: Site) -> None:
         half = {"participation": 0.5, "seed": 6}
         first = site.coordinator(2, LPA, devices=4, quorum=1.0, **half)
@@ -232,6 +272,39 @@ def test_a_coordinator_that_starts_again_goes_on_with_the_open_round_and_its_coh
         ]
         assert rows[:1] == before
         assert [encode(d.model) for d in site.done] == recomputed(second, rows, 2)[1:]
+
+    run(case, runtime, tmp_path)
+
+
+def test_a_device_that_left_while_no_coordinator_ran_is_neither_invited_nor_waited_for(
+    runtime: StepRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("auricle_cloud.rounds.coordinator.HEARD_WITHIN", 2.0)
+
+    async def case(site: Site) -> None:
+        coordinator = site.coordinator(1, FEDAVG, devices=2, quorum=1.0)
+        message = Register(
+            fleet=FLEET,
+            device="dev-gone",
+            boot="b",
+            public_key=b"k" * 32,
+            agent="1",
+            pack=site.pack.identity,
+            architecture="crnn-lite",
+            codecs=("float32",),
+            samples=1,
+        )
+        coordinator.store.devices.register(message, "approved")  # it was online when the last coordinator ended
+        site.start_agents(coordinator, DEVICES[:2])
+        await coordinator.run()
+
+        store = site.store()
+        gone, here = store.devices.get("dev-gone"), store.devices.get("dev-a")
+        store.close()
+        (done,) = site.done
+        assert (done.state, done.invited, done.counted) == ("published", 2, 2)
+        assert (gone.online, gone.offline_since) == (False, gone.last_seen)
+        assert here.last_seen > here.first_seen
 
     run(case, runtime, tmp_path)
 

@@ -70,6 +70,37 @@ def test_a_will_counts_only_for_the_last_birth(store: Store) -> None:
     assert [(d.device, d.boot, d.online) for d in store.devices.all()] == [("dev-a", "newer", True)]
 
 
+def test_presence_is_unknown_after_a_start_until_a_device_is_heard(store: Store) -> None:
+    for name in ("dev-a", "dev-b", "dev-c"):
+        store.devices.register(register(name), "approved")
+    store.devices.presence(state("dev-c", online=False))
+    went = store.devices.get("dev-c").offline_since
+
+    store.devices.forget_presence()
+    unheard, not_gone = store.devices.unheard(), store.devices.not_gone()
+    store.devices.presence(state("dev-a", online=True, gate="wait"), kept=True)
+    kept = store.devices.get("dev-a")
+    store.devices.presence(state("dev-a", online=True))
+    store.devices.give_up_unheard()
+
+    rows = {row.device: row for row in store.devices.all()}
+    assert went is not None
+    assert (unheard, not_gone) == ({"dev-a", "dev-b"}, {"dev-a", "dev-b"})
+    assert (kept.online, kept.offline_since, kept.gate) == (False, None, "wait")
+    assert [rows[name].online for name in sorted(rows)] == [True, False, False]
+    assert rows["dev-b"].offline_since == rows["dev-b"].last_seen
+    assert rows["dev-c"].offline_since == went
+    assert (store.devices.unheard(), store.devices.not_gone()) == (set(), {"dev-a"})
+
+
+def test_last_seen_is_the_last_message(store: Store) -> None:
+    store.devices.register(register(), "approved")
+
+    store.devices.heard({"dev-a": 2e9, "nobody": 3e9})
+
+    assert store.devices.get("dev-a").last_seen == 2e9
+
+
 def test_a_birth_says_what_the_gate_says_and_a_will_leaves_it(store: Store) -> None:
     store.devices.register(register(), "approved")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from tests.cloud.desk import (
     TASK,
     TOPICS,
     Desk,
+    arrived,
     body_of,
     loss,
     parts_of,
@@ -47,14 +49,39 @@ def test_a_registered_device_is_heard(desk: Desk) -> None:
     desk.tell(ANA, "dev-a", "st", Status(fleet=FLEET, device="dev-a", boot="b1", task=TASK, round=1, state="failed"))
     desk.tell(ANA, "dev-a", "state", DeviceState(fleet=FLEET, device="dev-a", boot="b2", online=False))
     desk.tell(ANA, "dev-a", "state", DeviceState(fleet=FLEET, device="dev-a", boot="b1", online=False))
+    gone = [row.online for row in desk.store.devices.all()]
     desk.tell(ANA, "dev-a", "loss", loss())
     desk.tell(ANA, "dev-a", "upd", update(body), body)
 
     assert [what for _, _, what in desk.answers] == ["get", "failed", "presence", "presence", "loss", "accepted"]
-    assert [row.online for row in desk.store.devices.all()] == [False, True]
+    assert gone == [False, True]
+    assert desk.store.devices.get("dev-a").online  # whoever speaks is here
     assert desk.inbox.refused == {}
     (row,) = desk.store.updates.counted(TASK, 1)
     assert desk.blobs.get(row.body) == body
+
+
+def test_after_a_start_a_message_tells_that_a_device_is_here_and_what_the_broker_kept_does_not(tmp_path: Path) -> None:
+    first = Desk(tmp_path)
+    first.store.devices.forget_presence()
+    inbox, topic = first.open(first.heard), TOPICS.device_state("dev-a")
+    birth = seal(ANA, topic, DeviceState(fleet=FLEET, device="dev-a", boot="b1", online=True, gate="wait"))
+
+    for generation in (1, 2):
+        kept = replace(arrived(topic, birth), retain=True, generation=generation)
+        first.loop.run_until_complete(inbox.handle(kept))
+    before = first.store.devices.get("dev-a")
+    asked = Get(fleet=FLEET, device="dev-a", boot="b1", round=0)
+    first.give(TOPICS.up("dev-a", "get"), seal(ANA, TOPICS.up("dev-a", "get"), asked), inbox)
+    inbox.flush()
+    after = first.store.devices.get("dev-a")
+
+    assert (before.online, before.gate) == (False, "wait")
+    assert first.heard.kept == ["dev-a"]  # asked on a second connection; to the first one devices answer by themselves
+    assert after.online
+    assert after.last_seen > before.last_seen
+    assert not first.store.devices.get("dev-b").online
+    first.close()
 
 
 def test_a_stranger_is_asked_to_register_and_not_believed(desk: Desk) -> None:
@@ -91,7 +118,11 @@ def test_nobody_takes_another_devices_name(desk: Desk) -> None:
     desk.tell(thief, "dev-a", "upd", update(body), body)
     desk.tell(ANA, "dev-a", "reg", register("dev-a", thief))
 
-    assert desk.inbox.refused == {"signature": 2, "identity": 1}
+    assert desk.inbox.refused == {"signature": 1, "identity": 2}
+    assert desk.heard.kept == [f"taken: dev-a {thief.public.hex()[:8]}"] * 2  # that board is told, and not dev-a
+    details = {code: detail for _, code, detail in desk.heard.refusals}
+    assert "enrol token --device NAME --replace" in details["identity"]
+    assert details["signature"] == "signature: not made with the key that dev-a registered with"
     assert desk.inbox.keys["dev-a"] == ANA.public
     assert bytes(desk.store.devices.all()[0].public_key) == ANA.public
     assert desk.answers == []

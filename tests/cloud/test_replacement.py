@@ -223,7 +223,7 @@ def test_the_new_cards_key_is_believed_at_once_and_the_old_ones_no_more(desk: De
     desk.tell(NEW, NAME, "reg", register(NAME, NEW, boot="b2"))
     desk.tell(NEW, NAME, "upd", update(body, boot="b2"), body)
 
-    assert desk.inbox.refused == {"signature": 2}
+    assert desk.inbox.refused == {"identity": 1, "signature": 1}
     assert desk.verdicts() == ["accepted"]
     assert desk.inbox.keys[NAME] == NEW.public
 

@@ -149,6 +149,7 @@ def test_rounds_with_all_blobs_in_a_bucket_and_what_is_not_needed_goes(
 def test_a_backup_of_a_bucket_holds_what_was_restored_to_it(object_store: ObjectStore, tmp_path: Path) -> None:
     (tmp_path / "state").mkdir()
     filled = fill(tmp_path / "state")
+    filled.store.devices.forget_presence()
     bucket = open_blobs(f"s3://{BUCKET}/restored")
     first = write_backup(filled.store.database, filled.blobs, filled.folder, tmp_path / "first")
 

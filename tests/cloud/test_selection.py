@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -30,6 +32,7 @@ FIT = DeviceRow(
     harmful_count=0,
     sensitivity=0,
     sensitivity_now=None,
+    offline_since=None,
 )
 
 
@@ -58,6 +61,15 @@ def test_the_order_of_the_rows_does_not_matter_and_too_few_are_all() -> None:
     assert choose([], 3, "s") == []
 
 
+@pytest.fixture
+def on_greenwich_time() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "UTC")
+        time.tzset()
+        yield
+    time.tzset()
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [
@@ -65,9 +77,15 @@ def test_the_order_of_the_rows_does_not_matter_and_too_few_are_all() -> None:
         ({"standing": "pending"}, "waits for an operator's approval"),
         ({"standing": "quarantined", "reason": "noise"}, "is quarantined: noise"),
         ({"pack": "q" * 64}, "has pack qqqqqqqqqqqq, the task is of pack pppppppppppp"),
-        ({"online": False}, "is offline"),
+        ({"online": False, "offline_since": 90.0}, "is offline since 1970-01-01 00:01 UTC"),
+        (
+            {"online": False},
+            "was not heard since the coordinator started; its last message came at 1970-01-01 00:00 UTC",
+        ),
         ({"gate": "wait", "gate_reason": "battery at 10 %"}, "does not want to train now: battery at 10 %"),
     ],
 )
-def test_it_says_why_a_device_cannot_be_invited(change: dict[str, Any], why: str | None) -> None:
+def test_it_says_why_a_device_cannot_be_invited(
+    change: dict[str, Any], why: str | None, on_greenwich_time: None
+) -> None:
     assert unfit(replace(FIT, **change), "p" * 64) == why

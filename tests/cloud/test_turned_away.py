@@ -59,7 +59,7 @@ def test_late_and_refused_updates_are_known_to_the_round(runtime: StepRuntime, t
         site.start_agents(coordinator, DEVICES[:2])
         async with site.scripted("dev-c", keys["dev-c"]) as first, site.scripted("dev-d", keys["dev-d"]) as second:
             running = asyncio.create_task(coordinator.run())
-            while len(coordinator.store.devices.online()) < 4:
+            while len(coordinator.store.devices.not_gone()) < 4:
                 await coordinator.site.wait_change(0.1)
             coordinator.store.rounds.plan(TASK, 1, who="test")
             await site.rounds(1)

@@ -17,6 +17,7 @@ from tests.export.small_bundle import BOARD, SYSTEM, SmallWorld, make_world
 from auricle.errors import AuricleError, SettingsError
 from auricle.packs.pack import load_pack
 from auricle.packs.signature import encode_signature, sign_manifest
+from auricle.packs.versions import version_key
 from auricle.process.cli import main
 from auricle.wire.identity import Identity
 from auricle_edge.ota.slots.bundle import Bundle
@@ -248,6 +249,30 @@ def test_a_fleet_without_updates_has_no_root(world: SmallWorld, tmp_path: Path) 
     world.fleet_file.write_text(world.fleet_file.read_text().replace('update_root = "root.json"\n', ""))
 
     assert "tuf/root.json" not in content_of(world.build(tmp_path / "out").path)
+
+
+def test_a_bundle_that_could_never_be_updated_is_refused_unless_it_is_asked_for(
+    world: SmallWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.fleet_file.write_text(world.fleet_file.read_text().replace('update_root = "root.json"\n', ""))
+    asked = ["flash", "bundle", "--board", BOARD, "--os", SYSTEM, "--fleet", str(world.fleet_file)]
+    asked += ["--wheels", str(world.wheels), "--out", str(tmp_path / "out")]
+
+    assert main(asked) == 2
+    assert "auricle cloud fleet new" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+    assert main([*asked, "--without-updates"]) == 0
+
+
+def test_a_change_of_settings_alone_is_a_newer_version(world: SmallWorld, tmp_path: Path) -> None:
+    text = world.fleet_file.read_text()
+    first = world.build(tmp_path / "out").manifest.version
+    world.fleet_file.write_text(f"revision = 2\n{text}")
+
+    second = world.build(tmp_path / "out").manifest.version
+
+    assert second == f"{first}.post2"
+    assert version_key(second) > version_key(first)
 
 
 def test_the_command_builds_and_verifies(world: SmallWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -90,6 +90,7 @@ class Workshop:
                 SYSTEM,
                 "--fleet",
                 str(self._fleet(None)),
+                "--without-updates",
                 "--out",
                 str(folder),
             )

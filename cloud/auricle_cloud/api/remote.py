@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
-from auricle.errors import AuricleError, SettingsError
+from auricle.errors import DENIED, LATER, UNREACHABLE, AuricleError, SettingsError
 from auricle.mqtt_link.loopback import is_loopback
 from auricle_cloud.api.routes import BY_OPERATION, Route
 from auricle_cloud.observing.announcements import Event
@@ -30,6 +30,20 @@ LARGEST = 512 << 20
 
 class RemoteError(AuricleError):
     """The server cannot be reached, or refuses."""
+
+    exit_code = UNREACHABLE
+
+
+class DeniedError(RemoteError):
+    """The token is missing or not valid, or its role does not allow what was asked."""
+
+    exit_code = DENIED
+
+
+class BusyError(RemoteError):
+    """The server takes nothing now: too many requests, or its database or disk fails."""
+
+    exit_code = LATER
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -135,7 +149,15 @@ def _refused(server: str, error: urllib.error.HTTPError) -> AuricleError:
         detail = msgspec.json.decode(error.read(64 << 10), type=Problem).detail
     except (msgspec.DecodeError, OSError, http.client.HTTPException):
         detail = f"{server} answers {error.code} {error.reason}."
-    kinds: dict[int, type[AuricleError]] = {404: NotFoundError, 409: ConflictError, 422: SettingsError}
+    kinds: dict[int, type[AuricleError]] = {
+        401: DeniedError,
+        403: DeniedError,
+        404: NotFoundError,
+        409: ConflictError,
+        422: SettingsError,
+        429: BusyError,
+        503: BusyError,
+    }
     return kinds.get(error.code, RemoteError)(detail)
 
 
@@ -143,7 +165,7 @@ def connect(server: str, token: str | None = None) -> Operations:
     """Operations of a coordinator elsewhere; the token comes from the environment if it is not given."""
     given = token or os.environ.get(TOKEN, "")
     if not given:
-        raise SettingsError(f"A token is needed: set {TOKEN}; an admin makes one with auricle cloud tokens create.")
+        raise DeniedError(f"A token is needed: set {TOKEN}; an admin makes one with auricle cloud tokens create.")
     return cast(Operations, Remote(server, given))
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated
+
 import typer
 
 from auricle_cloud.commands import (
+    context_commands,
     devices_commands,
     enrol_commands,
+    fleet_commands,
     maintenance_commands,
     models_commands,
     releases_commands,
@@ -21,10 +26,27 @@ app = typer.Typer(no_args_is_help=True)
 
 
 @app.callback()
-def cloud() -> None:
-    """Run the coordinator, and see and steer what it does."""
+def cloud(
+    state: Annotated[
+        Path | None, typer.Option(help="The coordinator's folder on this machine [AURICLE_STATE].")
+    ] = None,
+    database: Annotated[
+        str | None, typer.Option(help="URL of its database, if it is not there [AURICLE_DATABASE].")
+    ] = None,
+    blobs: Annotated[str | None, typer.Option(help="URL of its object store, if not there [AURICLE_BLOBS].")] = None,
+    server: Annotated[
+        str | None, typer.Option(help="URL of its API instead; the token is in AURICLE_TOKEN [AURICLE_SERVER].")
+    ] = None,
+    task: Annotated[str | None, typer.Option(help="The task, on this machine [the only one, or keywords].")] = None,
+) -> None:
+    """Run the coordinator, and see and steer what it does.
+
+    The options say which coordinator; every command takes them, too. They count above the environment, and that above
+    the context of auricle cloud use.
+    """
 
 
+app.command("use")(context_commands.use)
 app.command("serve")(serve_commands.serve)
 app.command("settings")(serve_commands.settings)
 for _part in (
@@ -35,6 +57,7 @@ for _part in (
     rollouts_commands,
     tokens_commands,
     enrol_commands,
+    fleet_commands,
 ):
     app.add_typer(_part.app, name=_part.__name__.rpartition(".")[2].removesuffix("_commands"))
 operator_command(app, "why")(rounds_commands.why)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
+from datetime import datetime, timezone
+from typing import Any, get_args
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
+from auricle.process.table import Column, Grid, console, moment
 from auricle_cloud.operations.access_answers import TokenList, TokenMade
-from auricle_cloud.operations.answer import Done
+from auricle_cloud.operations.answer import Done, Time
 from auricle_cloud.operations.device_answers import (
     Changed,
     DeviceDetail,
@@ -24,6 +22,7 @@ from auricle_cloud.operations.device_answers import (
     EventPage,
     Tuned,
 )
+from auricle_cloud.operations.device_explanation import sentence as as_sentence
 from auricle_cloud.operations.fleet_answers import Overview
 from auricle_cloud.operations.hearing_answers import HearingDetail, HearingPage
 from auricle_cloud.operations.model_answers import Judged, ModelPage, ModelRow
@@ -42,6 +41,7 @@ from auricle_cloud.operations.round_answers import (
     ScheduleList,
     ScheduleRow,
     Started,
+    Waiting,
 )
 
 ROUND = ("round", "state", "mode", "request", "invited", "failed", "counted", "loss", "plugin_accuracy", "closed")
@@ -51,6 +51,7 @@ DEVICE = (
     "label",
     "standing",
     "online",
+    "offline_since",
     "gate",
     "samples",
     "selected",
@@ -107,6 +108,7 @@ TIMES = (
     "at",
     "last",
     "last_seen",
+    "offline_since",
     "first_seen",
     "created",
     "expires",
@@ -119,6 +121,31 @@ TIMES = (
     "started",
     "decided",
 )
+
+SENTENCES = ("reason", "detail", "ineligible", "troubles")
+"""Columns that are put on several lines where they are long."""
+RANKS: tuple[Sequence[str], ...] = (
+    ("device", "rollout", "path", "name", "version", "code", "token", "serial"),
+    ("state", "standing", "kind", "at", "reason", "detail", "ineligible", "current"),
+    ("online", "counted", "invited", "expires", "count", "updated", "failed", "hours", "detections", "role"),
+    ("round", "loss", "accuracy", "last_seen", "last", "stage", "stages", "idle", "rounds", "revoked", "origin"),
+    (
+        "waiting",
+        "offline_since",
+        "received",
+        "samples",
+        "opened",
+        "closed",
+        "counted_in",
+        "asked",
+        "denied",
+        "missed",
+        "created",
+    ),
+)
+"""Columns by importance: those of the first line, and a table's first column, are always shown; the last hide first."""
+OTHERS = len(RANKS)
+_RANKS = {name: rank for rank, names in enumerate(RANKS) for name in names}
 
 
 def plain(text: str) -> str:
@@ -134,36 +161,52 @@ def say(text: str) -> None:
 def show(answer: msgspec.Struct, *, as_json: bool) -> None:
     """Print an answer."""
     if as_json:
-        typer.echo(msgspec.json.encode(answer).decode())
+        typer.echo(to_json(answer))
         return
     for part in _parts(answer):
-        say(part) if isinstance(part, str) else console().print(part)
+        say(part) if isinstance(part, str) else console().print(part, crop=False)
 
 
-def console() -> Console:
-    """Where tables go; lines are not cut where nobody looks."""
-    found = Console(markup=False, highlight=False)
-    return found if found.is_terminal else Console(markup=False, highlight=False, width=200)
+def to_json(answer: msgspec.Struct) -> str:
+    """An answer as one line of JSON, times as ISO 8601 with their zone."""
+    return msgspec.json.encode(_readable(answer)).decode()
 
 
-def table(rows: Iterable[Any], columns: Sequence[str]) -> Table:
+def _readable(value: object) -> object:
+    if isinstance(value, msgspec.Struct):
+        fields = msgspec.structs.fields(value)
+        return {field.encode_name: _time_or(field.type, getattr(value, field.name)) for field in fields}
+    if isinstance(value, list):
+        return [_readable(item) for item in value]
+    return value
+
+
+def _time_or(kind: object, value: object) -> object:
+    if isinstance(value, int | float) and (kind == Time or Time in get_args(kind)):
+        return datetime.fromtimestamp(value, timezone.utc).astimezone().isoformat(timespec="seconds")
+    return _readable(value)
+
+
+def table(rows: Iterable[Any], columns: Sequence[str]) -> Grid:
     """A table of structs."""
-    made = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        made.add_column(column.replace("_", " "), overflow="fold")
-    for row in rows:
-        made.add_row(*(Text(cell(column, getattr(row, column))) for column in columns))
-    return made
+    found = list(rows)
+    ranks = [0 if i == 0 and name != "id" else _RANKS.get(name, OTHERS) for i, name in enumerate(columns)]
+    shown = [Column(n.replace("_", " "), rank, n in SENTENCES) for n, rank in zip(columns, ranks, strict=True)]
+
+    def write(short: bool) -> list[list[str]]:
+        return [[cell(name, getattr(row, name), short=short) for name in columns] for row in found]
+
+    return Grid(shown, write)
 
 
-def cell(column: str, value: object) -> str:
-    """A value as it stands in a table."""
+def cell(column: str, value: object, *, short: bool = False) -> str:
+    """A value as it stands in a table; `short`: a time without what everybody knows."""
     if value is None or value == "":
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if column in TIMES and isinstance(value, int | float):
-        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(value))
+        return moment(value, short=short)
     if column == "blob":
         return str(value)[:12]
     if isinstance(value, list):
@@ -171,7 +214,7 @@ def cell(column: str, value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else plain(str(value))
 
 
-def _parts(answer: object) -> list[str | Table]:
+def _parts(answer: object) -> list[str | Grid]:
     """Sentences and tables, one after the other."""
     if isinstance(answer, tuple(PAGES)):
         name, columns = PAGES[type(answer)]
@@ -182,6 +225,9 @@ def _parts(answer: object) -> list[str | Table]:
     if isinstance(answer, RoundDetail):
         made = [] if answer.model is None else [f"It made version {answer.model} of the model."]
         cohort = table(answer.cohort, MEMBER) if answer.cohort else "No device of it is like that."
+        if answer.waiting is not None:
+            cohort = table(answer.cohort, MEMBER) if answer.cohort else "Nobody is invited yet."
+            made = ["", *waiting_lines(answer.waiting)]
         return [table([answer.row], ROUND), "", cohort, *_more(answer), *made]
     if isinstance(answer, RoundWhy):
         about = [f"  {sentence}" for device in answer.devices for sentence in _indented(device.sentences)]
@@ -246,12 +292,12 @@ def _indented(sentences: Sequence[str]) -> list[str]:
     return [sentences[0], *(f"  {sentence}" for sentence in sentences[1:])]
 
 
-def _log(events: Sequence[Any], refusals: Sequence[Any]) -> list[str | Table]:
-    parts: list[str | Table] = [table(events, EVENT) if events else "No event is known of it."]
+def _log(events: Sequence[Any], refusals: Sequence[Any]) -> list[str | Grid]:
+    parts: list[str | Grid] = [table(events, EVENT) if events else "No event is known of it."]
     return [*parts, "", "Refused:", table(refusals, REFUSED)] if refusals else parts
 
 
-def _hearing(answer: HearingPage) -> list[str | Table]:
+def _hearing(answer: HearingPage) -> list[str | Grid]:
     """The fleet in a sentence, labels and devices in tables; counts are an hour."""
     whole = answer.fleet
     if not whole.devices:
@@ -260,7 +306,7 @@ def _hearing(answer: HearingPage) -> list[str | Table]:
         f"{whole.devices} devices have reported {whole.hours:.4g} h in the last {answer.days:g} days; an hour they "
         f"detected {whole.detections:.3g}, {whole.denied:.2g} were denied and {whole.missed:.2g} missed."
     )
-    labels: list[str | Table] = ["", table(answer.labels, ("label", "devices", *HEARING[2:]))]
+    labels: list[str | Grid] = ["", table(answer.labels, ("label", "devices", *HEARING[2:]))]
     return [said, *(labels if answer.labels else []), "", table(answer.devices, HEARING), *_more(answer)]
 
 
@@ -273,6 +319,11 @@ def _spoken(answer: HearingDetail) -> list[str]:
     return ["", f"Detections by word in these reports: {words}."] if words else []
 
 
+def waiting_lines(answer: Waiting) -> list[str]:
+    """Why a round does not go on, in lines."""
+    return [*answer.sentences, *(f"  {one.device} {as_sentence(one.reason)}" for one in answer.devices)]
+
+
 def _sensitivity(row: DeviceRow) -> str:
     """What is wanted of a device, and what it does."""
     if row.sensitivity_now is None:
@@ -283,13 +334,15 @@ def _sensitivity(row: DeviceRow) -> str:
     return f"Sensitivity {row.sensitivity:+d} is wanted; {row.sensitivity_now:+d} is in effect."
 
 
-def _overview(answer: Overview) -> list[str | Table]:
+def _overview(answer: Overview) -> list[str | Grid]:
     standings = ", ".join(f"{count} {name}" for name, count in answer.standings.items() if count)
-    parts: list[str | Table] = [
+    parts: list[str | Grid] = [
         f"{answer.devices} devices ({standings or 'none yet'}), {answer.online} online, {answer.ready} ready.",
         f"{answer.planned} round{' is' if answer.planned == 1 else 's are'} planned.",
     ]
-    if answer.under_way is not None:
+    if answer.waiting is not None:
+        parts += waiting_lines(answer.waiting)
+    elif answer.under_way is not None:
         row = answer.under_way
         parts.append(f"Round {row.round} is {row.state}: {row.counted} of {row.invited} counted.")
     if answer.model is not None:

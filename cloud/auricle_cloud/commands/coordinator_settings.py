@@ -19,7 +19,7 @@ from auricle.wire.messages import Count, FleetName
 from auricle.wire.messages import Token as Name
 from auricle.wire.tensors import Flat
 from auricle_cloud.aggregation.presets import Preset, get_preset
-from auricle_cloud.api.api_settings import ApiSettings
+from auricle_cloud.api.api_settings import ApiSettings, ConnectionLimits
 from auricle_cloud.service import listen_address
 from auricle_cloud.settings import NAME, Buffer, Detection, Limits, RunSettings
 
@@ -81,7 +81,19 @@ class ApiTable(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     listen: Annotated[str, Meta(description="HOST:PORT of API and page, or none.")] = "127.0.0.1:8080"
     certificate: Annotated[str | None, Meta(description="PEM chain for the API; needed off loopback.")] = None
     key: Annotated[str | None, Meta(description="Its private key, if it is another file.")] = None
+    device_broker: Annotated[
+        str | None, Meta(description="mqtts://HOST:PORT of the broker as devices that claim reach it [broker].")
+    ] = None
     metrics_open: Annotated[bool, Meta(description="Serve /metrics without a token.")] = False
+    strict_transport: Annotated[
+        bool, Meta(description="With TLS, have browsers use nothing else for this host's name, at any port (HSTS).")
+    ] = ApiSettings.strict_transport
+    connections: Annotated[
+        int, Meta(ge=1, le=50_000, description="Most connections at one time; one with TLS costs 270 kB.")
+    ] = ConnectionLimits.most
+    connections_each: Annotated[
+        int, Meta(ge=1, le=50_000, description="Most connections of one address, this machine's own not counted.")
+    ] = ConnectionLimits.most_each
 
 
 class StorageTable(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -90,7 +102,10 @@ class StorageTable(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     database: Annotated[str | None, Meta(description="postgresql:// URL [SQLite in the state folder].")] = None
     blobs: Annotated[str | None, Meta(description="s3:// or other fsspec URL [a folder in the state folder].")] = None
     keep_models: Annotated[Annotated[int, Meta(ge=2)], Meta(description="Newest models kept.")] = 100
-    keep_events: Annotated[Many, Meta(description="Newest lines of the journal kept.")] = 100_000
+    keep_events: Annotated[Many, Meta(description="Newest events kept of each kind that devices make.")] = 100_000
+    keep_audit: Annotated[
+        float, Meta(ge=1, le=36_500, description="Days for which events of operators, detection and policy are kept.")
+    ] = 400.0
     keep_hearing: Annotated[float, Meta(ge=1, le=365, description="Days for which reports of hearing are kept.")] = 35.0
 
 
@@ -109,7 +124,8 @@ class CoordinatorSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_on
     pack_key: Annotated[str | None, Meta(description="Public key in hex: refuse a pack that it has not signed.")] = None
     task: Annotated[Name, Meta(description="Name of what is trained.")] = "keywords"
     approval: Annotated[
-        Literal["manual", "auto"], Meta(description="manual: a new device waits for an operator; auto: it does not.")
+        Literal["manual", "claimed", "auto"],
+        Meta(description="manual: new devices wait for an operator; claimed: not one that used a token; auto: none."),
     ] = "manual"
     start: Annotated[
         str | None,
@@ -148,7 +164,16 @@ class CoordinatorSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_on
         address, said = listen_address(self.api.listen), self.api
         if address is None:
             return None
-        return ApiSettings(*address, _path(said.certificate), _path(said.key), said.metrics_open)
+        limits = ConnectionLimits(said.connections, said.connections_each)
+        return ApiSettings(
+            *address,
+            _path(said.certificate),
+            _path(said.key),
+            said.metrics_open,
+            said.device_broker,
+            connections=limits,
+            strict_transport=said.strict_transport,
+        )
 
     def run_settings(self, start: Flat | None) -> RunSettings:
         """What the coordinator runs with.
@@ -198,6 +223,7 @@ class CoordinatorSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_on
             compute=self.compute,
             keep_models=self.storage.keep_models,
             keep_events=self.storage.keep_events,
+            keep_audit=self.storage.keep_audit,
             keep_hearing=self.storage.keep_hearing,
         )
 

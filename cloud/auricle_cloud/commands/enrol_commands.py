@@ -14,9 +14,10 @@ from auricle.errors import SettingsError
 from auricle.files import write_durably
 from auricle.mqtt_link.identity_files import FOLDER as IDENTITY
 from auricle.mqtt_link.identity_files import IdentityFiles
+from auricle.process.table import console
 from auricle.wire.broker_passwords import write_login
-from auricle.wire.claims import RESERVED
-from auricle_cloud.commands.answers import console, say, show, table
+from auricle.wire.claims import RESERVED, token_text
+from auricle_cloud.commands.answers import say, show, table
 from auricle_cloud.commands.operator_command import Reason, Yes, confirm, operator_command
 from auricle_cloud.commands.target import Place, user
 from auricle_cloud.identity.authority import Authority, key_pem
@@ -111,7 +112,7 @@ def init(
     store = Store(place.database or state / FILE)
     try:
         enrolment = Enrolment(Authority.create(state / AUTHORITY, name), store.database)
-        _certify_user(enrolment, COORDINATOR, state / IDENTITY)
+        certify_user(enrolment, COORDINATOR, state / IDENTITY)
         store.journal.note("authority made", who=user(), detail=enrolment.authority.pin)
     finally:
         store.close()
@@ -132,6 +133,9 @@ def token(
     prefix: Annotated[str, typer.Option(help="With --count: names are PREFIX-001 and so on.")] = "device",
     ttl: Annotated[str, typer.Option(help="How long they may be used: 30m, 24h, 7d.")] = "24h",
     out: Annotated[Path | None, typer.Option(help="Folder for a file DEVICE.token each.")] = None,
+    claim_at: Annotated[
+        str | None, typer.Option(help="With --out: https://HOST:PORT where they are exchanged [as fleet new has it].")
+    ] = None,
     broker: BrokerOption = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="For boards that have claimed: a new card, or board.")
@@ -158,9 +162,11 @@ def token(
             ],
         )
         _write(folders, enrolment)
+    server = claim_at or _api_url(_state(place))
     for row in answer.tokens if out is not None else ():
         assert out is not None
-        write_durably(out / f"{row.device}.token", f"{row.token}\n".encode(), mode=0o600)
+        text = token_text(row.token, server, answer.pin)
+        write_durably(out / f"{row.device}.token", text.encode(), mode=0o600)
     _tell(answer, answer.tokens, ("device", "token", "expires"), as_json)
     if not as_json:
         say(f"The pin of the authority, for --ca-pin: {answer.pin}")
@@ -184,7 +190,7 @@ def list_(place: Place, as_json: bool = False) -> int:
     _tell(answer, answer.certificates, ("name", "kind", "serial", "expires", "revoked", "reason"), as_json)
     if answer.claims and not as_json:
         say("Tokens that may still be used:")
-        console().print(table(answer.claims, ("device", "created", "expires", "replaces")))
+        console().print(table(answer.claims, ("device", "created", "expires", "replaces")), crop=False)
     return 0
 
 
@@ -254,11 +260,8 @@ def server(
     out: Annotated[Path, typer.Option(help="Folder for server.pem and server.key.")],
 ) -> Done:
     """Certify a server, for example the coordinator's API: serve --certificate server.pem --key server.key."""
-    key = new_key()
     with _enrolment(place) as enrolment:
-        chain = enrolment.server(host, key.public_key(), who=user())
-    write_durably(out / "server.key", key_pem(key), mode=0o600)
-    write_durably(out / "server.pem", chain.encode())
+        certify_server(enrolment, host, out)
     return Done(done=f"{out / 'server.pem'} and server.key are for {', '.join(host)}.")
 
 
@@ -270,11 +273,20 @@ def user_(
 ) -> Done:
     """Certify the coordinator on another machine, or an observer."""
     with _enrolment(place) as enrolment:
-        _certify_user(enrolment, name, out)
+        certify_user(enrolment, name, out)
     return Done(done=f"The certificate of {name} is in {out}.")
 
 
-def _certify_user(enrolment: Enrolment, name: str, folder: Path) -> None:
+def certify_server(enrolment: Enrolment, hosts: list[str], folder: Path) -> None:
+    """Certify a server for these names and addresses: server.pem and server.key go to a folder."""
+    key = new_key()
+    chain = enrolment.server(hosts, key.public_key(), who=user())
+    write_durably(folder / "server.key", key_pem(key), mode=0o600)
+    write_durably(folder / "server.pem", chain.encode())
+
+
+def certify_user(enrolment: Enrolment, name: str, folder: Path) -> None:
+    """Certify somebody who is no device: key, certificate, root and password go to a folder."""
     key, files = new_key(), IdentityFiles(folder)
     chain = enrolment.user(name, key.public_key(), who=user())
     write_durably(files.authority, enrolment.authority.root_pem.encode())
@@ -305,6 +317,12 @@ def _state(place: Place) -> Path:
     return place.state
 
 
+def _api_url(state: Path) -> str | None:
+    """Where devices exchange tokens, as `auricle cloud fleet new` wrote it down."""
+    file = state / "api-url"
+    return file.read_text("ascii").strip() if file.is_file() else None
+
+
 def _free(enrolment: Enrolment, prefix: str, count: int) -> list[str]:
     """New names in order: none that has a claim or a certificate."""
     taken, number = enrolment.records.names(), 0
@@ -320,4 +338,4 @@ def _tell(answer: Answer, rows: Sequence[Answer], columns: Sequence[str], as_jso
     if as_json:
         show(answer, as_json=True)
     else:
-        console().print(table(rows, columns))
+        console().print(table(rows, columns), crop=False)

@@ -7,19 +7,18 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from auricle.checks.pack_checks import require_sound
 from auricle.errors import SettingsError
 from auricle.packs.pack import DEFAULT_PACK, load_pack
 from auricle.packs.signature import trusted_key
 from auricle.process.checkup import Finding, broker_reached, disk, finding
+from auricle.process.table import Column, print_grid
 from auricle.process.until_signal import broker_of
 from auricle_cloud.aggregation.presets import get_preset
 from auricle_cloud.aggregation.rules import get_rule
 from auricle_cloud.api.api_settings import ApiSettings
-from auricle_cloud.commands.answers import console, plain, show
+from auricle_cloud.commands.answers import plain, show
 from auricle_cloud.commands.checkup import (
     LITTLE_DISK,
     Checkup,
@@ -187,8 +186,11 @@ def backup(
     authority: Annotated[
         bool, typer.Option("--with-authority/--without-authority", help="Also the certificate authority.")
     ] = True,
+    yes: Yes = False,
 ) -> Saved:
     """Write the whole state to one file, private keys included, while the coordinator runs or not."""
+    if file.exists():
+        confirm(f"Overwrite {file}?", yes=yes)
     with place.local_store() as store:
         manifest = write_backup(store.database, place.local_blobs(), place.state, file, authority=authority)
     size = file.stat().st_size / (1 << 20)
@@ -230,8 +232,6 @@ def _tell(found: list[Finding], as_json: bool) -> int:
     if as_json:
         show(checkup, as_json=True)
     else:
-        table = Table(box=None, pad_edge=False, show_header=False)
-        for each in found:
-            table.add_row(Text(each.verdict), Text(each.check), Text(plain(each.sentence), overflow="fold"))
-        console().print(table)
+        columns = (Column("", 0), Column("", 0), Column("", 0, is_sentence=True))
+        print_grid(columns, [(each.verdict, each.check, plain(each.sentence)) for each in found])
     return FAILED if checkup.failed else 0

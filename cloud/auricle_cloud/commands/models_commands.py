@@ -57,8 +57,10 @@ def promote(
     reason: Reason = "",
     hold_on_hearing: Hold = False,
     hearing_hours: HearingHours = 24.0,
+    yes: Yes = False,
 ) -> ModelRow:
     """Make a version current: it is sent out, and the next round begins with it."""
+    confirm(f"Make version {version} current in place of the one that is?", yes=yes)
     return do.promote_model(version, reason, hearing_hours if hold_on_hearing else None)
 
 

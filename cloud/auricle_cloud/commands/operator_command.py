@@ -14,26 +14,36 @@ import typer
 from auricle.errors import AuricleError, SettingsError
 from auricle.process.options import sign
 from auricle_cloud.commands.answers import show
+from auricle_cloud.commands.contexts import read_contexts
 from auricle_cloud.commands.target import Place
 from auricle_cloud.operations.operations import Operations
 
 State = Annotated[
-    Path | None, typer.Option("--state", envvar="AURICLE_STATE", help="The coordinator's folder on this machine.")
+    Path | None,
+    typer.Option("--state", envvar="AURICLE_STATE", help="The coordinator's folder on this machine.", hidden=True),
 ]
 Database = Annotated[
-    str | None, typer.Option("--database", envvar="AURICLE_DATABASE", help="URL of its database, if it is not there.")
+    str | None,
+    typer.Option("--database", envvar="AURICLE_DATABASE", help="URL of its database, if it is not there.", hidden=True),
 ]
 Blobs = Annotated[
-    str | None, typer.Option("--blobs", envvar="AURICLE_BLOBS", help="URL of its object store, if it is not there.")
+    str | None,
+    typer.Option("--blobs", envvar="AURICLE_BLOBS", help="URL of its object store, if it is not there.", hidden=True),
 ]
 Server = Annotated[
     str | None,
-    typer.Option("--server", envvar="AURICLE_SERVER", help="URL of its API instead; the token is in AURICLE_TOKEN."),
+    typer.Option(
+        "--server", envvar="AURICLE_SERVER", help="URL of its API; the token is in AURICLE_TOKEN.", hidden=True
+    ),
 ]
-Task = Annotated[str | None, typer.Option("--task", help="The task, on this machine [the only one, or keywords].")]
+Task = Annotated[
+    str | None, typer.Option("--task", help="The task, on this machine [the only one, or keywords].", hidden=True)
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 Reason = Annotated[str, typer.Option(help="Why, for the events.")]
+
+WHERE = "Which coordinator: auricle cloud --help has the options. Name it once: auricle cloud use NAME --server URL."
 
 PLACE = {"state": State, "database": Database, "blobs": Blobs, "server": Server, "task": Task}
 COMMON = {**{name: (kind, None) for name, kind in PLACE.items()}, "as_json": (AsJson, False)}
@@ -60,9 +70,10 @@ def operator_command(app: typer.Typer, name: str) -> Callable[[Command], Command
         first, *own = inspect.signature(function).parameters.values()
         takes_json = "as_json" in hints
 
-        def command(**given: Any) -> int:  # noqa: ANN401 - Typer gives what the signature below says
+        def command(ctx: typer.Context, **given: Any) -> int:  # noqa: ANN401 - Typer gives what the signature below says
             as_json = given.pop("as_json")
-            place = Place(**{option: given.pop(option) for option in PLACE})
+            given = {name: value for name, value in given.items() if name not in PLACE}
+            place = place_of(ctx)
             more = {"as_json": as_json} if takes_json else {}
             if hints[first.name] is Place:
                 return _ended(function(place, **given, **more), as_json)
@@ -75,11 +86,38 @@ def operator_command(app: typer.Typer, name: str) -> Callable[[Command], Command
             parameters.append(
                 inspect.Parameter(option, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
             )
+        context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
         command.__doc__ = function.__doc__
-        app.command(name)(sign(command, parameters))
+        app.command(name, epilog=WHERE)(sign(command, [context, *parameters]))
         return function
 
     return register
+
+
+def place_of(ctx: typer.Context) -> Place:
+    """Where a command acts: what its options or those of `auricle cloud` say, the environment, or the context."""
+    flags: dict[str, Any] = {}
+    around: dict[str, Any] = {}
+    level: Any = ctx
+    while level is not None:
+        for name in PLACE:
+            source = level.get_parameter_source(name) if level.params.get(name) is not None else None
+            if source is not None:
+                {"COMMANDLINE": flags, "ENVIRONMENT": around}.get(source.name, {}).setdefault(name, level.params[name])
+        level = level.parent
+    if "server" in flags:
+        around = {name: value for name, value in around.items() if name == "task"}
+    elif flags.keys() & {"state", "database"}:
+        around.pop("server", None)
+    given = {**around, **flags}
+    if not given.keys() & {"state", "database", "server"}:
+        kept = {
+            name: value for name, value in msgspec.structs.asdict(read_contexts().in_use).items() if value is not None
+        }
+        given = {**kept, **given}
+    if given.get("state") is not None:
+        given["state"] = Path(given["state"])
+    return Place(**given)
 
 
 def _ended(result: object, as_json: bool) -> int:
@@ -111,11 +149,8 @@ def confirm(question: str, *, yes: bool) -> None:
 
 def _completed(names: Callable[[Operations], list[str]]) -> Callable[[typer.Context, str], list[str]]:
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
-        place: dict[str, Any] = {option: ctx.params.get(option) for option in PLACE}
-        if place["state"] is not None:
-            place["state"] = Path(place["state"])
         try:
-            with Place(**place).operations() as operations:
+            with place_of(ctx).operations() as operations:
                 return [name for name in names(operations) if name.startswith(incomplete)]
         except AuricleError:
             return []

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 
-import msgspec
 import typer
 from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from auricle_cloud.commands.answers import ROLLOUT, console, plain, say, table
+from auricle.process.table import console
+from auricle_cloud.commands.answers import ROLLOUT, plain, say, table, to_json
 from auricle_cloud.commands.target import Place
 from auricle_cloud.commands.watching import looks
 from auricle_cloud.operations.operations import Operations
@@ -52,7 +52,7 @@ def _tell_changes(rows: list[RolloutRow], known: dict[str, RolloutRow], *, as_js
     for row in reversed(rows):
         if known.get(row.rollout) != row:
             known[row.rollout] = row
-            typer.echo(msgspec.json.encode(row).decode()) if as_json else say(sentence(row))
+            typer.echo(to_json(row)) if as_json else say(sentence(row))
 
 
 def _view(do: Operations, rows: list[RolloutRow], rollout: str | None) -> Group:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from auricle_cloud.commands.answers import say
 from auricle_cloud.commands.operator_command import (
     MaybeDevice,
     MaybeRound,
@@ -17,7 +18,7 @@ from auricle_cloud.commands.operator_command import (
     operator_command,
 )
 from auricle_cloud.commands.target import Place
-from auricle_cloud.commands.watching import wait_for, watch_rounds
+from auricle_cloud.commands.watching import newest, wait_for, watch_rounds
 from auricle_cloud.operations.answer import Done
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.operations.parameters import Mode
@@ -43,6 +44,7 @@ Outcome = Annotated[
     OutcomeFilter | None,
     typer.Option("--outcome", "--fate", help="Only devices that had this outcome; pruned: left out in some layer."),
 ]
+Timeout = Annotated[float | None, typer.Option(help="Seconds to wait at most [for ever].")]
 Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=complete_schedule)]
 
 
@@ -51,9 +53,19 @@ def start(
     do: Operations,
     count: Annotated[int, typer.Option(help="How many.")] = 1,
     mode: Annotated[Mode, typer.Option(help="sync or async.")] = "sync",
-) -> Started:
+    wait_: Annotated[
+        bool, typer.Option("--wait", help="Wait until the last of them is finished; exit codes as of rounds wait.")
+    ] = False,
+    timeout: Timeout = None,
+    as_json: bool = False,
+) -> Started | int:
     """Plan rounds: the coordinator runs them one after the other."""
-    return do.start_rounds(count, mode)
+    started = do.start_rounds(count, mode)
+    if not wait_:
+        return started
+    if not as_json:
+        say(f"Planned: round {', '.join(map(str, started.rounds))}.")
+    return wait_for(do, started.rounds[-1], timeout, as_json=as_json)
 
 
 @operator_command(app, "list")
@@ -73,14 +85,14 @@ def show(
 @operator_command(app, "why")
 def why(
     do: Operations,
-    number: Round,
+    number: MaybeRound = None,
     device: MaybeDevice = None,
     limit: Limit = 1000,
     after: After = None,
     outcome: Outcome = None,
 ) -> RoundWhy:
-    """Explain a round: who counted, with what weight, who was pruned or refused, and why."""
-    return do.why_round(number, device, limit, after, outcome)
+    """Explain a round: why it does not start or what it waits for; who counted, who was pruned or refused, and why."""
+    return do.why_round(newest(do) if number is None else number, device, limit, after, outcome)
 
 
 @operator_command(app, "abort")
@@ -106,7 +118,7 @@ def watch(place: Place, number: MaybeRound = None, as_json: bool = False) -> int
 def wait(
     do: Operations,
     number: MaybeRound = None,
-    timeout: Annotated[float | None, typer.Option(help="Seconds to wait at most [for ever].")] = None,
+    timeout: Timeout = None,
     as_json: bool = False,
 ) -> int:
     """Wait until a round is finished: exit code 0 when it is published, 3 aborted, 4 out of time."""

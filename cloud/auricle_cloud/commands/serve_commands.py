@@ -12,6 +12,7 @@ import typer
 
 from auricle.checks.pack_checks import require_sound
 from auricle.errors import SettingsError
+from auricle.files import be_private, make_private
 from auricle.packs.first_weights import chosen_weights
 from auricle.packs.pack import Pack, load_pack
 from auricle.packs.signature import trusted_key
@@ -112,6 +113,8 @@ def serve(
         raise SettingsError("--one-phase says how to detect: add --detect.")
     loaded = load_pack(told.pack, trusted_key(told.pack_key))
     require_sound(loaded)
+    be_private()
+    make_private(Path(told.state or "") / "blobs")
     settings = told.run_settings(chosen_weights(told.start, loaded, loaded.manifest.plugin, told.seed))
     greet, tell = (lambda said: _greet(said, settings, loaded, as_json)), (lambda done: _tell(done, as_json))
     asyncio.run(run_service(settings, loaded, told.api_settings(), greet, tell))

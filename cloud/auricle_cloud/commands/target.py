@@ -36,6 +36,8 @@ class Place:
     blobs: str | None = None
     server: str | None = None
     task: str | None = None
+    token: str | None = None
+    """Of an operator, for `server`, where the environment has none."""
 
     def __post_init__(self) -> None:
         """Refuse two places, and none."""
@@ -59,7 +61,7 @@ class Place:
             There is no coordinator's state.
         """
         if self.server is not None:
-            yield connect(self.server)
+            yield connect(self.server, os.environ.get(TOKEN) or self.token)
             return
         with self.local_store() as store:
             task = _task(store, self.task)
@@ -67,7 +69,7 @@ class Place:
 
     def remote(self) -> Remote | None:
         """The coordinator elsewhere, where there is one."""
-        return None if self.server is None else Remote(self.server, os.environ.get(TOKEN, ""))
+        return None if self.server is None else Remote(self.server, os.environ.get(TOKEN) or self.token or "")
 
     @contextmanager
     def local_store(self) -> Iterator[Store]:
@@ -75,7 +77,9 @@ class Place:
         if self.server is not None:
             raise SettingsError("This works on the coordinator's machine only: name --state or --database.")
         if self.database is None and self.state is None:
-            raise SettingsError("Name the coordinator: --state FOLDER (or AURICLE_STATE), --database URL, or --server.")
+            raise SettingsError(
+                "Name the coordinator: --state FOLDER, --database URL, --server URL; or once: auricle cloud use NAME."
+            )
         store = Store(self.database or (self.state or Path()) / FILE, must_exist=True)
         try:
             yield store

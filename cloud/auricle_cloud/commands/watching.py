@@ -8,15 +8,15 @@ import threading
 import time
 from collections.abc import Iterator
 
-import msgspec
 import typer
 from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from auricle.errors import AuricleError, SettingsError
+from auricle.errors import ENDED_OTHERWISE, OUT_OF_TIME, AuricleError, SettingsError
+from auricle.process.table import console
 from auricle_cloud.api.remote import Remote
-from auricle_cloud.commands.answers import EVENT, ROUND, cell, console, say, table
+from auricle_cloud.commands.answers import EVENT, ROUND, cell, plain, say, table, to_json, waiting_lines
 from auricle_cloud.commands.target import Place
 from auricle_cloud.operations.fleet_answers import Overview
 from auricle_cloud.operations.operations import Operations
@@ -25,8 +25,8 @@ from auricle_cloud.states.round import FINISHED
 
 POLL = 1.0
 """Seconds between looks at the database; an event of a server comes at once."""
-ABORTED, OUT_OF_TIME = 3, 4
-"""Exit codes of `wait`."""
+WAITING = 8
+"""Lines of a live view that say what a round waits for."""
 
 
 def wait_for(do: Operations, number: int | None, timeout: float | None, *, as_json: bool) -> int:
@@ -41,8 +41,8 @@ def wait_for(do: Operations, number: int | None, timeout: float | None, *, as_js
         if row.state in FINISHED or left <= 0:
             break
         time.sleep(left)
-    typer.echo(msgspec.json.encode(row).decode()) if as_json else say(sentence(row))
-    return {"published": 0, "aborted": ABORTED}.get(row.state, OUT_OF_TIME)
+    typer.echo(to_json(row)) if as_json else say(sentence(row))
+    return {"published": 0, "aborted": ENDED_OTHERWISE}.get(row.state, OUT_OF_TIME)
 
 
 def _under_way(do: Operations) -> int:
@@ -50,10 +50,17 @@ def _under_way(do: Operations) -> int:
     seen = do.overview()
     if seen.under_way is not None:
         return seen.under_way.round
-    planned = [row.round for row in do.list_rounds(1000).rounds if row.state == "planned"]
-    if not planned:
+    if seen.waiting is None:
         raise SettingsError("No round is under way or planned: name one, or start one.")
-    return min(planned)
+    return seen.waiting.round
+
+
+def newest(do: Operations) -> int:
+    """The round under way, else the first that is planned, else the last one."""
+    seen = do.overview()
+    if seen.under_way is None and seen.waiting is None and seen.last is not None:
+        return seen.last.round
+    return _under_way(do)
 
 
 def sentence(row: RoundRow) -> str:
@@ -70,17 +77,19 @@ def watch_rounds(place: Place, number: int | None, *, as_json: bool) -> int:
         out = console()
         is_live = out.is_terminal and not as_json
         with Live(console=out, auto_refresh=False) if is_live else contextlib.nullcontext() as live:
+            told: list[str] = []
             for _ in ticks:
                 page = do.list_rounds(10)
                 if live is not None:
                     live.update(_view(do.overview(), page), refresh=True)
                 else:
                     _tell_changes(page, known, as_json=as_json)
+                    told = told if as_json else _tell_waiting(do.overview(), told)
                 watched = next((row for row in page.rounds if row.round == number), None)
                 if number is not None and watched is None:
                     watched = do.show_round(number, 1).row
                 if watched is not None and watched.state in FINISHED:
-                    return 0 if watched.state == "published" else ABORTED
+                    return 0 if watched.state == "published" else ENDED_OTHERWISE
     return 0
 
 
@@ -88,7 +97,16 @@ def _tell_changes(page: RoundPage, known: dict[int, RoundRow], *, as_json: bool)
     for row in reversed(page.rounds):
         if known.get(row.round) != row:
             known[row.round] = row
-            typer.echo(msgspec.json.encode(row).decode()) if as_json else say(sentence(row))
+            typer.echo(to_json(row)) if as_json else say(sentence(row))
+
+
+def _tell_waiting(seen: Overview, told: list[str]) -> list[str]:
+    """Say what a planned round waits for, once; what was said."""
+    waits = [] if seen.waiting is None or seen.under_way is not None else waiting_lines(seen.waiting)
+    if waits != told:
+        for line in waits:
+            say(line)
+    return waits
 
 
 def _view(seen: Overview, page: RoundPage) -> Group:
@@ -96,6 +114,8 @@ def _view(seen: Overview, page: RoundPage) -> Group:
     if seen.model is not None:
         head += f", version {seen.model.version}, accuracy {cell('accuracy', seen.model.accuracy)}"
     parts: list[RenderableType] = [Text(head), Text(""), table(page.rounds, ROUND)]
+    if seen.waiting is not None:
+        parts += [Text(""), *(Text(plain(line)) for line in waiting_lines(seen.waiting)[:WAITING])]
     if seen.alarms:
         parts += [Text(""), table(seen.alarms[:3], EVENT)]
     return Group(*parts)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -41,6 +43,17 @@ class RequestError(AuricleError):
     """A certificate request that is none, or not signed by its own key, or for a key of another kind."""
 
 
+@dataclass(frozen=True)
+class FleetTold:
+    """What a device that claims is told of its fleet, so that its agent needs nothing else."""
+
+    fleet: str
+    broker: str | None
+    """As devices reach it."""
+    coordinator: str
+    """Public key in hex."""
+
+
 class Enrolment:
     """What an authority does for one coordinator's database.
 
@@ -54,6 +67,8 @@ class Enrolment:
         Life of a device's certificate.
     replaced
         Called when a device has another key, before its claim is answered.
+    tells
+        What devices are told of their fleet.
     """
 
     def __init__(
@@ -63,8 +78,9 @@ class Enrolment:
         *,
         days: float = DEVICE_DAYS,
         replaced: Callable[[], None] = lambda: None,
+        tells: FleetTold | None = None,
     ) -> None:
-        self.authority, self._replaced = authority, replaced
+        self.authority, self._replaced, self._tells = authority, replaced, tells
         self.records = ClaimRecords(database)
         self._devices = Devices(database)
         self._days = days
@@ -149,6 +165,23 @@ class Enrolment:
         return count
 
     # -- by the device
+
+    def proof(self, asked: Claim | Renewal) -> str | None:
+        """What a request is counted by that shows a token or key of ours; None where it shows none.
+
+        Nobody else can use up what is counted so: a token is told to one board, and only who holds the key of a
+        certificate can sign the request for the next.
+        """
+        with self.records.reading() as tx:
+            if isinstance(asked, Claim):
+                row = self.records.find(tx, asked.token, hold=False)
+                return None if row is None else f"claim {row.device} {row.expires}"
+            try:
+                held, request = _read_certificate(asked.certificate), read_request(asked.request)
+            except (ClaimError, RequestError):
+                return None
+            ours = self.authority.issued(held) and key_hash(held) == key_hash(request)
+            return f"certificate {_serial(held)}" if ours else None
 
     def claim(self, claim: Claim, *, who: str) -> Certified:
         """Exchange a token for a certificate; the same token and key get the same certificate again.
@@ -301,13 +334,18 @@ class Enrolment:
             expires=row.expires,
             renew_after=row.renew_after,
             password=self.authority.passwords().of(row.name) if row.kind == "device" else None,
+            **({} if self._tells is None else dataclasses.asdict(self._tells)),
         )
 
 
-def open_enrolment(state: Path, database: Database, replaced: Callable[[], None] = lambda: None) -> Enrolment | None:
+def open_enrolment(
+    state: Path, database: Database, replaced: Callable[[], None] = lambda: None, tells: FleetTold | None = None
+) -> Enrolment | None:
     """The enrolment of a coordinator's state folder, see `Enrolment`; None where it has no authority."""
     folder = state / AUTHORITY
-    return Enrolment(Authority(folder), database, replaced=replaced) if (folder / "issuing.pem").is_file() else None
+    if not (folder / "issuing.pem").is_file():
+        return None
+    return Enrolment(Authority(folder), database, replaced=replaced, tells=tells)
 
 
 def check_device(name: str) -> None:

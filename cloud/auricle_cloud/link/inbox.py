@@ -6,6 +6,7 @@ import asyncio
 import logging
 import math
 import threading
+import time
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -26,6 +27,7 @@ from auricle.wire.messages import (
     Update,
     WireMessage,
 )
+from auricle.wire.plain_text import plain, plain_fields
 from auricle.wire.tensors import CODECS, Flat, decode, digest
 from auricle_cloud.link.assembly import Assemblies
 from auricle_cloud.link.batch import Batch, Batcher
@@ -33,6 +35,7 @@ from auricle_cloud.link.ledger import Ledger
 from auricle_cloud.link.rate_limit import RateLimit
 from auricle_cloud.link.refusals import Refusals
 from auricle_cloud.settings import Limits
+from auricle_cloud.states.refusal import refusal_code
 from auricle_cloud.states.verdict import Verdict
 from auricle_cloud.storage.journal import About
 from auricle_cloud.storage.rows import Standing
@@ -42,6 +45,12 @@ log = logging.getLogger("auricle.cloud")
 
 PAUSE = 0.03
 """Seconds that updates wait for others when many come: those that are checked together are counted together."""
+
+TAKEN = (
+    "identity: this name is in use with another key. A board that was flashed again: auricle cloud enrol token "
+    "--device NAME --replace. A second board: give it another name"
+)
+"""What is said of a registration whose key is not that of the device of this name."""
 
 Arrival = tuple[Update, bytes, "Flat | None"]
 """An update, its body, and the model (P,) it started from if that is at hand."""
@@ -74,6 +83,12 @@ class Receiver(Protocol):
     async def reported(self, message: HearingReport) -> None:
         """A device says how well it hears."""
 
+    async def on_kept(self, device: str) -> None:
+        """The broker had kept that a device is here, and nothing was heard of it yet."""
+
+    async def on_taken(self, message: Register, reason: str) -> None:
+        """Another board asks for the name of a registered one."""
+
     async def on_unregistered(self, device: str) -> None:
         """Somebody speaks who is not registered."""
 
@@ -99,6 +114,8 @@ class Inbox:
         Who acts on what passed.
     standing
         What a device is when it registers for the first time.
+    approve_claimed
+        One that has exchanged a claim token is approved all the same.
     limits
         What a device may claim and do.
     """
@@ -112,10 +129,12 @@ class Inbox:
         receiver: Receiver,
         *,
         standing: Standing = "approved",
+        approve_claimed: bool = False,
         limits: Limits | None = None,
     ) -> None:
         self._fleet, self._size, self._store, self._ledger = fleet, size, store, ledger
         self._receiver, self._standing, self._limits = receiver, standing, limits or Limits()
+        self._approve_claimed = approve_claimed
         self._batch = Batch(store.database)
         # The mathematics of a large model would hold up everybody else's messages.
         self._checks = Batcher[Arrival, WireError | None](self._complaints, PAUSE)
@@ -125,6 +144,10 @@ class Inbox:
         self.keys: dict[str, bytes] = {}
         self.revoked: set[str] = set()
         self._reading = threading.Lock()
+        self._here: set[str] = set()
+        """Devices that were heard, and have not gone since."""
+        self._heard: dict[str, float] = {}
+        """When the last message of a device came, of those that are not written down yet."""
         self.refused: dict[str, int] = {}
         """How many frames were refused, by reason."""
         self.reload()
@@ -144,11 +167,13 @@ class Inbox:
                 self.keys.pop(device, None)
 
     def flush(self) -> None:
-        """Write down what was refused since the last time; StorageError when it has to wait for the next time."""
+        """Write down what was heard and refused since; StorageError when it has to wait for the next time."""
+        heard, self._heard = self._heard, {}
+        self._store.devices.heard(heard)
         self._refusals.flush()
 
     def _refuse(self, device: str, reason: str) -> None:
-        code = reason.split(":")[0]
+        code, reason = refusal_code(reason), plain(reason)
         self.refused[code] = self.refused.get(code, 0) + 1
         if device in self.keys or device in self.revoked:
             self._refusals.add(device, code, reason)
@@ -182,12 +207,55 @@ class Inbox:
             if message.device != device or message.fleet != self._fleet:
                 raise WireError("identity: the header names another device than the topic")
         except WireError as error:
-            if device in self.keys or str(error) == UPGRADE:
+            if device in self.keys and str(error).startswith("signature:"):
+                await self._other_key(device, arrived)
+            elif device in self.keys or str(error) == UPGRADE:
                 self._refuse(device, str(error))
             else:
                 await self._stranger(device)
             return
+        message = plain_fields(message)
+        if arrived.retain and isinstance(message, DeviceState):
+            await self._kept(message, arrived.generation)
+            return
+        await self._note_heard(message)
         await self._act(message, body)
+
+    async def _note_heard(self, message: Message) -> None:
+        """Whoever speaks is here."""
+        if isinstance(message, DeviceState) and not message.online:
+            self._here.discard(message.device)
+            self._heard.pop(message.device, None)
+            return
+        self._heard[message.device] = now = time.time()
+        if message.device in self._here:
+            return
+        if not isinstance(message, Register | DeviceState):  # those two say more, and are entered for themselves
+            await self._batch.run(lambda tx: self._store.devices.heard_again(tx, message.device, now))
+        if message.device in self.keys:
+            self._here.add(message.device)
+
+    async def _kept(self, message: DeviceState, generation: int) -> None:
+        """What a device said last, which the broker kept: that it was here is no word that it is."""
+        if message.device in self._here and message.online:
+            return
+        self._here.discard(message.device)
+        await self._batch.run(lambda tx: self._store.devices.notice(tx, message, kept=True))
+        if message.online and generation > 1:  # to the first connection devices answer by themselves
+            await self._receiver.on_kept(message.device)
+        else:
+            await self._receiver.on_presence(message)
+
+    async def _other_key(self, device: str, arrived: Delivery) -> None:
+        """A name is used with another key: say whether a board asks for it, or somebody only signs so."""
+        try:
+            message, _ = open_frame(arrived.payload, arrived.topic, _own_key)
+        except WireError:
+            self._refuse(device, f"signature: not made with the key that {device} registered with")
+            return
+        self._refuse(device, TAKEN)
+        if isinstance(message, Register) and message.device == device and message.fleet == self._fleet:
+            await self._receiver.on_taken(message, TAKEN)
 
     async def _stranger(self, device: str) -> None:
         """Somebody who is not registered here: ask for a registration, and believe nothing until it came."""
@@ -208,7 +276,7 @@ class Inbox:
             case Status():
                 log.warning("%s: round %d %s: %r", message.device, message.round, message.state, message.reason)
                 if message.reason.startswith(UPGRADE):
-                    self._refuse(message.device, message.reason)
+                    self._refuse(message.device, f"{UPGRADE}: {message.reason.removeprefix(UPGRADE).lstrip(': ')}")
                 await self._receiver.on_status(message)
             case Release():
                 changed = await self._batch.run(lambda tx: self._store.rollouts.enter(tx, message))
@@ -223,8 +291,11 @@ class Inbox:
                 self._refuse(message.device, "type: not a message of a device")
 
     async def _register(self, message: Register) -> None:
-        if not await self._batch.run(lambda tx: self._store.devices.enter(tx, message, self._standing)):
-            self._refuse(message.device, "identity: the name belongs to another key")
+        if not await self._batch.run(
+            lambda tx: self._store.devices.enter(tx, message, self._standing, approve_claimed=self._approve_claimed)
+        ):
+            self._refuse(message.device, TAKEN)
+            await self._receiver.on_taken(message, TAKEN)
             return
         # Whoever had a key keeps it: while this was written, a board may have been replaced.
         self.keys.setdefault(message.device, message.public_key)
@@ -313,6 +384,11 @@ class Inbox:
         # A sum of squares and no dot product, for which BLAS would wake a thread on every core.
         if base is not None and math.sqrt(float(np.square(weights - base, dtype=np.float64).sum())) > self._limits.norm:
             raise WireError(f"norm: further from the round's model than {self._limits.norm:g}")
+
+
+def _own_key(message: Message) -> bytes | None:
+    """The key that a registration says it is signed with."""
+    return message.public_key if isinstance(message, Register) else None
 
 
 def device_of(topic: str) -> str:

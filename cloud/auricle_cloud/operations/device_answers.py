@@ -30,6 +30,9 @@ class DeviceRow(Answer, frozen=True, kw_only=True):
     """Times that detection named it harmful."""
     first_seen: Time
     last_seen: Time
+    """When its last message came."""
+    offline_since: Time | None
+    """None: it is online, or was not heard since the coordinator started."""
     public_key: str
     """In hex."""
     sensitivity: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from auricle_cloud.operations.answer import Answer
 from auricle_cloud.operations.device_answers import EventRow
 from auricle_cloud.operations.model_answers import ModelRow
-from auricle_cloud.operations.round_answers import RoundRow
+from auricle_cloud.operations.round_answers import RoundRow, Waiting
 from auricle_cloud.storage.rows import Standing
 
 
@@ -26,5 +26,7 @@ class Overview(Answer, frozen=True, kw_only=True):
     """The newest finished round."""
     planned: int
     """Rounds that wait."""
+    waiting: Waiting | None
+    """Why the round under way, or else the first that is planned, does not go on; its first few devices."""
     model: ModelRow | None
     alarms: list[EventRow]

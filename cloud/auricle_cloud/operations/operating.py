@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from auricle.errors import AuricleError, StorageError, nearest
+from auricle.errors import NOT_FOUND, REFUSED, AuricleError, StorageError, nearest
 from auricle.wire.tensors import TensorTable
 from auricle_cloud.storage.blobs import BlobStore
 from auricle_cloud.storage.database import SupersededError
@@ -22,9 +22,13 @@ T = TypeVar("T", bound=msgspec.Struct)
 class NotFoundError(StorageError):
     """What an operation is about does not exist."""
 
+    exit_code = NOT_FOUND
+
 
 class ConflictError(StorageError):
     """What an operation asks for does not go with how things are."""
+
+    exit_code = REFUSED
 
 
 def _no_table(_pack: str) -> TensorTable | None:

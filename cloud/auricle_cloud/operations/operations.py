@@ -37,6 +37,7 @@ class Operations(RoundOperations, DeviceOperations, ModelOperations, RolloutOper
             pack=self._pack() or None,
             epoch=self._list.epoch(),
             planned=planned,
+            waiting=self._waiting_of_fleet(busy),
             devices=sum(row.devices for row in counts),
             online=sum(row.devices for row in online),
             ready=sum(r.devices for r in online if (r.standing, r.gate) == ("approved", "train")),

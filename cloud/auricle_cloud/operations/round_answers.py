@@ -57,6 +57,22 @@ class RoundPage(Answer, frozen=True, kw_only=True):
     """Give it as `before` for the next page; None: this is the last."""
 
 
+class DeviceWaits(Answer, frozen=True, kw_only=True):
+    """A device that a round waits for, or that cannot be invited to it."""
+
+    device: str
+    reason: str
+    """What is said of it after its name: `is offline since ...`."""
+
+
+class Waiting(Answer, frozen=True, kw_only=True):
+    """Why a round does not begin, or does not go on."""
+
+    round: int
+    sentences: list[str]
+    devices: list[DeviceWaits]
+
+
 class Member(Answer, frozen=True, kw_only=True):
     """A device of a round's cohort."""
 
@@ -85,6 +101,8 @@ class RoundDetail(Answer, frozen=True, kw_only=True):
     model: int | None
     """Version of the model that it made."""
     detection: dict[str, Any] | None
+    waiting: Waiting | None
+    """Of a round that is not finished: why it does not begin, or does not go on."""
 
 
 class LayerPart(Answer, frozen=True, kw_only=True):
@@ -135,6 +153,8 @@ class DetectionWhy(Answer, frozen=True, kw_only=True):
     judged_round: int | None
     reference: float | None
     votes: list[str]
+    set_aside: list[str]
+    """Whose loss was not believed: too far from all others'."""
     method: str | None
     bad: list[str]
     repair: str | None

@@ -31,11 +31,17 @@ from auricle_cloud.operations.round_answers import (
     ScheduleList,
     ScheduleRow,
     Started,
+    Waiting,
 )
+from auricle_cloud.operations.waiting import begun_waits, coordinator_trouble, planned_waits, unfinished
 from auricle_cloud.states.report import RoundReport, read_report
+from auricle_cloud.states.round import FINISHED
 from auricle_cloud.states.selection import unfit
 from auricle_cloud.storage import rows
 from auricle_cloud.storage.listings import MemberRow
+
+AT_A_GLANCE = 20
+"""Devices of which an overview says why a round waits for them."""
 
 
 class RoundOperations(Operator):
@@ -82,6 +88,7 @@ class RoundOperations(Operator):
             next=shown[-1].device if len(members) > limit else None,
             model=None if made is None else made.version,
             detection=found.detection,
+            waiting=self._waiting(found),
         )
 
     def why_round(
@@ -92,11 +99,11 @@ class RoundOperations(Operator):
         after: DeviceId | None = None,
         outcome: OutcomeFilter | None = None,
     ) -> RoundWhy:
-        """Explain a finished round: who counted, with what weight, who was pruned or refused, and why."""
+        """Explain a round: why it has not begun or waits; who counted, with what weight, who was pruned, and why."""
         found = self._found(number)
         now: dict[str, str] = {}
         if not is_whole(found.report):
-            raise ConflictError(f"Round {number} of {self.task} is {found.state}: it has no report yet.")
+            return self._why_unfinished(found, device, limit, after, outcome)
         report = self._told(found, self._list.cohort(self.task, number))
         if device is not None:
             names, known = [device], self._list.known([device])
@@ -133,6 +140,53 @@ class RoundOperations(Operator):
             "elsewhere": {row.device: row.counted_in for row in cohort if row.counted_in not in (None, number)},
         }
         return read_report(written)
+
+    def _waiting(self, found: rows.RoundRow) -> Waiting | None:
+        """Why a round does not begin, or does not go on; None of a finished one."""
+        if found.state in FINISHED:
+            return None
+        trouble = coordinator_trouble(self.store.database.pulse(), self._list.epoch())
+        if found.state != "planned":
+            cohort = self._list.cohort(self.task, found.round)
+            known = self._list.known(row.device for row in cohort)
+            return begun_waits(found.round, found.state, cohort, known, trouble)
+        _, busy, _ = self._list.due(self.task)
+        devices = self.store.devices.all()
+        first = self._list.first_planned(self.task) or found.round
+        return planned_waits(found.round, busy, first, devices, self._pack(), trouble)
+
+    def _waiting_of_fleet(self, busy: int | None) -> Waiting | None:
+        """Why the round under way, or else the first that is planned, does not go on; its first few devices."""
+        number = self._list.first_planned(self.task) if busy is None else busy
+        waiting = None if number is None else self._waiting(self._found(number))
+        return None if waiting is None else replace(waiting, devices=waiting.devices[:AT_A_GLANCE])
+
+    def _why_unfinished(
+        self, found: rows.RoundRow, device: str | None, limit: int, after: str | None, outcome: OutcomeFilter | None
+    ) -> RoundWhy:
+        waiting = self._waiting(found)
+        if waiting is None:
+            raise ConflictError(f"Round {found.round} of {self.task} is {found.state}: it has no report yet.")
+        told = self._told(found, self._list.cohort(self.task, found.round))
+        reasons = {one.device: one.reason for one in waiting.devices}
+        names = sorted({*involved(told), *reasons})
+        if device is not None and device not in names + list(reasons) and not self._list.known([device]):
+            raise NotFoundError(f'There is no device "{device}", and round {found.round} knew of none.')
+        names = names if device is None else [device]
+        if outcome is not None:
+            names = filter_by_outcome(told, names, outcome)
+        left = [name for name in names if after is None or name > after]
+        return RoundWhy(
+            task=self.task,
+            round=found.round,
+            state=found.state,
+            rule=told.rule,
+            rule_options=told.rule_options,
+            sentences=waiting.sentences,
+            detection=None,
+            devices=[unfinished(told, name, reasons.get(name)) for name in left[:limit]],
+            next=left[limit - 1] if len(left) > limit else None,
+        )
 
     def start_rounds(self, count: Rounds = 1, mode: Mode = "sync") -> Started:
         """Plan so many more rounds: the coordinator runs them one after the other."""

@@ -12,9 +12,10 @@ from typing import TypeVar
 from auricle.mqtt_link.deadline import within
 from auricle.packs.pack import Pack
 from auricle.wire.tensors import Flat, decode
+from auricle_cloud.aggregation.bounded import BoundedRule
+from auricle_cloud.aggregation.by_device import by_device
 from auricle_cloud.aggregation.cohort import Cohort
 from auricle_cloud.aggregation.compute.matrix import NumpyMatrix, Opener
-from auricle_cloud.aggregation.rules import Rule
 from auricle_cloud.aggregation.server_optimizer import OptimizerState
 from auricle_cloud.link.messenger import Messenger
 from auricle_cloud.observing.announcements import Announcements
@@ -64,7 +65,7 @@ class RoundContext:
     pack: Pack
     store: Store
     blobs: BlobStore
-    rule: Rule
+    rule: BoundedRule
     messenger: Messenger
     announcements: Announcements
     metrics: Metrics
@@ -73,6 +74,8 @@ class RoundContext:
     """Where a cohort's matrix is computed with."""
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     warned: set[str] = field(default_factory=set)
+    presence_known: bool = False
+    """Whether devices that were not heard since the coordinator started count as gone."""
 
     @property
     def task(self) -> str:
@@ -93,7 +96,14 @@ class RoundContext:
         sent = (row.detection or {}).get("trained_from")
         base_of = None if sent is None else lambda _: self.weights(sent)
         start = self.weights(row.begun.base)
-        return cohort_of(self.pack.plugin_table, start, counted, self.blobs, base_of, self.opener)
+        return self.read(start, counted, base_of)
+
+    def read(self, start: Flat, counted: Sequence[UpdateRow], base_of: Callable[[int], Flat] | None = None) -> Cohort:
+        """Updates as arrays, a row a device, with what it registered; parameters as of `cohort_of`."""
+        registered = self.store.devices.registered({row.device for row in counted})
+        return by_device(
+            cohort_of(self.pack.plugin_table, start, counted, self.blobs, base_of, self.opener, registered)
+        )
 
     def optimizer_after(self, model: ModelRow) -> OptimizerState | None:
         """The server optimizer's state after a model (its row); None before the first step."""
@@ -110,6 +120,10 @@ class RoundContext:
         why = {row.device: unfit(row, self.pack.identity) for row in rows}
         fit = [row for row in rows if why[row.device] is None]
         return fit, {name: reason for name, reason in why.items() if reason is not None}
+
+    async def all_heard(self) -> bool:
+        """Whether every device that was here before the coordinator started has been heard, or counts as gone."""
+        return self.presence_known or not await asyncio.to_thread(self.store.devices.unheard)
 
     async def wait_change(self, timeout: float = POLL) -> None:
         """Wait until something happened, or for some seconds."""

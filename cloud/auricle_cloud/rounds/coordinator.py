@@ -7,6 +7,7 @@ that starts goes on from the rows it finds. One that was overtaken by another wr
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import time
@@ -21,6 +22,7 @@ from auricle.packs.pack import Pack
 from auricle.wire.identity import Identity
 from auricle.wire.messages import DeviceState, Get, HearingReport, Loss, Register, Release, Status, Update
 from auricle.wire.tensors import Flat, encode
+from auricle_cloud.aggregation.bounded import BoundedRule
 from auricle_cloud.aggregation.compute.accelerator import choose
 from auricle_cloud.aggregation.rules import get_rule
 from auricle_cloud.evaluation.evaluator import Evaluator
@@ -35,6 +37,7 @@ from auricle_cloud.observing.metrics import ROLLOUTS, Metrics
 from auricle_cloud.ota.conductor import Conductor
 from auricle_cloud.ota.renewal import Renewal
 from auricle_cloud.rounds.asynchronous import Asynchronous
+from auricle_cloud.rounds.chores import Chores, Every
 from auricle_cloud.rounds.closing import Closing
 from auricle_cloud.rounds.context import POLL, RoundContext, Watcher
 from auricle_cloud.rounds.poisoning import Judgement
@@ -43,9 +46,10 @@ from auricle_cloud.rounds.synchronous import RoundFailedError, Synchronous
 from auricle_cloud.settings import NAME, RunSettings
 from auricle_cloud.states.verdict import Verdict
 from auricle_cloud.storage.blobs import open_blobs
-from auricle_cloud.storage.database import SupersededError
+from auricle_cloud.storage.database import Pulse, SupersededError
 from auricle_cloud.storage.hearing_records import DAY
 from auricle_cloud.storage.release_folder import FOLDER
+from auricle_cloud.storage.rows import DeviceRow
 from auricle_cloud.storage.state_folders import KEY
 from auricle_cloud.storage.store import FILE, Store
 
@@ -55,6 +59,15 @@ log = logging.getLogger("auricle.cloud")
 
 MOST_AT_ONCE = 256
 """Messages in hand at a time; the socket is not read for more."""
+
+TRIM = 300.0
+"""Seconds between looks for events that are not kept any more; rounds may be rare, and events are not."""
+
+BEAT = 10.0
+"""Seconds between two rows that say that the coordinator works."""
+
+HEARD_WITHIN = 10.0
+"""Seconds after the first connection in which a device that was here before may still be heard."""
 
 GRACE = 10.0
 """Seconds for what is in hand when the coordinator is asked to stop."""
@@ -95,12 +108,15 @@ class Coordinator:
         messenger = Messenger(
             settings.fleet, settings.task, pack, self.identity, self.epoch, os.urandom(8).hex(), self.blobs
         )
-        rule = get_rule(settings.preset.rule, **settings.preset.rule_options)
+        wanted = get_rule(settings.preset.rule, **settings.preset.rule_options)
+        rule = BoundedRule(wanted, settings.limits.share, settings.limits.prune_few)
         self.metrics = Metrics()
         opener = choose(settings.compute).opener
         self.site = RoundContext(
             settings, pack, self.store, self.blobs, rule, messenger, self.announcements, self.metrics, watcher, opener
         )
+        self.chores = Chores()
+        self._trim = Every(TRIM, lambda: self.store.journal.trim(settings.keep_events, settings.keep_audit))
         self.closing = Closing(self.site, evaluator)
         self.conductor = Conductor(self.store, messenger, self.announcements, settings.fleet)
         self.tuner = Tuner(self.store, messenger)
@@ -121,9 +137,14 @@ class Coordinator:
             ledger,
             self,
             standing=standing,
+            approve_claimed=settings.approval == "claimed",
             limits=settings.limits,
         )
         self._lanes = KeyedQueue(MOST_AT_ONCE)
+        self._connected_at: float | None = None
+        self._next_beat, self._was_connected = 0.0, False
+        self._standings: dict[str, str] = {}
+        """What devices were told of their standing."""
         self._came: dict[str, float] = {}
         """When the last part of an update came, of devices that are registered."""
         topics = messenger.topics
@@ -158,12 +179,15 @@ class Coordinator:
             await self._lanes.drain(GRACE)
             await self.link.stop()
             await asyncio.to_thread(self.inbox.flush)
+            with contextlib.suppress(StorageError):  # another coordinator has taken over, or the disk is full
+                await asyncio.to_thread(self.store.database.beat, Pulse(time.time(), running=False, connected=False))
             self.store.close()
 
     def _begin(self) -> None:
         """The task and its first model, what the run plans, and nothing that is not needed any more."""
         settings, store = self.settings, self.store
         start = self.pack.plugin_table.initial(settings.seed) if settings.start is None else settings.start
+        store.devices.forget_presence()
         store.models.begin(settings.task, self.pack.identity, self.blobs.put(encode(start)))
         words = [label for label in self.pack.labels if label not in SPECIAL_LABELS]
         store.hearing.name_keywords(self.pack.identity, words)
@@ -225,26 +249,56 @@ class Coordinator:
         """Every second: what operators changed, what is to be published, what schedules say."""
         while True:
             await asyncio.sleep(POLL)
-            try:
-                await asyncio.to_thread(self._look)
-                if self.link.connected:
-                    await self.closing.send_outgoing()
-                    await self.conductor.look()
-                    await self.tuner.look()
-            except SupersededError:
-                raise
-            except StorageError as error:
-                log.error("the database or the disk refuses: %s", error)
+            await asyncio.to_thread(self._look)
+            await self.chores.do_async({"presence of devices": self._settle_presence, "sign of life": self._beat})
+            if self.link.connected:
+                await self.chores.do_async(
+                    {
+                        "publishing of models": self.closing.send_outgoing,
+                        "rollouts": self.conductor.look,
+                        "tuning of devices": self.tuner.look,
+                    }
+                )
             self.site.changed.set()
 
+    async def _beat(self) -> None:
+        """Say every few seconds, and when the link comes or goes, that this coordinator works."""
+        connected = self.link.connected
+        if time.monotonic() < self._next_beat and connected == self._was_connected:
+            return
+        problem = "" if connected else self.link.last_error or ""
+        await asyncio.to_thread(self.store.database.beat, Pulse(time.time(), connected=connected, problem=problem))
+        self._next_beat, self._was_connected = time.monotonic() + BEAT, connected
+
+    async def _settle_presence(self) -> None:
+        """Devices that were here when the last coordinator stopped had time enough to answer this one."""
+        since = self._connected_at
+        if not self.site.presence_known and since is not None and time.monotonic() > since + HEARD_WITHIN:
+            await asyncio.to_thread(self.store.devices.give_up_unheard)
+            self.site.presence_known = True
+
     def _look(self) -> None:
+        if not self.chores.do({"database": self._require_epoch}):
+            self.chores.do({"renewal of update metadata": self.renewal.look})  # others would wait for it in turn
+            return
+        self.chores.do(
+            {
+                "reading of keys": self.inbox.reload,
+                "journal of refusals": self.inbox.flush,
+                "journal of events": self._trim,
+                "renewal of update metadata": self.renewal.look,
+                "watch over hearing": self.hearing.look,
+                "metrics": self._show_figures,
+                "schedules": self._heed_schedules,
+            }
+        )
+
+    def _require_epoch(self) -> None:
+        """SupersededError when another coordinator has taken over."""
         with self.store.database.writing():
-            pass  # raises when another coordinator has taken over
-        self.inbox.reload()
-        self.inbox.flush()
-        self.renewal.look()
-        self.hearing.look()
-        self._show_figures()
+            pass
+
+    def _heed_schedules(self) -> None:
         schedules = self.store.schedules.all()
         idle = len(self.site.eligible()[0]) if schedules else 0
         for schedule in due(schedules, time.time(), idle):
@@ -269,14 +323,16 @@ class Coordinator:
             await asyncio.to_thread(self._look)
         except SupersededError:
             return  # `_tick` finds out as well, and ends the process
-        except StorageError as error:
-            log.error("the database or the disk refuses: %s", error)
         await self.site.messenger.be_present()
+        self._connected_at = self._connected_at or time.monotonic()
         await self.site.messenger.offer(await asyncio.to_thread(self.store.models.current, self.settings.task))
 
     async def _take(self, arrived: Delivery) -> None:
         """Take a message in hand; the broker may forget it, for its device sends again until it hears from us."""
         device = device_of(arrived.topic)
+        if arrived.retain and "/up/" in arrived.topic:
+            await self._lanes.put(device, lambda: self.site.messenger.take_back(arrived.topic))
+            return
         if arrived.topic.endswith("/upd") and device in self.inbox.keys:
             self._came[device] = time.monotonic()
         await self._lanes.put(device, lambda: self.inbox.handle(arrived))
@@ -288,11 +344,21 @@ class Coordinator:
         self.announcements.tell("device", device=message.device, online=True)
         self.conductor.came(message.device)
         self.tuner.came(message.device)
-        if self.settings.approval == "manual":
-            row = await asyncio.to_thread(self.store.devices.get, message.device)
-            if row.standing == "pending":
-                log.warning("%s waits: auricle cloud devices approve %s", message.device, message.device)
+        row = await self._tell_standing(message.device)
+        if row.standing == "pending" and self.settings.approval != "auto":
+            log.warning("%s waits: auricle cloud devices approve %s", message.device, message.device)
         await self._idle(message.device)
+
+    async def _tell_standing(self, device: str) -> DeviceRow:
+        """Tell a device whether it may take part."""
+        row = await asyncio.to_thread(self.store.devices.get, device)
+        self._standings[device] = row.standing
+        await self.site.messenger.tell_standing(device, row.standing, row.reason)
+        return row
+
+    async def on_taken(self, message: Register, reason: str) -> None:
+        """Another board has the name of one that is registered: tell it, not the other."""
+        await self.site.messenger.tell_standing(message.device, "refused", reason, message.public_key)
 
     async def on_presence(self, message: DeviceState) -> None:
         """A device came or went."""
@@ -301,6 +367,8 @@ class Coordinator:
 
     async def on_get(self, message: Get) -> None:
         """A device asks what is next."""
+        if self._standings.get(message.device, "approved") != "approved":
+            await self._tell_standing(message.device)
         await self._idle(message.device)
 
     async def released(self, message: Release, changed: list[tuple[str, str]]) -> None:
@@ -334,6 +402,10 @@ class Coordinator:
         await self.site.messenger.acknowledge(update, verdict)
         self.metrics.update(verdict.code, time.monotonic() - self._came.pop(update.device, time.monotonic()))
         self.announcements.tell("update", device=update.device, round=update.round, verdict=verdict.code)
+
+    async def on_kept(self, device: str) -> None:
+        """Nobody knows whether a device is here: ask it."""
+        await self.site.messenger.greet(device)
 
     async def on_unregistered(self, device: str) -> None:
         """Somebody speaks who is not registered."""

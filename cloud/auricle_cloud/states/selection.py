@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -31,6 +32,14 @@ class Candidate(Protocol):
         """Whether it is here."""
 
     @property
+    def last_seen(self) -> float:
+        """When its last message came, seconds since 1970."""
+
+    @property
+    def offline_since(self) -> float | None:
+        """When it went; None: it is online, or nobody knows whether it is."""
+
+    @property
     def gate(self) -> str:
         """`train` if it would train now."""
 
@@ -41,6 +50,11 @@ class Candidate(Protocol):
     @property
     def selected(self) -> int:
         """Rounds it was invited to."""
+
+
+def moment(at: float) -> str:
+    """A time on this machine's clock, with its zone: `2026-11-23 14:05 CET`."""
+    return time.strftime("%Y-%m-%d %H:%M %Z", time.localtime(at))
 
 
 def unfit(row: Candidate, pack: str) -> str | None:
@@ -61,7 +75,9 @@ def unfit(row: Candidate, pack: str) -> str | None:
     if pack and row.pack != pack:
         return f"has pack {row.pack[:12]}, the task is of pack {pack[:12]}"
     if not row.online:
-        return "is offline"
+        if row.offline_since is None:
+            return f"was not heard since the coordinator started; its last message came at {moment(row.last_seen)}"
+        return f"is offline since {moment(row.offline_since)}"
     if row.gate != "train":
         return f"does not want to train now{': ' + row.gate_reason if row.gate_reason else ''}"
     return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -12,7 +12,8 @@ import sqlalchemy as sa
 from alembic.util import CommandError
 from sqlalchemy.dialects import postgresql, sqlite
 
-from auricle.errors import StorageError
+from auricle.errors import NOT_FOUND, StorageError
+from auricle.files import make_private
 from auricle_cloud.storage.migrations import upgrade
 from auricle_cloud.storage.schema import meta
 
@@ -25,8 +26,28 @@ ROLLING = MIGRATING + 2
 """Names of the locks under which PostgreSQL databases are migrated, numbers of rounds given out, rollouts changed."""
 
 
+class NoDatabaseError(StorageError):
+    """There is no database at a place."""
+
+    exit_code = NOT_FOUND
+
+
 class SupersededError(StorageError):
     """A newer coordinator has taken over: this one may write nothing any more."""
+
+
+PULSE = "pulse"
+"""The key of `meta` under which a coordinator says that it works."""
+
+
+class Pulse(msgspec.Struct, frozen=True):
+    """What a coordinator says of itself every few seconds."""
+
+    at: float
+    running: bool = True
+    connected: bool = True
+    problem: str = ""
+    """Why it is not connected to its broker."""
 
 
 class Database:
@@ -117,6 +138,17 @@ class Database:
             self.epoch = self._epoch(tx)
         return self.epoch
 
+    def beat(self, pulse: Pulse) -> None:
+        """Write down that a coordinator works, or has stopped."""
+        with self.writing() as tx:
+            self.upsert(tx, meta, {"key": PULSE}, {"value": msgspec.json.encode(pulse).decode()})
+
+    def pulse(self) -> Pulse | None:
+        """The coordinator's last word; None where it never wrote one."""
+        with self.reading() as tx:
+            value = tx.execute(sa.select(meta.c.value).where(meta.c.key == PULSE)).scalar()
+        return None if value is None else msgspec.json.decode(value, type=Pulse)
+
     @staticmethod
     def _epoch(tx: sa.Connection) -> int:
         # FOR SHARE (which SQLite leaves out: it has one writer) holds off a take-over until this commit.
@@ -163,11 +195,14 @@ def _url(place: Path | str, *, must_exist: bool) -> sa.URL:
         return url.set(drivername="postgresql+psycopg") if url.get_backend_name() == "postgresql" else url
     path = Path(place)
     if must_exist and not path.is_file():
-        raise StorageError(f"There is no coordinator's database at {path}.")
+        raise NoDatabaseError(f"There is no coordinator's database at {path}.")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise StorageError(f"{path.parent} cannot be made ({error.strerror}).") from error
+    with suppress(OSError):  # SQLite says why a folder takes nothing, and reads what is there
+        path.touch(0o600)  # and gives its log the same rights
+    make_private(path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm"))
     return sa.URL.create("sqlite", database=str(path))
 
 

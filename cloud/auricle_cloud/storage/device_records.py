@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import get_args
 
 import sqlalchemy as sa
@@ -13,10 +13,11 @@ from auricle.wire.messages import DeviceState, Register
 from auricle_cloud.storage.database import Database
 from auricle_cloud.storage.journal import note, note_each
 from auricle_cloud.storage.rows import DeviceRow, RefusalRow, Standing
-from auricle_cloud.storage.schema import devices, hearing, refusals
+from auricle_cloud.storage.schema import claims, devices, hearing, refusals
 
 AT_ONCE = 1000
 """Names that one query asks for."""
+_UNHEARD = ~devices.c.online & devices.c.offline_since.is_(None)
 STANDINGS: tuple[Standing, ...] = get_args(Standing)
 
 
@@ -31,12 +32,16 @@ class Devices:
         with self._db.writing() as tx:
             return self.enter(tx, message, standing)
 
-    def enter(self, tx: sa.Connection, message: Register, standing: Standing) -> bool:
+    def enter(self, tx: sa.Connection, message: Register, standing: Standing, *, approve_claimed: bool = False) -> bool:
         """Enter or refresh a device in a transaction; False when its name is taken by another key.
 
-        A new one gets this `standing`; a known one keeps its own.
+        A new one gets this `standing`, or is approved if it has exchanged a token that an operator made for its name;
+        a known one keeps its own.
         """
         now = time.time()
+        if approve_claimed and standing == "pending":
+            used = sa.select(claims.c.used).where((claims.c.device == message.device) & claims.c.used.is_not(None))
+            standing = "pending" if tx.execute(used).first() is None else "approved"
         fresh = {
             "boot": message.boot,
             "online": True,
@@ -45,6 +50,7 @@ class Devices:
             "samples": message.samples,
             "agent": message.agent,
             "last_seen": now,
+            "offline_since": None,
         }
         added = {"public_key": message.public_key, "first_seen": now, "standing": standing}
         if self._db.insert_missing(tx, devices, device=message.device, **added, **fresh):
@@ -59,35 +65,72 @@ class Devices:
         tx.execute(sa.update(devices).where(devices.c.device == device).values(public_key=public_key))
         tx.execute(sa.delete(hearing).where(hearing.c.device == device))  # the new board counts its reports from 1
 
-    def presence(self, message: DeviceState) -> None:
-        """Note a birth or a will; a will counts only for the boot of the last birth."""
+    def presence(self, message: DeviceState, *, kept: bool = False) -> None:
+        """Note a birth or a will; a will counts only for the boot of the last birth.
+
+        Parameters
+        ----------
+        kept
+            The broker had kept it: a birth then says how the device was when it was last here, not that it is.
+        """
         with self._db.writing() as tx:
-            self.notice(tx, message)
+            self.notice(tx, message, kept=kept)
 
     @staticmethod
-    def notice(tx: sa.Connection, message: DeviceState) -> None:
-        """Note a birth or a will in a transaction."""
+    def notice(tx: sa.Connection, message: DeviceState, *, kept: bool = False) -> None:
+        """Note a birth or a will in a transaction; parameters as of `presence`."""
         row = sa.update(devices).where(devices.c.device == message.device)
+        now = time.time()
         if message.online:
             # PostgreSQL's texts hold no NUL: with one in it this could never be written, and would be sent for ever.
             gate = {"gate": message.gate, "gate_reason": message.gate_reason.replace("\0", "")}
-            tx.execute(
-                row.values(
-                    boot=message.boot, online=True, last_seen=time.time(), sensitivity_now=message.sensitivity, **gate
-                )
-            )
+            tx.execute(row.values(boot=message.boot, sensitivity_now=message.sensitivity, **gate))
+            if not kept:
+                Devices.heard_again(tx, message.device, now)
         else:
-            tx.execute(row.where(devices.c.boot == message.boot).values(online=False))
+            unheard = sa.func.coalesce(devices.c.offline_since, devices.c.last_seen)
+            since = sa.case((devices.c.online, now), else_=unheard)
+            tx.execute(row.where(devices.c.boot == message.boot).values(online=False, offline_since=since))
+
+    @staticmethod
+    def heard_again(tx: sa.Connection, device: str, at: float) -> None:
+        """Note in a transaction that a device is here: a message of it came."""
+        row = sa.update(devices).where((devices.c.device == device) & (devices.c.standing != "revoked"))
+        tx.execute(row.values(online=True, offline_since=None, last_seen=at))
+
+    def heard(self, times: Mapping[str, float]) -> None:
+        """Note when the last message of these devices came."""
+        rows = [{"name": name, "at": at} for name, at in times.items()]
+        if rows:
+            with self._db.writing() as tx:
+                change = sa.update(devices).where(devices.c.device == sa.bindparam("name"))
+                tx.execute(change.values(last_seen=sa.bindparam("at")), rows)
+
+    def forget_presence(self) -> None:
+        """Believe no device to be here until it is heard: a coordinator has started."""
+        with self._db.writing() as tx:
+            tx.execute(sa.update(devices).where(devices.c.online).values(online=False, offline_since=None))
+
+    def unheard(self) -> set[str]:
+        """Approved devices of which nobody knows yet whether they are here."""
+        query = sa.select(devices.c.device).where(_UNHEARD & (devices.c.standing == "approved"))
+        with self._db.reading() as tx:
+            return set(tx.execute(query).scalars())
+
+    def give_up_unheard(self) -> None:
+        """Devices that nobody heard since the coordinator started are offline, since their last message."""
+        with self._db.writing() as tx:
+            tx.execute(sa.update(devices).where(_UNHEARD).values(offline_since=devices.c.last_seen))
 
     def all(self) -> list[DeviceRow]:
         """Every known device, by name."""
         with self._db.reading() as tx:
             return DeviceRow.read(tx, DeviceRow.select(devices).order_by(devices.c.device))
 
-    def online(self) -> set[str]:
-        """Names of the devices that are there."""
+    def not_gone(self) -> set[str]:
+        """Names of the devices that are here, or of which nobody knows yet."""
         with self._db.reading() as tx:
-            return set(tx.execute(sa.select(devices.c.device).where(devices.c.online)).scalars())
+            return set(tx.execute(sa.select(devices.c.device).where(devices.c.online | _UNHEARD)).scalars())
 
     def get(self, name: str) -> DeviceRow:
         """One device; StorageError with a hint when it is not known."""
@@ -112,6 +155,12 @@ class Devices:
         """Devices whose key is not believed any more."""
         with self._db.reading() as tx:
             return set(tx.execute(sa.select(devices.c.device).where(devices.c.standing == "revoked")).scalars())
+
+    def registered(self, names: Collection[str]) -> dict[str, int]:
+        """Training clips that these devices said they had when they registered last; of those that are known."""
+        with self._db.reading() as tx:
+            rows = tx.execute(sa.select(devices.c.device, devices.c.samples))
+            return {row.device: row.samples for row in rows if row.device in names}
 
     def set_standing(self, names: Iterable[str], standing: Standing, *, who: str, reason: str = "") -> list[str]:
         """Approve, quarantine or revoke devices, all or none of them; those whose standing changed.
@@ -140,7 +189,8 @@ class Devices:
         changed = [name for name in names if before[name] != standing]
         change = sa.update(devices).where(devices.c.device.in_(changed)).values(standing=standing, reason=reason[:200])
         # A revoked one may be connected still, and is not heard any more.
-        tx.execute(change.values(online=False) if standing == "revoked" else change)
+        gone = {"online": False, "offline_since": sa.func.coalesce(devices.c.offline_since, time.time())}
+        tx.execute(change.values(**gone) if standing == "revoked" else change)
         return changed
 
     def set_label(self, name: str, label: str, *, who: str) -> None:
@@ -171,8 +221,12 @@ class Devices:
 
     def untuned(self) -> dict[str, int]:
         """The sensitivity wanted of devices that are here, take one, and have another in effect."""
-        query = sa.select(devices.c.device, devices.c.sensitivity).where(
-            devices.c.online, devices.c.standing == "approved", devices.c.sensitivity != devices.c.sensitivity_now
+        query = (
+            sa.select(devices.c.device, devices.c.sensitivity)
+            .where(
+                devices.c.online, devices.c.standing == "approved", devices.c.sensitivity != devices.c.sensitivity_now
+            )
+            .order_by(devices.c.device)
         )
         with self._db.reading() as tx:
             return {row.device: row.sensitivity for row in tx.execute(query)}

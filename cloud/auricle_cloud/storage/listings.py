@@ -128,6 +128,12 @@ class Listings:
         with self._db.reading() as tx:
             return tx.execute(waiting).scalar() or 0, tx.execute(busy).scalar(), tx.execute(last).scalar()
 
+    def first_planned(self, task: str) -> int | None:
+        """The planned round that comes next."""
+        first = sa.select(sa.func.min(rounds.c.round)).where((rounds.c.task == task) & (rounds.c.state == "planned"))
+        with self._db.reading() as tx:
+            return tx.execute(first).scalar()
+
     def cohort(self, task: str, number: int, *, limit: int | None = None, after: str | None = None) -> list[MemberRow]:
         """A round's invitations with the updates that came of them, by device."""
         query = _joined().where((invitations.c.task == task) & (invitations.c.round == number))

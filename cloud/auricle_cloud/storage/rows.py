@@ -87,6 +87,7 @@ class DeviceRow(Row, frozen=True):
     harmful_count: int
     sensitivity: int
     sensitivity_now: int | None
+    offline_since: float | None
 
 
 class RoundGlance(Row, frozen=True):

@@ -48,8 +48,12 @@ devices = sa.Table(
     sa.Column("harmful_count", sa.Integer, nullable=False, server_default="0"),
     sa.Column("sensitivity", sa.Integer, nullable=False, server_default="0"),
     sa.Column("sensitivity_now", sa.Integer),
+    sa.Column("offline_since", sa.Float),
 )
 """`standing`: pending, approved, quarantined or revoked. `harmful_count`: how often detection named it harmful.
+
+`last_seen`: its last message. `offline_since` is NULL while it is online, and while nobody knows: a coordinator that
+starts believes nobody to be here until it is heard.
 
 `sensitivity`: what operators want; `sensitivity_now`: what the device says is in effect, NULL where it takes none.
 """

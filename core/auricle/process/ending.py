@@ -10,7 +10,8 @@ import sys
 def begin_log(as_json: bool, *, verbose: bool = False) -> None:
     """Log to standard error: what went wrong, with `verbose` what happens too."""
     level = logging.ERROR if as_json else logging.WARNING
-    logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s")
+    form = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+    logging.basicConfig(level=level, format=form, datefmt="%Y-%m-%dT%H:%M:%S%z")
     if verbose:
         logging.getLogger("auricle").setLevel(logging.INFO)
 

@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from auricle.errors import DataError
 from auricle.wire.broker_passwords import Password
-from auricle.wire.messages import DeviceId
+from auricle.wire.messages import DeviceId, FleetName
 
 RESERVED = ("coordinator", "observer", "root")
 """Names that no device may have: the first two have other rights at the broker."""
@@ -53,6 +53,11 @@ class Certified(msgspec.Struct, frozen=True, kw_only=True):
     renew_after: Annotated[float, Meta(description="Seconds since 1970, UTC.")]
     password: Password | None = None
     """The device's own, for brokers that ask for one besides the certificate."""
+    fleet: FleetName | None = None
+    broker: Annotated[str, Meta(max_length=300)] | None = None
+    """As devices reach it, without user and password."""
+    coordinator: PublicKey | None = None
+    """Whom devices obey; with fleet and broker all that an agent needs."""
 
 
 class AuthorityShown(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,8 +76,26 @@ def key_hash(public: x509.Certificate | x509.CertificateSigningRequest) -> str:
     return hashlib.sha256(public.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()
 
 
+class TokenFile(msgspec.Struct, frozen=True, kw_only=True):
+    """What the file of a claim token says: the token, and where it is exchanged where that stands below it."""
+
+    token: ClaimToken
+    server: str | None = None
+    ca_pin: str | None = None
+
+
+def token_text(token: str, server: str | None, ca_pin: str) -> str:
+    """The text of a token's file."""
+    return f"{token}\n" if server is None else f"{token}\nserver {server}\nca-pin {ca_pin}\n"
+
+
 def read_token(path: Path) -> str:
-    """The claim token in a file.
+    """The claim token in a file; errors as of `read_token_file`."""
+    return read_token_file(path).token
+
+
+def read_token_file(path: Path) -> TokenFile:
+    """A claim token with what stands below it.
 
     Raises
     ------
@@ -82,9 +105,13 @@ def read_token(path: Path) -> str:
     try:
         with path.open("rb") as file:
             text = file.read(LONGEST_TOKEN_FILE).decode("ascii").strip()
-        token: str = msgspec.convert(text, ClaimToken)
+        token, *lines = text.splitlines() or [""]
+        below = dict(line.split(" ", 1) for line in lines)
+        told = {"token": token, "server": below.get("server"), "ca_pin": below.get("ca-pin")}
+        if set(below) - {"server", "ca-pin"}:
+            raise ValueError("another line")
+        return msgspec.convert(told, TokenFile)
     except OSError as error:
         raise DataError(f"The claim token {path} cannot be read ({error.strerror}): make another.") from error
-    except (UnicodeDecodeError, msgspec.ValidationError) as error:
+    except (ValueError, msgspec.ValidationError) as error:
         raise DataError(f"{path} holds no claim token: make one with auricle cloud enrol token.") from error
-    return token

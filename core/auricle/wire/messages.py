@@ -250,10 +250,16 @@ class Ack(Message, frozen=True, tag="ack", kw_only=True):
 
 
 class Nothing(Message, frozen=True, tag="nothing", kw_only=True):
-    """Answer to `Get`: no round for you now; or `again`: register first."""
+    """Answer to `Get` and `Register`: no round for you now; or `again`: register first."""
 
     epoch: Count
     again: bool = False
+    standing: Token = ""
+    """pending, approved, quarantined, or refused; empty: nothing is said of it."""
+    reason: Short = ""
+    """Why, and what to do."""
+    key: Token = ""
+    """How the public key of the board begins that is meant, in hex; empty: whoever has the name."""
 
 
 class Abort(Message, frozen=True, tag="abort", kw_only=True):

@@ -44,14 +44,20 @@ def status(state: State = None, config: Config = None, as_json: AsJson = False) 
     else:
         for line in sentences(told):
             typer.echo(line)
-    sound = told["capture"]
+    sound = told.get("capture")
+    if sound is None:  # it learns from recordings, and does not listen
+        return 0
     return 0 if sound["running"] or sound["muted"] else 1
 
 
 def sentences(told: Mapping[str, Any]) -> Iterator[str]:
     """The status for a person."""
-    sound, heard, fleet = told["capture"], told["listening"], told["fleet"]
     yield f"{told['device']}: pack {told['pack_name']} ({told['pack'][:12]}), {told['running_seconds']:.0f} s up."
+    if told.get("capture") is None:
+        yield f"It learns from {told['training_clips']} clips of {told['speech']} and does not listen."
+        yield from _of_fleet(told["fleet"])
+        return
+    sound, heard, fleet = told["capture"], told["listening"], told["fleet"]
     if sound["muted"]:
         yield f"The microphone is muted ({sound['mute_reason']})."
     elif sound["running"]:
@@ -71,10 +77,7 @@ def sentences(told: Mapping[str, Any]) -> Iterator[str]:
     if heard["latency_p50"] is not None:
         yield f"Latency from the word's end: {heard['latency_p50']:.2f} s (median), {heard['latency_p95']:.2f} s (p95)."
     if fleet is not None:
-        reached = "connected" if fleet["connected"] else f"not connected: {fleet['last_error'] or 'no answer yet'}"
-        yield f"Fleet {fleet['name']}: {reached}; {fleet['state']}."
-        if fleet.get("other_pack"):  # a service that was not restarted since an update says nothing of it
-            yield fleet["other_pack"]
+        yield from _of_fleet(fleet)
     step = told["sensitivity"]["step"]
     if step:
         yield f"Sensitivity {step:+d}, set by the coordinator: [remote] in the settings refuses it."
@@ -84,6 +87,17 @@ def sentences(told: Mapping[str, Any]) -> Iterator[str]:
     if told["gate"] is not None:
         gate = told["gate"]  # a service that was not restarted since an update calls it a verdict
         yield f"Gate: {gate.get('gate') or gate['verdict']}. {gate['reason']}"
+
+
+def _of_fleet(fleet: Mapping[str, Any]) -> Iterator[str]:
+    """Whether its coordinator is reached, and what became of the last round."""
+    reached = "connected" if fleet["connected"] else f"not connected: {fleet['last_error'] or 'no answer yet'}"
+    yield f"Fleet {fleet['name']}: {reached}; {fleet['state']}."
+    # A service that was not restarted since an update says neither of these.
+    if fleet.get("word") and fleet["connected"]:
+        yield f"{fleet['word'][0].upper()}{fleet['word'][1:]}."
+    if fleet.get("other_pack"):
+        yield fleet["other_pack"]
 
 
 def _states(told: Mapping[str, Any]) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -16,10 +15,10 @@ import typer
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
 from auricle.errors import DataError
 from auricle.packs.first_weights import chosen_weights
+from auricle.process.table import Column, print_grid
 from auricle.speech.audio import read_audio
 from auricle.speech.features import LogMel
 from auricle_edge.clips import ClipStore
@@ -130,13 +129,12 @@ def _spoken(store: ClipStore, judged: Judge) -> dict[str, list[Posteriors]]:
 
 
 def _show(found: Calibration) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("keyword", "threshold", f"false accepts in {found.decided_hours:.2f} h", "own clips that reach it"):
-        table.add_column(column)
+    heads = ("keyword", "threshold", f"false accepts in {found.decided_hours:.2f} h", "own clips that reach it")
+    rows = []
     for word, threshold in found.thresholds.items():
         reached = f"{found.hits[word]:.0%}" if word in found.hits else "no held-out clips"
-        table.add_row(word, f"{threshold:.2f}", str(found.false_accepts[word]), reached)
-    Console(file=sys.stderr).print(table)
+        rows.append((word, f"{threshold:.2f}", str(found.false_accepts[word]), reached))
+    print_grid([Column(head, 0) for head in heads], rows, stderr=True)
     typer.echo(promise(found), err=True)
 
 

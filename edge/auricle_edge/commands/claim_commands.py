@@ -9,6 +9,8 @@ from pathlib import Path
 import msgspec
 import typer
 
+from auricle.errors import SettingsError
+from auricle.wire.claims import read_token_file
 from auricle_edge.commands.place import AsJson, Config, State, state_folder
 from auricle_edge.fleet.identity_claim import claim as steps
 
@@ -20,14 +22,24 @@ def add_to(app: typer.Typer) -> None:
 
 
 def claim(
-    server: str = typer.Option(..., help="The coordinator's API, https://host:port."),
     token_file: Path = typer.Option(..., help="File with the claim token; it is erased."),
-    ca_pin: str = typer.Option(..., help="SHA-256 of the authority's certificate, as enrol token prints it."),
+    server: str | None = typer.Option(None, help="The coordinator's API, https://host:port [the token file's]."),
+    ca_pin: str | None = typer.Option(
+        None, help="SHA-256 of the authority's certificate, as enrol token prints it [the token file's]."
+    ),
     state: State = None,
     config: Config = None,
     as_json: AsJson = False,
 ) -> int:
-    """Exchange a one-time token for this device's certificate. Exit code 75: try again later."""
+    """Exchange a one-time token for this device's certificate, and learn its fleet. Exit code 75: try again later.
+
+    Afterwards auricle edge run --state FOLDER needs nothing else.
+    """
+    if server is None or ca_pin is None:
+        told = read_token_file(token_file)
+        server, ca_pin = server or told.server, ca_pin or told.ca_pin
+        if server is None or ca_pin is None:
+            raise SettingsError(f"{token_file} does not say where to claim: name --server and --ca-pin.")
     _tell(steps.claim(state_folder(state, config), server, ca_pin, token_file, time.time()), as_json)
     return 0
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,13 +11,11 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from auricle.errors import AuricleError, SettingsError
 from auricle.packs.pack import DEFAULT_PACK, load_pack
 from auricle.packs.signature import trusted_key
+from auricle.process.table import Column, Grid, console, moment
 from auricle.speech.features import LogMel
 from auricle_edge.clips import ClipSettings, ClipStore
 from auricle_edge.clips.disk import Disk
@@ -40,7 +37,18 @@ Word = Annotated[str | None, typer.Option("--word", help="Only clips with this l
 Source = Annotated[
     str | None, typer.Option("--source", help="Only those enrolled, confirmed, denied, missed, ambient, pseudo, ...")
 ]
-COLUMNS = ("id", "word", "source", "weight", "created", "held_out", "damaged", "score", "bytes")
+COLUMNS = {
+    "id": 0,
+    "word": 0,
+    "source": 1,
+    "weight": 4,
+    "created": 2,
+    "held_out": 3,
+    "damaged": 2,
+    "score": 3,
+    "bytes": 4,
+}
+"""Columns of the list; those of the highest numbers hide first where a terminal is narrow."""
 
 
 class ClipList(msgspec.Struct, frozen=True, kw_only=True):
@@ -254,20 +262,16 @@ def _say(answer: Done, as_json: bool) -> int:
 
 
 def _table(rows: list[ClipRow]) -> None:
-    console = Console(markup=False, highlight=False)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in COLUMNS:
-        table.add_column(column.replace("_", " "), overflow="fold")
-    for each in rows:
-        table.add_row(*(Text(_cell(column, getattr(each, column))) for column in COLUMNS))
-    (console if console.is_terminal else Console(markup=False, highlight=False, width=200)).print(table)
+    columns = [Column(name.replace("_", " "), rank) for name, rank in COLUMNS.items()]
+    grid = Grid(columns, lambda short: [[_cell(name, getattr(each, name), short) for name in COLUMNS] for each in rows])
+    console().print(grid, crop=False)
 
 
-def _cell(column: str, value: object) -> str:
+def _cell(column: str, value: object, short: bool = False) -> str:
     if value is None:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if column == "created" and isinstance(value, float):
-        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(value))
+        return moment(value, short=short)
     return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -14,11 +14,14 @@ from auricle.packs.first_weights import chosen_weights
 from auricle.process import fresh_process
 from auricle.process.until_signal import until_signal
 from auricle_edge.commands.place import CONFIG_HELP, CONFIG_VARIABLE, config_file
+from auricle_edge.control import ControlServer, ControlSettings
 from auricle_edge.fleet.agent import Agent
 from auricle_edge.fleet.agent_context import AgentSettings
+from auricle_edge.fleet.fleet_word import say_of_fleet
 from auricle_edge.ota.pack_shelf import running_pack
 from auricle_edge.runtimes import choose_runtime
 from auricle_edge.service.process import say, serve
+from auricle_edge.service.training_only import TrainingOnly
 from auricle_edge.settings import EdgeSettings, agent_settings, read_settings
 from auricle_edge.training.own_model import own_model, passed_over
 from auricle_edge.training.priority import yield_to_detection
@@ -87,6 +90,7 @@ def run(
         logging.getLogger("auricle").setLevel(logging.INFO)
     settings = read_settings(config_file(config), {name: value for name, value in given.items() if value is not None})
     if settings.speech is not None:
+        say_of_fleet(as_json)
         _train_only(settings, as_json)
         return 0
     encoded = msgspec.json.encode(settings)
@@ -124,10 +128,15 @@ def _train_only(settings: EdgeSettings, as_json: bool) -> None:
     clips = f"{len(data.train)} training clips, {len(data.held_out)} held out, {len(skipped)} unreadable files skipped"
     runs = f"{settings.name}: {clips}; pack {loaded.manifest.name} ({loaded.identity[:12]})."
     say(facts, as_json, "\n".join(filter(None, (runs, choice.reason, why))))
-    asyncio.run(_serve(agent, trainer))
+    asyncio.run(_serve(agent, trainer, settings.speech))
 
 
-async def _serve(settings: AgentSettings, trainer: Trainer) -> None:
+async def _serve(settings: AgentSettings, trainer: Trainer, speech: str) -> None:
     """Run the agent until SIGINT or SIGTERM."""
     with ThreadPoolExecutor(1, "train", initializer=yield_to_detection) as executor:
-        await until_signal(Agent(settings, trainer, executor).run())
+        agent = Agent(settings, trainer, executor)
+        server = ControlServer(settings.folder, TrainingOnly(agent, speech), ControlSettings())
+        try:
+            await until_signal(agent.run())
+        finally:
+            server.close()

@@ -24,6 +24,7 @@ from auricle_edge.fleet.device_messages import DeviceMessages
 from auricle_edge.fleet.device_rounds import DeviceRounds, Learnt
 from auricle_edge.fleet.fetch import fetch_blob
 from auricle_edge.fleet.fleet_pack import FleetPack, other_pack
+from auricle_edge.fleet.fleet_word import FleetWord
 from auricle_edge.fleet.gate_watch import Declined, GateWatch
 from auricle_edge.fleet.incoming import Incoming
 from auricle_edge.fleet.outbox import Pending
@@ -103,6 +104,8 @@ class Agent:
             judging=judging,
             learnt=learnt,
         )
+        self.word = FleetWord(settings.device, settings.fleet, self._identity.public, settings.coordinator)
+        """What the device says of its fleet."""
         self._updates, self._tuning = updates, tuning
         self._round = 0
         self._work: asyncio.Task[None] | None = None
@@ -153,6 +156,9 @@ class Agent:
 
     async def _born(self, _link: MqttLink) -> None:
         """On every connection: birth, registration, and the outbox once more."""
+        if self.state == "new":
+            broker = self.settings.broker
+            self.word.say(f"connected to {broker.host}:{broker.port}: waits for a word of the coordinator")
         await self._say("reg", self._messages.register())
         await self._say_presence()
         self.state = "idle" if self.state == "new" else self.state
@@ -202,6 +208,7 @@ class Agent:
         try:
             message = self._incoming.open(arrived)
         except WireError as error:
+            self.word.wrong_key(error)
             log.warning("%s: ignored a message on %s: %s", self.settings.device, arrived.topic, error)
             if str(error) == UPGRADE:
                 await self._say("st", self._messages.outdated(self._round))
@@ -216,11 +223,14 @@ class Agent:
             case Measure() if self._work is None or self._work.done():
                 self._begin(self.rounds.say_loss(message))
             case Ack():
-                await self._delivery.acknowledged(message)
+                if await self._delivery.acknowledged(message):
+                    self._say_verdict(message)
             case Abort() if message.round == self._round:
                 self._halt()
             case Nothing(again=True):
                 await self._born(self.link)
+            case Nothing():
+                self.word.standing(message)
             case Target() if self._updates is not None:
                 await self._updates.follow(message)
                 await self.say_release()
@@ -228,6 +238,12 @@ class Agent:
                 await self._tuned(self._tuning, message)
             case _:
                 pass
+
+    def _say_verdict(self, ack: Ack) -> None:
+        """What became of an update, for people."""
+        refused = ack.verdict.startswith("rejected:")
+        said = f"refused: {ack.verdict.removeprefix('rejected:')}" if refused else ack.verdict
+        self.word.say(f"round {ack.round} trained, its update {'was ' if refused else 'is '}{said}")
 
     async def _tuned(self, tuning: Tunable, message: Tune) -> None:
         """Take the sensitivity, and say which one is in effect now."""
@@ -257,6 +273,7 @@ class Agent:
         try:
             return self._incoming.open(arrived)
         except WireError as error:
+            self.word.wrong_key(error)
             log.warning("%s: ignored %s: %s", self.settings.device, what, error)
             return None
 
@@ -274,6 +291,7 @@ class Agent:
         self._halt()
         self._round = invite.round
         self.state = "invited"
+        self.word.say(f"invited to round {invite.round}")
         self._begin(self.rounds.take_part(invite))
 
     def _begin(self, work: Coroutine[None, None, None]) -> None:
@@ -286,9 +304,11 @@ class Agent:
             self.state = "idle"
         except Declined as reason:
             self.state = "idle"
+            self.word.say(f"round {self._round} declined: {reason}")
             log.info("%s: declined: %s", self.settings.device, reason)
         except AuricleError as error:
             self.state = "idle"
+            self.word.say(f"round {self._round} failed: {error}")
             log.warning("%s: %s", self.settings.device, error)
 
     def _halt(self) -> None:

@@ -75,12 +75,12 @@ class UpdateDelivery:
         """Send at once what is waited for: somebody may have lost it."""
         self._wake.set()
 
-    async def acknowledged(self, ack: Ack) -> None:
-        """Forget the update that an acknowledgement names; one for another update changes nothing."""
+    async def acknowledged(self, ack: Ack) -> bool:
+        """Forget the update that an acknowledgement names; False: it is for another one, and changes nothing."""
         async with self._disk:
             pending = await asyncio.to_thread(self._outbox.read)
             if pending is None or _named(pending.update) != _named(ack):
-                return
+                return False
             await asyncio.to_thread(self._outbox.clear)
         self._settled = (ack.epoch, ack.task, ack.round)
         log.info(
@@ -97,6 +97,7 @@ class UpdateDelivery:
         self._uplink.enter("idle")
         self._answered = True
         self._wake.set()
+        return True
 
 
 def _named(message: Update | Ack) -> tuple[str, int, str]:

@@ -84,10 +84,12 @@ def main(arguments: Sequence[str]) -> int:
     from auricle.errors import AuricleError
     from auricle.process import fresh_process
     from auricle.process.ending import begin_log, fail
+    from auricle_edge.fleet.fleet_word import say_of_fleet
 
     fresh_process.ours = True
     as_json = "--json" in arguments
     begin_log(as_json, verbose="--verbose" in arguments)
+    say_of_fleet(as_json)
     try:
         encoded = fresh_process.given(arguments[0])
         if serve(encoded, as_json):

@@ -67,6 +67,7 @@ def _fleet(parts: Parts) -> dict[str, Any] | None:
         "state": parts.agent.state,
         "last_error": parts.agent.link.last_error,
         "other_pack": parts.agent.other_pack,
+        "word": parts.agent.word.sentence,
     }
 
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 import typer
 from rich.console import Console
-from rich.table import Column, Table
 
 from auricle.errors import AuricleError, SettingsError
 from auricle.files import write_durably
 from auricle.packs.pack import load_pack, pack_bytes
+from auricle.process.table import Column, Grid
 from auricle_export.commands.command_line import command, given, interrupted, refuse_unwritable, stop_on_signal
 from auricle_export.commands.late_import import import_for
 from auricle_export.commands.pack_commands import DIFFERENT
@@ -141,15 +141,9 @@ def _check(
 
 def show(checked: Checked, console: Console) -> None:
     """Print a comparison as a table, with what it allows and what it could not compare."""
-    columns = (
-        Column("what", overflow="fold", width=32),
-        Column("in the pack", overflow="fold"),
-        Column("found", overflow="fold"),
-    )
-    table = Table(*columns, Column("", no_wrap=True), box=None, pad_edge=False)
-    for row in checked.rows:
-        table.add_row(row.what, row.pack, row.found, _VERDICTS[row.same])
-    console.print(table, markup=False, highlight=False)
+    columns = [Column(head, 0, is_sentence=True) for head in ("what", "in the pack", "found")]
+    rows = [(row.what, row.pack, row.found, _VERDICTS[row.same]) for row in checked.rows]
+    console.print(Grid([*columns, Column("", 0)], lambda _short: rows))
     differing = sum(row.same is False for row in checked.rows)
     compared = sum(row.same is not None for row in checked.rows)
     verdict = f"{differing} of {compared} differ" if differing else f"all {compared} that were compared are the same"

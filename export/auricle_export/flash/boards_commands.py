@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
+from auricle.process.table import Column, print_grid
 from auricle_export.flash.board import Board, Microphone, Sensors, System
 from auricle_export.flash.boards import board_names, load_board, load_boards, profile_path
 from auricle_export.flash.device_files import drop_in, edge_toml, extras
@@ -22,8 +19,6 @@ from auricle_export.flash.profile import BoardError, read_profile
 
 app = typer.Typer(no_args_is_help=True, help="Profiles of boards: list, show, validate, new.")
 
-UNSEEN_WIDTH = 160
-"""Columns of a table that goes to a file or a pipe."""
 AS_JSON = typer.Option(False, "--json", help="Print a JSON object, nothing else.")
 
 
@@ -42,12 +37,20 @@ def list_(as_json: bool = AS_JSON) -> None:
     if as_json:
         typer.echo(json.dumps({"boards": [_summary(board) for board in boards]}))
         return
-    table = Table("board", "", "architecture", "memory", "systems", "model, threads", box=None)
+    columns = (
+        Column("board", 0),
+        Column("title", 1, is_sentence=True),
+        Column("architecture", 3),
+        Column("memory", 2),
+        Column("systems", 1, is_sentence=True),
+        Column("model, threads", 4),
+    )
+    rows = []
     for board in boards:
         systems = ", ".join(f"{s.id}{' (container)' if s.container else ''}" for s in board.os)
         agent = f"{board.agent.local}, {board.agent.threads}"
-        table.add_row(board.name, board.title, board.architecture, _memory(board), systems, agent)
-    _console().print(table)
+        rows.append((board.name, board.title, board.architecture, _memory(board), systems, agent))
+    print_grid(columns, rows)
 
 
 @app.command()
@@ -67,10 +70,8 @@ def show(
         typer.echo(json.dumps({**facts, "files": written} if written else facts))
         return
     if not written:
-        table = Table.grid(padding=(0, 2))
-        for name, text in _facts(shown):
-            table.add_row(name, Text(text))
-        _console().print(Text(f"{shown.name}: {shown.title}"), table)
+        typer.echo(f"{shown.name}: {shown.title}")
+        print_grid((Column("", 0), Column("", 0, is_sentence=True)), list(_facts(shown)))
     for name, text in written.items():
         typer.echo(f"--- {name}\n{text}")
 
@@ -116,10 +117,6 @@ def new(
         typer.echo(json.dumps({"file": str(place)}))
     else:
         typer.echo(f"{place} is a copy of {like}: change it, then auricle flash boards validate {place}")
-
-
-def _console() -> Console:
-    return Console(width=None if sys.stdout.isatty() else UNSEEN_WIDTH, highlight=False)
 
 
 def _summary(board: Board) -> dict[str, object]:

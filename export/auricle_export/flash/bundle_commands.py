@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from auricle.errors import SettingsError
 from auricle.packs.signature import public_key
 from auricle_export.flash.boards import board_names, load_board
 from auricle_export.flash.bundle.build import Built, build_bundle
@@ -36,6 +37,9 @@ def bundle(
         None, help="Folder of wheels, which are fetched into it once [the user's cache]."
     ),
     deb: bool = typer.Option(False, "--deb", help="Write a Debian package too."),
+    without_updates: bool = typer.Option(
+        False, "--without-updates", help="Also where fleet.toml names no update_root: such a board is never updated."
+    ),
     as_json: bool = AS_JSON,
 ) -> None:
     """Write a bundle: agent, wheels, pack, settings and units, which installs on a board without network.
@@ -43,6 +47,11 @@ def bundle(
     The same parameters give the same bytes. Wheels are fetched once, by hash.
     """
     profile, read = load_board(board), load_fleet(fleet)
+    if read.update_root is None and not without_updates:
+        raise SettingsError(
+            f"{fleet} names no update_root, so boards with this bundle could never be updated: auricle cloud fleet new "
+            "(or releases init) makes one; or add --without-updates."
+        )
     with _bar(as_json) as bar:
         built = build_bundle(profile, read, out, os=os, key=key, wheels=wheels, deb=deb, progress=_shown(bar))
     if as_json:

@@ -109,6 +109,8 @@ class Fleet(Table, frozen=True):
     """Public key that must have signed the pack, in hexadecimal digits; in the file a path or the digits."""
     update_root: Text | None = None
     """The first root metadata, an absolute path; None: the devices take no updates."""
+    revision: Annotated[int, Meta(ge=0, le=99_999, description="a whole number from 0")] = 0
+    """Raised for a bundle of which only settings changed: its version is that of the package and `.postN`."""
     device: Device = Device()
     user: User | None = None
     wifi: Wifi | None = None

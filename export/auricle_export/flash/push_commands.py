@@ -14,10 +14,9 @@ import msgspec
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
-from rich.table import Table
-from rich.text import Text
 
 from auricle.errors import SettingsError
+from auricle.process.table import Column, print_grid
 from auricle_export.flash.boards import board_names, load_board
 from auricle_export.flash.push.crowd import Heard, push_all
 from auricle_export.flash.push.hosts import Host, read_host, read_hosts, require_each_once
@@ -26,8 +25,6 @@ from auricle_export.flash.push.session import Access, require_ssh
 
 SUDO_PASSWORD = "AURICLE_SUDO_PASSWORD"
 """Environment variable with what sudo asks for, so that it stands on no command line."""
-UNSEEN_WIDTH = 160
-"""Columns of a table that goes to a file or a pipe."""
 ORDER = ("bad", "doubtful", "good")
 
 
@@ -128,11 +125,15 @@ def _tell(outcomes: list[Outcome], as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps({"hosts": msgspec.to_builtins(outcomes)}))
         return
-    table = Table("board", "", "version", "slot", "agent", "what was found", box=None)
-    for each in outcomes:
-        cells = (each.host, each.state, each.version, each.slot, each.service, _found(each))
-        table.add_row(*map(Text, cells))  # a board's words, and addresses in brackets, are no markup
-    Console(width=None if sys.stdout.isatty() else UNSEEN_WIDTH, highlight=False).print(table)
+    columns = (
+        Column("board", 0),
+        Column("", 0),
+        Column("version", 2),
+        Column("slot", 3),
+        Column("agent", 2),
+        Column("what was found", 0, is_sentence=True),
+    )
+    print_grid(columns, [(e.host, e.state, e.version, e.slot, e.service, _found(e)) for e in outcomes])
 
 
 def _found(outcome: Outcome) -> str:

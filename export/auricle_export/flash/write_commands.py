@@ -13,18 +13,14 @@ import msgspec
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
-from rich.table import Table
-from rich.text import Text
 
 from auricle.errors import SettingsError
 from auricle.process.checkup import size
+from auricle.process.table import Column, print_grid
 from auricle_export.flash.write.card import Heard, Step, Target, Written, opened, write_image
 from auricle_export.flash.write.disks import Disk, DiskError, Machine, number_of
 from auricle_export.flash.write.image import Image, open_image
 from auricle_export.flash.write.refusal import homes, refusal
-
-UNSEEN_WIDTH = 160
-"""Columns of a table that goes to a file or a pipe."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -41,10 +37,15 @@ def disks(as_json: bool = typer.Option(False, "--json", help="Print a JSON objec
         facts = [{**msgspec.to_builtins(disk), "refused": reason} for disk, reason in found]
         typer.echo(json.dumps({"disks": facts}))
         return
-    table = Table("disk", "", "size", "bus", "may be written to", box=None)
-    for disk, reason in found:
-        table.add_row(disk.device, Text(disk.model), size(disk.size), disk.bus, Text(reason or "yes"))
-    Console(width=None if sys.stdout.isatty() else UNSEEN_WIDTH, highlight=False).print(table)
+    columns = (
+        Column("disk", 0),
+        Column("model", 2),
+        Column("size", 0),
+        Column("bus", 3),
+        Column("may be written to", 0, is_sentence=True),
+    )
+    rows = [(disk.device, disk.model, size(disk.size), disk.bus, reason or "yes") for disk, reason in found]
+    print_grid(columns, rows)
 
 
 def write(

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.table import Column, Table
 
 from auricle.packs.manifest import Graph, OrtTraining, Tflite
 from auricle.packs.pack import Pack
+from auricle.process.table import Column, Grid
 
 
 def describe_pack(pack: Pack) -> dict[str, Any]:
@@ -132,8 +132,5 @@ def kilobytes(size: int) -> str:
     return f"{size / 1000:,.1f}"
 
 
-def _table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    table = Table(Column(names[0], overflow="fold"), *names[1:], box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(*row)
-    return table
+def _table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Grid:
+    return Grid([Column(name, i) for i, name in enumerate(names)], lambda _short: rows)

@@ -8,9 +8,10 @@ import os
 import secrets
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
-from auricle.errors import AuricleError
+from auricle.errors import AuricleError, SettingsError
 from auricle.mqtt_link.link import BrokerAddress
 from auricle_cloud.rounds.coordinator import NAME, Coordinator
 from auricle_cloud.settings import RoundDone, RunSettings
@@ -18,9 +19,12 @@ from auricle_edge.fleet.agent import Agent
 from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_edge.training.train import Trainer
 from auricle_fleet.broker.broker import Kind, connect_broker, start_broker
+from auricle_fleet.emulation.behaviour import GroupTrainer, data_of
 from auricle_fleet.emulation.data import FleetData
 from auricle_fleet.emulation.judging import FleetJudging
+from auricle_fleet.emulation.slow_link import slow_link
 from auricle_fleet.emulation.start import Start, started
+from auricle_fleet.groups import assigned
 from auricle_fleet.settings import BROKERS, FleetSettings
 
 FLEET = "emulated"
@@ -44,7 +48,9 @@ class Federation:
         self._settings, self._data, self._judging, self._state = settings, data, judging, state
         self.names = [f"dev-{i:03d}" for i in range(len(data.devices))]
         kinds = settings.architectures(data.pack)
-        self.models = [kinds[i % len(kinds)] for i in range(len(self.names))]
+        self.groups = assigned(settings.groups, len(self.names), settings.seed)
+        """Of each device; None: it is in none."""
+        self.models = [(group and group.local) or kinds[i % len(kinds)] for i, group in enumerate(self.groups)]
         """Architecture of each device's own model."""
         self.agents: list[Agent] = []
         self.coordinator: Coordinator | None = None
@@ -82,8 +88,9 @@ class Federation:
             address = await self._broker(stack, say)
             workers = stack.enter_context(ThreadPoolExecutor(os.cpu_count() or 1, "train"))
             run = self._coordinator_settings(start, address(NAME))
-            coordinator = self.coordinator = Coordinator(run, self._data.pack, watch)
-            self._make_agents(address, coordinator.identity.public, workers)
+            evaluator = self._judging.evaluator(self._data.pack) if self._settings.detect else None
+            coordinator = self.coordinator = Coordinator(run, self._data.pack, watch, evaluator)
+            await self._make_agents(stack, address, coordinator.identity.public, workers)
             tasks = [asyncio.create_task(agent.run()) for agent in self.agents]
             stack.push_async_callback(_cancel_all, tasks)
             await _first_failure(coordinator.run(), tasks)
@@ -98,6 +105,11 @@ class Federation:
             participation=self._settings.participation,
             quorum=self._settings.quorum,
             deadline=self._settings.deadline,
+            over_selection=self._settings.over_selection,
+            mode="async" if self._settings.mode == "async" else "sync",
+            buffer=self._settings.buffer,
+            detection=self._settings.detection if self._settings.detect else None,
+            limits=self._settings.limits,
             devices=len(self.names),
             seed=self._settings.seed,
             start=start.weights,
@@ -116,14 +128,41 @@ class Federation:
         say(f"broker: {broker.kind} on 127.0.0.1:{broker.port}")
         return broker.address
 
-    def _make_agents(self, address: Addresses, coordinator: bytes, workers: ThreadPoolExecutor) -> None:
-        devices = zip(self.names, self.models, self._data.devices, strict=True)
-        for i, (name, kind, (_, clips)) in enumerate(devices):
-            settings = AgentSettings(name, FLEET, address(name), self._state / "devices" / name, coordinator)
+    async def _make_agents(
+        self, stack: contextlib.AsyncExitStack, address: Addresses, coordinator: bytes, workers: ThreadPoolExecutor
+    ) -> None:
+        for i, name in enumerate(self.names):
             seed = self._settings.seed * 100_003 + i + 1
-            weights = started(self._data, self._settings, kind, seed)
-            trainer = Trainer(self._judging.runtime, kind, clips, seed, weights, self._judging.learn)
-            self.agents.append(Agent(settings, trainer, workers, judging=self._judging.judging))
+            broker, own = await self._link(stack, address(name), i, seed), workers
+            group = self.groups[i]
+            if group is not None and group.delay:  # who waits keeps no other device waiting
+                own = stack.enter_context(ThreadPoolExecutor(1, f"train-{name}"))
+            settings = AgentSettings(name, FLEET, broker, self._state / "devices" / name, coordinator)
+            self.agents.append(Agent(settings, self._trainer(i, seed), own, judging=self._judging.judging))
+
+    async def _link(
+        self, stack: contextlib.AsyncExitStack, broker: BrokerAddress, device: int, seed: int
+    ) -> BrokerAddress:
+        """The way of a device to the broker, through its group's network."""
+        group = self.groups[device]
+        if group is None or group.network.is_perfect:
+            return broker
+        if broker.tls:
+            raise SettingsError(
+                f'The group "{group.name}" has a network of its own, which a broker over TLS cannot have.'
+            )
+        port = await stack.enter_async_context(slow_link(broker.host, broker.port, group.network, seed))
+        return replace(broker, host="127.0.0.1", port=port)
+
+    def _trainer(self, device: int, seed: int) -> Trainer:
+        kind, group, (_, clips) = self.models[device], self.groups[device], self._data.devices[device]
+        weights = started(self._data, self._settings, kind, seed)
+        runtime, learn = self._judging.runtime, self._judging.learn
+        if group is None:
+            return Trainer(runtime, kind, clips, seed, weights, learn)
+        return GroupTrainer(
+            group, runtime, kind, data_of(group, clips, len(self._data.pack.labels), seed), seed, weights, learn
+        )
 
 
 async def _cancel_all(tasks: list[asyncio.Task[None]]) -> None:

@@ -19,7 +19,7 @@ from auricle_fleet.emulation.data import FleetData
 from auricle_fleet.emulation.start import Start
 from auricle_fleet.results.metrics import write_summary
 from auricle_fleet.results.report import write_report
-from auricle_fleet.results.result import RoundRow, Summary
+from auricle_fleet.results.result import DeviceRow, RoundRow, Summary
 from auricle_fleet.results.run_folder import RunFolder
 from auricle_fleet.settings import FleetSettings
 
@@ -74,18 +74,26 @@ class Ran:
         )
 
 
-def write_results(out: Path, pack: Pack, summary: Summary, lines: Sequence[Mapping[str, Any]]) -> RunFolder:
+def write_results(
+    out: Path,
+    pack: Pack,
+    summary: Summary,
+    lines: Sequence[Mapping[str, Any]],
+    devices: Sequence[DeviceRow] = (),
+) -> RunFolder:
     """Write pack, summary and report of a run, each whole or not at all; where they lie.
 
     Parameters
     ----------
     lines
         Of the rounds, as `metrics.jsonl` has them.
+    devices
+        The table of devices, for the report's groups.
     """
     paths, plain = RunFolder(out), msgspec.to_builtins(summary)
     write_durably(paths.pack, pack_bytes(pack))
     write_summary(out, plain)
-    write_report(out, plain, lines)
+    write_report(out, plain, lines, devices)
     return paths
 
 

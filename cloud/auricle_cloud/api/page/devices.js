@@ -9,12 +9,13 @@ import { panel } from "./panel.js";
 import { whyOf } from "./rounds.js";
 
 const STANDINGS = ["pending", "approved", "quarantined", "revoked"];
-const presence = (online) => badge(online ? "online" : "offline");
+const presence = ({ online, offline_since: since }) => [badge(online ? "online" : since === null ? "unknown" : "offline"),
+  since !== null && h("span", { class: "muted" }, " since ", time(since))];
 
 const COLUMNS = [
   { head: "Device", cell: ({ device, label }) => [deviceLink(device), label && h("span", { class: "muted" }, ` ${label}`)] },
   { head: "Standing", cell: ({ standing }) => badge(standing) },
-  { head: "Presence", cell: ({ online }) => presence(online) },
+  { head: "Presence", cell: (row) => presence(row) },
   { head: "Can take part", minor: true, cell: ({ ineligible: why }) => (why ? `no, it ${why}` : "yes") },
   { head: "Rounds", number: true, minor: true, cell: ({ selected }) => count(selected) },
   { head: "Harmful", number: true, minor: true, cell: ({ harmful_count: harmful }) => count(harmful) },
@@ -129,7 +130,7 @@ export function devicePage(device) {
 
 function head(row) {
   return [
-    h("p", {}, badge(row.standing), " ", presence(row.online), row.reason && ` ${row.reason}`),
+    h("p", {}, badge(row.standing), " ", presence(row), row.reason && ` ${row.reason}`),
     facts([
       ["Label", row.label], ["Can take part now", row.ineligible ? `no, it ${row.ineligible}` : "yes"],
       ["Invited to", `${count(row.selected)} round${row.selected === 1 ? "" : "s"}`],

@@ -58,7 +58,7 @@ const SIGNS = {
   planned: ["○", "idle"], losses: ["◐", "busy"], alarm: ["▲", "bad"], inviting: ["◐", "busy"],
   collecting: ["◐", "busy"], closing: ["◐", "busy"], aggregated: ["◐", "busy"], published: ["✓", "good"],
   aborted: ["✕", "bad"], pending: ["?", "wait"], approved: ["✓", "good"], quarantined: ["▲", "bad"],
-  revoked: ["✕", "bad"], online: ["●", "good"], offline: ["○", "idle"], invited: ["◐", "busy"],
+  revoked: ["✕", "bad"], online: ["●", "good"], offline: ["○", "idle"], unknown: ["?", "idle"], invited: ["◐", "busy"],
   counted: ["✓", "good"], failed: ["✕", "bad"], declined: ["○", "idle"], late: ["○", "wait"],
   refused: ["✕", "bad"], dropped: ["✕", "bad"], silent: ["○", "wait"], elsewhere: ["✓", "good"],
   harmful: ["▲", "bad"], current: ["✓", "good"], running: ["◐", "busy"], paused: ["▲", "bad"], finished: ["✓", "good"],

@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { curves } from "./charts.js";
 import { rollBack, roundActions, startRounds } from "./actions.js";
-import { badge, count, deviceLink, facts, fixed, h, link, percent, plural, progress, roundLink, table, time } from "./dom.js";
+import { badge, count, deviceLink, facts, fixed, h, link, percent, plural, progress, roundLink, sentences, table, time } from "./dom.js";
 import { panel } from "./panel.js";
 import { rolloutsPanel } from "./rollouts.js";
 
@@ -37,7 +37,7 @@ export function fleetPage() {
     title: "Fleet",
     content: [h("div", { class: "grid" },
       panel("Devices", async (_, signal) => devices(await overview(signal)), { on: ["device", "state"] }),
-      panel("Round", async (_, signal) => round(await overview(signal)), { on: ["state", "update", "alarm", "plan", "progress"] }),
+      panel("Round", async (_, signal) => round(await overview(signal)), { on: ["state", "update", "alarm", "plan", "progress", "device"] }),
       panel("Model", async (_, signal) => model(await overview(signal)), { on: ["model", "state"] }),
       panel("Alarms", async (_, signal) => alarms(await overview(signal)), { on: ["alarm", "state", "device"], wide: true }),
       curvesPanel(), rolloutsPanel())],
@@ -57,10 +57,18 @@ function devices({ devices: total, online, ready, standings }) {
   ];
 }
 
-function round({ under_way: now, last, planned }) {
+/** Why a round does not begin, or does not go on, with each device's reason. */
+export function waits(waiting) {
+  if (!waiting) return null;
+  return [sentences(waiting.sentences), waiting.devices.length > 0 && h("ul", { class: "plain" },
+    waiting.devices.map(({ device, reason }) => h("li", {}, deviceLink(device), ` ${reason.replace(/\.$/, "")}.`)))];
+}
+
+function round({ under_way: now, last, planned, waiting }) {
   return [
     now ? [h("p", {}, link(`Round ${now.round}`, ["rounds", now.round]), " ", badge(now.state),
       now.request === "abort" && " An abort was asked."), advance(now)] : h("p", {}, "No round is under way."),
+    waits(waiting),
     facts([
       ["Waiting", planned ? plural(planned, "planned round") : null],
       ["Last round", last && [link(`Round ${last.round}`, ["rounds", last.round]), " ", badge(last.state),

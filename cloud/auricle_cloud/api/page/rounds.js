@@ -6,7 +6,7 @@ import { FINISHED, removeSchedule, roundActions, setSchedule, startRounds } from
 import {
   address, badge, count, deviceLink, facts, fixed, h, link, percent, plural, progress, roundLink, seconds, sentences, signed, table, time,
 } from "./dom.js";
-import { advance } from "./fleet.js";
+import { advance, waits } from "./fleet.js";
 import { map } from "./map.js";
 import { panel } from "./panel.js";
 
@@ -70,6 +70,7 @@ function cohort(number, query, live, done) {
   const show = (outcome) => shown.replaceChildren(
     panel("Kept and pruned by layer", async (after, signal) => {
       const { devices, next } = await get(["rounds", number, "why"], { limit: 25, after, outcome }, signal);
+      if (devices.length && !devices.some(({ layers }) => layers.length)) return { nodes: h("p", { class: "muted" }, "No layer was averaged yet."), next: null };
       return { nodes: devices.length ? map(number, devices) : h("p", { class: "muted" }, "No device had this outcome."), next };
     }, { ...done, about: "Open a device to read why.", optional: true }),
     panel("Cohort", async (after, signal) => {
@@ -99,16 +100,18 @@ export function roundPage(text, query) {
     title: `Round ${number}`,
     content: [
       panel("Progress", async (_, signal) => {
-        const { row, model } = await get(["rounds", number], { limit: 1 }, signal);
+        const { row, model, waiting } = await get(["rounds", number], { limit: 1 }, signal);
         if (row.state !== "alarm") steps.replaceChildren();
-        return head(row, model);
+        return [...head(row, model), waits(waiting)].filter(Boolean).flat();
       }, { ...live, on: [...live.on, "progress"], when: (content) => {
         if (when(content) && "total" in content) judging(content);
         return when(content);
       }, wide: true }),
       steps,
-      panel("What happened", async (_, signal) =>
-        sentences((await get(["rounds", number, "why"], { limit: 1 }, signal)).sentences), done),
+      panel("What happened", async (_, signal) => {
+        const { state, sentences: said } = await get(["rounds", number, "why"], { limit: 1 }, signal);
+        return FINISHED.includes(state) ? sentences(said) : h("p", { class: "muted" }, "The round is not finished yet.");
+      }, done),
       panel("Detection", async (_, signal) => detection((await get(["rounds", number], { limit: 1 }, signal)).detection),
         { ...done, on: ["state", "alarm"] }),
       cohort(number, query, live, done),

@@ -26,6 +26,7 @@ from auricle.wire.claims import LONGEST_TOKEN_FILE, Certified, Claim, Renewal, p
 from auricle.wire.identity import DEVICE_KEY, Identity
 from auricle.wire.messages import DeviceId
 from auricle_edge.fleet.identity_claim.claim_server import ClaimError, ClaimServer
+from auricle_edge.fleet.identity_claim.fleet_record import FILE, FleetRecord
 
 RECORD = "claim.json"
 
@@ -91,6 +92,7 @@ def claim(state: Path, server: str, ca_pin: str, token_file: Path, now: float) -
         given = coordinator.certify("/v1/enrol", Claim(token=token, request=_request(key), public_key=public), root)
         held = _checked(given, key, root)
         _keep_password(files, given)
+        _keep_fleet(files, given)
         write_durably(files.certificate, given.certificate.encode())
         done, renew_after = "claimed", given.renew_after
     if done == "claimed" or not (files.folder / RECORD).exists():
@@ -150,6 +152,12 @@ def erase(token_file: Path) -> bool:
 def _keep_password(files: IdentityFiles, given: Certified) -> None:
     if given.password is not None:
         write_login(files.login, given.device, given.password)
+
+
+def _keep_fleet(files: IdentityFiles, given: Certified) -> None:
+    if given.fleet is not None and given.broker is not None and given.coordinator is not None:
+        told = FleetRecord(fleet=given.fleet, broker=given.broker, coordinator=given.coordinator)
+        write_durably(files.folder / FILE, msgspec.json.encode(told), mode=0o600)
 
 
 def _has_password(files: IdentityFiles) -> bool:

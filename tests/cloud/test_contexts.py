@@ -1,0 +1,135 @@
+"""Which coordinator a command acts on, and how it ends: contexts, flags over the environment, exit codes, times."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from tests.cloud.api_server import serving
+from tests.cloud.filled_store import TASK, Filled, fill
+from tests.cloud.test_cloud_commands import auricle, here, there, told
+
+from auricle.process.ending import begin_log
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Filled:
+    return fill(tmp_path / "state")
+
+
+def test_a_coordinator_is_named_once(filled: Filled, tmp_path: Path) -> None:
+    home = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
+
+    nothing = auricle("overview", **home)
+    made = auricle("use", "home", "--state", filled.folder, **home)
+    seen = told(auricle("overview", "--json", **home))
+    listed = auricle("use", **home).stdout
+
+    assert (nothing.returncode, made.returncode, seen["devices"]) == (2, 0, 5)
+    assert "auricle cloud use" in nothing.stderr
+    assert re.search(rf"^\*\s+home\s+{filled.folder}", listed, re.MULTILINE)
+    file = tmp_path / "config" / "auricle" / "cloud.toml"
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert auricle("use", "home", "--forget", **home).returncode == 0
+    assert auricle("overview", **home).returncode == 2
+
+
+def test_a_context_keeps_the_token_of_its_server(filled: Filled, tmp_path: Path) -> None:
+    home = {"XDG_CONFIG_HOME": str(tmp_path)}
+    with serving(filled) as server:
+        token = {"AURICLE_TOKEN": server.tokens["viewer"]}
+        assert auricle("use", "hub", "--server", server.url, **home, **token).returncode == 0
+        assert told(auricle("overview", "--json", **home))["devices"] == 5
+
+
+def test_flags_beat_the_environment_and_stand_before_or_after_the_command(filled: Filled, tmp_path: Path) -> None:
+    fill(tmp_path / "other").store.devices.set_label("dev-a", "of the other", who="t")
+    with serving(filled) as server:
+        around = there(server)
+        for line in (
+            ("devices", "list", "--state", tmp_path / "other"),
+            ("--state", tmp_path / "other", "devices", "list"),
+        ):
+            rows = told(auricle(*line, "--json", **around))["devices"]
+            assert rows[0]["label"] == "of the other", line
+        over = {**here(filled), "AURICLE_TOKEN": server.tokens["viewer"], "AURICLE_STATE": "/no/such"}
+        assert told(auricle("overview", "--server", server.url, "--json", **over))["devices"] == 5
+    assert auricle("overview", **around, **here(filled)).returncode == 2  # the environment names two places
+
+
+def test_the_options_that_say_where_stand_once_in_the_help() -> None:
+    assert "--database" in auricle("--help").stdout
+    shown = auricle("devices", "list", "--help").stdout
+    assert "--database" not in shown
+    assert "auricle cloud --help" in shown
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (("rounds", "show", 77), 5),
+        (("devices", "show", "nobody"), 5),
+        (("rounds", "abort", 1, "--yes"), 7),
+        (("rounds", "start", "--count", 0), 2),
+        (("overview", "--server", "http://127.0.0.1:9"), 6),
+        (("rounds", "wait", 3, "--timeout", 0), 4),
+    ],
+)
+def test_each_kind_of_failure_has_its_exit_code(filled: Filled, line: tuple[object, ...], code: int) -> None:
+    done = auricle(*line, **here(filled), AURICLE_TOKEN="auricle_x")
+
+    assert done.returncode == code, done.stderr
+
+
+def test_a_role_that_does_not_allow_it_is_denied(filled: Filled) -> None:
+    with serving(filled) as server:
+        assert auricle("rounds", "start", **there(server, "viewer")).returncode == 8
+        assert auricle("overview", AURICLE_SERVER=server.url, AURICLE_TOKEN="auricle_wrong").returncode == 8
+
+
+def test_start_waits_for_its_rounds(filled: Filled) -> None:
+    assert auricle("rounds", "start", "--wait", "--timeout", 0, **here(filled)).returncode == 4
+
+    def abort() -> None:
+        while not [row for row in filled.store.rounds.listed(TASK, limit=1) if row.round == 5]:
+            time.sleep(0.05)
+        filled.store.rounds.move(TASK, 5, "planned", "aborted", report={"invited": []})
+
+    other = threading.Thread(target=abort)
+    other.start()
+    done = auricle("rounds", "start", "--wait", "--timeout", 60, **here(filled))
+    other.join()
+    assert (done.returncode, "Planned: round 5." in done.stdout) == (3, True), done.stderr
+
+
+def test_what_overwrites_asks_before(filled: Filled, tmp_path: Path) -> None:
+    (tmp_path / "b.tar.zst").write_bytes(b"precious")
+
+    for line in (("backup", tmp_path / "b.tar.zst"), ("models", "promote", 0)):
+        done = auricle(*line, **here(filled))
+        assert (done.returncode, "add --yes" in done.stderr) == (2, True)
+    assert (tmp_path / "b.tar.zst").read_bytes() == b"precious"
+    assert auricle("models", "promote", 0, "--yes", **here(filled)).returncode == 0
+
+
+def test_times_in_json_and_in_the_log_have_their_zone(filled: Filled, capsys: pytest.CaptureFixture[str]) -> None:
+    form = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:?\d\d"
+
+    row = told(auricle("devices", "show", "dev-a", "--json", **here(filled)))["row"]
+    assert re.fullmatch(form, row["last_seen"])
+    assert row["offline_since"] is None
+    event = json.loads(auricle("journal", "--json", **here(filled)).stdout)["events"][0]
+    assert re.fullmatch(form, event["at"])
+    before = logging.root.handlers[:]
+    logging.root.handlers.clear()
+    try:
+        begin_log(False)
+        logging.getLogger("auricle.test").warning("something")
+        assert re.match(form + " WARNING auricle.test: something", capsys.readouterr().err)
+    finally:
+        logging.root.handlers[:] = before

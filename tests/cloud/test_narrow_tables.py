@@ -1,0 +1,81 @@
+"""Every command that prints a table, on a terminal of 80 columns."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import pytest
+from tests.cloud.filled_store import TASK, Filled, fill
+from tests.cloud.hearing_reports import report
+from typer.testing import CliRunner
+
+from auricle.wire.messages import DeviceState, Register
+from auricle_cloud.commands import app
+
+LONG = "kitchen-window-left-of-door-17"
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Filled:
+    filled = fill(tmp_path_factory.mktemp("state"))
+    pack, devices = filled.pack.identity, filled.store.devices
+    message = Register(
+        fleet="f",
+        device=LONG,
+        boot="b",
+        public_key=b"l" * 32,
+        agent="0.1.0",
+        pack=pack,
+        architecture="crnn-base",
+        codecs=("float32",),
+        samples=12345,
+    )
+    devices.register(message, "approved")
+    devices.set_label(LONG, "the kitchen, at the window", who="cli:anna")
+    why = "The battery is at 10 % and nothing charges it since yesterday."
+    devices.presence(DeviceState(fleet="f", device=LONG, boot="b", online=True, gate="decline", gate_reason=why))
+    devices.add_refusals({(LONG, "signature"): (12345, "not made by the owner of this name")})
+    with filled.store.rounds.moving(TASK, 3, "planned", "inviting", base="0" * 64, base_version=1, plan=b"") as tx:
+        filled.store.rounds.invite(tx, TASK, 3, ["dev-a", LONG])
+    filled.store.rounds.move(TASK, 3, "inviting", "collecting")
+    filled.store.rounds.mark_failed(TASK, 3, LONG, "declined", why)
+    with filled.store.database.writing() as tx:
+        for period in (1, 2):
+            assert filled.store.hearing.enter(tx, report(LONG, period, pack=pack), time.time()) is None
+    filled.store.tokens.create("anna-on-her-laptop-at-home", "operator", days=30, who="cli")
+    filled.store.schedules.set("every-night-in-winter", task=TASK, at="02:30", idle=20, rounds=5, who="cli")
+    return filled
+
+
+COMMANDS: Sequence[tuple[Sequence[str], Sequence[str]]] = [
+    (["devices", "list"], [LONG, "dev-e", "standing", "battery"]),
+    (["devices", "show", LONG], [LONG, "signature", "12345"]),
+    (["devices", "logs", LONG], [LONG, "registered", "signature"]),
+    (["devices", "hearing"], [LONG]),
+    (["devices", "hearing", LONG], [LONG]),
+    (["rounds", "list"], ["collecting", "published"]),
+    (["rounds", "show", "3"], [LONG, "declined", "yesterday."]),
+    (["rounds", "schedule", "list"], ["every-night-in-winter", "02:30"]),
+    (["models", "list"], ["version", "origin"]),
+    (["journal"], [LONG, "registered", "losses", "rose"]),
+    (["overview"], ["alarm"]),
+    (["tokens", "list"], ["anna-on-her-laptop-at-home", "operator"]),
+]
+
+
+@pytest.mark.parametrize(("command", "whole"), COMMANDS, ids=lambda value: " ".join(value)[:30])
+def test_nothing_is_cut_at_80_columns(
+    filled: Filled, command: Sequence[str], whole: Sequence[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("auricle.process.table.UNSEEN_WIDTH", 80)
+
+    done = CliRunner().invoke(app, [*command, "--state", str(filled.folder)])
+
+    assert done.exit_code == 0, done.output
+    words = done.output.split()
+    for word in whole:
+        assert any(word in found for found in words), done.output
+    tables = [line for line in done.output.splitlines() if "  " in line.strip()]
+    assert tables
+    assert max(map(len, tables)) <= 80, done.output
