@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 from auricle.errors import SettingsError
-from auricle.process.options import Given, Option, with_options
+from auricle.process.options import Given, Option, optional, with_options
 from auricle.process.table import print_grid
 from auricle.settings import declared, from_mapping, read_toml
 from auricle_cloud.commands.serve_commands import rule_options
@@ -34,13 +34,8 @@ _FLAGS = {"central": ("--central",), "detect": ("--detect",)}
 
 def _options() -> list[Option]:
     """An option for every setting that is no table; None where it is not given."""
-    found = []
-    for setting in declared(FleetSettings):
-        if setting.name not in TABLES:
-            text = setting.description + ("" if setting.default in (None, False) else f"  [{setting.default}]")
-            said = typer.Option(None, *_FLAGS.get(setting.name, ()), help=text, show_default=False)
-            found.append(Option(setting.name, setting.kind | None, said))
-    return found
+    plain = (setting for setting in declared(FleetSettings) if setting.name not in TABLES)
+    return [optional(setting, *_FLAGS.get(setting.name, ())) for setting in plain]
 
 
 def _read(config: Path) -> dict[str, object]:

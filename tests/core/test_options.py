@@ -10,7 +10,7 @@ import typer
 from msgspec import NODEFAULT, Meta, Struct
 from typer.testing import CliRunner
 
-from auricle.process.options import Given, Option, option_of, with_options
+from auricle.process.options import Given, Option, option_of, optional, with_options
 from auricle.settings import Setting, declared
 
 Share = Annotated[float, Meta(gt=0, le=1)]
@@ -68,6 +68,23 @@ def test_options_stand_where_their_group_stands_and_the_group_is_none() -> None:
     assert "In degrees." in shown
     assert "180" in shown
     assert "No such option" in _answered("--warm", "1")
+
+
+def test_an_option_for_what_a_file_may_give_too_is_none_without_it_and_says_the_default() -> None:
+    heat, share = (optional(setting) for setting in declared(Oven) if setting.name in ("heat", "share"))
+    app = typer.Typer()
+
+    @app.command()
+    @with_options(given=[heat, share])
+    def bake(*, given: Given) -> int:
+        print(dict(given))
+        return 0
+
+    assert CliRunner().invoke(app, []).output == "{'heat': None, 'share': None}\n"
+    assert CliRunner().invoke(app, ["--heat", "9"]).output == "{'heat': 9, 'share': None}\n"
+    shown = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "100"}).output
+    assert "In degrees.  [180]" in shown
+    assert "[None]" not in shown
 
 
 def test_a_group_that_the_function_does_not_have_is_a_mistake_of_the_author() -> None:

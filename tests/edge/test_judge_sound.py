@@ -8,10 +8,12 @@ import pytest
 from tests.edge.judge_toy import DETECT, PACK, RUNTIME, negatives
 from tests.edge.toy import clips
 
+from auricle.errors import SettingsError
 from auricle.wire.tensors import Flat
+from auricle_edge.listening.detect import DetectSettings
 from auricle_edge.runtimes import Runtime
 from auricle_edge.training.carried import LEAST_WINDOWS
-from auricle_edge.training.judge.sound import REMEMBERED, JudgedSound, Negatives, carried_negatives
+from auricle_edge.training.judge.sound import REMEMBERED, JudgedSound, Judging, Negatives, carried_negatives
 from auricle_edge.training.speech_data import Clips
 
 FRAMES = PACK.manifest.task.frames
@@ -91,3 +93,20 @@ def test_the_devices_own_clips_are_judged_with_the_gate_open() -> None:
     sound = JudgedSound(RUNTIME, gated, negatives(1), clips(6, 1000))
 
     assert [streams._gate_settings.vad for streams in (sound._own.streams, sound._spoken)] == ["off", "off"]
+
+
+def test_negatives_are_judged_through_the_detectors_gate() -> None:
+    gated = msgspec.structs.replace(DETECT, vad="energy")
+
+    assert carried_negatives(PACK, gated, 1, [_silence(9)]).streams._gate_settings.vad == "energy"
+    assert Judging().detect == DetectSettings()
+
+
+@pytest.mark.parametrize(("hop", "frames"), [(0.004, None), (0.01, 1), (1.0, 100), (1.01, None)])
+def test_a_hop_is_at_least_a_frame_and_at_most_a_clip(hop: float, frames: int | None) -> None:
+    asked = msgspec.structs.replace(DETECT, hop=hop)
+    if frames is None:
+        with pytest.raises(SettingsError, match="at least a frame and at most a clip"):
+            carried_negatives(PACK, asked, 1, [])
+    else:
+        assert carried_negatives(PACK, asked, 1, []).streams.frames == frames

@@ -9,7 +9,8 @@ import torch
 from tests.export.tflite_toy import assert_agrees, needs_litert, pack_around
 from torch import nn
 
-from auricle_export.compiler.trace import find_parts, trace_evaluation
+from auricle_export.compiler.evaluation import trace_evaluation
+from auricle_export.compiler.trace import find_parts
 from auricle_export.packs.author import tensor_specs
 
 needs_litert()

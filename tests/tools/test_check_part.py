@@ -64,6 +64,15 @@ def test_the_test_file_that_was_written_last_comes_first(tmp_path: Path) -> None
     assert [path.name for path in run] == ["test_b.py", "test_c.py", "test_a.py"]
 
 
+def test_export_may_import_edge_whose_runtimes_try_what_it_compiles(project: Path) -> None:
+    (project / "tests" / "edge").rename(project / "tests" / "export")
+
+    run, left_out = check_part.chosen("export", project)
+
+    assert "test_own.py" in {path.name for path in run}
+    assert left_out[project / "tests" / "export" / "test_both.py"] == "tests auricle_cloud, auricle_fleet too"
+
+
 @pytest.mark.parametrize("part", check_part.PARTS)
 def test_most_tests_of_a_part_need_nothing_but_the_part(part: str) -> None:
     run, left_out = check_part.chosen(part)

@@ -16,7 +16,7 @@ from auricle.files import be_private, make_private
 from auricle.packs.first_weights import chosen_weights
 from auricle.packs.pack import Pack, load_pack
 from auricle.packs.signature import trusted_key
-from auricle.process.options import Given, Option, with_options
+from auricle.process.options import Given, Option, optional, with_options
 from auricle.settings import declared
 from auricle_cloud.commands.coordinator_settings import (
     STRUCTS,
@@ -33,11 +33,7 @@ _SETTINGS = {(table, each.name): each for table, struct in STRUCTS.items() for e
 def _option(
     table: str, name: str, *flags: str, path: bool = False, hidden: bool = False, envvar: str | None = None
 ) -> tuple[str, Option]:
-    """An option of a setting, which says its default where its text does not, and is None where it is not given."""
-    setting = _SETTINGS[table, name]
-    text = setting.description + ("" if setting.default in (None, False) else f"  [{setting.default}]")
-    said = typer.Option(None, *flags, help=text, show_default=False, hidden=hidden, envvar=envvar)
-    return table, Option(name, (Path if path else setting.kind) | None, said)
+    return table, optional(_SETTINGS[table, name], *flags, path=path, hidden=hidden, envvar=envvar)
 
 
 _RULE_OPTION = typer.Option([], "--rule-option", help="NAME=VALUE of the rule; may be given more than once.")

@@ -6,6 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar, cast, get_type_hints
 
 import typer
@@ -41,6 +42,25 @@ def option_of(setting: Setting, *flags: str, kind: object = None) -> Option:
         Another than the setting's, e.g. `Path` where the setting is text.
     """
     return Option(setting.name, kind or setting.kind, typer.Option(setting.default, *flags, help=setting.description))
+
+
+def optional(
+    setting: Setting, *flags: str, path: bool = False, hidden: bool = False, envvar: str | None = None
+) -> Option:
+    """The option of a setting that is None where it is not given, and says the default where the text does not.
+
+    For settings that a file may give as well.
+
+    Parameters
+    ----------
+    flags
+        As they are written; without, the setting's name.
+    path
+        Read it as a path, where the setting is text.
+    """
+    text = setting.description + ("" if setting.default in (None, False) else f"  [{setting.default}]")
+    said = typer.Option(None, *flags, help=text, show_default=False, hidden=hidden, envvar=envvar)
+    return Option(setting.name, (Path if path else setting.kind) | None, said)
 
 
 def with_options(**groups: Sequence[Option]) -> Callable[[Command], Command]:

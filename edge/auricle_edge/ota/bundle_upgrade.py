@@ -7,13 +7,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from auricle.errors import AuricleError
 from auricle_edge.board.trusted_time import time_here
 from auricle_edge.ota.bundle_file import require_bundle_file
 from auricle_edge.ota.download import download
 from auricle_edge.ota.fitness import ordered, require_bundle, require_named
 from auricle_edge.ota.installation import ANSWER, Installation, Installed, outcome_reason
-from auricle_edge.ota.records import Answer, UpdateLaterError, UpdateRefusedError, Wanted, short, write_record
+from auricle_edge.ota.records import Answer, UpdateLaterError, UpdateRefusedError, Wanted, write_record
 from auricle_edge.ota.signed_targets import SignedTarget, SignedTargets, alone
 from auricle_edge.ota.update_server import UpdateServer, server_of
 from auricle_edge.settings import PATIENCE, EdgeSettings
@@ -50,26 +49,16 @@ class BundleUpgrade:
         StorageError
             The answer cannot be written.
         """
-        self._answer(wanted, "fetching")
-        try:
-            with alone(self._installation.place / "tuf"):
-                staged = self._upgrade(wanted)
-        except UpdateRefusedError as error:
-            return self._answer(wanted, "refused", str(error))
-        except AuricleError as error:
-            return self._answer(wanted, "later", str(error))
-        return self._answer(wanted, "staged") if staged else self._answer(wanted, "idle", NOTHING_NEWER)
-
-    def _answer(self, wanted: Wanted, state: str, reason: str = "") -> Answer:
-        answer = Answer(
-            rollout=wanted.rollout,
-            identity=wanted.identity,
-            attempt=wanted.attempt,
-            state=state,  # type: ignore[arg-type]
-            reason=short(reason),
-        )
-        write_record(self._installation.place / ANSWER, answer)
+        place = self._installation.place / ANSWER
+        write_record(place, wanted.answer("fetching"))
+        answer = wanted.tried(lambda: self._answer(wanted))
+        write_record(place, answer)
         return answer
+
+    def _answer(self, wanted: Wanted) -> Answer:
+        with alone(self._installation.place / "tuf"):
+            staged = self._upgrade(wanted)
+        return wanted.answer("staged") if staged else wanted.answer("idle", NOTHING_NEWER)
 
     def _upgrade(self, wanted: Wanted) -> bool:
         runs = self._installation.running()

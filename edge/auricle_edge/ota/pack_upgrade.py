@@ -10,7 +10,7 @@ import sys
 
 import msgspec
 
-from auricle.errors import AuricleError, PackError
+from auricle.errors import PackError
 from auricle.packs.pack import load_pack
 from auricle.packs.signature import trusted_key
 from auricle_edge.board.small_process import be_small
@@ -21,7 +21,7 @@ from auricle_edge.ota.fitness import require_named, require_pack
 from auricle_edge.ota.installation import BUNDLE, Installation
 from auricle_edge.ota.pack_shelf import PackShelf
 from auricle_edge.ota.pack_trial import Trials
-from auricle_edge.ota.records import FOLDER, Answer, UpdateRefusedError, Wanted, short
+from auricle_edge.ota.records import FOLDER, Answer, UpdateRefusedError, Wanted
 from auricle_edge.ota.signed_targets import SignedTargets, alone
 from auricle_edge.ota.update_server import server_of
 from auricle_edge.settings import EdgeSettings
@@ -77,24 +77,14 @@ def main() -> int:
     be_small()
     yield_to_detection()
     job = msgspec.json.decode(sys.stdin.buffer.read(), type=PackJob)
-    state, reason = "staged", ""
-    try:
-        with alone(job.settings.folder / FOLDER / "tuf"):
-            fetch_pack(job)
-    except UpdateRefusedError as error:
-        state, reason = "refused", str(error)
-    except AuricleError as error:
-        state, reason = "later", str(error)
-    wanted = job.wanted
-    answer = Answer(
-        rollout=wanted.rollout,
-        identity=wanted.identity,
-        attempt=wanted.attempt,
-        state=state,  # type: ignore[arg-type]
-        reason=short(reason),
-    )
-    sys.stdout.buffer.write(msgspec.json.encode(answer))
+    sys.stdout.buffer.write(msgspec.json.encode(job.wanted.tried(lambda: _answer(job))))
     return 0
+
+
+def _answer(job: PackJob) -> Answer:
+    with alone(job.settings.folder / FOLDER / "tuf"):
+        fetch_pack(job)
+    return job.wanted.answer("staged")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
@@ -39,6 +40,10 @@ class UpdateLaterError(AuricleError):
     exit_code = 75
 
 
+Step = Literal["fetching", "later", "idle", "refused", "staged"]
+"""`later`: ask again; `idle`: nothing newer; `staged`: the switch is under way."""
+
+
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """What to fetch, as the coordinator named it. Nothing here is believed but the name."""
 
@@ -49,6 +54,21 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     identity: Sha256 | None = None
     attempt: Count = 0
 
+    def answer(self, state: Step, reason: str = "") -> Answer:
+        """How far it has come with this."""
+        return Answer(
+            rollout=self.rollout, identity=self.identity, attempt=self.attempt, state=state, reason=short(reason)
+        )
+
+    def tried(self, work: Callable[[], Answer]) -> Answer:
+        """What came of work; where it fails, whether that is for good."""
+        try:
+            return work()
+        except UpdateRefusedError as error:
+            return self.answer("refused", str(error))
+        except AuricleError as error:
+            return self.answer("later", str(error))
+
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """How far root has come with what was wanted."""
@@ -57,8 +77,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     rollout: Token
     identity: Sha256 | None
     attempt: Count
-    state: Literal["fetching", "later", "idle", "refused", "staged"]
-    """`later`: ask again; `idle`: nothing newer; `staged`: the switch is under way."""
+    state: Step
     reason: Short = ""
 
 

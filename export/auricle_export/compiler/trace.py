@@ -31,35 +31,9 @@ from auricle_export.compiler.contract import (
 )
 from auricle_export.compiler.intercept import CompileError, Intercept
 from auricle_export.compiler.layers import Bavd
+from auricle_export.compiler.net import BATCH, Net, parameters_of, unpack
 from auricle_export.compiler.onnx_export import to_onnx
 from auricle_export.compiler.source_line import raised_line
-
-BATCH = 16
-
-
-@dataclass(frozen=True)
-class Net:
-    """A module that can be compiled, and what was found in it."""
-
-    module: nn.Module
-    head: str
-    """Name of the classifier, an `nn.Linear`."""
-    features: int
-    """Width of the classifier's input."""
-    frames: int
-    mels: int
-    tensors: tuple[tuple[str, tuple[int, ...]], ...]
-    """Names and shapes of the body's trained tensors, in the order in which a flat body holds them."""
-    noise: tuple[tuple[int, ...], ...]
-    """Shapes of the dropout masks, in the order of their use."""
-    maps: tuple[tuple[str, tuple[int, ...]], ...]
-    """BAVD layers and the shapes of their maps."""
-    batch: int = BATCH
-
-    @property
-    def body(self) -> int:
-        """Numbers in the flat body."""
-        return sum(torch.Size(shape).numel() for _, shape in self.tensors)
 
 
 @dataclass
@@ -110,12 +84,6 @@ def find_parts(module: nn.Module, labels: int, frames: int = 100, mels: int = 40
         raise CompileError(f'{named(module)} calls another part "head": only its classifier may have that name.')
     maps = tuple((name, tuple(mean.shape)) for name, mean in sorted(sight.means.items()))
     return Net(module, head, width, frames, mels, tuple(sorted(own)), tuple(sight.noise), maps, batch)
-
-
-def parameters_of(module: nn.Module, head: str) -> tuple[Tensor, Tensor]:
-    """Weight (labels, features) and bias (labels,) of the classifier."""
-    named = dict(module.named_parameters())
-    return named[f"{head}.weight"], named[f"{head}.bias"]
 
 
 def frozen_statistics(module: nn.Module) -> nn.Module:
@@ -242,73 +210,3 @@ DECOMPOSITIONS: dict[Any, Any] = {
     torch.ops.aten.slice_backward.default: spatial.slice_backward,
     torch.ops.aten.select_backward.default: spatial.select_backward,
 }
-
-
-def unpack(net: Net, body: Tensor) -> dict[str, Tensor]:
-    """The named tensors in a flat body."""
-    if not net.tensors:
-        return {}
-    pieces = torch.split(body, [torch.Size(shape).numel() for _, shape in net.tensors])
-    return {name: piece.reshape(shape) for (name, shape), piece in zip(net.tensors, pieces, strict=True)}
-
-
-class _Evaluation(nn.Module):
-    """A module with its weights as inputs."""
-
-    def __init__(self, net: Net) -> None:
-        super().__init__()
-        self.net = net
-        self.inner = copy.deepcopy(net.module).eval()
-
-    def forward(self, x: Tensor, body: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-        named = {**unpack(self.net, body), f"{self.net.head}.weight": weight, f"{self.net.head}.bias": bias}
-        found: list[Tensor] = []
-        head = self.inner.get_submodule(self.net.head)
-        hook = head.register_forward_pre_hook(lambda _, given: found.append(given[0]))
-        try:
-            logits = functional_call(self.inner, named, (x,))
-        finally:
-            hook.remove()
-        return logits, found[-1]
-
-
-TRACED_LABELS = 37
-"""Labels while an evaluation graph is made; the dimension becomes symbolic."""
-
-
-TRACED_CLIPS = (3, 23)
-"""Clips while it is made, tried in turn: the exporter may take a batch for a constant that is as large."""
-LABELLED = {"model/head.weight": 0, "model/head.bias": 0, "logits": 1}
-"""The axis of each input and output of an evaluation graph that is as long as the word list."""
-
-
-def trace_evaluation(net: Net) -> onnx.ModelProto:
-    """Export the whole module in eval mode, for any batch: (x, body, head.weight, head.bias) to logits and features.
-
-    Raises
-    ------
-    CompileError
-        It cannot be exported for any batch.
-    """
-    batch = torch.export.Dim("batch", min=1, max=4096)
-    names = ["x", *(f"model/{part}" for part in ("body", "head.weight", "head.bias"))]
-    for clips in TRACED_CLIPS:
-        example = (
-            torch.rand(clips, net.frames, net.mels),
-            torch.rand(net.body) * 0.1,
-            torch.rand(TRACED_LABELS, net.features),
-            torch.rand(TRACED_LABELS),
-        )
-        model = to_onnx(
-            _Evaluation(net), example, names, ["logits", "features"], dynamic_shapes=({0: batch}, None, None, None)
-        )
-        if model.graph.input[0].type.tensor_type.shape.dim[0].dim_param:
-            break
-    else:
-        raise CompileError(f"{named(net.module)} can be exported for one number of clips only: use x.shape[0] for it.")
-    for value in [*model.graph.input, *model.graph.output]:
-        if value.name in LABELLED:
-            value.type.tensor_type.shape.dim[LABELLED[value.name]].dim_param = "labels"
-    if len(model.graph.output[0].type.tensor_type.shape.dim) != 2:
-        raise CompileError(f"{named(net.module)} does not give logits (batch, labels) in eval mode.")
-    return model

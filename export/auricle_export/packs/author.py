@@ -14,7 +14,7 @@ from torch import nn
 from auricle.errors import nearest
 from auricle.wire.tensors import TensorSpec
 from auricle_export.compiler.intercept import CompileError
-from auricle_export.compiler.trace import Net
+from auricle_export.compiler.net import Net
 
 Maker = Callable[[int], nn.Module]
 """Makes a module for so many labels."""

@@ -24,7 +24,8 @@ from auricle.packs.manifest import FORMAT, FileEntry, Frontend, Graph, Manifest,
 from auricle.packs.pack import Pack, pack_bytes
 from auricle.speech.words import WORD_SETS
 from auricle.wire.tensors import TensorSpec
-from auricle_export.compiler.trace import Net, find_parts
+from auricle_export.compiler.net import Net
+from auricle_export.compiler.trace import find_parts
 from auricle_export.packs.author import Maker, load_module, tensor_specs
 from auricle_export.packs.models import ARCHITECTURES, PLUGIN, RESNETS, WORD_MODELS, built_in
 from auricle_export.packs.start_weights import with_start_of, without_start

@@ -20,10 +20,12 @@ from msgspec import structs
 from auricle.packs.manifest import PARTS, TAKEN, Graph, Term, step_inputs, step_outputs
 from auricle_export.compiler import losses
 from auricle_export.compiler.builder import GraphBuilder, Shape
+from auricle_export.compiler.evaluation import trace_evaluation
 from auricle_export.compiler.intercept import CompileError
 from auricle_export.compiler.losses import Loss
+from auricle_export.compiler.net import Net
 from auricle_export.compiler.optimizers import update
-from auricle_export.compiler.trace import Net, trace_evaluation, trace_training, train_inputs, train_outputs
+from auricle_export.compiler.trace import trace_training, train_inputs, train_outputs
 
 Kind = Literal["supervised", "mutual", "alternating", "fixmatch", "distill", "evaluate"]
 

@@ -1,0 +1,79 @@
+"""A whole module in eval mode, for any batch and any number of labels, with its weights as inputs."""
+
+from __future__ import annotations
+
+import copy
+
+import onnx
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from auricle_export.compiler.contract import (
+    named,
+)
+from auricle_export.compiler.intercept import CompileError
+from auricle_export.compiler.net import Net, unpack
+from auricle_export.compiler.onnx_export import to_onnx
+
+
+class _Evaluation(nn.Module):
+    """A module with its weights as inputs."""
+
+    def __init__(self, net: Net) -> None:
+        super().__init__()
+        self.net = net
+        self.inner = copy.deepcopy(net.module).eval()
+
+    def forward(self, x: Tensor, body: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+        named = {**unpack(self.net, body), f"{self.net.head}.weight": weight, f"{self.net.head}.bias": bias}
+        found: list[Tensor] = []
+        head = self.inner.get_submodule(self.net.head)
+        hook = head.register_forward_pre_hook(lambda _, given: found.append(given[0]))
+        try:
+            logits = functional_call(self.inner, named, (x,))
+        finally:
+            hook.remove()
+        return logits, found[-1]
+
+
+TRACED_LABELS = 37
+"""Labels while an evaluation graph is made; the dimension becomes symbolic."""
+
+
+TRACED_CLIPS = (3, 23)
+"""Clips while it is made, tried in turn: the exporter may take a batch for a constant that is as large."""
+LABELLED = {"model/head.weight": 0, "model/head.bias": 0, "logits": 1}
+"""The axis of each input and output of an evaluation graph that is as long as the word list."""
+
+
+def trace_evaluation(net: Net) -> onnx.ModelProto:
+    """Export the whole module in eval mode, for any batch: (x, body, head.weight, head.bias) to logits and features.
+
+    Raises
+    ------
+    CompileError
+        It cannot be exported for any batch.
+    """
+    batch = torch.export.Dim("batch", min=1, max=4096)
+    names = ["x", *(f"model/{part}" for part in ("body", "head.weight", "head.bias"))]
+    for clips in TRACED_CLIPS:
+        example = (
+            torch.rand(clips, net.frames, net.mels),
+            torch.rand(net.body) * 0.1,
+            torch.rand(TRACED_LABELS, net.features),
+            torch.rand(TRACED_LABELS),
+        )
+        model = to_onnx(
+            _Evaluation(net), example, names, ["logits", "features"], dynamic_shapes=({0: batch}, None, None, None)
+        )
+        if model.graph.input[0].type.tensor_type.shape.dim[0].dim_param:
+            break
+    else:
+        raise CompileError(f"{named(net.module)} can be exported for one number of clips only: use x.shape[0] for it.")
+    for value in [*model.graph.input, *model.graph.output]:
+        if value.name in LABELLED:
+            value.type.tensor_type.shape.dim[LABELLED[value.name]].dim_param = "labels"
+    if len(model.graph.output[0].type.tensor_type.shape.dim) != 2:
+        raise CompileError(f"{named(net.module)} does not give logits (batch, labels) in eval mode.")
+    return model
