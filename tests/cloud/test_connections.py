@@ -20,7 +20,7 @@ from tests.cloud.filled_store import Filled, fill
 
 from auricle.process.open_files import raise_open_files
 from auricle_cloud.api.api_settings import ApiSettings, ConnectionLimits
-from auricle_cloud.api.connections import RESERVE, Connections
+from auricle_cloud.api.connections import Connections
 from auricle_cloud.identity.authority import Authority, key_pem
 from auricle_cloud.identity.certificates import new_key
 
@@ -162,14 +162,14 @@ def test_one_address_takes_its_share_and_no_more(filled: Filled) -> None:
 
 
 def test_the_last_descriptors_are_never_taken(filled: Filled, monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving(filled, settings(most=10_000, head_seconds=3600.0)) as server:
-        free = os.dup(0)
-        os.close(free)
-        monkeypatch.setattr("auricle_cloud.api.connections.open_files_limit", lambda: free + RESERVE * 2)
-        with contextlib.ExitStack() as open_ones:
-            crowd = [open_ones.enter_context(half(server)) for _ in range(RESERVE)]
-            assert server.ask("GET", "/healthz")[0] == 200
-            assert ended(crowd[0])
+    free = os.dup(0)
+    os.close(free)
+    monkeypatch.setattr("auricle_cloud.api.connections.open_files_limit", lambda: free + 100)
+    chosen = settings(most=10_000, most_each=10_000, head_seconds=3600.0)
+    with serving(filled, chosen) as server, contextlib.ExitStack() as open_ones:
+        crowd = [open_ones.enter_context(half(server)) for _ in range(100)]
+        assert server.ask("GET", "/healthz")[0] == 200
+        assert ended(crowd[0])
 
 
 def test_a_process_lifts_its_own_limit_of_open_files() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -13,8 +14,9 @@ from auricle.mqtt_link.link import BrokerAddress
 from auricle.packs.pack import load_pack
 from auricle.process.checkup import Finding, clock, disk, finding
 from auricle_edge.board.gate import Readings, Throttling
+from auricle_edge.listening.events.settings import EventSettings
 from auricle_edge.service import checkup
-from auricle_edge.service.checkup import Heard, examine_board, examine_microphone, verdict_of
+from auricle_edge.service.checkup import Heard, examine_board, examine_home, examine_microphone, verdict_of
 
 TONE = (8000 * np.sin(np.arange(16000) / 10)).astype(np.int16)
 FLAGS = {"x86_64": "flags : fpu avx2 fma", "aarch64": "Features : fp asimd"}[platform.machine()]
@@ -109,3 +111,23 @@ def test_clock_and_disk() -> None:
     assert clock(1.8e9)[0] == "good"
     assert disk(Path("/"), 1 << 60)[0] == "bad"
     assert finding("x", lambda: "fine").verdict == "good"
+
+
+@pytest.mark.parametrize(
+    ("told", "verdict", "sentence"),
+    [
+        ({}, None, ""),
+        ({"mqtt": "mqtts://hub.lan", "wyoming": "tcp://127.0.0.1:10400"}, "good", "encrypted, or not at all"),
+        ({"mqtt": "mqtt://hub.lan"}, "bad", "write mqtts://, or mqtt_plain = true"),
+        ({"mqtt": "mqtt://hub.lan", "mqtt_plain": True}, "doubtful", "in the clear"),
+        ({"wyoming": "tcp://0.0.0.0:10400"}, "bad", "wyoming_network = true"),
+        ({"wyoming": "udp://x"}, "bad", "tcp://host:port"),
+    ],
+)
+def test_what_the_service_would_refuse_to_tell_the_home_is_a_finding(
+    told: dict[str, object], verdict: str | None, sentence: str
+) -> None:
+    found = examine_home(msgspec.convert(told, EventSettings))
+
+    assert [each.verdict for each in found] == ([] if verdict is None else [verdict])
+    assert all(sentence in each.sentence for each in found)

@@ -85,7 +85,7 @@ def test_half_requests_take_neither_api_nor_broker_nor_database(tmp_path: Path, 
                         with contextlib.suppress(OSError):
                             each.sendall(HALF)
                     await answers(port, "/healthz")
-                    assert len(list(held.iterdir())) <= DESCRIPTORS - RESERVE / 2
+                    assert len(list(held.iterdir())) <= DESCRIPTORS - RESERVE * 3 / 4
                     broker.kill()
                     await broker.restart()
                     await answers(port, "/readyz")

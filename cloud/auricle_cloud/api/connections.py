@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Any
 
 from aiohttp import web
@@ -31,6 +32,8 @@ from auricle_cloud.api.problems import Handler
 BACKLOG = 128
 RESERVE = 256
 """Descriptors that connections never take: they are the broker's, the database's, and of the releases that are read."""
+DESCRIPTORS = Path("/dev/fd")
+"""This process's, on every system with one."""
 SENDING_SECONDS = 600.0
 """An answer may take so long to be read, once it is on its way."""
 STALLED_SECONDS = 60
@@ -99,6 +102,8 @@ class Connections:
     _held: dict[RequestHandler, Held] = field(default_factory=dict)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _sockets: list[socket.socket] = field(default_factory=list)
+    _most_now: int = 1
+    """So many leave the reserve untouched."""
 
     @web.middleware
     async def mark(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -130,6 +135,7 @@ class Connections:
 
     def serve(self, server: web.Server) -> None:
         """Begin to accept."""
+        self._count_descriptors()
         for bound in self._sockets:
             self._start(self._accept(bound, server))
         self._start(self._sweep())
@@ -151,6 +157,8 @@ class Connections:
     async def _accept(self, bound: socket.socket, server: web.Server) -> None:
         loop = asyncio.get_running_loop()
         while True:
+            # In a flood accepting waits for nothing: here others go on, and what was cut is closed.
+            await asyncio.sleep(0)
             try:
                 taken, peer = await loop.sock_accept(bound)
             except OSError:  # it went away before it was accepted, or no descriptor is left
@@ -158,7 +166,7 @@ class Connections:
                 await asyncio.sleep(0.1)
                 continue
             address = counted_address(peer[0])
-            if not self._room_for(taken, address):
+            if not self._room_for(address):
                 taken.close()
                 continue
             with contextlib.suppress(OSError):
@@ -176,17 +184,16 @@ class Connections:
                 lambda: handler, held.socket, ssl=self.tls, ssl_handshake_timeout=seconds
             )
 
-    def _room_for(self, taken: socket.socket, address: str) -> bool:
+    def _room_for(self, address: str) -> bool:
         """Whether a connection may stay; one that asks for nothing is ended for it where there is no room."""
-        limit = open_files_limit()
-        few = taken.fileno() >= limit - min(RESERVE, limit // 4)
-        if not few and len(self._held) < min(self.limits.most, self.limits.most_each):
+        most = min(self.limits.most, self._most_now)
+        if len(self._held) < min(most, self.limits.most_each):
             return True
         self._forget_gone()
         by_address = Counter(held.address for held in self._held.values())
         if by_address[address] >= self.limits.most_each and not _is_here(address):
             return self._cut_longest(address)
-        if few or len(self._held) >= self.limits.most:
+        if len(self._held) >= most:
             waiting = Counter(held.address for held in self._held.values() if not held.asking)
             return bool(waiting) and self._cut_longest(waiting.most_common(1)[0][0])
         return True
@@ -205,6 +212,13 @@ class Connections:
         while True:
             await asyncio.sleep(min(1.0, self.limits.head_seconds / 2))
             self._cut_idle(loop.time())
+            self._count_descriptors()
+
+    def _count_descriptors(self) -> None:
+        """Leave the rest of the process what it holds, and the reserve."""
+        limit = open_files_limit()
+        others = sum(1 for _ in DESCRIPTORS.iterdir()) - len(self._held) if DESCRIPTORS.is_dir() else 0
+        self._most_now = max(1, limit - min(RESERVE, limit // 4) - others)
 
     def _cut_idle(self, now: float) -> None:
         self._forget_gone()

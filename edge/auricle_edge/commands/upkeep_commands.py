@@ -35,7 +35,7 @@ from auricle_edge.listening.detect import Detector, DetectTable, detect_settings
 from auricle_edge.listening.events.buttons import ButtonSettings
 from auricle_edge.listening.sound import RATE, Block
 from auricle_edge.ota.pack_shelf import PackShelf
-from auricle_edge.service.checkup import Heard, examine_board, examine_microphone, verdict_of, versions
+from auricle_edge.service.checkup import Heard, examine_board, examine_home, examine_microphone, verdict_of, versions
 from auricle_edge.service.diagnosis import write_bundle
 from auricle_edge.service.microphone_check import examine_state
 from auricle_edge.service.simulation import examine_expected
@@ -74,6 +74,7 @@ def doctor(
     capture = capture if source is None else msgspec.structs.replace(capture, source=source)
     sensors = Sensors(Path("/"), gate)
     found = examine_board(Path("/"), folder, shelf.current, sensors, broker, required=gate.required)
+    found += [] if settings is None else examine_home(settings.events)
     if simulate:
         buttons = ButtonSettings() if settings is None else settings.buttons
         found = [each for each in found if each.check != "sensors"]

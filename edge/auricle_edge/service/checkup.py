@@ -21,6 +21,8 @@ from auricle_edge.board.gate import Readings, Sensor
 from auricle_edge.board.trusted_time import synchronised
 from auricle_edge.listening.capture.levels import Levels
 from auricle_edge.listening.detect import DetectTable, detect_settings
+from auricle_edge.listening.events.chosen import require_asked
+from auricle_edge.listening.events.settings import EventSettings
 from auricle_edge.runtimes import choose_runtime
 from auricle_edge.service.greeting import awaited, quoted
 from auricle_edge.service.microphone_check import clipping, examine_levels, level
@@ -83,6 +85,20 @@ def examine_board(
     if broker is not None:
         checks.append(("broker", lambda: broker_reached(broker)))
     return [finding(name, examine) for name, examine in checks]
+
+
+def examine_home(events: EventSettings) -> list[Finding]:
+    """Whether the service would start with what the settings say of the home's broker and Wyoming; nothing without."""
+    if events.mqtt is None and events.wyoming is None:
+        return []
+
+    def examine() -> tuple[Verdict, str]:
+        require_asked(events)
+        if events.mqtt_plain or events.wyoming_network:
+            return "doubtful", "What is heard is told in the clear to other machines, as the settings ask for."
+        return "good", "What is heard leaves this machine encrypted, or not at all."
+
+    return [finding("home", examine)]
 
 
 def versions() -> tuple[Verdict, str]:

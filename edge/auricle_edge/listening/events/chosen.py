@@ -16,7 +16,7 @@ from auricle_edge.listening.events.hook import Hook
 from auricle_edge.listening.events.outputs import Output
 from auricle_edge.listening.events.settings import EventSettings
 from auricle_edge.listening.events.stdout import Stdout
-from auricle_edge.listening.events.wyoming import Spotter, WyomingService
+from auricle_edge.listening.events.wyoming import Spotter, WyomingService, wyoming_place
 from auricle_edge.listening.feedback import Feedback
 
 
@@ -48,14 +48,28 @@ def chosen_outputs(events: EventSettings, device: Device) -> list[Output]:
         token = device.token() if events.mqtt_feedback else None
         outputs.append(HomeMqtt(home_broker(events), events.mqtt_topic, device.name, device.answer, token))
     if events.wyoming is not None:
-        service = WyomingService(events.wyoming, device.words, device.model, device.spotter)
-        if not events.wyoming_network and not is_loopback(service.host):
-            raise SettingsError(
-                f"events.wyoming on {service.host} is open to every machine that reaches it: listen on 127.0.0.1, or "
-                "write wyoming_network = true."
-            )
-        outputs.append(service)
+        require_asked(events)
+        outputs.append(WyomingService(events.wyoming, device.words, device.model, device.spotter))
     return outputs
+
+
+def require_asked(events: EventSettings) -> None:
+    """Refuse outputs that tell what was heard to more than this machine where nobody asked for it.
+
+    Raises
+    ------
+    SettingsError
+        The home's broker is on another machine and without TLS, or Wyoming is open to other machines.
+    """
+    if events.mqtt is not None:
+        home_broker(events)
+    if events.wyoming is not None and not events.wyoming_network:
+        host, _ = wyoming_place(events.wyoming)
+        if not is_loopback(host):
+            raise SettingsError(
+                f"events.wyoming on {host} is open to every machine that reaches it: listen on 127.0.0.1, or write "
+                "wyoming_network = true."
+            )
 
 
 def home_broker(events: EventSettings) -> BrokerAddress:

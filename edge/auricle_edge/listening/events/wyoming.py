@@ -80,6 +80,18 @@ def require_wyoming() -> None:
         raise SettingsError('events.wyoming needs wyoming: pip install "auricle[wyoming]".') from error
 
 
+def wyoming_place(url: str) -> tuple[str, int]:
+    """Host and port of `tcp://host:port`; SettingsError for anything else."""
+    parts = urlsplit(url)
+    try:
+        port = parts.port
+    except ValueError:
+        port = None
+    if parts.scheme != "tcp" or not parts.hostname or port is None:
+        raise SettingsError(f"events.wyoming is tcp://host:port, such as tcp://127.0.0.1:10400, not {url}.")
+    return parts.hostname, port
+
+
 class WyomingService:
     """An output that is a server.
 
@@ -108,14 +120,7 @@ class WyomingService:
         silence: float = SILENCE,
         pause: float = PAUSE,
     ) -> None:
-        parts = urlsplit(url)
-        try:
-            port = parts.port
-        except ValueError:
-            port = None
-        if parts.scheme != "tcp" or not parts.hostname or port is None:
-            raise SettingsError(f"events.wyoming is tcp://host:port, such as tcp://127.0.0.1:10400, not {url}.")
-        self.host, self._port = parts.hostname, port
+        self._host, self._port = wyoming_place(url)
         self._words, self._model, self._spotter = tuple(words), model, spotter
         self.silence, self.pause = silence, pause
         self._clients: set[_Client] = set()
@@ -130,9 +135,9 @@ class WyomingService:
         """Listen; SettingsError when the address cannot be had."""
         require_wyoming()
         try:
-            self._server = await asyncio.start_server(self._serve, self.host, self._port, limit=LARGEST_LINE)
+            self._server = await asyncio.start_server(self._serve, self._host, self._port, limit=LARGEST_LINE)
         except OSError as error:
-            raise SettingsError(f"events.wyoming cannot listen on {self.host}:{self._port}: {error}.") from error
+            raise SettingsError(f"events.wyoming cannot listen on {self._host}:{self._port}: {error}.") from error
         self._port = self._server.sockets[0].getsockname()[1]
 
     async def deliver(self, event: Event) -> None:
