@@ -8,6 +8,7 @@ from typing import Any
 import typer
 
 from auricle.errors import SettingsError
+from auricle_fleet import broker_command
 from auricle_fleet.live import View, percent
 from auricle_fleet.results.result import FleetResult
 from auricle_fleet.run import FleetRun
@@ -120,6 +121,9 @@ def run(
         )
         fleet_run = FleetRun(settings, out, view=view)
     return _conclude(fleet_run.run(), as_json)
+
+
+app.command("broker")(broker_command.broker)
 
 
 def _conclude(result: FleetResult, as_json: bool) -> int:

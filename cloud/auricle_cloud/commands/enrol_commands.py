@@ -167,8 +167,12 @@ def token(
         assert out is not None
         text = token_text(row.token, server, answer.pin)
         write_durably(out / f"{row.device}.token", text.encode(), mode=0o600)
-    _tell(answer, answer.tokens, ("device", "token", "expires"), as_json)
-    if not as_json:
+    if out is None or as_json:
+        _tell(answer, answer.tokens, ("device", "token", "expires"), as_json)
+    else:
+        some = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+        say(f"{len(names)} tokens are in {out}, a file DEVICE.token each: {some}")
+    if not as_json and (out is None or server is None):
         say(f"The pin of the authority, for --ca-pin: {answer.pin}")
     left_out = int(names[-1].rpartition("-")[2]) - count if count else 0
     if left_out and not as_json:

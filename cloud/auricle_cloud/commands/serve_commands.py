@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 import typer
+from msgspec.structs import replace
 
 from auricle.checks.pack_checks import require_sound
 from auricle.errors import SettingsError
 from auricle.packs.first_weights import chosen_weights
 from auricle.packs.pack import Pack, load_pack
 from auricle.packs.signature import trusted_key
-from auricle_cloud.commands.coordinator_settings import all_settings, read_coordinator, template
+from auricle_cloud.commands.coordinator_settings import CoordinatorSettings, all_settings, read_coordinator, template
+from auricle_cloud.commands.embedded_broker import EMBEDDED, embedded_broker
 from auricle_cloud.service import Started, run_service
 from auricle_cloud.settings import RoundDone, RunSettings
 
@@ -50,6 +53,10 @@ def serve(
     config: Path | None = typer.Option(None, help="A coordinator.toml; auricle cloud settings prints one."),
     fleet: str | None = _option("", "fleet"),
     broker: str | None = _option("", "broker"),
+    embedded_device: list[str] = typer.Option(
+        [], help="With --broker embedded: name of a device; several are allowed [device-1 to device-10]."
+    ),
+    embedded_port: int = typer.Option(18830, help="With --broker embedded: its port on 127.0.0.1; 0: any free one."),
     state: Path | None = _option("", "state", envvar="AURICLE_STATE"),
     pack: str | None = _option("", "pack"),
     pack_key: str | None = _option("", "pack_key", hidden=True),
@@ -144,10 +151,32 @@ def serve(
         raise SettingsError("--one-phase says how to detect: add --detect.")
     loaded = load_pack(told.pack, trusted_key(told.pack_key))
     require_sound(loaded)
+    if told.broker == EMBEDDED:
+        assert told.state is not None
+        assert told.fleet is not None
+        with embedded_broker(Path(told.state) / "broker", told.fleet, embedded_device, embedded_port) as addresses:
+            _say_addresses(addresses, as_json)
+            _run(replace(told, broker=addresses["coordinator"]), loaded, as_json)
+        return 0
+    _run(told, loaded, as_json)
+    return 0
+
+
+def _run(told: CoordinatorSettings, loaded: Pack, as_json: bool) -> None:
     settings = told.run_settings(chosen_weights(told.start, loaded, loaded.manifest.plugin, told.seed))
     greet, tell = (lambda said: _greet(said, settings, loaded, as_json)), (lambda done: _tell(done, as_json))
     asyncio.run(run_service(settings, loaded, told.api_settings(), greet, tell))
-    return 0
+
+
+def _say_addresses(addresses: Mapping[str, str], as_json: bool) -> None:
+    """Where devices of this machine connect."""
+    if as_json:
+        typer.echo(json.dumps({"embedded_broker": dict(addresses)}))
+        return
+    typer.echo("An embedded broker runs on 127.0.0.1. Devices, with --broker:")
+    for name, address in addresses.items():
+        if name != "coordinator":
+            typer.echo(f"  {address}")
 
 
 def settings(
