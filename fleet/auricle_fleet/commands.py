@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from auricle.errors import SettingsError
-from auricle_fleet import broker_command
+from auricle_fleet.broker import command as broker_command
 from auricle_fleet.live import View, percent
 from auricle_fleet.results.result import FleetResult
 from auricle_fleet.run import FleetRun
