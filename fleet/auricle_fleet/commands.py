@@ -7,10 +7,10 @@ from typing import Any
 
 import typer
 
-from auricle.errors import SettingsError
 from auricle_fleet.broker import command as broker_command
 from auricle_fleet.live import View, percent
 from auricle_fleet.results.result import FleetResult
+from auricle_fleet.results.run_folder import newest_run
 from auricle_fleet.run import FleetRun
 from auricle_fleet.settings import FleetSettings
 
@@ -79,16 +79,15 @@ def run(
     ),
     out: Path | None = typer.Option(None, help="Folder for the results [runs/<date and time>]."),
     resume: bool = typer.Option(
-        False, "--resume", help="Go on with the run in --out, with the settings it began with."
+        False, "--resume", help="Go on with the run in --out [the newest in runs/], with the settings it began with."
     ),
     as_json: bool = typer.Option(False, "--json", help="Print a JSON object a round and the summary, nothing else."),
 ) -> int:
     """Train a shared keyword model on many emulated devices and leave a report."""
     view = View(as_json=as_json)
     if resume:
-        if out is None:
-            raise SettingsError("--resume needs the folder of the run to go on with: --out runs/NAME.")
-        fleet_run = FleetRun.resume(out, view=view)
+        fleet_run = FleetRun.resume(newest_run(Path("runs")) if out is None else out, view=view)
+        view.say(f"goes on with {fleet_run.out}")
     else:
         settings = FleetSettings(
             data=data,

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import msgspec
 import numpy as np
@@ -34,7 +34,7 @@ from auricle_edge.fleet.agent import Agent
 from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_edge.runtimes import StepRuntime, accuracy
 from auricle_edge.training.train import Trainer
-from auricle_fleet.broker.broker import Kind, connect_broker, start_broker
+from auricle_fleet.broker.broker import Kind, connect_broker, require_startable, start_broker
 from auricle_fleet.central import train_centrally
 from auricle_fleet.data import FleetData, load_data, started
 from auricle_fleet.judging import FleetJudging
@@ -43,7 +43,7 @@ from auricle_fleet.results.metrics import write_summary
 from auricle_fleet.results.record import Record
 from auricle_fleet.results.report import write_report
 from auricle_fleet.results.result import FleetResult, RoundRow, Summary, device_rows
-from auricle_fleet.results.run_folder import RunFolder, prepare_folder
+from auricle_fleet.results.run_folder import RunFolder, prepare_folder, remove_folder
 from auricle_fleet.settings import BROKERS, FleetSettings
 
 T = TypeVar("T")
@@ -189,12 +189,18 @@ class FleetRun:
         if self._ran:
             raise SettingsError("A FleetRun runs once: make another, or go on with this one's folder by resume.")
         self._ran = True
+        await self._require_broker()
+        was_there = self.out.exists()
         prepare_folder(self.out, resume=self._resumes)
         if not self._resumes:
             self.settings.save(self.out)
         self._work = asyncio.ensure_future(self._shown())
         try:
             result = await self._work
+        except (AuricleError, asyncio.CancelledError):
+            if not was_there and self.coordinator is None:
+                remove_folder(self.out)
+            raise
         finally:
             self._work = None
         if self._refused is not None:
@@ -308,6 +314,14 @@ class FleetRun:
             tasks = [asyncio.create_task(agent.run()) for agent in self.agents]
             stack.push_async_callback(_cancel_all, tasks)
             await _first_failure(coordinator.run(), tasks)
+
+    async def _require_broker(self) -> None:
+        """What may be wrong with the broker is said before any speech is made."""
+        wanted = self.settings.broker
+        if wanted is not None and wanted not in BROKERS:
+            await connect_broker(wanted)
+        else:
+            require_startable(None if wanted is None else cast(Kind, wanted), self.settings.port)
 
     async def _broker(self, stack: contextlib.AsyncExitStack, names: list[str]) -> Callable[[str], BrokerAddress]:
         wanted = self.settings.broker
