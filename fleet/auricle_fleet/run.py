@@ -220,7 +220,8 @@ class FleetRun:
         self.features = LogMel(data.pack.manifest.task).finish(data.unseen.energies)
         self.view.say(
             f"{len(data.devices)} devices with {data.training_clips} training clips of {len(data.pack.labels)} words; "
-            f"{len(data.unseen)} clips of {data.unseen_speakers} unseen speakers"
+            f"{len(data.unseen)} clips of {data.unseen_speakers} unseen "
+            f"speaker{'' if data.unseen_speakers == 1 else 's'}"
             + (f"; {data.others}" if data.others else "")
             + (f"; {len(data.skipped)} unreadable files skipped" if data.skipped else "")
         )
