@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -21,6 +22,15 @@ def pytest_configure() -> None:
     """Ctrl-C counts, also where a shell started us in the background, with SIGINT ignored: tests send it."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def umask_kept() -> Iterator[None]:
+    """Commands that close what they write to others do so for a test's process, too: until the test ends."""
+    before = os.umask(0o022)
+    os.umask(before)
+    yield
+    os.umask(before)
 
 
 @pytest.fixture(scope="session")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -47,7 +48,8 @@ def from_mapping(kind: type[T], values: Mapping[str, object], where: str) -> T:
     try:
         return msgspec.convert(values, kind)
     except msgspec.ValidationError as error:
-        raise SettingsError(f"{where}: {error}.") from error
+        said = reason(str(error), values, kind)
+        raise SettingsError(f"{where}: {said}{'' if said.endswith('?') else '.'}") from error
 
 
 class Setting(NamedTuple):
@@ -87,3 +89,100 @@ def read_toml(path: Path) -> dict[str, object]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path} is not valid TOML: {error}.") from error
     return values
+
+
+# -- a validator's words as a sentence
+
+_AT = re.compile(r"^(?P<what>.*?)(?: - at `(?P<path>[^`]+)`)?$", re.DOTALL)
+_MISSING = re.compile(r"Object missing required field `(?P<name>[^`]+)`")
+_UNKNOWN = re.compile(r"Object contains unknown field `(?P<name>[^`]+)`")
+_PATTERN = re.compile(r"Expected `str` matching regex '(?P<pattern>.*)'", re.DOTALL)
+_LENGTH = re.compile(r"Expected `(?P<kind>str|array|object)` of length (?P<sign>[<>]=?) (?P<limit>\d+)")
+_BOUND = re.compile(r"Expected `(?P<kind>int|float)` (?P<sign>[<>]=?) (?P<limit>\S+)")
+_KIND = re.compile(r"Expected `(?P<kind>[^`]+)`, got `(?P<got>[^`]+)`")
+_CHOICE = re.compile(r"Invalid enum value (?P<value>.*)")
+
+KINDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a text in quotes",
+    "bool": "true or false",
+    "object": "a table",
+    "array": "a list",
+    "null": "nothing",
+}
+SIGNS = {">=": "at least", "<=": "at most", ">": "more than", "<": "less than"}
+PATTERNS = {
+    r"^[a-z0-9-]{4,64}\Z": "4 to 64 of a-z, 0-9 and hyphen",
+    r"^[a-z0-9-]{1,64}\Z": "1 to 64 of a-z, 0-9 and hyphen",
+    r"^[0-9a-f]{64}\Z": "64 hexadecimal digits",
+    r"^[0-9a-fA-F]{64}\Z": "64 hexadecimal digits",
+    r"^[ -~]*\Z": "letters, digits and signs of ASCII",
+}
+"""What a pattern of the wire's types wants."""
+
+
+def reason(said: str, values: Mapping[str, object], kind: type | None = None) -> str:
+    """Say in a sentence what a validator said, with the value that was given; its own words where there are no better.
+
+    Parameters
+    ----------
+    said
+        The message of a `msgspec.ValidationError`.
+    values
+        What was validated.
+    kind
+        What it was to become: words that a setting takes stand there.
+    """
+    split = _AT.match(said)
+    assert split is not None
+    what, path = split["what"], (split["path"] or "$").removeprefix("$").lstrip(".")
+    name = path or "it"
+    given = _at(values, path)
+    shown = "" if given is None or isinstance(given, dict | list) else f", not {_quoted(given)}"
+    if match := _MISSING.fullmatch(what):
+        return f"{match['name']}{f' in {path}' if path else ''} is missing: name it"
+    if match := _UNKNOWN.fullmatch(what):
+        return f'there is no setting "{match["name"]}"{f" in {path}" if path else ""}'
+    if match := _PATTERN.fullmatch(what):
+        wanted = next((words for pattern, words in PATTERNS.items() if repr(pattern)[1:-1] == match["pattern"]), None)
+        return f"{name} takes {wanted}{shown}" if wanted else said
+    if match := _BOUND.fullmatch(what):
+        return f"{name} takes {KINDS[match['kind']]}, {SIGNS[match['sign']]} {match['limit']}{shown}"
+    if match := _LENGTH.fullmatch(what):
+        unit = "characters" if match["kind"] == "str" else "entries"
+        return f"{name} takes {SIGNS[match['sign']]} {match['limit']} {unit}{shown}"
+    if match := _KIND.fullmatch(what):
+        wanted = " or ".join(KINDS.get(kind, kind) for kind in match["kind"].split(" | ") if kind != "null")
+        got = KINDS.get(match["got"], match["got"])
+        return f"{name} takes {wanted}{shown or f', not {got}'}"
+    if _CHOICE.fullmatch(what):
+        known = _choices(kind, path)
+        hint = f": {nearest(str(given), known).removesuffix('.')}" if known else ""
+        return f"{name} cannot be {_quoted(given)}{hint}"
+    return said
+
+
+def _choices(kind: type | None, name: str) -> list[str]:
+    """The words that a setting takes."""
+    hint = get_type_hints(kind).get(name) if kind is not None else None
+    found = [hint, *get_args(hint)]
+    return [word for one in found if get_origin(one) is Literal for word in get_args(one) if isinstance(word, str)]
+
+
+def _at(values: object, path: str) -> object:
+    """The value that a path leads to; None where it leads nowhere."""
+    for part in re.findall(r"[^.\[\]]+", path):
+        if isinstance(values, Mapping):
+            values = values.get(part)
+        elif isinstance(values, list) and part.isdecimal() and int(part) < len(values):
+            values = values[int(part)]
+        else:
+            values = getattr(values, part, None)
+    return values
+
+
+def _quoted(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f'"{value}"' if isinstance(value, str) else str(value)

@@ -7,15 +7,16 @@ from pathlib import Path
 import msgspec
 import typer
 
-from auricle.errors import SettingsError
 from auricle.process.options import Given, Option, optional, with_options
 from auricle.process.table import print_grid
 from auricle.settings import declared, from_mapping, read_toml
 from auricle_cloud.commands.serve_commands import rule_options
+from auricle_fleet.broker import command as broker_command
 from auricle_fleet.live import View, percent
 from auricle_fleet.results.compare import COLUMNS, rows
 from auricle_fleet.results.compare import compare as side_by_side
 from auricle_fleet.results.result import FleetResult
+from auricle_fleet.results.run_folder import newest_run
 from auricle_fleet.run import FleetRun
 from auricle_fleet.settings import FleetSettings
 
@@ -77,18 +78,17 @@ def run(
     options: list[str] = typer.Option([], "--rule-option", help="NAME=VALUE of the rule; may be given more than once."),
     out: Path | None = typer.Option(None, help="Folder for the results [runs/<date and time>]."),
     resume: bool = typer.Option(
-        False, "--resume", help="Go on with the run in --out, with the settings it began with."
+        False, "--resume", help="Go on with the run in --out [the newest in runs/], with the settings it began with."
     ),
     as_json: bool = typer.Option(False, "--json", help="Print a JSON object a round and the summary, nothing else."),
 ) -> int:
     """Train a shared keyword model on many emulated devices and leave a report."""
     view = View(as_json=as_json)
-    if not resume:
-        fleet_run = FleetRun(read_settings(config, given, options), out, view=view)
-    elif out is None:
-        raise SettingsError("--resume needs the folder of the run to go on with: --out runs/NAME.")
+    if resume:
+        fleet_run = FleetRun.resume(newest_run(Path("runs")) if out is None else out, view=view)
+        view.say(f"goes on with {fleet_run.out}")
     else:
-        fleet_run = FleetRun.resume(out, view=view)
+        fleet_run = FleetRun(read_settings(config, given, options), out, view=view)
     return _conclude(fleet_run.run(), as_json)
 
 
@@ -104,6 +104,9 @@ def compare(
     else:
         print_grid(COLUMNS, rows(compared))
     return 0
+
+
+app.command("broker")(broker_command.broker)
 
 
 def _conclude(result: FleetResult, as_json: bool) -> int:

@@ -14,7 +14,14 @@ from tests.cloud.api_server import serving
 from tests.cloud.filled_store import TASK, Filled, fill
 from tests.cloud.test_cloud_commands import auricle, here, there, told
 
+from auricle.packs.pack import load_pack
 from auricle.process.ending import begin_log
+from auricle_cloud.api.api_settings import ApiSettings
+from auricle_cloud.identity.authority import Authority, key_pem
+from auricle_cloud.identity.certificates import new_key
+from auricle_cloud.identity.enrolment import Enrolment
+from auricle_cloud.storage.blobs import Blobs
+from auricle_cloud.storage.store import FILE, Store
 
 
 @pytest.fixture
@@ -115,6 +122,41 @@ def test_what_overwrites_asks_before(filled: Filled, tmp_path: Path) -> None:
         assert (done.returncode, "add --yes" in done.stderr) == (2, True)
     assert (tmp_path / "b.tar.zst").read_bytes() == b"precious"
     assert auricle("models", "promote", 0, "--yes", **here(filled)).returncode == 0
+
+
+def test_preflight_takes_the_settings_file_of_serve(tmp_path: Path) -> None:
+    file = tmp_path / "coordinator.toml"
+    file.write_text(
+        f'fleet = "home"\nbroker = "mqtt://127.0.0.1:9"\nstate = "{tmp_path}"\npack = "digits"\n'
+        '[rounds]\nrule = "multi-krum"\n[api]\nlisten = "127.0.0.1:0"\n'
+    )
+
+    done = auricle("preflight", "--config", file, "--json")
+
+    said = {found["check"]: found for found in json.loads(done.stdout)["findings"]}
+    assert done.returncode == 1
+    assert {check for check, found in said.items() if found["verdict"] == "bad"} == {"broker"}
+    assert "multi-krum" in said["rule"]["sentence"]
+    assert "digits" in said["pack"]["sentence"]
+    assert auricle("preflight", "--state", tmp_path).returncode == 2
+
+
+def test_a_server_that_is_not_trusted_is_said_with_what_to_do(tmp_path: Path) -> None:
+    store = Store(tmp_path / "state" / FILE)
+    enrolment = Enrolment(Authority.create(tmp_path / "state" / "authority", "Test"), store.database)
+    key = new_key()
+    (tmp_path / "server.pem").write_text(enrolment.server(["127.0.0.1"], key.public_key(), who="op"))
+    (tmp_path / "server.key").write_bytes(key_pem(key))
+    settings = ApiSettings(port=0, certificate=tmp_path / "server.pem", key=tmp_path / "server.key")
+    filled = Filled(tmp_path / "state", store, Blobs(tmp_path / "blobs"), load_pack("digits"))
+    with serving(filled, settings) as server:
+        around = there(server)
+        refused = auricle("overview", **around)
+        trusted = auricle("overview", SSL_CERT_FILE=str(tmp_path / "state" / "authority" / "root.pem"), **around)
+
+    assert (refused.returncode, trusted.returncode) == (6, 0)
+    assert "set SSL_CERT_FILE to the authority's root.pem" in refused.stderr
+    assert "_ssl.c" not in refused.stderr
 
 
 def test_times_in_json_and_in_the_log_have_their_zone(filled: Filled, capsys: pytest.CaptureFixture[str]) -> None:

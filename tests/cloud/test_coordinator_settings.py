@@ -172,8 +172,8 @@ def test_the_template_has_every_setting_at_its_default(tmp_path: Path) -> None:
         ("[rounds]\ndeadlin = 5\n", r'table \[rounds\]: no setting "deadlin": did you mean "deadline"\?'),
         ("flet = 'home'\n", 'no setting "flet": did you mean "fleet"'),
         ("rounds = 5\n", r"rounds is a table: write \[rounds\]"),
-        ("[limits]\nburst = 0\n", r"table \[limits\]: .*>= 1"),
-        ("[detection]\ntau = 2\n", r"table \[detection\]: .*<= 1"),
+        ("[limits]\nburst = 0\n", r"table \[limits\]: burst takes a number, at least 1"),
+        ("[detection]\ntau = 2\n", r"table \[detection\]: tau takes a number, at most 1"),
         ("[rounds\n", "is not valid TOML"),
     ],
 )
@@ -183,7 +183,7 @@ def test_mistakes_in_a_file_are_named_with_their_table(tmp_path: Path, text: str
 
 
 def test_a_wrong_option_is_called_the_command_lines(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"command line: .*<= 1"):
+    with pytest.raises(SettingsError, match=r"command line: quorum takes a number, at most 1"):
         read_coordinator(_file(tmp_path, WHOLE), {"rounds": {"quorum": 2.0}})
 
 

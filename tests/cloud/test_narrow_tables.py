@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from types import SimpleNamespace
 
 import pytest
 from tests.cloud.filled_store import TASK, Filled, fill
@@ -11,7 +12,7 @@ from tests.cloud.hearing_reports import report
 from typer.testing import CliRunner
 
 from auricle.wire.messages import DeviceState, Register
-from auricle_cloud.commands import app
+from auricle_cloud.commands import answers, app
 
 LONG = "kitchen-window-left-of-door-17"
 
@@ -79,3 +80,41 @@ def test_nothing_is_cut_at_80_columns(
     tables = [line for line in done.output.splitlines() if "  " in line.strip()]
     assert tables
     assert max(map(len, tables)) <= 80, done.output
+
+
+TABLES = {
+    "releases": answers.RELEASE,
+    "rollouts": answers.ROLLOUT,
+    "cohort": answers.MEMBER,
+    "rounds": answers.ROUND,
+    "models": answers.MODEL,
+    "devices": answers.DEVICE,
+    "journal": answers.EVENT,
+    "certificates": ("name", "kind", "serial", "expires", "revoked", "reason"),
+    "claims": ("device", "created", "expires", "replaces"),
+}
+LONGEST = {
+    "path": "bundles/home/pi5/raspios-13/auricle-0.2.0-ab12cd34ef56.tar",
+    "rollout": "r12-3f9a",
+    "device": LONG,
+    "name": LONG,
+    "serial": "5b" * 20,
+    "reason": "Two of three devices went back to the version before: their microphones were silent.",
+    "identity": "ab" * 32,
+    "ineligible": "is offline since 2026-11-23 14:05 CET",
+    "detail": "3 rounds",
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_what_has_to_be_typed_is_whole_in_every_table(name: str) -> None:
+    columns = TABLES[name]
+    row = SimpleNamespace(**{column: LONGEST.get(column, 1_700_000_000.5) for column in columns})
+
+    lines = answers.table([row], columns).lines(80)
+
+    typed = [LONGEST[column] for column in columns if column in ("path", "rollout", "device", "name", "serial")]
+    assert all(text in lines[1] for text in typed), lines
+    assert max(map(len, lines)) <= max(80, sum(len(text) + 2 for text in typed)), lines
+    said = " ".join(" ".join(lines).split())
+    assert "reason" not in columns or all(word in said for word in LONGEST["reason"].split())

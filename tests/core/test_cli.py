@@ -84,7 +84,6 @@ def test_a_module_of_our_own_that_is_missing_is_a_fault_and_not_an_extra() -> No
         (["cloud", "serve", "--broker", "mqtt://h", "--fleet", "f", "--state", "x", "--seed", "-1"], "seed"),
         (["cloud", "serve", "--broker", "mqtt://h", "--fleet", "f", "--state", "x", "--deadline", "nan"], "deadline"),
         (["cloud", "serve", "--broker", "ftp://h", "--fleet", "f", "--state", "x"], "ftp"),
-        (["cloud", "why", "1", "--state", "/no/such"], "no coordinator's database"),
         (["edge", "run", "--device", "dev-a"], "state"),
         (["edge", "run", "--device", "dev-a", "--state", "x", "--fleet", "f"], "broker and coordinator"),
         (["edge", "run", "--config", "/no/such.toml"], "/no/such.toml"),
@@ -103,6 +102,12 @@ def test_a_mistake_gets_one_sentence_and_exit_code_2(
     assert captured.err.startswith("auricle: ")
     assert len(captured.err.splitlines()) == 1
     assert says in captured.err
+
+
+@pytest.mark.several
+def test_what_is_not_there_has_an_exit_code_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cloud", "why", "1", "--state", "/no/such"]) == 5
+    assert "no coordinator's database" in capsys.readouterr().err
 
 
 @pytest.mark.several

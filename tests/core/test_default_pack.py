@@ -8,15 +8,14 @@ from typer.models import OptionInfo
 
 from auricle.packs.pack import DEFAULT_PACK, SHIPPED, load_pack
 from auricle_cloud.commands.coordinator_settings import CoordinatorSettings
-from auricle_cloud.commands.maintenance_commands import preflight
 from auricle_edge.commands.evaluate_commands import evaluate
 from auricle_edge.settings import EdgeSettings
 
 
 def test_device_and_coordinator_agree() -> None:
-    options = [signature(command).parameters["pack"].default for command in (preflight, evaluate)]
+    options = [signature(command).parameters["pack"].default for command in (evaluate,)]
     defaults = [option.default if isinstance(option, OptionInfo) else option for option in options]
-    assert [*defaults, EdgeSettings(state="x").pack, CoordinatorSettings().pack] == [DEFAULT_PACK] * 4
+    assert [*defaults, EdgeSettings(state="x").pack, CoordinatorSettings().pack] == [DEFAULT_PACK] * 3
     assert DEFAULT_PACK in SHIPPED
 
 

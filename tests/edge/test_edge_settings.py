@@ -58,9 +58,9 @@ def test_every_part_has_its_table() -> None:
     [
         (WHOLE + "[gaet]\n", 'no setting "gaet": did you mean "gate"?'),
         (WHOLE.replace("threshold =", "treshold ="), r'table \[detect\]: no setting "treshold": did you mean "thresh'),
-        (WHOLE.replace("0.7", "7"), r"\[detect\]: Expected `float` <= 1.0"),
-        (WHOLE.replace('"/tmp/x"', "1"), "Expected `str`, got `int` - at `\\$.state`"),
-        (WHOLE.replace("[capture]", "[[capture]]"), "Expected `object`"),
+        (WHOLE.replace("0.7", "7"), r"\[detect\]: threshold takes a number, at most 1.0, not 7"),
+        (WHOLE.replace('"/tmp/x"', "1"), "state takes a text in quotes, not 1"),
+        (WHOLE.replace("[capture]", "[[capture]]"), "takes a table"),
         ('device = "kitchen-1"\nstate = "x"\nfleet = "home"\n', "say broker and coordinator too"),
         ('device = "kitchen-1"\nstate = "x"\nspeech = "clips"\n', "say fleet, broker and coordinator too"),
         ('device = "Kitchen 1"\nstate = "x"\n', "device"),

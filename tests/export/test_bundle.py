@@ -279,7 +279,9 @@ def test_the_command_builds_and_verifies(world: SmallWorld, tmp_path: Path, caps
     asked = ["flash", "bundle", "--board", BOARD, "--os", SYSTEM, "--fleet", str(world.fleet_file)]
     asked += ["--wheels", str(world.wheels), "--out", str(tmp_path / "out"), "--key", str(tmp_path / "key"), "--deb"]
     assert main([*asked, "--json"]) == 0
-    built = json.loads(capsys.readouterr().out)
+    first = capsys.readouterr()
+    built = json.loads(first.out)
+    assert "a new key is drawn" in first.err
     assert main(["flash", "verify", built["path"], "--key", built["signed_by"], "--json"]) == 0
     verified = json.loads(capsys.readouterr().out)
     assert main(asked) == 0

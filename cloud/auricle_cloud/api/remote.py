@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import os
 import re
+import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -134,10 +135,21 @@ class Remote:
             raise _refused(self._server, error) from error
         except (OSError, http.client.HTTPException) as error:
             why = getattr(error, "reason", error)
+            if isinstance(why, ssl.SSLCertVerificationError):
+                raise RemoteError(_untrusted(self._server, why)) from error
             said = (getattr(why, "strerror", None) or str(why)).rstrip(".")
             hint = "; is auricle cloud serve running there?" if isinstance(why, ConnectionRefusedError) else "."
             raise RemoteError(f"The coordinator at {self._server} cannot be reached: {said}{hint}") from error
         return response
+
+
+def _untrusted(server: str, why: ssl.SSLCertVerificationError) -> str:
+    """A certificate that this machine does not believe, in a sentence."""
+    said = why.verify_message.rstrip(".") or "it cannot be verified"
+    return (
+        f"The certificate of {server} is not trusted here ({said}): set SSL_CERT_FILE to the authority's root.pem "
+        "(authority/root.pem in the coordinator's folder), and use a name that the certificate has."
+    )
 
 
 def _text(value: object) -> str:

@@ -168,6 +168,7 @@ ROUTES = (
     Route("GET", "/v1/hearing", "show_hearing", "viewer"),
     Route("PUT", "/v1/devices/{device}/label", "label_device", "operator"),
     Route("PUT", "/v1/sensitivities", "set_sensitivity", "operator"),
+    Route("DELETE", "/v1/devices/{device}", "forget_device", "operator"),
     Route("POST", "/v1/approvals", "approve_devices", "operator"),
     Route("POST", "/v1/quarantines", "quarantine_devices", "operator"),
     Route("POST", "/v1/devices/{device}/release", "release_device", "operator"),

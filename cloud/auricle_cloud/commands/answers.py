@@ -43,6 +43,7 @@ from auricle_cloud.operations.round_answers import (
     Started,
     Waiting,
 )
+from auricle_cloud.states.round import FINISHED
 
 ROUND = ("round", "state", "mode", "request", "invited", "failed", "counted", "loss", "plugin_accuracy", "closed")
 MEMBER = ("device", "state", "samples", "loss", "staleness", "seconds", "received", "reason")
@@ -232,7 +233,8 @@ def _parts(answer: object) -> list[str | Grid]:
     if isinstance(answer, RoundWhy):
         about = [f"  {sentence}" for device in answer.devices for sentence in _indented(device.sentences)]
         about += _more(answer)
-        return [*answer.sentences, *about] if len(answer.devices) != 1 else [s.strip() for s in about]
+        alone = len(answer.devices) == 1 and answer.state in FINISHED
+        return [*answer.sentences, *about] if not alone else [s.strip() for s in about]
     if isinstance(answer, DeviceDetail):
         history = table(answer.history, INVITED) if answer.history else "It was never invited."
         return [

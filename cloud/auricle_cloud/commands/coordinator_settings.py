@@ -121,7 +121,7 @@ class CoordinatorSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_on
     fleet: Annotated[FleetName | None, Meta(description="Name of the fleet.")] = None
     broker: Annotated[
         str | None,
-        Meta(description="mqtt://user:password@host:port; the password may be left to AURICLE_PASSWORD."),
+        Meta(description="mqtt://user:password@host:port, the password may be left to AURICLE_PASSWORD; or embedded."),
     ] = None
     state: Annotated[str | None, Meta(description="Folder for key, database and models.")] = None
     pack: Annotated[str, Meta(description="home, gsc12-res, gsc12, gsc35, digits, a folder or a .tar.zst.")] = (

@@ -17,6 +17,7 @@ from auricle_cloud.commands.operator_command import (
     confirm,
     operator_command,
 )
+from auricle_cloud.operations.answer import Done
 from auricle_cloud.operations.device_answers import Changed, DeviceDetail, DeviceLog, DevicePage, DeviceRow, Tuned
 from auricle_cloud.operations.hearing_answers import HearingDetail, HearingPage
 from auricle_cloud.operations.operations import Operations
@@ -135,3 +136,10 @@ def revoke(do: Operations, devices: Devices, reason: Reason = "", yes: Yes = Fal
     """Never believe devices' keys again; this cannot be undone."""
     confirm(f"Revoke {', '.join(devices)} for good?", yes=yes)
     return do.revoke_devices(devices, reason)
+
+
+@operator_command(app, "forget")
+def forget(do: Operations, device: Device, reason: Reason = "", yes: Yes = False) -> Done:
+    """Forget a device that has left; rounds that it was in stay as they were."""
+    confirm(f"Forget {device}?", yes=yes)
+    return do.forget_device(device, reason)

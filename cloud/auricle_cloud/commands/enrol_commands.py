@@ -24,7 +24,7 @@ from auricle_cloud.identity.authority import Authority, key_pem
 from auricle_cloud.identity.broker_folder import BrokerFolder, had_passwords, read_duration
 from auricle_cloud.identity.certificates import new_key
 from auricle_cloud.identity.enrolment import Enrolment
-from auricle_cloud.operations.answer import Answer, Done
+from auricle_cloud.operations.answer import Answer, Done, Time
 from auricle_cloud.operations.operating import as_answer
 from auricle_cloud.storage.state_folders import AUTHORITY
 from auricle_cloud.storage.store import FILE, Store
@@ -52,7 +52,7 @@ class TokenRow(Answer, frozen=True, kw_only=True):
 
     device: str
     token: str
-    expires: float
+    expires: Time
     replaces: bool
     """Whether who claims it takes the place of the board that has the name."""
 
@@ -77,10 +77,10 @@ class CertificateRow(Answer, frozen=True, kw_only=True):
     name: str
     kind: str
     serial: str
-    issued: float
-    expires: float
-    renew_after: float
-    revoked: float | None
+    issued: Time
+    expires: Time
+    renew_after: Time
+    revoked: Time | None
     reason: str
 
 
@@ -88,8 +88,8 @@ class ClaimRow(Answer, frozen=True, kw_only=True):
     """One token that may still be used."""
 
     device: str
-    created: float
-    expires: float
+    created: Time
+    expires: Time
     replaces: bool
 
 
@@ -167,8 +167,12 @@ def token(
         assert out is not None
         text = token_text(row.token, server, answer.pin)
         write_durably(out / f"{row.device}.token", text.encode(), mode=0o600)
-    _tell(answer, answer.tokens, ("device", "token", "expires"), as_json)
-    if not as_json:
+    if out is None or as_json:
+        _tell(answer, answer.tokens, ("device", "token", "expires"), as_json)
+    else:
+        some = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+        say(f"{len(names)} tokens are in {out}, a file DEVICE.token each: {some}")
+    if not as_json and (out is None or server is None):
         say(f"The pin of the authority, for --ca-pin: {answer.pin}")
     left_out = int(names[-1].rpartition("-")[2]) - count if count else 0
     if left_out and not as_json:

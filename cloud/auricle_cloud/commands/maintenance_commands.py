@@ -10,7 +10,7 @@ import typer
 
 from auricle.checks.pack_checks import require_sound
 from auricle.errors import SettingsError
-from auricle.packs.pack import DEFAULT_PACK, load_pack
+from auricle.packs.pack import load_pack
 from auricle.packs.signature import trusted_key
 from auricle.process.checkup import Finding, broker_reached, disk, finding
 from auricle.process.table import Column, print_grid
@@ -29,6 +29,8 @@ from auricle_cloud.commands.checkup import (
     updates,
     versions,
 )
+from auricle_cloud.commands.coordinator_settings import read_coordinator
+from auricle_cloud.commands.embedded_broker import EMBEDDED
 from auricle_cloud.commands.operator_command import Yes, complete_device, confirm, operator_command
 from auricle_cloud.commands.target import Place
 from auricle_cloud.operations.answer import Done
@@ -102,73 +104,90 @@ def doctor(
 
 def preflight(
     place: Place,
-    broker: Annotated[str, typer.Option(help="As of serve.")],
-    pack: Annotated[str, typer.Option(help="As of serve.")] = DEFAULT_PACK,
+    config: Annotated[Path | None, typer.Option(help="As of serve: its coordinator.toml.")] = None,
+    broker: Annotated[str | None, typer.Option(help="As of serve.")] = None,
+    pack: Annotated[str | None, typer.Option(help="As of serve.")] = None,
     pack_key: Annotated[str | None, typer.Option(help="As of serve.")] = None,
     rule: Annotated[str | None, typer.Option(help="As of serve.")] = None,
-    preset: Annotated[str, typer.Option(help="As of serve.")] = "practical",
+    preset: Annotated[str | None, typer.Option(help="As of serve.")] = None,
     rule_option: Annotated[list[str] | None, typer.Option(help="As of serve.")] = None,
-    listen: Annotated[str, typer.Option(help="As of serve.")] = "127.0.0.1:8080",
+    listen: Annotated[str | None, typer.Option(help="As of serve.")] = None,
     certificate: Annotated[Path | None, typer.Option(help="As of serve.")] = None,
     key: Annotated[Path | None, typer.Option(help="As of serve.")] = None,
     validation: Annotated[Path | None, typer.Option(help="As of serve.")] = None,
-    compute: Annotated[str, typer.Option(help="As of serve.")] = "auto",
+    compute: Annotated[str | None, typer.Option(help="As of serve.")] = None,
     as_json: bool = False,
 ) -> int:
     """Try what serve will need, before it: exit code 1 where it would fail.
 
     Do not run it beside a coordinator that is connected to the same broker: it would be thrown out for a moment.
     """
-    if place.state is None:
-        raise SettingsError("Name the folder that serve will use: --state FOLDER.")
     from auricle_cloud.commands.serve_commands import rule_options
     from auricle_cloud.service import listen_address
 
-    folder = place.state
+    given: dict[str, dict[str, object]] = {
+        "": {
+            "broker": broker,
+            "state": _text(place.state),
+            "pack": pack,
+            "pack_key": pack_key,
+            "validation": _text(validation),
+            "compute": compute,
+        },
+        "rounds": {"rule": rule, "preset": preset, "rule_options": rule_options(rule_option or []) or None},
+        "api": {"listen": listen, "certificate": _text(certificate), "key": _text(key)},
+        "storage": {"database": place.database},
+    }
+    told = read_coordinator(config, given)
+    if told.state is None:
+        raise SettingsError("Name the folder that serve will use: --state FOLDER, or state in --config.")
+    if told.broker is None:
+        raise SettingsError("Name the broker that serve will use: --broker URL, or broker in --config.")
+    folder, url = Path(told.state), told.broker
 
     def check_pack() -> str:
-        loaded = load_pack(pack, trusted_key(pack_key))
+        loaded = load_pack(told.pack, trusted_key(told.pack_key))
         require_sound(loaded)
         return f"The pack {loaded.manifest.name} is sound: {loaded.identity[:12]}, {len(loaded.labels)} words."
 
     def check_rule() -> str:
-        chosen = get_preset(preset)
-        if rule is not None or rule_option:
-            known = get_rule(rule or chosen.rule, **rule_options(rule_option or []))
+        chosen, said = get_preset(told.rounds.preset), told.rounds
+        if said.rule is not None or said.rule_options:
+            known = get_rule(said.rule or chosen.rule, **said.rule_options)
         else:
             known = get_rule(chosen.rule, **chosen.rule_options)
-        return f"The rule {known.name} is there, with the preset {preset}."
+        return f"The rule {known.name} is there, with the preset {said.preset}."
 
     def check_api() -> str:
-        address = listen_address(listen)
+        address, said = listen_address(told.api.listen), told.api
         if address is None:
             return "There will be no API and no page."
-        context = ApiSettings(*address, certificate, key).tls()
+        context = ApiSettings(*address, _path(said.certificate), _path(said.key)).tls()
         with socket.create_server(address, family=socket.AF_INET6 if ":" in address[0] else socket.AF_INET):
-            return f"The API may listen on {listen}, {'without' if context is None else 'with'} TLS."
+            return f"The API may listen on {said.listen}, {'without' if context is None else 'with'} TLS."
 
     def check_validation() -> str:
         from auricle_cloud.evaluation.evaluator import choose_evaluator
         from auricle_cloud.evaluation.validation_set import load_validation
 
-        loaded = load_pack(pack, trusted_key(pack_key))
-        clips = load_validation(validation or Path(), loaded)
-        return f"{clips.sentence or f'{len(clips)} clips.'} {choose_evaluator(loaded, clips, compute)[1]}"
+        loaded = load_pack(told.pack, trusted_key(told.pack_key))
+        clips = load_validation(Path(told.validation or ""), loaded)
+        return f"{clips.sentence or f'{len(clips)} clips.'} {choose_evaluator(loaded, clips, told.compute)[1]}"
 
     def check_broker() -> str:
-        return broker_admits(broker_of(broker, COORDINATOR, folder), COORDINATOR)
+        return broker_admits(broker_of(url, COORDINATOR, folder), COORDINATOR)
 
     checks = [
         finding("disk", lambda: disk(folder, LITTLE_DISK)),
         finding("pack", check_pack),
         finding("rule", check_rule),
         finding("api", check_api),
-        finding("broker", check_broker),
+        *([] if url == EMBEDDED else [finding("broker", check_broker)]),
     ]
-    where = place.database or folder / FILE
-    if place.database is not None or (folder / FILE).is_file():
+    where = told.storage.database or folder / FILE
+    if told.storage.database is not None or (folder / FILE).is_file():
         checks.append(finding("database", lambda: database(where)))
-    if validation is not None:
+    if told.validation is not None:
         checks.append(finding("validation", check_validation))
     return _tell(checks, as_json)
 
@@ -219,6 +238,14 @@ def _saved(manifest: Manifest, first: str, last: str) -> Saved:
     holds, lacks = held({entry.path for entry in manifest.files})
     about = [f"The backup holds {', '.join(holds)}.", *([f"It lacks {', '.join(lacks)}."] if lacks else [])]
     return Saved(done=" ".join([first, *about, last]), holds=holds, lacks=lacks)
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
+def _path(text: str | None) -> Path | None:
+    return None if text is None else Path(text)
 
 
 def _server(place: Place) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
 import msgspec
 import typer
+from msgspec.structs import replace
 
 from auricle.checks.pack_checks import require_sound
 from auricle.errors import SettingsError
@@ -20,10 +22,12 @@ from auricle.process.options import Given, Option, optional, with_options
 from auricle.settings import declared
 from auricle_cloud.commands.coordinator_settings import (
     STRUCTS,
+    CoordinatorSettings,
     all_settings,
     read_coordinator,
     template,
 )
+from auricle_cloud.commands.embedded_broker import EMBEDDED, embedded_broker
 from auricle_cloud.service import Started, run_service
 from auricle_cloud.settings import RoundDone, RunSettings
 
@@ -100,6 +104,10 @@ def serve(
     *,
     config: Path | None = typer.Option(None, help="A coordinator.toml; auricle cloud settings prints one."),
     given: Given,
+    embedded_device: list[str] = typer.Option(
+        [], help="With --broker embedded: name of a device; several are allowed [device-1 to device-10]."
+    ),
+    embedded_port: int = typer.Option(18830, help="With --broker embedded: its port on 127.0.0.1; 0: any free one."),
     as_json: bool = typer.Option(False, "--json", help="Print a JSON object a round."),
 ) -> int:
     """Run a task's rounds, and serve API and page. Every setting fits into --config; options count above it."""
@@ -111,10 +119,32 @@ def serve(
     require_sound(loaded)
     be_private()
     make_private(Path(told.state or "") / "blobs")
+    if told.broker == EMBEDDED:
+        assert told.state is not None
+        assert told.fleet is not None
+        with embedded_broker(Path(told.state) / "broker", told.fleet, embedded_device, embedded_port) as addresses:
+            _say_addresses(addresses, as_json)
+            _run(replace(told, broker=addresses["coordinator"]), loaded, as_json)
+        return 0
+    _run(told, loaded, as_json)
+    return 0
+
+
+def _run(told: CoordinatorSettings, loaded: Pack, as_json: bool) -> None:
     settings = told.run_settings(chosen_weights(told.start, loaded, loaded.manifest.plugin, told.seed))
     greet, tell = (lambda said: _greet(said, settings, loaded, as_json)), (lambda done: _tell(done, as_json))
     asyncio.run(run_service(settings, loaded, told.api_settings(), greet, tell))
-    return 0
+
+
+def _say_addresses(addresses: Mapping[str, str], as_json: bool) -> None:
+    """Where devices of this machine connect."""
+    if as_json:
+        typer.echo(json.dumps({"embedded_broker": dict(addresses)}))
+        return
+    typer.echo("An embedded broker runs on 127.0.0.1. Devices, with --broker:")
+    for name, address in addresses.items():
+        if name != "coordinator":
+            typer.echo(f"  {address}")
 
 
 def settings(

@@ -42,6 +42,10 @@ def wait_for(do: Operations, number: int | None, timeout: float | None, *, as_js
             break
         time.sleep(left)
     typer.echo(to_json(row)) if as_json else say(sentence(row))
+    if row.state not in FINISHED and not as_json:
+        waiting = do.show_round(number, 1).waiting
+        for line in [] if waiting is None else waiting_lines(waiting):
+            say(line)
     return {"published": 0, "aborted": ENDED_OTHERWISE}.get(row.state, OUT_OF_TIME)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from auricle.errors import StorageError
 from auricle.wire.messages import DeviceId, Sensitivity
+from auricle_cloud.operations.answer import Done
 from auricle_cloud.operations.device_answers import (
     Changed,
     DeviceDetail,
@@ -86,6 +87,13 @@ class DeviceOperations(Operator):
         with self._changing():
             self.store.devices.set_label(device, label, who=self.who)
         return self._device_rows([self._device(device)])[0]
+
+    def forget_device(self, device: DeviceId, reason: Reason = "") -> Done:
+        """Forget a device that has left: it is in no list any more; rounds that it was in stay as they were."""
+        self._device(device)
+        with self._changing():
+            self.store.devices.forget(device, who=self.who, reason=reason)
+        return Done(done=f"{device} is forgotten. If it comes back, it registers again and waits for approval.")
 
     def set_sensitivity(
         self, sensitivity: Sensitivity, devices: Names | None = None, label: Label | None = None, reason: Reason = ""

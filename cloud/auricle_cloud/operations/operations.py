@@ -23,6 +23,9 @@ from auricle_cloud.storage.device_records import STANDINGS
 ALARMS = ("alarm", "verdict", "repair", "loss set aside", "conflict", "quarantined", "rolled back", "rollout paused")
 """Kinds of events that an operator should not miss."""
 
+BY_ITSELF = ("", "policy", "devices", "serve")
+"""Who causes an alarm: what an operator did is no news to him."""
+
 
 class Operations(RoundOperations, DeviceOperations, ModelOperations, RolloutOperations, HearingOperations):
     """Everything that an operator can do; see `Operator` for what it is made of."""
@@ -45,7 +48,7 @@ class Operations(RoundOperations, DeviceOperations, ModelOperations, RolloutOper
             under_way=None if busy is None else self._round(busy),
             last=None if last is None else self._round(last),
             model=None if current is None else self.show_model(current),
-            alarms=[as_answer(EventRow, row) for row in self._list.events(ALARMS, 10)],
+            alarms=[as_answer(EventRow, row) for row in self._list.events(ALARMS, 10, by=BY_ITSELF)],
         )
 
     def list_tokens(self) -> TokenList:

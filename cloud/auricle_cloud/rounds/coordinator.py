@@ -143,6 +143,8 @@ class Coordinator:
         self._lanes = KeyedQueue(MOST_AT_ONCE)
         self._connected_at: float | None = None
         self._next_beat, self._was_connected = 0.0, False
+        self._said_waiting: set[str] = set()
+        """Devices of which the log has said that they wait for approval."""
         self._standings: dict[str, str] = {}
         """What devices were told of their standing."""
         self._came: dict[str, float] = {}
@@ -345,7 +347,8 @@ class Coordinator:
         self.conductor.came(message.device)
         self.tuner.came(message.device)
         row = await self._tell_standing(message.device)
-        if row.standing == "pending" and self.settings.approval != "auto":
+        if row.standing == "pending" and self.settings.approval != "auto" and message.device not in self._said_waiting:
+            self._said_waiting.add(message.device)
             log.warning("%s waits: auricle cloud devices approve %s", message.device, message.device)
         await self._idle(message.device)
 

@@ -193,6 +193,24 @@ class Devices:
         tx.execute(change.values(**gone) if standing == "revoked" else change)
         return changed
 
+    def forget(self, name: str, *, who: str, reason: str = "") -> None:
+        """Forget a device that has left; its rounds, and what it was given, stay known.
+
+        Raises
+        ------
+        StorageError
+            It is not known, is online, or was revoked: a revoked one that is forgotten could come back.
+        """
+        row = self.get(name)
+        if row.standing == "revoked":
+            raise StorageError(f"{name} was revoked for good: if it were forgotten, it could come back.")
+        if row.online:
+            raise StorageError(f"{name} is online: stop its agent first, or it registers again at once.")
+        with self._db.writing() as tx:
+            for table in (devices, hearing, refusals):
+                tx.execute(sa.delete(table).where(table.c.device == name))
+            note(tx, "forgotten", device=name, who=who, detail=reason)
+
     def set_label(self, name: str, label: str, *, who: str) -> None:
         """Give a device a name for people; StorageError when it is not known."""
         self.get(name)

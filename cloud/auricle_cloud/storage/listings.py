@@ -194,9 +194,9 @@ class Listings:
         with self._db.reading() as tx:
             return {*tx.execute(current).scalars(), *tx.execute(begun).scalars()}
 
-    def events(self, kinds: Iterable[str], limit: int) -> list[EventRow]:
-        """The newest events of these kinds."""
-        query = EventRow.select(events).where(events.c.kind.in_(list(kinds)))
+    def events(self, kinds: Iterable[str], limit: int, *, by: Iterable[str]) -> list[EventRow]:
+        """The newest events of these kinds that these caused."""
+        query = EventRow.select(events).where(events.c.kind.in_(list(kinds)) & events.c.who.in_(list(by)))
         return self._rows(EventRow, query.order_by(events.c.id.desc()).limit(limit))
 
 

@@ -103,6 +103,8 @@ def sign(
     target = Path(pack) / SIGNATURE_FILE if inside else out or _beside(pack)
     if target.exists():
         raise SettingsError(f"{target} exists and is not overwritten: say where else with --out, or remove it.")
+    if not key.exists():
+        typer.echo(f"{key} is not there: a new key is drawn. Who trusts another one refuses what it signs.", err=True)
     identity = Identity.load_or_create(key)
     signed = loaded.signed(sign_manifest(identity, loaded.manifest_bytes))
     assert signed.signature is not None

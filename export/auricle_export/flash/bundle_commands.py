@@ -52,6 +52,8 @@ def bundle(
             f"{fleet} names no update_root, so boards with this bundle could never be updated: auricle cloud fleet new "
             "(or releases init) makes one; or add --without-updates."
         )
+    if key is not None and not key.exists():
+        typer.echo(f"{key} is not there: a new key is drawn. Who trusts another one refuses what it signs.", err=True)
     with _bar(as_json) as bar:
         built = build_bundle(profile, read, out, os=os, key=key, wheels=wheels, deb=deb, progress=_shown(bar))
     if as_json:

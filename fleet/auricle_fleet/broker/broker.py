@@ -21,6 +21,7 @@ Kind = Literal["mosquitto", "amqtt"]
 
 log = logging.getLogger("auricle.broker")
 
+NO_MOSQUITTO = "mosquitto is not installed: apt install mosquitto, or name a broker with --broker URL"
 _HOST = "127.0.0.1"
 _ATTEMPTS = 5
 
@@ -153,6 +154,14 @@ async def start_broker(
     return await start_here(_free_port())
 
 
+def require_startable(kind: Kind | None, port: int) -> None:
+    """See that `start_broker` could start one; errors as of that."""
+    if kind == "mosquitto" and find_mosquitto() is None:
+        raise BrokerError(NO_MOSQUITTO)
+    if port:
+        _check_free(port)
+
+
 def _choose(
     kind: Kind | None, folder: Path, users: Mapping[str, str], roles: Roles, persistence: bool
 ) -> tuple[Kind, Callable[[int], BrokerProcess]]:
@@ -161,7 +170,7 @@ def _choose(
         path = program
         return "mosquitto", lambda port: mosquitto(path, folder, users, roles, port=port, persistence=persistence)
     if kind == "mosquitto":
-        raise BrokerError("mosquitto is not installed: apt install mosquitto, or name a broker with --broker URL")
+        raise BrokerError(NO_MOSQUITTO)
     if kind is None:
         log.warning("mosquitto is not installed: using amqtt (MQTT 3.1.1, nothing is kept, about 1,000 devices)")
     return "amqtt", lambda port: amqtt(folder, users, roles, port=port)

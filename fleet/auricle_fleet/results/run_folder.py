@@ -55,6 +55,19 @@ class RunFolder:
         return self.folder / "state"
 
 
+def newest_run(runs: Path) -> Path:
+    """The folder of the run that began last; StorageError where there is no run."""
+    found = [path.parent for path in runs.glob("*/settings.json")] if runs.is_dir() else []
+    if not found:
+        raise StorageError(f"There is no run in {runs.absolute()}: name its folder with --out.")
+    return max(found, key=lambda folder: (RunFolder(folder).settings.stat().st_mtime, folder.name))
+
+
+def remove_folder(out: Path) -> None:
+    """Take back the folder of a run that could not begin."""
+    shutil.rmtree(out, ignore_errors=True)
+
+
 def prepare_folder(out: Path, *, resume: bool) -> None:
     """Make a run's folder, or accept the one to go on with.
 

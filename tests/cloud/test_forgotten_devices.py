@@ -1,0 +1,52 @@
+"""A device that has left can be forgotten; alarms are what the coordinator found, not what an operator did."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.cloud.filled_store import TASK, fill
+from tests.cloud.test_cloud_commands import auricle, here
+
+from auricle.wire.messages import DeviceState
+from auricle_cloud.operations.operating import ConflictError, NotFoundError
+
+
+def test_a_device_that_left_is_forgotten_and_its_rounds_stay(tmp_path: Path) -> None:
+    filled = fill(tmp_path)
+    do = filled.operations()
+
+    with pytest.raises(ConflictError, match="is online"):
+        do.forget_device("dev-b")
+    filled.store.devices.presence(DeviceState(fleet="f", device="dev-b", boot="boot-1", online=False))
+    done = auricle("devices", "forget", "dev-b", "--yes", **here(filled))
+
+    assert done.returncode == 0, done.stderr
+    assert [row.device for row in do.list_devices().devices] == ["dev-a", "dev-c", "dev-d", "dev-e"]
+    assert "dev-b" in {one.device for one in do.why_round(1).devices}
+    assert filled.store.devices.refusals("dev-b") == []
+    assert do.list_events(limit=1).events[0].kind == "forgotten"
+    with pytest.raises(NotFoundError):
+        do.forget_device("dev-b")
+
+
+def test_a_revoked_device_is_not_forgotten(tmp_path: Path) -> None:
+    do = fill(tmp_path).operations()
+    do.revoke_devices(["dev-c"])
+
+    with pytest.raises(ConflictError, match="revoked for good"):
+        do.forget_device("dev-c")
+
+
+def test_an_operators_own_acts_are_no_alarms(tmp_path: Path) -> None:
+    filled = fill(tmp_path)
+    do = filled.operations()
+    before = do.overview().alarms
+
+    do.quarantine_devices(["dev-a"])
+    do.rollback_model()
+    after = do.overview().alarms
+    filled.store.journal.note("quarantined", device="dev-b", task=TASK, who="policy")
+
+    assert [alarm.kind for alarm in before] == [alarm.kind for alarm in after] == ["alarm"]
+    assert do.overview().alarms[0].device == "dev-b"

@@ -1,0 +1,60 @@
+"""A coordinator with a broker of its own: it starts it, says where devices connect, and takes it along when it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from auricle.mqtt_link.link import BrokerAddress
+
+pytestmark = pytest.mark.slow
+
+
+def serving(state: Path) -> tuple[subprocess.Popen[str], dict[str, str]]:
+    command = [sys.executable, "-m", "auricle", "cloud", "serve", "--broker", "embedded", "--fleet", "home", "--json"]
+    command += ["--state", str(state), "--pack", "digits", "--listen", "none", "--embedded-port", "0"]
+    command += ["--embedded-device", "kitchen-1"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    assert process.stdout is not None
+    users: dict[str, str] = json.loads(process.stdout.readline())["embedded_broker"]
+    assert "coordinator" in json.loads(process.stdout.readline())
+    return process, users
+
+
+def is_open(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+def test_the_broker_lives_as_long_as_its_coordinator(tmp_path: Path, end: signal.Signals) -> None:
+    process, users = serving(tmp_path / "state")
+    try:
+        address = BrokerAddress.parse(users["kitchen-1"])
+        assert set(users) == {"coordinator", "kitchen-1"}
+        assert is_open(address.port)
+        assert (tmp_path / "state" / "broker" / "passwords.json").stat().st_mode & 0o777 == 0o600
+    finally:
+        os.kill(process.pid, end)
+        process.wait(30)
+        assert process.stdout is not None
+        process.stdout.close()
+    until = time.monotonic() + 20
+    while is_open(address.port) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not is_open(address.port)
+
+    again, same = serving(tmp_path / "state")
+    again.terminate()
+    again.wait(30)
+    assert again.stdout is not None
+    again.stdout.close()
+    assert BrokerAddress.parse(same["kitchen-1"]).password == address.password
