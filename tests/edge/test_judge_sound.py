@@ -9,11 +9,13 @@ from tests.edge.judge_toy import DETECT, PACK, RUNTIME, negatives
 from tests.edge.toy import clips
 
 from auricle.errors import SettingsError
+from auricle.speech.features import LogMel
 from auricle.wire.tensors import Flat
 from auricle_edge.listening.detect import DetectSettings
 from auricle_edge.runtimes import Runtime
 from auricle_edge.training.carried import LEAST_WINDOWS
 from auricle_edge.training.judge.sound import REMEMBERED, JudgedSound, Judging, Negatives, carried_negatives
+from auricle_edge.training.judge.streams import Streams, in_quiet
 from auricle_edge.training.speech_data import Clips
 
 FRAMES = PACK.manifest.task.frames
@@ -110,3 +112,39 @@ def test_a_hop_is_at_least_a_frame_and_at_most_a_clip(hop: float, frames: int | 
             carried_negatives(PACK, asked, 1, [])
     else:
         assert carried_negatives(PACK, asked, 1, []).streams.frames == frames
+
+
+def _streams(*frames: int) -> Streams:
+    whole = np.random.default_rng(3).gamma(1.0, size=(sum(frames), 40)).astype(np.float32)
+    return Streams(LogMel(PACK.manifest.task), PACK.labels, DETECT, np.split(whole, np.cumsum(frames)[:-1]))
+
+
+def test_a_stretch_is_judged_from_its_first_whole_window_to_its_last_whole_hop() -> None:
+    """Of 125 frames twelve hops of ten; a window of a hundred is whole with the tenth."""
+    streams = _streams(125)
+
+    assert streams._judged[0].tolist() == [False] * 9 + [True] * 3
+    said = streams._posteriors(
+        lambda features: np.ones((len(features), 3), np.float32),
+        streams.stretches[0],
+        np.flatnonzero(streams._judged[0]),
+        12,
+    )
+    assert said[:, 0].tolist() == [0] * 9 + [1] * 3
+
+
+def test_a_hop_that_begins_with_a_second_lies_in_it() -> None:
+    assert [_streams(300).second_of(hop) for hop in (0, 9, 10, 19, 20)] == [0, 0, 1, 1, 2]
+
+
+def test_where_a_stretch_ends_is_in_the_digest() -> None:
+    assert len({_streams(200).digest, _streams(100, 100).digest, _streams(90, 110).digest}) == 3
+
+
+def test_quiet_is_what_a_tenth_of_the_frames_stay_under() -> None:
+    clip = np.repeat(np.arange(101, dtype=np.float32)[:, None], 40, axis=1)
+
+    (padded,) = in_quiet(clip[None], 2)
+
+    assert padded[:2, 0].tolist() == padded[-2:, 0].tolist() == [10, 10]
+    assert np.array_equal(padded[2:-2], clip)
