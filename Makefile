@@ -18,14 +18,19 @@ CHECK_cloud := check,cloud-base,postgres
 CHECK_export := check,export
 CHECK_fleet := check,fleet
 
-.PHONY: help fleet check test slow arm64 boards first-boot mutants bench bench-step clean
+.PHONY: help fleet check test slow arm64 boards first-boot mutants sbom bench bench-step clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 $(FLEET_STAMP): pyproject.toml
 	$(PYTHON) -m venv $(FLEET_ENV)
-	$(FLEET_ENV)/bin/pip install -q --disable-pip-version-check -e '.[fleet]'
+	lock=fleet/requirements/$$(uname -m)-cp$$($(FLEET_ENV)/bin/python -c 'import sys; print("%d%d" % sys.version_info[:2])').txt; \
+	if [ -f $$lock ]; then \
+	  $(FLEET_ENV)/bin/pip install -q --disable-pip-version-check --require-hashes --only-binary=:all: -r $$lock && \
+	  $(FLEET_ENV)/bin/pip install -q --disable-pip-version-check --require-hashes --only-binary=:all: -r deploy/requirements/build.txt && \
+	  $(FLEET_ENV)/bin/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .; \
+	else $(FLEET_ENV)/bin/pip install -q --disable-pip-version-check -e '.[fleet]'; fi
 	@touch $@
 
 $(TEST_STAMP): pyproject.toml
@@ -71,6 +76,9 @@ first-boot: $(TEST_STAMP) ## Cards booted in an emulated machine (needs root; se
 
 mutants: $(TEST_STAMP) ## Changes of FILES="..." that no test sees; see docs/testing.md
 	$(TEST_ENV)/bin/python tools/mutants.py $(FILES) $(ARGS)
+
+sbom: $(TEST_STAMP) ## Bills of materials (CycloneDX) of every way to install, in out/sbom
+	$(TEST_ENV)/bin/python tools/sbom.py $(ARGS)
 
 bench: $(TEST_STAMP) ## Measure the overhead of a round
 	$(TEST_ENV)/bin/python bench/round_overhead.py $(ARGS)

@@ -16,7 +16,7 @@ import numpy as np
 from auricle.hearing.scenes import Scene, keywords_in_noise, keywords_over_speech
 from auricle.hearing.sounds import Sound, Take, active_level, silence, spoken_span
 from auricle.speech.espeak import spoken
-from auricle.speech.synthesis import Voice, choose_voices, utterance
+from auricle.speech.voices import Voice, choose_voices, utterance
 from auricle_edge.evaluate.plan import Compose, Plan, composed, planned
 from auricle_edge.evaluate.sources import Folders, Sources, read_sources
 

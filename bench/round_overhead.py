@@ -77,7 +77,7 @@ class Measured(FleetRun):
         await super()._watch(done)
         steps = sum(row["steps"] for row in done.report["updates"])
         optimizer = graph_optimizer(presets.get_preset(self.settings.preset).plan)
-        seconds = await asyncio.to_thread(bare_step, self.runtime, optimizer, 40)
+        seconds = await asyncio.to_thread(bare_step, self.judging.runtime, optimizer, 40)
         self.measured = (*self.measured, (done.seconds, steps, seconds))
 
 

@@ -4,6 +4,8 @@ Left out, and printed: a test file that imports another part too (it tests sever
 not in this environment, and what has not begun when the time is over. Left out by their mark: tests that run commands
 of several parts, and what `make test` leaves out as well.
 
+The test files that were written last come first: what you are at is not what the minute leaves out.
+
     python tools/check_part.py core [--seconds 60]
 """
 
@@ -19,15 +21,9 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
-PACKAGES = {
-    "core": "auricle",
-    "edge": "auricle_edge",
-    "cloud": "auricle_cloud",
-    "export": "auricle_export",
-    "fleet": "auricle_fleet",
-}
-MAY_IMPORT = {part: {"auricle", package} for part, package in PACKAGES.items()}
+from rooms import PARTS, ROOT
+
+MAY_IMPORT = {part: {"auricle", package} for part, package in PARTS.items()}
 MAY_IMPORT["fleet"] |= {"auricle_edge", "auricle_cloud"}
 FAST = "not several and not slow and not arm64 and not boards and not firstboot"
 RESERVE = 4.0
@@ -64,12 +60,12 @@ def needs(path: Path, root: Path = ROOT) -> set[str]:
 
 
 def chosen(part: str, root: Path = ROOT) -> tuple[list[Path], dict[Path, str]]:
-    """The part's test files that run here, and why each of the others does not."""
+    """The part's test files that run here, those written last first, and why each of the others does not."""
     run: list[Path] = []
     left_out: dict[Path, str] = {}
     for path in sorted((root / "tests" / part).rglob("test_*.py")):
         wanted = needs(path, root)
-        others = sorted(wanted & set(PACKAGES.values()) - MAY_IMPORT[part])
+        others = sorted(wanted & set(PARTS.values()) - MAY_IMPORT[part])
         missing = sorted(name for name in wanted - set(others) if importlib.util.find_spec(name) is None)
         if others:
             left_out[path] = f"tests {', '.join(others)} too"
@@ -77,7 +73,7 @@ def chosen(part: str, root: Path = ROOT) -> tuple[list[Path], dict[Path, str]]:
             left_out[path] = f"needs {', '.join(missing)}"
         else:
             run.append(path)
-    return run, left_out
+    return sorted(run, key=lambda path: path.stat().st_mtime, reverse=True), left_out
 
 
 def _step(name: str, command: Sequence[str], env: dict[str, str] | None = None) -> bool:
@@ -95,19 +91,24 @@ def environment() -> float:
 def main(arguments: list[str] | None = None) -> int:
     """Run the checks; 0 where all passed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=PACKAGES)
+    parser.add_argument("part", choices=PARTS)
     parser.add_argument("--seconds", type=float, default=60.0, help="for everything [60]")
     given = parser.parse_args(arguments)
     began = time.time()
     until = began + given.seconds - RESERVE
     folders = [given.part, f"tests/{given.part}"]
+    run, left_out = chosen(given.part)
+    print(
+        f"{given.part}: lint and format of {' and '.join(folders)}, types of {PARTS[given.part]}, floors, and the "
+        f"quick tests of {len(run)} of {len(run) + len(left_out)} test files; the end says which are left out",
+        flush=True,
+    )
     passed = [
         _step("lint", ["-m", "ruff", "check", "-q", *folders]),
         _step("format", ["-m", "ruff", "format", "-q", "--check", *folders]),
-        _step("types", ["-m", "mypy", "-p", PACKAGES[given.part]]),
+        _step("types", ["-m", "mypy", "-p", PARTS[given.part]]),
         _step("floors", ["tools/rooms.py", "--check", "--part", given.part]),
     ]
-    run, left_out = chosen(given.part)
     tests = [
         "-m",
         "pytest",
@@ -121,9 +122,10 @@ def main(arguments: list[str] | None = None) -> int:
     ]
     passed.append(_step("tests", tests, {"AURICLE_TESTS_UNTIL": str(until), "AURICLE_TESTS_LEAST": str(LEAST)}))
     print(f"environment: {environment():.0f} MB; {time.time() - began:.0f} s in all")
-    print(f"{len(run)} test files ran, {len(left_out)} were left out:")
+    print(f"{len(left_out)} test files were left out by what they import{':' if left_out else '.'}")
     for path, why in left_out.items():
         print(f"  {path.relative_to(ROOT)} {why}")
+    print("Also left out: what is marked several, slow, arm64, boards or firstboot; make test and make slow run these.")
     return 0 if all(passed) else 1
 
 

@@ -11,6 +11,7 @@ from aiohttp import web
 
 from auricle.errors import SettingsError
 from auricle.packs.pack import Pack
+from auricle.process.open_files import raise_open_files
 from auricle.process.until_signal import until_signal
 from auricle.wire.tensors import TensorTable
 from auricle_cloud.api.api_server import listening
@@ -74,6 +75,7 @@ async def run_service(
     watcher
         Awaited after every round.
     """
+    raise_open_files()
     evaluator = await asyncio.to_thread(_evaluator, settings, pack)
     coordinator = Coordinator(settings, pack, watcher, evaluator)
     key = coordinator.identity.public.hex()
@@ -117,7 +119,11 @@ def application(coordinator: Coordinator, api: ApiSettings) -> web.Application:
     address = settings.broker
     reached = api.device_broker or (f"mqtts://{address.host}:{address.port}" if address.tls else None)
     tells = FleetTold(settings.fleet, reached, coordinator.identity.public.hex())
-    healthy: dict[str, Check] = {"database": database_answers(store), "disk": folder_takes(settings.folder)}
+    healthy: dict[str, Check] = {
+        "database": database_answers(store),
+        "disk": folder_takes(settings.folder),
+        "chores": coordinator.chores.failing,
+    }
     return make_app(
         operations,
         store.tokens,

@@ -68,6 +68,14 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True):
     norm: Annotated[
         float, Meta(gt=0, description="Largest Euclidean distance of an update from the model it started from.")
     ] = 1e4
+    share: Annotated[
+        float,
+        Meta(ge=1, le=1e9, description="Largest share of one device in a model, as a multiple of its fair one."),
+    ] = 3.0
+    prune_few: Annotated[
+        bool,
+        Meta(description="Where lpa removes nobody from so few devices, leave out the farthest fifth of each layer."),
+    ] = True
     frames: Annotated[float, Meta(gt=0, description="Frames a second, in the long run.")] = 20.0
     burst: Annotated[float, Meta(ge=1, description="Frames that may come at once.")] = 200.0
 
@@ -125,6 +133,9 @@ class RunSettings:
     keep_models: int = 100
     """Newest models kept; the first and the current one always are."""
     keep_events: int = 100_000
+    """Newest events kept of each kind that devices make."""
+    keep_audit: float = 400.0
+    """Days for which events of operators, detection and policy are kept."""
     keep_hearing: float = 35.0
     """Days for which reports of hearing are kept."""
 
@@ -144,6 +155,8 @@ class RunSettings:
             raise SettingsError("Keep at least two models: an alarm goes back to the one before.")
         if self.mode == "async" and self.keep_models <= self.buffer.stale_limit + 1:
             raise SettingsError("Keep more models than the stale limit: an update is measured against its own.")
+        if not 1 <= self.keep_audit <= 36_500:
+            raise SettingsError("Keep events of operators for 1 to 36500 days.")
         if not 1 <= self.keep_hearing <= 365:
             raise SettingsError("Keep reports of hearing for 1 to 365 days.")
         get_rule(self.preset.rule, **self.preset.rule_options)

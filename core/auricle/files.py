@@ -49,6 +49,18 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
+def be_private() -> None:
+    """Let what this process makes from now on be its user's alone: files 0600, folders 0700."""
+    os.umask(0o077)
+
+
+def make_private(*paths: Path) -> None:
+    """Take all rights of others from files and folders that exist; those of another user are left as they are."""
+    for path in paths:
+        with contextlib.suppress(OSError):
+            path.chmod(path.stat().st_mode & 0o700)
+
+
 def describe(error: OSError, path: Path) -> str:
     """Say in one sentence why a path could not be written."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):

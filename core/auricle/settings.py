@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -50,6 +50,34 @@ def from_mapping(kind: type[T], values: Mapping[str, object], where: str) -> T:
     except msgspec.ValidationError as error:
         said = reason(str(error), values, kind)
         raise SettingsError(f"{where}: {said}{'' if said.endswith('?') else '.'}") from error
+
+
+class Setting(NamedTuple):
+    """A setting, as a struct declares it."""
+
+    name: str
+    kind: Any
+    """Its type, without limits and text."""
+    default: object
+    description: str
+    """Of its `msgspec.Meta`; empty where it has none."""
+
+
+def declared(kind: type[msgspec.Struct]) -> Iterator[Setting]:
+    """Every setting of a struct, in its order; `msgspec.NODEFAULT` where one has no default."""
+    hints, bare = get_type_hints(kind, include_extras=True), get_type_hints(kind)
+    for field in msgspec.structs.fields(kind):
+        default = field.default
+        if default is msgspec.NODEFAULT and field.default_factory is not msgspec.NODEFAULT:
+            default = field.default_factory()
+        yield Setting(field.name, bare[field.name], default, _description(hints[field.name]))
+
+
+def _description(hint: object) -> str:
+    if get_origin(hint) is not Annotated:
+        return ""
+    said = (meta.description for meta in get_args(hint)[1:] if isinstance(meta, msgspec.Meta) and meta.description)
+    return next(said, "")
 
 
 def read_toml(path: Path) -> dict[str, object]:
@@ -142,7 +170,7 @@ def _choices(kind: type | None, name: str) -> list[str]:
     return [word for one in found if get_origin(one) is Literal for word in get_args(one) if isinstance(word, str)]
 
 
-def _at(values: Any, path: str) -> object:
+def _at(values: object, path: str) -> object:
     """The value that a path leads to; None where it leads nowhere."""
     for part in re.findall(r"[^.\[\]]+", path):
         if isinstance(values, Mapping):

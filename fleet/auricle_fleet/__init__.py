@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING
 from auricle.promised import promised
 
 if TYPE_CHECKING:
+    from auricle_fleet.groups import Group, Network
     from auricle_fleet.live import View
     from auricle_fleet.results.result import DeviceRow, FleetResult, RoundRow
     from auricle_fleet.run import FleetRun
     from auricle_fleet.settings import FleetSettings
 
-__all__ = ["DeviceRow", "FleetResult", "FleetRun", "FleetSettings", "RoundRow", "View"]
+__all__ = ["DeviceRow", "FleetResult", "FleetRun", "FleetSettings", "Group", "Network", "RoundRow", "View"]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = promised(
@@ -20,6 +21,8 @@ if not TYPE_CHECKING:
             "FleetResult": "auricle_fleet.results.result",
             "FleetRun": "auricle_fleet.run",
             "FleetSettings": "auricle_fleet.settings",
+            "Group": "auricle_fleet.groups",
+            "Network": "auricle_fleet.groups",
             "RoundRow": "auricle_fleet.results.result",
             "View": "auricle_fleet.live",
         },

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from auricle.errors import SettingsError, StorageError, nearest
 from auricle.files import write_durably
 from auricle.packs.first_weights import check_start
 from auricle.packs.pack import Pack
 from auricle.wire.tensors import CODECS
-from auricle_cloud.aggregation.presets import get_preset
-from auricle_cloud.aggregation.rules import rule_names
+from auricle_cloud.aggregation.presets import Preset, get_preset
+from auricle_cloud.aggregation.rules import get_rule, rule_names
+from auricle_cloud.settings import Buffer, Detection, Limits
 from auricle_edge.training.learn_settings import LearnSettings
 from auricle_edge.training.own_model import own_model
+from auricle_fleet.groups import Group, check_groups
 
 BROKERS = ("mosquitto", "amqtt")
 """Brokers that a run can start itself."""
@@ -28,48 +33,136 @@ JUDGE = ("auto", "on", "off")
 MOST_MINUTES = 60.0
 MOST_CARRIED = 0.9
 
+MODES = ("sync", "async")
+MOST_SELECTED = 10.0
+LEARNING = ("mutual", "supervised")
+
 LOCALS = ("crnn-base", "crnn-wide", "crnn-deep", "crnn-stacked", "crnn-lite")
 
 
 class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A fleet run. See `auricle fleet run --help` for what each is."""
 
-    data: str = "synthetic"
-    words: str | None = None
-    pack: str | None = None
-    devices: int | None = None
-    min_clips: int = 20
-    unseen: int | None = None
-    takes: int = 8
-    rounds: int = 80
-    participation: float = 1.0
-    quorum: float = 0.7
-    deadline: float = 300.0
-    rule: str | None = None
-    mode: str | None = None
-    local: str | None = None
-    preset: str = "practical"
-    server_rate: float | None = None
-    start: str = "scratch"
-    carried: float | None = None
-    judge: str = "auto"
-    judge_minutes: float = 15.0
-    judge_share: float = 0.1
-    central: bool = False
-    central_epochs: int = 150
-    codec: str = "float32"
-    seed: int = 0
-    port: int = 0
-    broker: str | None = None
+    data: Annotated[
+        str, Meta(description="synthetic, speech-commands, or a folder <word>/<speaker>_nohash_<n>.(wav|flac).")
+    ] = "synthetic"
+    words: Annotated[
+        str | None,
+        Meta(
+            description="a,b,c, gsc12, gsc35, digits, or common:N for words with at least N clips [gsc12, or the "
+            "pack's]."
+        ),
+    ] = None
+    pack: Annotated[
+        str | None, Meta(description="A pack of your own, a folder or a .tar.zst [the shipped one for the words].")
+    ] = None
+    devices: Annotated[
+        int | None, Meta(description="Number of devices, each with one speaker's clips [all that qualify].")
+    ] = None
+    min_clips: Annotated[int, Meta(description="A speaker with fewer clips is no device and counts as unseen.")] = 20
+    unseen: Annotated[int | None, Meta(description="Speakers held out wholly, as well as those under --min-clips.")] = (
+        None
+    )
+    takes: Annotated[int, Meta(description="Synthetic speech: takes of each word by each speaker.")] = 8
+    rounds: Annotated[int, Meta(description="Rounds to run.")] = 80
+    participation: Annotated[float, Meta(description="Share of the devices invited to a round.")] = 1.0
+    quorum: Annotated[
+        float, Meta(description="Share of the invited that is enough to close a round that has waited.")
+    ] = 0.7
+    deadline: Annotated[float, Meta(description="Seconds after which a round closes.")] = 300.0
+    mode: Annotated[
+        str,
+        Meta(description="sync, or async: a model from every so many updates, nobody is waited for."),
+    ] = "sync"
+    over_selection: Annotated[
+        float, Meta(description="Invite so many times more, and close when enough have answered.")
+    ] = 1.0
+    rule: Annotated[
+        str | None,
+        Meta(
+            description="fedavg, lpa, fedvsa, lpa+fedvsa, median, trimmed-mean, krum, multi-krum, geometric-median, "
+            "norm-clip, or one that a package adds [the preset's]."
+        ),
+    ] = None
+    rule_options: Annotated[dict[str, object], Meta(description="A table of options of the rule.")] = {}
+    detect: Annotated[
+        bool,
+        Meta(description="Compare losses, find who poisons, repair; judged by the clips of half of the unseen."),
+    ] = False
+    learning: Annotated[
+        str | None, Meta(description="mutual, or supervised: the plug-in alone on labels [the preset's].")
+    ] = None
+    local: Annotated[
+        str | None,
+        Meta(
+            description="Local model: crnn-base, -wide, -deep, -stacked, -lite, one of --pack, a,b,c in turn, or mixed "
+            "[crnn-base, or the pack's larger model]."
+        ),
+    ] = None
+    preset: Annotated[
+        str, Meta(description="practical, paper (FedMLAC's own settings), or fedavg (the tuned baseline).")
+    ] = "practical"
+    server_rate: Annotated[
+        float | None,
+        Meta(description="Learning rate of the server's optimizer [the preset's; with --start pack a gentle step]."),
+    ] = None
+    start: Annotated[
+        str,
+        Meta(
+            description="scratch: all models start from seeded noise, as in every published figure; pack: from the "
+            "pack's trained weights."
+        ),
+    ] = "scratch"
+    carried: Annotated[
+        float | None,
+        Meta(
+            description="Share of what devices train on that is sound without keywords, of the pack's negatives; less "
+            "with own ones [0.5 with --start pack, else 0]."
+        ),
+    ] = None
+    judge: Annotated[
+        str,
+        Meta(
+            description="Whether a device gives up a round that made it worse: on, off, or auto: on with --start pack."
+        ),
+    ] = "auto"
+    judge_minutes: Annotated[float, Meta(description="Most minutes of negatives on which a device judges a round.")] = (
+        15.0
+    )
+    judge_share: Annotated[
+        float, Meta(description="Share of its rounds that a device judges on them, drawn at random.")
+    ] = 0.1
+    codec: Annotated[str, Meta(description="How updates travel: float32 or float16.")] = "float32"
+    central: Annotated[bool, Meta(description="Also train the same clips centrally: the ceiling.")] = False
+    central_epochs: Annotated[int, Meta(description="Epochs of the central training.")] = 150
+    seed: Annotated[int, Meta(description="Decides speech, split, initial weights and every draw.")] = 0
+    port: Annotated[int, Meta(description="Port of the broker on loopback; 0 takes a free one.")] = 0
+    broker: Annotated[
+        str | None,
+        Meta(description="mosquitto, amqtt, or mqtt://user:password@host:port of a running one [mosquitto if found]."),
+    ] = None
+    buffer: Buffer = Buffer()
+    detection: Detection = Detection()
+    limits: Limits = Limits()
+    groups: tuple[Group, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run."""
         get_preset(self.preset).fitted(trained=False, server_rate=self.server_rate)
         if self.rule is not None and self.rule not in rule_names():
             raise SettingsError(f'There is no rule "{self.rule}"; {nearest(self.rule, rule_names())}')
-        if self.mode not in (None, "mutual", "supervised"):
-            raise SettingsError(f'There is no mode "{self.mode}"; {nearest(str(self.mode), ("mutual", "supervised"))}')
-        for name in self.architectures():
+        get_rule(self.rule or get_preset(self.preset).rule, **self.rule_options)
+        if self.learning is not None and self.learning not in LEARNING:
+            raise SettingsError(f'There is no learning "{self.learning}"; {nearest(self.learning, LEARNING)}')
+        if self.mode not in MODES:
+            hint = " How devices learn is --learning." if self.mode in LEARNING else ""
+            raise SettingsError(f'There is no mode "{self.mode}"; {nearest(self.mode, MODES)}{hint}')
+        if not 1 <= self.over_selection <= MOST_SELECTED:
+            raise SettingsError(f"--over-selection has to be from 1 to {MOST_SELECTED:g}.")
+        if self.detect and self.mode == "async":
+            raise SettingsError("--detect compares the losses of one round's devices: it needs --mode sync.")
+        check_groups(self.groups)
+        for name in (*self.architectures(), *(group.local for group in self.groups if group.local)):
             if self.pack is None and name not in LOCALS:
                 raise SettingsError(f'There is no local model "{name}"; {nearest(name, (*LOCALS, "mixed"))}')
         check_start(self.start)
@@ -110,6 +203,14 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         """Whether devices judge their rounds: asked for, or left open in a run that has a good state to protect."""
         return self.judge == "on" or (self.judge == "auto" and self.start == "pack")
 
+    def preset_for(self, *, trained: bool) -> Preset:
+        """The preset with what the options change in it, as it fits a first model that is trained, or is noise."""
+        preset = get_preset(self.preset).fitted(trained=trained, server_rate=self.server_rate)
+        plan = msgspec.structs.replace(preset.plan, mode=self.learning or preset.plan.mode, codec=self.codec)
+        rule = self.rule or preset.rule
+        options = {**(preset.rule_options if rule == preset.rule else {}), **self.rule_options}
+        return replace(preset, plan=plan, rule=rule, rule_options=options)
+
     def architectures(self, pack: Pack | None = None) -> tuple[str, ...]:
         """The local models that devices take in turn: `mixed` is all five, a comma separates a choice.
 
@@ -127,7 +228,10 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     def load(cls, folder: Path) -> FleetSettings:
         """Read the settings of an earlier run; StorageError where it is missing in this folder."""
         try:
-            return msgspec.json.decode((folder / "settings.json").read_bytes(), type=cls)
+            written = msgspec.json.decode((folder / "settings.json").read_bytes(), type=dict[str, object])
+            if "learning" not in written:  # as the version before wrote it
+                written["learning"] = written.pop("mode", None)
+            return msgspec.convert(written, cls)
         except OSError as error:
             raise StorageError(f"{folder} holds no run to go on with (no settings.json in it).") from error
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:

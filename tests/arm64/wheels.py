@@ -67,12 +67,16 @@ def markers(target: Target) -> dict[str, str]:
 
 
 def extra_requirements(*extras: str) -> list[Requirement]:
-    """What the checkout's pyproject.toml asks for with extras: the base and the extras themselves."""
+    """What the checkout's pyproject.toml asks for with extras: the base, the extras, and those that they name."""
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
-    texts = [*project["dependencies"]]
-    for extra in extras or EXTRAS:
-        texts += project["optional-dependencies"][extra]
-    return [requirement for text in texts if (requirement := Requirement(text)).name != "auricle"]
+    wanted, waiting = [Requirement(text) for text in project["dependencies"]], list(extras or EXTRAS)
+    for extra in waiting:  # grows on the way
+        for requirement in map(Requirement, project["optional-dependencies"][extra]):
+            if requirement.name != "auricle":
+                wanted.append(requirement)
+            else:
+                waiting += sorted(requirement.extras - set(waiting))
+    return wanted
 
 
 def applies(requirement: Requirement, target: Target, extra: str = "") -> bool:

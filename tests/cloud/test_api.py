@@ -6,6 +6,7 @@ import hashlib
 import http.client
 import json
 import sqlite3
+import ssl
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -319,6 +320,24 @@ def test_tls_is_spoken_with_a_certificate(tmp_path: Path, monkeypatch: pytest.Mo
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
         assert url.startswith("https://")
         assert connect(url, server.tokens["viewer"]).overview().devices == 5
+
+
+@pytest.mark.parametrize(("strict", "said"), [(True, "max-age=31536000"), (False, None)])
+def test_browsers_are_told_to_speak_nothing_but_tls(tmp_path: Path, strict: bool, said: str | None) -> None:
+    filled = fill(tmp_path)
+    certificate, key = self_signed(tmp_path, "coordinator")
+    chosen = ApiSettings("127.0.0.1", 0, certificate, key, rates=GENEROUS, strict_transport=strict)
+    with serving(filled, chosen) as server:
+        trusting = ssl.create_default_context(cafile=str(certificate))
+        for path in ("/", "/v1/rounds", "/nothing"):
+            asked = http.client.HTTPSConnection(
+                "127.0.0.1", urlsplit(server.url).port or 0, timeout=30, context=trusting
+            )
+            asked.request("GET", path)
+            assert asked.getresponse().getheader("Strict-Transport-Security") == said
+            asked.close()
+    with serving(filled) as server:
+        assert server.ask("GET", "/")[2].getheader("Strict-Transport-Security") is None
 
 
 def test_a_certificate_that_is_none_is_refused_in_one_sentence(tmp_path: Path) -> None:

@@ -318,7 +318,7 @@ def _other_bytes(end: str) -> Change:
         (_named(f"releases/targets/pack/{'0' * 64}.tar"), "damaged"),
         (_link(tarfile.SYMTYPE, "authority/more.key"), "authority/more.key"),
         (_link(tarfile.LNKTYPE, "releases/online.key"), "releases/online.key"),
-        (_link(tarfile.DIRTYPE, "authority"), "'authority'"),
+        (_link(tarfile.DIRTYPE, "authority"), "'authority/'"),
         (_without("timestamp.json"), "timestamp.json is missing"),
         (_without(".snapshot.json"), "snapshot.json is missing"),
         (_without(".tar"), "of a release is missing"),

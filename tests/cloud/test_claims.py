@@ -282,6 +282,29 @@ def test_guessing_tokens_is_slowed_down_and_entered_in_the_journal(filled: Fille
     assert [row[1] for row in journal(filled.store, "claim refused")] == ["127.0.0.1"] * 5
 
 
+def test_who_guesses_does_not_shut_out_those_behind_the_same_address(filled: Filled, enrolment: Enrolment) -> None:
+    rates = Rates(address=GENEROUS.address, token=GENEROUS.token, failures=(0.001, 5.0))
+    guess = {"token": "x" * 43, "request": request(new_key())}
+    key, other = new_key(), new_key()
+    held = claimed(enrolment, key, "kitchen-2")
+    forged = {"certificate": held, "request": request(other)}
+    own = {"token": token(enrolment), "request": request(new_key())}
+    with serving(filled, ApiSettings(port=0, rates=rates)) as server:
+        guesses = [server.ask("POST", "/v1/enrol", guess, role=None)[0] for _ in range(25)]
+        thefts = [server.ask("POST", "/v1/renew", forged, role=None)[0] for _ in range(25)]
+        claims_ = [server.ask("POST", "/v1/enrol", own, role=None)[0] for _ in range(10)]
+        renewed = server.ask("POST", "/v1/renew", {"certificate": held, "request": request(key)}, role=None)[0]
+        misused = [server.ask("POST", "/v1/enrol", own | {"request": request(other)}, role=None) for _ in range(8)]
+
+    assert guesses == [403] * 5 + [429] * 20
+    assert thefts == [429] * 25
+    assert claims_ == [200] * 10
+    assert renewed == 200
+    assert [status for status, *_ in misused] == [403] * 5 + [429] * 3
+    assert misused[-1][1]["detail"].startswith("This device asks too often")
+    assert len(journal(filled.store, "claim refused")) == 10
+
+
 def test_many_devices_behind_one_address_claim_one_after_the_other(filled: Filled, enrolment: Enrolment) -> None:
     rates = Rates(address=GENEROUS.address, token=GENEROUS.token, failures=(0.001, 2.0))
     made = enrolment.tokens([f"device-{i:03}" for i in range(10)], 3600.0, who="op")

@@ -42,6 +42,44 @@ def runtime() -> StepRuntime:
     return StepRuntime(load_pack("digits"))
 
 
+def test_what_a_device_has_the_broker_retain_is_removed_unread(runtime: StepRuntime, tmp_path: Path) -> None:
+    async def case(site: Site) -> None:
+        address = site.broker.address(DEVICES[0])
+        topic, state = TOPICS.up(DEVICES[0], "upd"), TOPICS.device_state(DEVICES[0])
+        async with MqttLink(LinkSettings(address, DEVICES[0])) as device:
+            await device.publish(topic, b"for ever", retain=True)
+            await device.publish(state, b"birth", retain=True)
+        coordinator = site.coordinator(None)
+        running, emptied = asyncio.create_task(coordinator.run()), asyncio.Event()
+        wait = asyncio.create_task(emptied.wait())
+        take = coordinator.inbox.handle
+
+        async def note(arrived: Delivery) -> None:
+            await take(arrived)
+            assert arrived.topic == state or not arrived.payload, "read what was retained"
+            if arrived.topic == topic:
+                emptied.set()
+
+        coordinator.inbox.handle = note  # type: ignore[method-assign]
+        await asyncio.wait({wait, running}, return_when=asyncio.FIRST_COMPLETED)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        kept: list[str] = []
+
+        async def look(arrived: Delivery) -> None:
+            kept.append(arrived.topic)
+
+        async with MqttLink(LinkSettings(site.broker.address(NAME), NAME)) as head:
+            await head.subscribe(f"{TOPICS.prefix}/d/+/up/+", look)
+            await head.subscribe(f"{TOPICS.prefix}/d/+/state", look)
+            while state not in kept:
+                await asyncio.sleep(0.01)
+        assert topic not in kept
+        assert coordinator.inbox.refused.get("frame", 0) <= 1  # the birth, which is no frame
+
+    run(case, runtime, tmp_path)
+
+
 def test_rounds_count_everybody_and_the_same_updates_give_the_same_bytes(runtime: StepRuntime, tmp_path: Path) -> None:
     async def case(site: Site) -> None:
         manifests: list[Model] = []

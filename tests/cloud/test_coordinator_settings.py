@@ -74,6 +74,7 @@ database = "sqlite:////tmp/db"
 blobs = "file:///tmp/blobs"
 keep_models = 8
 keep_events = 9
+keep_audit = 30
 keep_hearing = 10
 """
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import sqlite3
+import stat
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -51,6 +53,27 @@ def test_any_folder_name_will_do(tmp_path: Path, name: str) -> None:
     database.close()
 
     assert path.is_file()
+
+
+def test_nobody_but_its_user_reads_a_database_or_what_an_older_version_left_open(tmp_path: Path) -> None:
+    path, older = tmp_path / "state" / "c.db", tmp_path / "older.db"
+    before = os.umask(0o022)
+    try:
+        Store(older).close()
+        older.chmod(0o644)
+        stores = [Store(path), Store(older)]
+        for store in stores:
+            store.journal.note("x")
+        made = [*path.parent.iterdir(), *tmp_path.glob("older.db*")]
+        modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in made}
+        for store in stores:
+            store.close()
+    finally:
+        os.umask(before)
+
+    assert "c.db-wal" in modes
+    assert set(modes.values()) == {0o600}
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
 def test_what_is_no_database_is_said_in_one_sentence(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from auricle.mqtt_link.broker_rights import Roles
 from auricle.mqtt_link.loopback import OVERRIDDEN, OVERRIDE
 from auricle.process.cli import main
 from auricle.process.until_signal import broker_of
+from auricle.wire.topics import UP
 from auricle_cloud.identity.authority import Authority
 from auricle_cloud.identity.broker_files import Listener, emqx_acl
 from auricle_cloud.identity.broker_folder import read_duration, reload_mosquitto
@@ -107,9 +108,11 @@ def test_emqx_grants_what_mosquitto_grants_and_denies_the_rest() -> None:
     lines = emqx_acl(Roles("f"), []).splitlines()
 
     assert lines[-1] == "{deny, all}."
-    assert lines[-3:-1] == [
+    said = ", ".join(f'"auricle/1/f/d/${{username}}/up/{kind}"' for kind in UP)
+    assert lines[-4:-1] == [
         '{allow, all, subscribe, ["auricle/1/f/d/${username}/dn/#", "auricle/1/f/c/#", "auricle/1/f/b/#"]}.',
-        '{allow, all, publish, ["auricle/1/f/d/${username}/up/#", "auricle/1/f/d/${username}/state"]}.',
+        f"{{allow, all, {{publish, [{{retain, false}}]}}, [{said}]}}.",
+        '{allow, all, publish, ["auricle/1/f/d/${username}/state"]}.',
     ]
     assert lines.index('{deny, {username, "coordinator"}, all, ["#"]}.') < len(lines) - 3
 

@@ -19,11 +19,12 @@ FOLDER = Path("/etc/auricle/broker")
 CONSULT = """
 {ok, Rules} = file:consult(File),
 Word = fun(Text) -> io_lib:printable_unicode_list(Text) end,
+Does = fun({publish, [{retain, false}]}) -> true; (Action) -> lists:member(Action, [all, publish, subscribe]) end,
 Who = fun(all) -> true; ({username, Name}) -> Word(Name); (_) -> false end,
 Sound = fun
   ({deny, all}) -> true;
   ({Verdict, Whom, Action, Topics}) ->
-    lists:member(Verdict, [allow, deny]) andalso lists:member(Action, [all, publish, subscribe])
+    lists:member(Verdict, [allow, deny]) andalso Does(Action)
       andalso Who(Whom) andalso Topics =/= [] andalso lists:all(Word, Topics);
   (_) -> false
 end,
@@ -91,10 +92,10 @@ def test_users_are_rows_as_emqx_imports_them() -> None:
 
 def test_the_largest_packet_is_a_size_as_emqx_writes_them() -> None:
     """Unquoted, EMQX's own scanner knows kb, MB and so on, and no B (hocon_scanner.xrl, Bytesize)."""
-    found = re.search(r"^  max_packet_size = (\d+)MB$", emqx_configuration(FOLDER, Listener()), re.MULTILINE)
+    found = re.search(r"^  max_packet_size = (\d+)KB$", emqx_configuration(FOLDER, Listener()), re.MULTILINE)
 
     assert found is not None
-    assert int(found[1]) << 20 == LARGEST_PACKET
+    assert int(found[1]) << 10 == LARGEST_PACKET
 
 
 def test_the_access_list_is_made_of_rules_that_erlang_reads(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -27,9 +28,10 @@ from tests.cloud.desk import (
 
 from auricle.errors import StorageError
 from auricle.wire.identity import Identity
-from auricle.wire.messages import DeviceState, Get
+from auricle.wire.messages import DeviceState, Get, Status
 from auricle_cloud.link.rate_limit import RateLimit
 from auricle_cloud.settings import Limits
+from auricle_cloud.states.refusal import refusal_code
 
 # -- limits, losses and standing
 
@@ -281,6 +283,35 @@ def test_texts_and_numbers_that_a_database_cannot_hold_are_no_way_to_stop_it(eit
     assert either.verdicts()[-1] == "accepted"
     assert sum(either.inbox.refused.values()) == 4  # not one of them was left unanswered
     assert sum(row.count for row in either.store.devices.refusals()) == 4
+
+
+def test_no_text_of_a_device_that_waits_for_approval_stops_the_journal_of_refusals(
+    place: Path | str, make: Callable[..., Desk]
+) -> None:
+    either = make(place=place, standing="pending")
+    for reason in ("upgrade_required\0", "upgrade_required: \0\u202eetomer\x1b[2J"):
+        said = Status(fleet=FLEET, device="dev-a", boot="b1", task=TASK, round=1, state="failed", reason=reason)
+        either.tell(ANA, "dev-a", "st", said)
+    either.give(TOPICS.up("dev-b", "st"), b"noise")
+
+    either.inbox.flush()
+
+    rows = {(row.device, row.code): row for row in either.store.devices.refusals()}
+    assert set(rows) == {("dev-a", "upgrade_required"), ("dev-b", "frame")}
+    assert rows["dev-a", "upgrade_required"].detail == "upgrade_required: ??etomer?[2J"
+
+
+def test_a_device_cannot_make_up_codes_of_refusals(desk: Desk) -> None:
+    for number in range(200):
+        reason = f"upgrade_required_{number}: x"
+        said = Status(fleet=FLEET, device="dev-a", boot="b1", task=TASK, round=1, state="failed", reason=reason)
+        desk.tell(ANA, "dev-a", "st", said)
+
+    desk.inbox.flush()
+
+    assert desk.inbox.refused == {"upgrade_required": 200}
+    assert [(row.code, row.count) for row in desk.store.devices.refusals()] == [("upgrade_required", 200)]
+    assert {refusal_code(text) for text in ("schema: x", "made up", "")} == {"schema", "other"}
 
 
 def test_honest_devices_count_on_either_database(either: Desk) -> None:

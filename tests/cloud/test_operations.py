@@ -219,6 +219,18 @@ def test_tokens_and_schedules_come_and_go(do: Operations) -> None:
         ("start_rounds", {"mode": "asnc"}, 'mode: there is no "asnc"; did you mean "async"?'),
         ("label_device", {"device": "dev-a"}, "label is missing."),
         ("label_device", {"device": "dev-a", "label": "a\nb"}, "label: it has to be text on one line."),
+        *(
+            ("label_device", {"device": "dev-a", "label": label}, "label: it has to be text on one line.")
+            for label in (
+                "kitchen\u202egnp.exe",
+                "\u2066kitchen\u2069",
+                "kitchen\u200b",
+                "k\x9b2J",
+                "\ufeffkitchen",
+                "a\u2028b",
+            )
+        ),
+        ("quarantine_devices", {"devices": ["dev-a"], "reason": "\u202e"}, "reason: it has to be text on one line."),
         ("approve_devices", {"devices": []}, "devices: expected a list of length >= 1."),
         (
             "approve_devices",
@@ -239,6 +251,11 @@ def test_values_that_are_not_allowed_are_refused_with_what_would_be(
         getattr(checked(Operations(store, Blobs(tmp_path), TASK)), operation)(**values)
     store.close()
     assert str(caught.value) == says
+
+
+def test_labels_of_any_script_are_taken(filled: Filled, do: Operations) -> None:
+    for label in ("Küche 50 %", "مطبخ", "می‌خواهم", "厨房", "👨‍👩‍👧 room", "a b"):
+        assert checked(do).label_device(device="dev-a", label=label).label == label
 
 
 def test_an_empty_database_is_told_of_without_a_fault(tmp_path: Path, place: Path | str) -> None:

@@ -6,11 +6,13 @@ import asyncio
 import contextlib
 import json
 import shutil
+import stat
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+from unittest.mock import Mock
 
 import aiohttp
 import pytest
@@ -349,6 +351,46 @@ def test_a_device_follows_new_roots_and_a_new_online_key(
 
     assert device.fetch(path)
     assert repository.root_file.name == "3.root.json"
+
+
+@pytest.mark.parametrize("role", ["root", "targets"])
+def test_a_device_follows_a_replaced_key_and_the_old_one_signs_nothing_any_more(
+    device: Device, repository: Repository, keys: Path, tmp_path: Path, role: Literal["root", "targets"]
+) -> None:
+    device.updater()
+    repository.replace_key(role, keys)
+    path = repository.add(read_candidate(bundle(tmp_path)), keys)
+    repository.renew(keys)
+
+    assert device.fetch(path)
+    assert stat.S_IMODE((keys / f"{role}.key").stat().st_mode) == 0o600
+    assert sorted(each.name for each in keys.iterdir()) == sorted(["root.key", "targets.key", f"{role}.old.key"])
+    (keys / f"{role}.old.key").replace(keys / f"{role}.key")
+    with pytest.raises(StorageError, match=f"The {role} key is not the one of the releases"):
+        repository.renew(keys)
+
+
+@pytest.mark.parametrize("role", ["root", "targets"])
+def test_a_key_that_was_being_replaced_when_the_power_went_is_replaced_the_next_time(
+    device: Device, repository: Repository, keys: Path, tmp_path: Path, role: Literal["root", "targets"]
+) -> None:
+    elsewhere = tmp_path / "root-keys"
+    elsewhere.mkdir()
+    if role == "targets":
+        (keys / "root.key").replace(elsewhere / "root.key")
+    device.updater()
+    for cut in ("_publish_root", "_publish_targets", "put_in_use"):
+        owner = repository_module if cut == "put_in_use" else Repository
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(owner, cut, Mock(side_effect=PowerCutError))
+            if role == "root" and cut == "_publish_targets":
+                continue
+            with pytest.raises(PowerCutError):
+                repository.replace_key(role, keys, elsewhere if role == "targets" else None)
+    repository.replace_key(role, keys, elsewhere if role == "targets" else None)
+
+    assert repository.root_file.name == "2.root.json"
+    assert device.fetch(repository.add(read_candidate(bundle(tmp_path)), keys))
 
 
 def test_a_device_refuses_what_was_changed_put_back_or_has_expired(

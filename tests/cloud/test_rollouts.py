@@ -505,11 +505,11 @@ def test_what_is_no_release_is_refused(attacked: tuple[Desk, str]) -> None:
     assert desk.answers == [("Release", "dev-a", f"{rollout}:updated")]
 
 
-def test_a_reason_with_what_no_database_takes_is_kept_without_it(attacked: tuple[Desk, str]) -> None:
+def test_a_reason_with_what_no_database_takes_is_kept_in_plain_text(attacked: tuple[Desk, str]) -> None:
     desk, rollout = attacked
     desk.tell(ANA, "dev-a", "rel", release("dev-a", fleet="f", rollout=rollout, state="failed", reason="a\0b"))
 
-    assert desk.store.rollouts.whole(rollout)[1]["dev-a"].reason == "ab"
+    assert desk.store.rollouts.whole(rollout)[1]["dev-a"].reason == "a?b"
 
 
 def test_a_revoked_device_is_not_heard(attacked: tuple[Desk, str]) -> None:

@@ -93,6 +93,13 @@ def test_metadata_is_renewed_and_the_doctor_says_until_when(filled: Filled, tmp_
 
     assert "root and targets" in auricle("releases", "renew", **given).stdout
     assert "the online key" in auricle("releases", "renew", "--new-online-key", "--yes", **given).stdout
+    for role in ("targets", "root"):
+        done = told(auricle("releases", "rotate", role, "--yes", "--json", **given))
+        assert done["done"].startswith(f"The key of {role} is replaced: ")
+    assert (
+        "'online' is not one of 'root', 'targets'" in auricle("releases", "rotate", "online", "--yes", **given).stderr
+    )
+    assert "root and targets" in auricle("releases", "renew", **given).stdout
     found = json.loads(auricle("doctor", "--json", **given).stdout)["findings"]
     (updates,) = [finding for finding in found if finding["check"] == "updates"]
     assert updates["verdict"] == "good"

@@ -35,6 +35,13 @@ wrong = Rule("wrong", lambda cohort: cohort.weights[0], lambda: None)
 short = Rule("short", lambda cohort: Aggregate(
     cohort.weights[0, :1], cohort.ids, cohort.names, np.ones((2, 1), bool), np.ones((2, 1))), lambda: None)
 raising = Rule("raising", lambda cohort: 1 / 0, lambda: None)
+
+def warns(cohort, text):
+    table = np.ones((len(cohort.ids), len(cohort.layers)), bool)
+    return Aggregate(cohort.start, cohort.ids, cohort.names, table, table * 0.5, warnings=("b is alone", text))
+
+warning = Rule("warning", lambda cohort: warns(cohort, "a is odd"), lambda: None)
+numbers = Rule("numbers", lambda cohort: warns(cohort, 7), lambda: None)
 """
 
 Install = Callable[..., None]
@@ -132,13 +139,31 @@ def test_a_broken_package_is_one_sentence(install: Install, target: str, code: s
 
 @pytest.mark.parametrize(
     ("target", "sentence"),
-    [("wrong", "gave no finite model"), ("short", "of 2 values"), ("raising", "failed .division by zero")],
+    [
+        ("wrong", "gave no finite model"),
+        ("short", "of 2 values"),
+        ("raising", "failed .division by zero"),
+        ("numbers", "gave no finite model"),
+    ],
 )
 def test_a_rule_that_does_not_do_what_a_rule_does_is_named(install: Install, target: str, sentence: str) -> None:
     install("acme-rules", f"first = acme_rules:{target}")
 
     with pytest.raises(RuleError, match=sentence):
         get_rule("first")(two_clients())
+
+
+def test_a_rules_warnings_are_texts(install: Install) -> None:
+    install("acme-rules", "first = acme_rules:warning")
+
+    assert get_rule("first")(two_clients()).warnings == ("b is alone", "a is odd")
+
+
+def test_of_a_long_reason_the_first_200_characters_are_said(install: Install) -> None:
+    install("acme-rules", "first = acme_rules:rule", f"raise RuntimeError('{'x' * 300}')")
+
+    with pytest.raises(SettingsError, match=r"cannot be loaded \(x{200}\);"):
+        get_rule("first")
 
 
 def test_two_packages_with_one_name_are_told_apart_by_the_operator(install: Install) -> None:

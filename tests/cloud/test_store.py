@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from tests.cloud.arrivals import BASE, PACK, TASK, begin, end_round, open_round, update
 
 from auricle.errors import StorageError
 from auricle_cloud.states.round import FINISHED
+from auricle_cloud.storage.schema import events
 from auricle_cloud.storage.store import Store
 
 
@@ -97,6 +101,26 @@ def test_the_journal_keeps_the_newest(store: Store) -> None:
     assert [event.round for event in store.journal.events()] == [10, 9, 8, 7, 6]
     store.journal.trim(0)
     assert store.journal.events() == []
+
+
+def test_no_kind_of_event_pushes_out_another(store: Store) -> None:
+    """A device's conflicts, which it makes by the thousand, against what an auditor looks for."""
+    old, now = time.time() - 500 * 86400, time.time()
+    for kind, at in (("token created", old), ("revoked", now), ("registered", now)):
+        store.journal.note(kind, who="anna")
+        with store.database.writing() as tx:
+            tx.execute(sa.update(events).where(events.c.kind == kind).values(at=at))
+    for number in range(30):
+        store.journal.note("conflict", device="dev-a", number=number)
+    for _ in range(9):
+        store.journal.note("revoked", device="dev-b", who="anna")
+
+    store.journal.trim(5, 400.0)
+
+    kept = Counter(event.kind for event in store.journal.events())
+    assert kept == {"conflict": 5, "revoked": 10, "registered": 1}
+    store.journal.trim(5, 0.0)
+    assert Counter(event.kind for event in store.journal.events()) == {"conflict": 5, "registered": 1}
 
 
 def test_what_was_sent_leaves_the_outbox_and_the_rest_stays_in_order(store: Store) -> None:

@@ -246,7 +246,7 @@ def test_a_path_that_leaves_the_pack_is_refused(tmp_path: Path, path: str) -> No
     content = msgspec.to_builtins(_manifest())
     content["files"] = [{"path": path, "bytes": 0, "sha256": hashlib.sha256(b"").hexdigest()}]
 
-    with pytest.raises(PackError, match="is not valid"):
+    with pytest.raises(PackError, match=r"is not valid|which is not a plain file"):
         load_pack(_write(tmp_path, _archive(("manifest.json", msgspec.json.encode(content)), (path or "x", b""))))
 
 
@@ -318,11 +318,11 @@ def test_a_bomb_is_not_unpacked_whether_or_not_it_admits_its_size(tmp_path: Path
     bomb = b"".join([*(compressor.compress(block) for _ in range(size >> 20)), compressor.flush()])
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
-    with pytest.raises(PackError, match="unpacks to more than 64 MiB"):
+    with pytest.raises(PackError, match="unpacks to more than 32 MiB"):
         load_pack(_write(tmp_path, bomb))
 
     assert len(bomb) < 1 << 20
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < (3 * LARGEST_PACK) >> 10
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < LARGEST_PACK >> 10
 
 
 def test_a_claimed_size_is_not_allocated(tmp_path: Path) -> None:
@@ -338,7 +338,7 @@ def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
     with path.open("wb") as file:
         file.truncate(1 << 40)
 
-    for source, limit in ((path, 64), (tmp_path, 4)):
+    for source, limit in ((path, 32), (tmp_path, 4)):
         with pytest.raises(PackError, match=f"more than {limit} MiB"):
             load_pack(source)
 

@@ -122,7 +122,12 @@ def test_a_container_on_a_jetson_nano_has_the_limits_of_its_profile() -> None:
     assert all(package in (DEPLOY / "agent.Dockerfile").read_text() for package in profile["sound"]["packages"])
 
 
-@pytest.mark.parametrize("target", lock.TARGETS, ids=lambda target: target.machine)
+@pytest.mark.parametrize("target", lock.FLEET_TARGETS, ids=lambda target: f"{target.machine}-{target.tag}")
+def test_the_fleets_lock_names_every_dependency_at_a_version_that_pyproject_allows(target: Target) -> None:
+    assert unmet(extra_requirements(*lock.FLEET_EXTRAS), read_lock(lock.fleet_lock_of(target)), target) == []
+
+
+@pytest.mark.parametrize("target", lock.TARGETS, ids=lambda target: f"{target.machine}-{target.tag}")
 def test_the_coordinators_lock_names_every_dependency_at_a_version_that_pyproject_allows(target: Target) -> None:
     assert unmet(extra_requirements(*lock.EXTRAS), read_lock(lock.lock_of(target)), target) == []
 

@@ -79,7 +79,9 @@ def guard_of(version: str) -> bytes:
     """The guard as a bundle brings it, with its version as the archive's comment."""
     folder = resources.files("auricle_edge").joinpath("ota/slots")
     found = {each.name: each.read_bytes() for each in folder.iterdir() if each.name.endswith(".py")}
-    made = io.BytesIO(guard_file({f"auricle_edge/ota/slots/{name}": content for name, content in found.items()}))
+    modules = {f"auricle_edge/ota/slots/{name}": content for name, content in found.items()}
+    shared = resources.files("auricle").joinpath("packs/plain_tar.py").read_bytes()
+    made = io.BytesIO(guard_file({"auricle/packs/plain_tar.py": shared, **modules}))
     with zipfile.ZipFile(made, "a") as archive:
         archive.comment = version.encode()
     return made.getvalue()
@@ -125,7 +127,7 @@ def identity(bundle: Path) -> str:
 
 def pack(bundle: Path, archive: Path) -> Path:
     """The same as a tar, as it travels."""
-    with tarfile.open(archive, "w") as tar:
+    with tarfile.open(archive, "w", format=tarfile.USTAR_FORMAT) as tar:
         for path in sorted(path for path in bundle.rglob("*") if path.is_file()):
             tar.add(path, str(path.relative_to(bundle)))
     return archive

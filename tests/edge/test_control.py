@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
+import socket
 import stat
 import threading
 from collections.abc import Iterator, Mapping
@@ -14,6 +16,7 @@ import pytest
 
 from auricle.errors import AuricleError, SettingsError
 from auricle_edge.control import SOCKET, ControlClient, ControlServer, ControlSettings
+from auricle_edge.control.door import MOST_REQUESTS
 from auricle_edge.listening.feedback import Feedback
 
 
@@ -126,12 +129,52 @@ def test_a_body_that_is_too_long_is_not_read(server: ControlServer, tmp_path: Pa
     assert "4096" in json.loads(answer.read())["error"]
 
 
+def test_silent_and_wrong_clients_get_no_thread_and_no_place(
+    tmp_path: Path, server: ControlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert server.port is not None
+    token = (tmp_path / "control.token").read_text()
+    before = threading.active_count()
+    with contextlib.ExitStack() as open_ones:
+        heads = (b"", b"GET /v1/status HTTP/1.1\r\n", b"GET /v1/live HTTP/1.1\r\nAuthorization: Bearer x\r\n\r\n")
+        for number in range(120):
+            each = open_ones.enter_context(socket.create_connection(("127.0.0.1", server.port), 10))
+            with contextlib.suppress(OSError):
+                each.sendall(heads[number % 3])
+        assert over_tcp(server, token) == 200
+        assert ControlClient(tmp_path).get("/v1/status") == {"muted": False}
+        assert threading.active_count() <= before + 1  # that of the answer may still be ending
+
+
+def test_a_head_that_does_not_come_whole_is_not_waited_for(
+    server: ControlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("auricle_edge.control.door.HEAD_SECONDS", 0.2)
+    assert server.port is not None
+    for said in (b"", b"GET /v1/status HTTP/1.1\r\nX: ", b"x" * (20 << 10)):
+        with socket.create_connection(("127.0.0.1", server.port), 20) as slow, contextlib.suppress(OSError):
+            slow.sendall(said)
+            assert slow.recv(100) == b""
+    with socket.create_connection(("127.0.0.1", server.port), 20) as slow:
+        token = (tmp_path / "control.token").read_text()
+        for piece in ("GET /v1/sta", "tus HTTP/1.1\r\nAuthor", f"ization: Bearer {token}\r\n", "\r\n"):
+            slow.sendall(piece.encode())
+        assert slow.recv(100).startswith(b"HTTP/1.0 200 OK")
+
+
+def test_more_requests_than_threads_are_refused(tmp_path: Path, server: ControlServer) -> None:
+    views = [ControlClient(tmp_path).stream("GET", "/v1/live") for _ in range(MOST_REQUESTS)]
+    for view in views:
+        next(view)
+    with pytest.raises(AuricleError, match="Too many requests at once"):
+        ControlClient(tmp_path).get("/v1/status")
+
+
 def test_a_second_service_in_the_folder_is_refused_and_a_dead_ones_socket_replaced(tmp_path: Path) -> None:
     first = ControlServer(tmp_path, Device(), ControlSettings())
     with pytest.raises(SettingsError, match="Another service"):
         ControlServer(tmp_path, Device(), ControlSettings())
-    first._servers[0].shutdown()
-    first._servers[0].server_close()
+    first._door.close()
     assert (tmp_path / SOCKET).exists()
     second = ControlServer(tmp_path, Device(), ControlSettings())
     assert ControlClient(tmp_path).get("/v1/status") == {"muted": False}

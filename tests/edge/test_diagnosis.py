@@ -48,3 +48,9 @@ def test_names_that_only_contain_key_letters_stay() -> None:
         "keyboard": 2,
         "public_key": "(removed)",
     }
+
+
+def test_a_hooks_arguments_are_removed_and_its_program_stays() -> None:
+    told = redacted({"events": {"hook": ("/usr/bin/curl", "-H", "Authorization: Bearer hunter2", "https://u:p@h")}})
+    assert told == {"events": {"hook": ["/usr/bin/curl", "(removed)", "(removed)", "(removed)"]}}
+    assert redacted({"events": {"hook": ()}}) == {"events": {"hook": []}}

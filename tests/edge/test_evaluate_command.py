@@ -203,22 +203,25 @@ def test_a_line_that_is_no_label_is_named(line: str, tmp_path: Path, capsys: pyt
 
 def test_thresholds_from_validation_judge_other_people(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With 2 minutes without keywords, 600 an hour are 20 false accepts."""
+    ways = ("by word", "one for all")
     options = ("--minutes", "0.5", "--part", "test", "--rate", "600", "--json")
     assert evaluate(folder, *options, "--validate") == 0
     validated = json.loads(capsys.readouterr().out)["reports"][0]["settings"]
     assert evaluate(folder, *options) == 0
     here = json.loads(capsys.readouterr().out)["reports"][0]["settings"]
-    assert [s["name"] for s in validated] == ["default", "600/h, from validation"]
-    assert [s["name"] for s in here] == ["default", "600/h, chosen on this sound"]
+    assert [s["name"] for s in validated] == ["default", *(f"600/h {way}, from validation" for way in ways)]
+    assert [s["name"] for s in here] == ["default", *(f"600/h {way}, chosen on this sound" for way in ways)]
     assert validated[0] == here[0] and validated[1]["thresholds"] != here[1]["thresholds"]
     hours = sum(events["hours"] for events in here[1]["false_accepts"].values())
-    assert sum(events["count"] for events in here[1]["false_accepts"].values()) <= 600 * hours
+    for setting in here[1:]:
+        assert sum(events["count"] for events in setting["false_accepts"].values()) <= 600 * hours
+    assert [len(set(setting["thresholds"].values())) > 1 for setting in here[1:]] == [True, False]
 
 
 def test_too_little_sound_for_the_rate_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert evaluate(folder, "--minutes", "0.5", "--part", "test", "--rate", "1") == 0
     out = capsys.readouterr().out
-    assert "No thresholds by word: 2 minutes without keywords cannot show 1 an hour: it" in out
+    assert "No thresholds for that rate: 2 minutes without keywords cannot show 1 an hour:" in out
     assert "edge.toml" not in out
     assert evaluate(folder, "--minutes", "0.5", "--part", "test", "--rate", "1", "--validate") == 2
     assert "it takes 60 minutes" in capsys.readouterr().err

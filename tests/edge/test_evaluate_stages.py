@@ -123,7 +123,7 @@ def test_a_setting_is_what_a_device_with_these_thresholds_hears(sources: Sources
     report = reports(stream, [listener], judged, sources, 600, chosen)[0]
     assert report.second is not None and report.second.weights == 2 and 0 < report.second.windows.share < 0.5
     said = stream.said[0]
-    for setting, thresholds in zip(report.settings, (None, chosen["both"]), strict=True):
+    for setting, thresholds in zip(report.settings, (None, *chosen["both"].values()), strict=True):
         levels, hits = judged.levels(thresholds), 0
         for each, scene in zip(said, stream.scenes, strict=True):
             found = detect(each.counted(levels, 3), PACK.labels, levels[None], rule_of(settings))

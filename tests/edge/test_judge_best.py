@@ -76,13 +76,41 @@ def test_another_packs_states_are_not_used(tmp_path: Path) -> None:
         {"accepts": "many"},
         {"sound": "b"},
         {"more": 1},
+        {"seconds": (1 << 24) + 1},
+        {"clips": 1 << 19, "hits": list(range((1 << 18) + 1))},
     ],
-    ids=str,
+    ids=lambda change: str(change)[:40],
 )
 def test_counts_that_cannot_be_are_no_best_state(tmp_path: Path, change: dict[str, object]) -> None:
     _write(tmp_path, {**NOTE, "kept": {"plug-in": {**NOTE["kept"]["plug-in"], **change}}})  # type: ignore[index]
 
     assert _store(tmp_path).read() == {}
+
+
+def test_a_note_with_more_in_it_is_none_of_ours(tmp_path: Path) -> None:
+    _write(tmp_path, {**NOTE, "more": 1})
+
+    assert _store(tmp_path).read() == {}
+
+
+@pytest.mark.parametrize(
+    ("kept", "accepts", "hits"),
+    [
+        ({"seconds": 0, "accepts": [], "clips": 0, "hits": []}, [], []),
+        ({"seconds": 1, "accepts": [], "clips": 1, "hits": []}, [0], [0]),
+        ({"seconds": 3, "accepts": [0], "clips": 4, "hits": [1]}, [1, 0, 0], [0, 1, 0, 0]),
+        ({"seconds": 1, "accepts": [0] * 255, "clips": 1, "hits": [0, 0]}, [255], [1]),
+    ],
+    ids=("nothing", "nothing heard", "nothing at the end", "often"),
+)
+def test_the_places_are_counted_in_all_seconds_and_clips(
+    tmp_path: Path, kept: dict[str, object], accepts: list[int], hits: list[int]
+) -> None:
+    _write(tmp_path, {**NOTE, "kept": {"plug-in": {**NOTE["kept"]["plug-in"], **kept}}})  # type: ignore[index]
+
+    heard = _store(tmp_path).read()["plug-in"].heard
+
+    assert (heard.accepts.tolist(), heard.hits.tolist()) == (accepts, hits)
 
 
 @pytest.mark.parametrize(

@@ -249,3 +249,26 @@ def test_a_model_that_detected_a_tenth_is_a_standard_for_false_accepts(right: in
     found = worsened(_answers(60, 0, 20, right), _answers(60, 9, 20, right), DEFAULT)
 
     assert (found or "").startswith(reason)
+
+
+def test_clips_that_got_better_are_taken_off_the_margin_and_do_not_add_to_it() -> None:
+    """Of 100 clips twelve got wrong and three right, nine more wrong: no chance (1.8 %), but within a tenth."""
+    keyword, wrong = np.zeros(100, np.bool_), np.zeros(100, np.bool_)
+    before, after = wrong.copy(), wrong.copy()
+    before[:3] = after[3:15] = True
+
+    def reason(margin: float) -> str | None:
+        return worsened(
+            Answers(keyword, wrong, ~before), Answers(keyword, wrong, ~after), LearnSettings(less_accuracy=margin)
+        )
+
+    assert reason(0.1) is None
+    assert reason(0.08) == "worse_accuracy: 88 of 100 held-out clips right, 97 before"
+
+
+def test_false_accepts_that_stay_are_no_rise() -> None:
+    """Eight seconds stay, five are new: as many as the margin allows in an hour."""
+    before, after = _heard(8), _heard(13)
+
+    assert not accepts_more(before, after, LearnSettings(more_an_hour=5))
+    assert accepts_more(before, after, LearnSettings(more_an_hour=4.9))

@@ -41,3 +41,11 @@ def test_a_window_that_is_open_when_the_recording_ends_is_closed_before_the_end_
     assert isinstance(wake, Detection) and wake.kind == "wake"
     assert isinstance(closed, Timeout) and closed.wake == wake.id
     assert end is None
+
+
+def test_a_thread_that_never_began_is_over(tmp_path: Path) -> None:
+    """A service whose outputs cannot be opened ends before it listens, and says which one it was."""
+    capture = Capture(CaptureSettings(source=f"file:{tmp_path}/a.wav", open_within=60.0))
+    detector = Detector(FRONTEND, ("low", "high", "_silence_"), Script([]), STEPS)
+
+    Listener(capture, detector, lambda _: None, AudioBroadcast(), lambda _: None).join()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import json
 import os
@@ -14,12 +15,14 @@ from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
+from unittest.mock import Mock
 
 import msgspec
 import pytest
 
 from auricle.errors import AuricleError, SettingsError
 from auricle.mqtt_link.link import BrokerAddress, Delivery, LinkSettings, MqttLink
+from auricle_edge.listening.events.chosen import Device, chosen_outputs
 from auricle_edge.listening.events.home_mqtt import HomeMqtt
 from auricle_edge.listening.events.hook import Hook
 from auricle_edge.listening.events.outputs import Outputs
@@ -201,6 +204,37 @@ def test_a_hook_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None:
         os.close(ended)
 
 
+def test_a_hook_inherits_no_secret_of_the_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "out"
+    hidden = (
+        "AURICLE_PASSWORD",
+        "AURICLE_TOKEN",
+        "HOME_MQTT_PASSWORD",
+        "AWS_SECRET_ACCESS_KEY",
+        "CREDENTIALS_DIRECTORY",
+    )
+    for name in hidden:
+        monkeypatch.setenv(name, "hunter2")
+    monkeypatch.setenv("AURICLE_STATE", "/var/lib/auricle-edge")
+    monkeypatch.setenv("XKB_KEYBOARD", "de")
+    write = "import sys, os; open(sys.argv[1], 'w').write(repr(dict(os.environ)))"
+
+    run(Hook((sys.executable, "-c", write, str(out)), 20, "kitchen-1").deliver(YES))
+
+    told = ast.literal_eval(out.read_text())
+    assert "hunter2" not in told.values() and not set(hidden) & set(told)
+    assert (told["AURICLE_STATE"], told["XKB_KEYBOARD"]) == ("/var/lib/auricle-edge", "de")
+    assert "PATH" in told
+
+
+def test_a_hook_whose_program_went_away_is_one_sentence(tmp_path: Path) -> None:
+    for wrong in (tmp_path / "gone", tmp_path):
+        with pytest.raises(AuricleError, match=f"the hook {wrong} cannot be run"):
+            run(Hook((str(wrong),), 20, "kitchen-1").deliver(YES))
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert({"hook": ["/bin/true", "a\0b"]}, EventSettings)
+
+
 def test_a_hook_that_fails_says_how() -> None:
     with pytest.raises(AuricleError, match="ended with 3"):
         run(Hook((sys.executable, "-c", "raise SystemExit(3)"), 20, "kitchen-1").deliver(YES))
@@ -233,6 +267,35 @@ async def home_broker(folder: Path) -> tuple[BrokerProcess, BrokerAddress]:
     return process, BrokerAddress("127.0.0.1", port)
 
 
+def test_feedback_from_the_home_broker_is_not_even_subscribed_to_unless_asked() -> None:
+    without = HomeMqtt(BrokerAddress("127.0.0.1"), "home", "kitchen-1", lambda _: Future())
+
+    assert not without.link._subscriptions._handlers
+    assert EventSettings().mqtt_feedback is False
+
+
+PLACES = {
+    "mqtt://home:secret@hub.lan": "events.mqtt at mqtt://home@hub.lan:1883 is not on this machine and without TLS",
+    "tcp://0.0.0.0:10400": "events.wyoming on 0.0.0.0 is open to every machine that reaches it",
+    "tcp://kitchen.lan:10400": "events.wyoming on kitchen.lan is open",
+}
+
+
+def device() -> Device:
+    return Device("kitchen-1", ("yes",), "gsc12", Mock(), Mock(), lambda: "the-token")
+
+
+@pytest.mark.parametrize("url", PLACES)
+def test_an_open_door_is_refused_unless_it_is_asked_for(url: str) -> None:
+    name = "mqtt" if url.startswith("mqtt") else "wyoming"
+    asked = {"mqtt": {"mqtt_plain": True}, "wyoming": {"wyoming_network": True}}[name]
+
+    with pytest.raises(SettingsError, match=PLACES[url]):
+        chosen_outputs(msgspec.convert({"stdout": False, name: url}, EventSettings), device())
+    for settings in ({name: url, **asked}, {"mqtt": "mqtts://hub.lan"}, {"mqtt": "mqtt://localhost"}):
+        assert len(chosen_outputs(msgspec.convert({"stdout": False, **settings}, EventSettings), device())) == 1
+
+
 def test_the_home_broker_gets_detections_and_gives_feedback(tmp_path: Path) -> None:
     heard: list[bytes] = []
     answers: list[Feedback] = []
@@ -255,7 +318,7 @@ def test_the_home_broker_gets_detections_and_gives_feedback(tmp_path: Path) -> N
 
     async def story() -> None:
         process, address = await home_broker(tmp_path)
-        output = HomeMqtt(address, "auricle-events/{device}", "kitchen-1", answer)
+        output = HomeMqtt(address, "auricle-events/{device}", "kitchen-1", answer, "the-token")
         handlers = {"auricle-events/kitchen-1": listen, "auricle-events/kitchen-1/answer": hear_answer}
         async with MqttLink(LinkSettings(address, "hub"), handlers=handlers) as hub:
             await output.open()
@@ -263,8 +326,12 @@ def test_the_home_broker_gets_detections_and_gives_feedback(tmp_path: Path) -> N
             await output.link.wait_connected(20)
             for event in (YES, WAKE, STOP, CLOSED):
                 await output.deliver(event)
-            good = (b'{"verdict": "deny", "id": "00112233aabb"}', b'{"verdict": "deny"}')
-            for payload in (b"no json", b'{"verdict": "maybe"}', *good):
+            good = (
+                b'{"verdict": "deny", "id": "00112233aabb", "token": "the-token"}',
+                b'{"verdict": "deny", "token": "the-token"}',
+            )
+            forged = (b'{"verdict": "confirm"}', b'{"verdict": "confirm", "token": "the-tokem"}')
+            for payload in (b"no json", b'{"verdict": "maybe"}', *forged, b"[" * 100_000, *good):
                 await hub.publish("auricle-events/kitchen-1/feedback", payload)
             await until(lambda: len(heard) == 4 and len(told) == 2)
             await output.close()

@@ -11,6 +11,7 @@ import stat
 import subprocess
 import sys
 import tarfile
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -579,13 +580,29 @@ def test_a_tar_holds_only_what_it_lists(folder: Path, device: Device, old: Path,
         entry = tarfile.TarInfo("etc/edge.toml")
         entry.type, entry.linkname = kind, "/etc/passwd"
         tar.addfile(entry)
-    refused(device, capsys, "not a regular file", "install", archive)
+    refused(device, capsys, "not a plain file", "install", archive)
     archive = pack(old, folder / "other.tar")
     with tarfile.open(archive, "a") as tar:
         tar.addfile(tarfile.TarInfo("../escaped"), io.BytesIO(b""))
     refused(device, capsys, "does not list", "install", archive)
     archive.write_bytes(archive.read_bytes()[:3000])
     refused(device, capsys, "", "install", archive)
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME], ids=["x", "g", "L"])
+@pytest.mark.parametrize("said", [b"0 path=x\n", b"9" * 12 + b" path=x\n", bytes(8 << 20)], ids=["0", "9", "8 MB"])
+def test_a_header_that_makes_a_parser_loop_or_swell_is_not_parsed(
+    folder: Path, device: Device, old: Path, kind: bytes, said: bytes, capsys: Say
+) -> None:
+    entry = tarfile.TarInfo("x")
+    entry.type, entry.size = kind, len(said)
+    archive = folder / "hostile.tar"
+    archive.write_bytes(entry.tobuf(tarfile.USTAR_FORMAT) + said + bytes(-len(said) % 512))
+    tracemalloc.start()
+    refused(device, capsys, "'x', which is not a plain file", "install", archive)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 4 << 20
 
 
 IN_WHEEL = {

@@ -9,6 +9,7 @@ import itertools
 import json
 import os
 import tarfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from tests.edge.update_site import DAY, NOW, Repository, at, refresh, serving
 
 from auricle.errors import SettingsError, StorageError
 from auricle.wire.identity import Identity
-from auricle_edge.board.trusted_time import time_here, trusted_time
+from auricle_edge.board.trusted_time import TrustedTime, time_here, trusted_time
 from auricle_edge.ota.bundle_file import DOMAIN, require_bundle_file
 from auricle_edge.ota.fitness import Description, ordered, require_bundle, require_named, require_pack
 from auricle_edge.ota.health import Health
@@ -120,6 +121,29 @@ def test_time_is_never_before_what_is_known_to_have_passed_unless_something_keep
     clock: float, kept: bool | None, floors: list[float], judged: float
 ) -> None:
     assert trusted_time(clock, kept, floors).seconds == judged
+
+
+def test_a_forged_clock_does_not_go_back_before_what_was_signed(tmp_path: Path) -> None:
+    """NTP of a hostile network says that it is last year, so that metadata that ran out look fresh."""
+    assert trusted_time(1000.0, True, [9000.0], 5000.0) == TrustedTime(5000.0, False)
+    assert trusted_time(6000.0, True, [9000.0], 5000.0) == TrustedTime(6000.0, True)
+    assert trusted_time(1000.0, None, [4000.0], 5000.0) == TrustedTime(5000.0, None)
+    (tmp_path / "time").write_text(str(int(time.time()) + 1000))
+    assert time_here(tmp_path, None).seconds > time.time() + 900, "whatever says that the clock is kept right"
+
+
+def test_a_forged_clock_does_not_bring_metadata_back_that_have_run_out(tmp_path: Path) -> None:
+    repository = Repository()
+    repository.parts["timestamp"].expires = NOW + DAY
+    repository.publish()
+    with serving(repository) as server:
+        refresh(tmp_path, server, repository.root, at(NOW))
+        repository.parts["timestamp"].expires = NOW - DAY
+        repository.publish()
+        forged = (NOW - 30 * DAY).timestamp()
+        with pytest.raises(UpdateLaterError, match="expired"):
+            remembered = float((tmp_path / "time").read_text())
+            refresh(tmp_path, server, repository.root, trusted_time(forged, True, [], remembered))
 
 
 def test_a_board_that_believes_it_is_1970_does_not_take_metadata_that_has_run_out(tmp_path: Path) -> None:

@@ -214,10 +214,17 @@ def test_a_hostile_client_is_hung_up_on_and_the_next_is_served(sent: bytes) -> N
     assert b'"error"' in run(story())
 
 
-def test_more_clients_than_allowed_are_turned_away() -> None:
+CHUNK = b'{"type": "audio-chunk", "data": {"rate": 16000, "width": 2, "channels": 1}, "payload_length": 4}\n\0\0\0\0'
+PING = b'{"type": "ping"}\n'
+
+
+def test_more_clients_than_allowed_are_turned_away_where_all_send_sound() -> None:
     async def story() -> bytes:
         running = await service()
         opened = [await asyncio.open_connection("127.0.0.1", running.port) for _ in range(MOST_CLIENTS)]
+        for reader, writer in opened:
+            writer.write(CHUNK + PING)
+            assert b"pong" in await reader.readline()
         reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
         answer = await reader.read()
         for _, each in [*opened, (reader, writer)]:
@@ -226,6 +233,46 @@ def test_more_clients_than_allowed_are_turned_away() -> None:
         return answer
 
     assert run(story()) == b""
+
+
+@pytest.mark.parametrize("sent", [b"", PING, b'{"type": "detect"}\n' + PING], ids=["silent", "pings", "waits"])
+def test_who_only_holds_a_place_loses_it_to_who_comes(sent: bytes) -> None:
+    async def story() -> tuple[Event, bytes]:
+        running = await service()
+        opened = [await asyncio.open_connection("127.0.0.1", running.port) for _ in range(MOST_CLIENTS * 2)]
+        for _, writer in opened:
+            writer.write(sent)
+        async with AsyncTcpClient("127.0.0.1", running.port) as client:
+            answer = await ask(client, Describe().event())
+            gone = b""
+            with contextlib.suppress(ConnectionError):
+                gone = (await opened[0][0].read()).partition(b"\n")[2]
+        for _, writer in opened:
+            writer.close()
+        await running.close()
+        return answer, gone
+
+    answer, gone = run(story())
+    assert Info.is_type(answer.type)
+    assert b"pong" not in gone
+
+
+def test_an_address_with_all_places_gives_one_to_another_address_though_it_sends_sound() -> None:
+    async def story() -> Event:
+        running = await service()
+        opened = [await asyncio.open_connection("127.0.0.1", running.port) for _ in range(MOST_CLIENTS)]
+        for reader, writer in opened:
+            writer.write(CHUNK + PING)
+            assert b"pong" in await reader.readline()
+        reader, writer = await asyncio.open_connection("127.0.0.1", running.port, local_addr=("127.0.0.2", 0))
+        writer.write(b'{"type": "describe"}\n')
+        line = await reader.readline()
+        for _, each in [*opened, (reader, writer)]:
+            each.close()
+        await running.close()
+        return Event(json.loads(line)["type"])
+
+    assert Info.is_type(run(story()).type)
 
 
 SLOW = {

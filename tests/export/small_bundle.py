@@ -18,6 +18,7 @@ from auricle_export.flash.boards import load_board
 from auricle_export.flash.bundle import contents, locks
 from auricle_export.flash.bundle.auricle_wheel import INFO, NAME, packed
 from auricle_export.flash.bundle.build import Built, build_bundle
+from auricle_export.flash.bundle.contents import SHARED
 from auricle_export.flash.bundle.locks import Target
 from auricle_export.flash.bundle.wheelhouse import wheelhouse
 from auricle_export.flash.fleet import Fleet
@@ -63,6 +64,7 @@ def _urlsafe(text: str) -> str:
 def tiny_auricle() -> tuple[str, bytes]:
     """Auricle's wheel with nothing but the part that puts it on a device."""
     files = {path.relative_to(EDGE.parent).as_posix(): path.read_bytes() for path in _installation()}
+    files |= {name: (CHECKOUT / "core" / name).read_bytes() for name in SHARED}
     metadata = f"Metadata-Version: 2.1\nName: auricle\nVersion: {__version__}\n"
     wheel = "Wheel-Version: 1.0\nGenerator: here\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
     return NAME, packed({**files, f"{INFO}/METADATA": metadata.encode(), f"{INFO}/WHEEL": wheel.encode()})

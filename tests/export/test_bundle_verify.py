@@ -172,6 +172,16 @@ def test_a_tar_that_holds_something_else_is_refused(
         verify_bundle(rewritten(bundle.path, edit))
 
 
+def test_a_header_that_makes_a_parser_loop_is_not_parsed(tmp_path: Path) -> None:
+    entry = tarfile.TarInfo("x")
+    entry.type, entry.size = tarfile.XHDTYPE, 10
+    bundle = tmp_path / "bundle.tar"
+    bundle.write_bytes(entry.tobuf(tarfile.USTAR_FORMAT) + b"0 path=xx\n".ljust(512, b"\0"))
+
+    with pytest.raises(BundleError, match="which is not a plain file"):
+        verify_bundle(bundle)
+
+
 def test_who_must_have_signed_is_asked_for(bundle: Built, folder: Path) -> None:
     other = Identity.create().public.hex()
 

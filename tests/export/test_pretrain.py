@@ -23,10 +23,11 @@ from auricle_export.packs.start_weights import with_start_of, without_start
 from auricle_export.pretrain.epoch_order import balanced_order, balanced_size
 from auricle_export.pretrain.modules import own_modules
 from auricle_export.pretrain.pack import with_trained
-from auricle_export.pretrain.settings import Epoch, PretrainSettings, Trained, TrainingInterrupted
+from auricle_export.pretrain.settings import PretrainSettings
 from auricle_export.pretrain.speech import PretrainSpeech, prepare_speech, split_speakers
 from auricle_export.pretrain.state import state_file
 from auricle_export.pretrain.task import PretrainTask, models_of, pretrain_pack, remove_state
+from auricle_export.pretrain.trained import Epoch, Trained, TrainingInterrupted
 from auricle_export.pretrain.training import train_model
 
 MODULES = {MODEL: Tiny}

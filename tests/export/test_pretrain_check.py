@@ -27,12 +27,14 @@ from auricle_export.packs.author import tensor_specs
 from auricle_export.packs.models import built_in
 from auricle_export.packs.negatives import with_negatives
 from auricle_export.pretrain import live_task, outcome
-from auricle_export.pretrain.check import CheckTask, Row, check_pack
+from auricle_export.pretrain.check import CheckTask, check_pack
+from auricle_export.pretrain.comparison import Row
 from auricle_export.pretrain.live_task import LivePack, LiveTask, pretrain_live
 from auricle_export.pretrain.recipe import load_recipe
 from auricle_export.pretrain.second_stage import Staged
-from auricle_export.pretrain.settings import Epoch, LiveSettings, TrainingInterrupted
+from auricle_export.pretrain.settings import LiveSettings
 from auricle_export.pretrain.task import Watch
+from auricle_export.pretrain.trained import Epoch, TrainingInterrupted
 
 MODELS = ("crnn-lite", "resnet-base")
 SETTINGS = LiveSettings(device="cpu")

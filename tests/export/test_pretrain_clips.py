@@ -17,9 +17,9 @@ from auricle.hearing.splits import part_of
 from auricle.packs.manifest import FileEntry
 from auricle.packs.pack import Pack, load_pack
 from auricle.process.cli import main
-from auricle_export.pretrain.check import OTHER_SPEECH
 from auricle_export.pretrain.clip_recipe import ClipRecipe
 from auricle_export.pretrain.clip_task import ClipTask, clip_speech, pretrain_clips
+from auricle_export.pretrain.comparison import OTHER_SPEECH
 from auricle_export.pretrain.epoch_order import mixed_order, mixed_size
 from auricle_export.pretrain.recipe import load_recipe
 from auricle_export.pretrain.scores import Score, mean_of_words

@@ -28,9 +28,10 @@ from auricle_export.pretrain.made_noise import NoiseMaker
 from auricle_export.pretrain.mined import Mined, drawn
 from auricle_export.pretrain.mining import mine
 from auricle_export.pretrain.normalised import fold_into, normalised
-from auricle_export.pretrain.settings import Epoch, LiveSettings, TrainingInterrupted
+from auricle_export.pretrain.settings import LiveSettings
 from auricle_export.pretrain.sounds import Sounds, lay_out
 from auricle_export.pretrain.streams import Streams, hits_at, make_streams
+from auricle_export.pretrain.trained import Epoch, TrainingInterrupted
 from auricle_export.pretrain.window_settings import WindowSettings
 from auricle_export.pretrain.windows import LEAD, Bank, Composer, Kind
 

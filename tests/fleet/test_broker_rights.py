@@ -36,8 +36,9 @@ def test_covers(allowed: str, wanted: str, answer: bool) -> None:
 
 def test_acl_of_a_fleet() -> None:
     lines = acl_file(Roles("home")).splitlines()
-    assert "pattern write auricle/1/home/d/%u/up/#" in lines
-    assert "pattern write auricle/1/home/d/%u/state" in lines
+    said = [line for line in lines if line.startswith("pattern write")]
+    topics = ("up/reg", "up/get", "up/loss", "up/upd", "up/st", "up/rel", "up/hear", "state")
+    assert said == [f"pattern write auricle/1/home/d/%u/{topic}" for topic in topics]
     assert "pattern read auricle/1/home/d/%u/dn/#" in lines
     assert not any(line.startswith("pattern write") and "/d/%u/" not in line for line in lines)
     observer = lines[lines.index("user observer") :]

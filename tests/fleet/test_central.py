@@ -8,8 +8,8 @@ import pytest
 from auricle.packs.pack import Pack, load_pack
 from auricle_edge.runtimes import StepRuntime
 from auricle_edge.training.speech_data import Clips, DeviceData
-from auricle_fleet.central import train_centrally
-from auricle_fleet.data import FleetData
+from auricle_fleet.emulation.central import train_centrally
+from auricle_fleet.emulation.data import FleetData
 
 LABELS = ("low", "high")
 

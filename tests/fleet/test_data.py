@@ -10,7 +10,7 @@ import soundfile
 
 from auricle.errors import AuricleError
 from auricle.packs.pack import load_pack
-from auricle_fleet.data import FleetData, load_data, task_pack
+from auricle_fleet.emulation.data import FleetData, load_data, task_pack
 from auricle_fleet.settings import FleetSettings
 
 WORDS, SPEAKERS, TAKES = ("yes", "no", "up"), ("ana", "bob", "cyd", "dan"), 5

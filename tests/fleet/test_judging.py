@@ -10,11 +10,10 @@ from tests.fleet.test_report import check, line, summary
 
 from auricle.packs.manifest import Listening
 from auricle.packs.pack import Pack
-from auricle_edge.runtimes import StepRuntime
 from auricle_edge.training.speech_data import Clips, DeviceData
 from auricle_export.packs.negatives import with_negatives
-from auricle_fleet.data import FleetData
-from auricle_fleet.judging import FleetJudging
+from auricle_fleet.emulation.data import FleetData
+from auricle_fleet.emulation.judging import FleetJudging
 from auricle_fleet.results.left_out import refusals
 from auricle_fleet.results.report import render
 from auricle_fleet.settings import FleetSettings
@@ -49,8 +48,8 @@ def test_devices_are_judged_by_one_half_of_the_unseen_and_plug_ins_measured_by_t
     assert judging.seconds == 4
     assert judging.learn.judge
     # The other half's eight clips are one stretch of eight seconds, in which it is heard once.
-    assert judging.false_accepts_per_hour(StepRuntime(PACK), _always("yes")) == pytest.approx(3600 / 8)
-    assert judging.false_accepts_per_hour(StepRuntime(PACK), _always("_unknown_")) == 0
+    assert judging.false_accepts_per_hour(_always("yes")) == pytest.approx(3600 / 8)
+    assert judging.false_accepts_per_hour(_always("_unknown_")) == 0
 
 
 def test_of_the_packs_negatives_one_half_of_each_stretch_judges_and_measures() -> None:
@@ -66,7 +65,7 @@ def test_of_the_packs_negatives_one_half_of_each_stretch_judges_and_measures() -
     assert judging.learn.carried == 0
     assert FleetJudging(FleetSettings(start="pack"), _data(pack)).learn.carried == 0.5
     assert FleetJudging(FleetSettings(carried=0.2), _data(pack)).learn.carried == 0.2
-    assert judging.false_accepts_per_hour(StepRuntime(pack), _always("no")) == pytest.approx(2 * 3600 / 45)
+    assert judging.false_accepts_per_hour(_always("no")) == pytest.approx(2 * 3600 / 45)
 
 
 def test_what_the_pack_says_of_listening_counts() -> None:
@@ -76,8 +75,8 @@ def test_what_the_pack_says_of_listening_counts() -> None:
     judging = FleetJudging(FleetSettings(start="pack"), _data(pack))
 
     assert judging.judging.detect.wake == ("stop",) and judging.judging.detect.thresholds == {"stop": 0.95}
-    assert judging.false_accepts_per_hour(StepRuntime(pack), _always("yes")) == 0
-    assert judging.false_accepts_per_hour(StepRuntime(pack), _always("stop")) == pytest.approx(3600 / 8)
+    assert judging.false_accepts_per_hour(_always("yes")) == 0
+    assert judging.false_accepts_per_hour(_always("stop")) == pytest.approx(3600 / 8)
 
 
 def test_without_negatives_nothing_is_measured() -> None:
@@ -89,7 +88,7 @@ def test_without_negatives_nothing_is_measured() -> None:
     judging = FleetJudging(FleetSettings(), bare)
 
     assert judging.seconds == 0
-    assert judging.false_accepts_per_hour(StepRuntime(pack), pack.plugin_table.initial(0)) is None
+    assert judging.false_accepts_per_hour(pack.plugin_table.initial(0)) is None
 
 
 @pytest.mark.parametrize(

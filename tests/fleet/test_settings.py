@@ -9,8 +9,8 @@ import pytest
 
 from auricle.errors import AuricleError, SettingsError, StorageError
 from auricle.packs.pack import load_pack
+from auricle_fleet.groups import Group
 from auricle_fleet.results.run_folder import prepare_folder
-from auricle_fleet.run import preset_of
 from auricle_fleet.settings import LOCALS, FleetSettings
 
 
@@ -19,7 +19,16 @@ from auricle_fleet.settings import LOCALS, FleetSettings
     [
         ({"preset": "practicl"}, 'did you mean "practical"'),
         ({"rule": "fedvas"}, 'did you mean "fedvsa"'),
-        ({"mode": "mutuel"}, 'did you mean "mutual"'),
+        ({"learning": "mutuel"}, 'did you mean "mutual"'),
+        ({"mode": "asink"}, 'did you mean "async"'),
+        ({"mode": "supervised"}, "How devices learn is --learning"),
+        ({"mode": "async", "detect": True}, "--mode sync"),
+        ({"over_selection": 0.5}, "--over-selection"),
+        ({"rule": "lpa", "rule_options": {"prune_hihg": 0.2}}, 'did you mean "prune_high"'),
+        ({"rule": "trimmed-mean", "rule_options": {"beta": 0.5}}, "beta"),
+        ({"groups": (Group(name="a"), Group(name="a"))}, 'Two groups are called "a"'),
+        ({"groups": (Group(name="a", count=0),)}, 'the group "a"'),
+        ({"groups": (Group(name="a", local="crnn-bas"),)}, 'did you mean "crnn-base"'),
         ({"local": "crnn-wied"}, 'did you mean "crnn-wide"'),
         ({"local": "crnn-base,"}, "no local model"),
         ({"local": "mixd"}, 'did you mean "mixed"'),
@@ -104,8 +113,10 @@ def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
 
 
 def test_the_command_line_changes_the_preset() -> None:
-    same = preset_of(FleetSettings(preset="paper"))
-    changed = preset_of(FleetSettings(preset="paper", rule="fedavg", mode="supervised", codec="float16"))
+    same = FleetSettings(preset="paper").preset_for(trained=False)
+    changed = FleetSettings(preset="paper", rule="fedavg", learning="supervised", codec="float16").preset_for(
+        trained=False
+    )
 
     assert (same.rule, same.plan.mode, same.plan.codec) == ("lpa", "mutual", "float32")
     assert (changed.rule, changed.plan.mode, changed.plan.codec) == ("fedavg", "supervised", "float16")

@@ -22,7 +22,8 @@ from auricle_cloud.storage.blobs import Blobs
 from auricle_edge.runtimes import StepRuntime
 from auricle_edge.training.speech_data import Clips, DeviceData
 from auricle_edge.training.train import Trainer
-from auricle_fleet.data import FleetData, load_data, started
+from auricle_fleet.emulation.data import FleetData, load_data
+from auricle_fleet.emulation.start import started
 from auricle_fleet.run import FleetRun
 from auricle_fleet.settings import FleetSettings
 

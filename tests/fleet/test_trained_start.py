@@ -16,7 +16,7 @@ from auricle_edge.training.judge.comparison import sign_test, worse_in
 from auricle_edge.training.judge.heard import Heard
 from auricle_edge.training.learn_settings import LearnSettings
 from auricle_fleet.results.result import FleetResult
-from auricle_fleet.run import FleetRun, preset_of
+from auricle_fleet.run import FleetRun
 from auricle_fleet.settings import FleetSettings
 
 
@@ -47,7 +47,7 @@ def _last_model(out: Path, size: int) -> Flat:
 def _right(run: FleetRun, weights: Flat) -> np.ndarray:
     """(N,) which of the unseen speakers' clips the plug-in recognises."""
     runtime = StepRuntime(run.data.pack)
-    logits = runtime.logits(run.data.pack.manifest.plugin, weights, run.features)
+    logits = runtime.logits(run.data.pack.manifest.plugin, weights, run.judging.features)
     return np.asarray(logits.argmax(axis=1) == run.data.unseen.targets)
 
 
@@ -62,10 +62,10 @@ def test_the_start_decides_the_preset_and_a_rate_that_was_named_wins() -> None:
     scratch, pack = FleetSettings(), FleetSettings(start="pack")
     named = FleetSettings(start="pack", server_rate=0.02)
 
-    assert preset_of(scratch, trained=False).server == PRACTICAL.server
-    assert preset_of(pack, trained=True).server.kind == "none"
-    assert preset_of(named, trained=True).server == PRACTICAL.server
-    assert preset_of(named, trained=True).plan == preset_of(scratch).plan
+    assert scratch.preset_for(trained=False).server == PRACTICAL.server
+    assert pack.preset_for(trained=True).server.kind == "none"
+    assert named.preset_for(trained=True).server == PRACTICAL.server
+    assert named.preset_for(trained=True).plan == scratch.preset_for(trained=False).plan
 
 
 @pytest.mark.slow
@@ -73,7 +73,7 @@ def test_five_rounds_from_a_trained_pack_lower_no_hits_and_raise_no_false_accept
     """Clip by clip and second by second, by the test that devices judge their own rounds by."""
     pytest.importorskip("espeakng_loader")
     run, result = _run(tmp_path)
-    assert run.first is not None
+    assert run.start.weights is not None
     last = _last_model(tmp_path, run.data.pack.plugin_table.size)
 
     assert result.summary.rounds == 5
@@ -83,10 +83,10 @@ def test_five_rounds_from_a_trained_pack_lower_no_hits_and_raise_no_false_accept
         "server": "none",
         "server_rate": None,
     }
-    assert not np.array_equal(run.first, last)
-    before, after = _right(run, run.first), _right(run, last)
+    assert not np.array_equal(run.start.weights, last)
+    before, after = _right(run, run.start.weights), _right(run, last)
     assert sign_test(int((before & ~after).sum()), int((after & ~before).sum())) >= 0.05
-    assert worse_in(_heard(run, run.first), _heard(run, last), LearnSettings()) is None
+    assert worse_in(_heard(run, run.start.weights), _heard(run, last), LearnSettings()) is None
 
 
 @pytest.mark.slow
@@ -94,8 +94,8 @@ def test_the_steps_that_noise_needs_destroy_a_trained_pack(tmp_path: Path) -> No
     """Why the start decides: the same fleet, with the server's rate for a start from scratch."""
     pytest.importorskip("espeakng_loader")
     run, _ = _run(tmp_path, server_rate=0.02, judge="off")
-    assert run.first is not None
+    assert run.start.weights is not None
     last = _last_model(tmp_path, run.data.pack.plugin_table.size)
 
-    before, after = _right(run, run.first), _right(run, last)
+    before, after = _right(run, run.start.weights), _right(run, last)
     assert sign_test(int((before & ~after).sum()), int((after & ~before).sum())) < 0.05

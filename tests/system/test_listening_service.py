@@ -205,3 +205,15 @@ def test_a_second_service_in_the_same_folder_is_refused(
     assert second.end(60) == 2
     assert "Another service runs" in second.errors
     assert ask(tmp_path / "state", "status")["device"] == "kitchen-1"
+
+
+def test_a_missing_hook_is_one_sentence(tmp_path: Path, room: VirtualRoom, start: Callable[..., Command]) -> None:
+    config = tmp_path / "edge.toml"
+    config.write_text('[events]\nhook = ["/no/such/program", "--token", "hunter2"]\n')
+    command = start(
+        *("edge", "run", "--config", str(config), "--device", "kitchen-1"),
+        *("--state", str(tmp_path / "state"), "--source", room.source),
+    )
+    assert command.end(60) == 2
+    assert 'events.hook: there is no program "/no/such/program": give its full path.' in command.errors
+    assert "Traceback" not in command.errors and "hunter2" not in command.errors

@@ -21,8 +21,9 @@ from cryptography.x509.oid import NameOID
 from auricle.errors import BrokerError
 from auricle.mqtt_link.broker_rights import Roles, covers
 from auricle.mqtt_link.link import BrokerAddress, Delivery
-from auricle.wire.topics import Topics
+from auricle.wire.topics import UP, Topics
 from auricle_cloud.identity.authority import Authority
+from auricle_cloud.identity.broker_files import LARGEST_PACKET
 from auricle_cloud.identity.certificates import Key, new_key
 from auricle_cloud.identity.enrolment import DAY
 from auricle_cloud.storage.store import FILE, Store
@@ -184,6 +185,39 @@ def test_retained_topics_of_the_coordinator_cannot_be_poisoned(tmp_path: Path) -
                     await head.publish(TOPICS.down("dev-b", "inv"), b"last")
                     await until(lambda: b"last" in seen)
             assert seen == [b"manifest", b"last"]
+
+    asyncio.run(case())
+
+
+def test_a_certificate_cannot_fill_the_broker(tmp_path: Path) -> None:
+    """S4: what one device has the broker keep is its state and seven messages, of a frame's size each."""
+
+    async def case() -> None:
+        async with running(tmp_path) as site:
+            seen: dict[str, int] = {}
+
+            async def take(message: Delivery) -> None:
+                seen[message.topic] = len(message.payload)
+
+            large = bytes(LARGEST_PACKET - 256)
+            async with link(site.of("dev-a"), "dev-a") as device:
+                await device.wait_connected(10)
+                junk = [f"{TOPICS.prefix}/d/dev-a/{rest}" for rest in ("up", "up/x", "up/upd/x", "state/x", "up/upd/")]
+                more = [TOPICS.up("dev-a", f"upd{number}") for number in range(40)]
+                own = [TOPICS.up("dev-a", kind) for kind in UP] + [TOPICS.device_state("dev-a")]
+                for topic in (*junk, *more, *own):
+                    with suppress(BrokerError):
+                        await device.publish(topic, large, retain=True)
+                with pytest.raises(BrokerError, match="above the broker's maximum"):
+                    await device.publish(own[0], bytes(LARGEST_PACKET), retain=True)
+            async with link(site.of("coordinator"), "coordinator") as head:
+                await head.wait_connected(10)
+                await head.publish(TOPICS.model, b"last", retain=True)
+                for wanted in ("d/+/up/#", "d/+/state", "c/#"):
+                    await head.subscribe(f"{TOPICS.prefix}/{wanted}", take)
+                await until(lambda: TOPICS.model in seen)
+            assert sorted(seen) == sorted([*own, TOPICS.model])
+            assert sum(seen.values()) < 8 * LARGEST_PACKET
 
     asyncio.run(case())
 

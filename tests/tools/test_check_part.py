@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
-from tools import check_part, time_budget
 
-ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+
+import check_part
+import time_budget
 
 
 @pytest.fixture
@@ -45,11 +48,23 @@ def test_fleet_may_import_the_parts_that_it_is_made_of(project: Path) -> None:
 
     run, left_out = check_part.chosen("fleet", project)
 
-    assert [path.name for path in run] == ["test_by_helper.py", "test_own.py"]
+    assert sorted(path.name for path in run) == ["test_by_helper.py", "test_own.py"]
     assert sorted(left_out.values()) == ["needs no_such_library", "needs no_such_library"]
 
 
-@pytest.mark.parametrize("part", check_part.PACKAGES)
+def test_the_test_file_that_was_written_last_comes_first(tmp_path: Path) -> None:
+    for age, name in ((3, "a"), (1, "b"), (2, "c")):
+        path = tmp_path / "tests" / "core" / f"test_{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        os.utime(path, (1_700_000_000 - age, 1_700_000_000 - age))
+
+    run, _ = check_part.chosen("core", tmp_path)
+
+    assert [path.name for path in run] == ["test_b.py", "test_c.py", "test_a.py"]
+
+
+@pytest.mark.parametrize("part", check_part.PARTS)
 def test_most_tests_of_a_part_need_nothing_but_the_part(part: str) -> None:
     run, left_out = check_part.chosen(part)
 
@@ -63,7 +78,7 @@ def test_what_has_not_begun_when_the_time_is_over_is_named(tmp_path: Path) -> No
 
     def ran(until: float, least: float = 0.0) -> str:
         env = {"PATH": "/usr/bin:/bin", time_budget.UNTIL: str(until), time_budget.LEAST: str(least)}
-        return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True).stdout
+        return subprocess.run(command, cwd=check_part.ROOT, env=env, capture_output=True, text=True, check=True).stdout
 
     over, enough, late = ran(time.time() - 1), ran(time.time() + 600), ran(time.time() - 1, least=600.0)
 

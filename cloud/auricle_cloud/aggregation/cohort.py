@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypedDict
+from typing import Any, Literal, NamedTuple, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -89,6 +89,8 @@ class Cohort:
     """L groups that cover the flat vector exactly once."""
     dropped: tuple[str, ...] = ()
     """Clients left out because some weight is not finite, in ascending order."""
+    registered: Float64Array | None = None
+    """(K,) clips that each client registered, NaN where not known; None: not known of any. No rule uses it."""
     opener: Opener = NumpyMatrix
     """What computes on the weights, see `auricle_cloud.aggregation.compute.accelerator`."""
 
@@ -118,6 +120,7 @@ class Cohort:
         layers: Sequence[Layer],
         losses: ArrayLike | None = None,
         opener: Opener = NumpyMatrix,
+        registered: ArrayLike | None = None,
     ) -> Cohort:
         """Check the uploads, put them in the order of their ids and drop those that are not finite.
 
@@ -137,6 +140,8 @@ class Cohort:
             (K,) inference losses, NaN where unknown; None where nobody gave one.
         opener
             What the rules shall compute with: `auricle_cloud.aggregation.compute.accelerator.choose(...).opener`.
+        registered
+            (K,) clips that each client registered, NaN where unknown; for `BoundedRule`.
 
         Raises
         ------
@@ -164,7 +169,21 @@ class Cohort:
             layers=tuple(layers),
             dropped=tuple(ids[k] for k in order if k not in left),
             opener=opener,
+            registered=None if registered is None else _per_client("registered clips", registered, len(ids))[finite],
         )
+
+
+BoundedWhat = Literal["samples", "loss", "share"]
+"""What of a client was bounded: what it said of itself, or the weight that a rule gave it."""
+
+
+class Bounded(NamedTuple):
+    """A client that counted for less than it said or the rule gave it, see `BoundedRule`."""
+
+    device: str
+    what: BoundedWhat
+    said: float
+    counted: float
 
 
 class LayerExplanation(TypedDict):
@@ -209,6 +228,8 @@ class Aggregate:
     """(K,) the number by which a client as a whole was judged, where the rule has one."""
     score_of: str | None = None
     """What the score is."""
+    bounded: tuple[Bounded, ...] = ()
+    """Whose numbers counted for less than was said; empty of a rule by itself."""
 
     def explain(self) -> list[LayerExplanation]:
         """Tell layer by layer who counted, as plain lists, strings and floats that go straight into JSON.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from auricle.wire.tensors import Flat
 from auricle_cloud.aggregation.cohort import Aggregate, Cohort, FloatArray
-from auricle_cloud.aggregation.rules import Rule
 from auricle_cloud.aggregation.server_optimizer import OptimizerSettings, OptimizerState, first_state, step
 
 DIVERGED = "the server optimizer's step is not finite: the model is unchanged; lower its learning rate"
@@ -23,7 +23,9 @@ class NextModel:
     aggregate: Aggregate
 
 
-def next_model(cohort: Cohort, rule: Rule, server: OptimizerSettings, state: OptimizerState | None) -> NextModel:
+def next_model(
+    cohort: Cohort, rule: Callable[[Cohort], Aggregate], server: OptimizerSettings, state: OptimizerState | None
+) -> NextModel:
     """Aggregate a cohort and let the model follow.
 
     Parameters

@@ -11,6 +11,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from auricle.errors import SettingsError
 from auricle_cloud.api.api_settings import ApiSettings
+from auricle_cloud.api.connections import Connections
 
 
 @asynccontextmanager
@@ -23,18 +24,29 @@ async def listening(app: web.Application, settings: ApiSettings) -> AsyncIterato
         The certificate cannot be used, or the address is taken.
     """
     tls = settings.tls()
-    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=2.0, logger=_log())
+    connections = Connections(settings.connections, tls)
+    app.middlewares.insert(0, connections.mark)
+    runner = web.AppRunner(
+        app,
+        access_log=None,
+        handle_signals=False,
+        shutdown_timeout=2.0,
+        logger=_log(),
+        # A little before it is cut: who keeps a connection then sees a proper end.
+        keepalive_timeout=settings.connections.head_seconds * 0.8,
+    )
     await runner.setup()
     try:
-        site = web.TCPSite(runner, settings.host, settings.port, ssl_context=tls)
         try:
-            await site.start()
+            host, port = connections.listen(settings.host, settings.port)
         except OSError as error:
             where = f"{settings.host}:{settings.port}"
             raise SettingsError(f"The API cannot listen on {where} ({error.strerror or error}).") from error
-        host, port = runner.addresses[0][:2]
+        assert runner.server is not None
+        connections.serve(runner.server)
         yield f"{'http' if tls is None else 'https'}://{f'[{host}]' if ':' in host else host}:{port}"
     finally:
+        await connections.close()
         await runner.cleanup()
 
 

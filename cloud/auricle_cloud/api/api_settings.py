@@ -23,6 +23,23 @@ class Rates:
 
 
 @dataclass(frozen=True)
+class ConnectionLimits:
+    """How many connections are held open, and for how long without a request."""
+
+    most: int = 400
+    """In all; one with TLS costs about 270 kB."""
+    most_each: int = 100
+    """Of one address; loopback, where a proxy may stand, is bound by `most` only."""
+    head_seconds: float = 15.0
+    """Time for the TLS handshake, and for each request's head to arrive."""
+
+    def __post_init__(self) -> None:
+        """Refuse what would serve nobody."""
+        if not (self.most_each > 0 and self.most > 0 and self.head_seconds > 0):
+            raise SettingsError("The API needs room for at least one connection, and time for its request.")
+
+
+@dataclass(frozen=True)
 class ApiSettings:
     """How the API is served."""
 
@@ -40,6 +57,9 @@ class ApiSettings:
     largest_request: int = 128 << 10
     """Bytes."""
     rates: Rates = field(default_factory=Rates)
+    connections: ConnectionLimits = field(default_factory=ConnectionLimits)
+    strict_transport: bool = True
+    """With TLS, have browsers speak nothing else to this host's name for a year, at any of its ports."""
     heartbeat: float = 15.0
     """Seconds between comments in a silent stream of events."""
 

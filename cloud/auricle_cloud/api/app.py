@@ -86,7 +86,7 @@ def make_app(
 
     door = Gatekeeper(tokens, in_thread, settings.rates)
     app = web.Application(middlewares=[problems, door.slow_down], client_max_size=settings.largest_request)
-    app.on_response_prepare.append(_guard)
+    app.on_response_prepare.append(_guard(settings.certificate is not None and settings.strict_transport))
     app.on_cleanup.append(end)
     for route in ROUTES:
         app.router.add_route(route.method, route.path, _handler(route, door, operations_for))
@@ -102,10 +102,15 @@ def make_app(
     return app
 
 
-async def _guard(_: web.Request, response: web.StreamResponse) -> None:
-    """Give every answer the headers that keep a browser from anything but this page."""
-    response.headers.update(HEADERS)
-    response.headers.setdefault("Cache-Control", "no-store")
+def _guard(strict: bool) -> Callable[[web.Request, web.StreamResponse], Awaitable[None]]:
+    """Give every answer the headers that keep a browser from anything but this page, and with TLS from plain HTTP."""
+    headers = {**HEADERS, "Strict-Transport-Security": "max-age=31536000"} if strict else HEADERS
+
+    async def guard(_: web.Request, response: web.StreamResponse) -> None:
+        response.headers.update(headers)
+        response.headers.setdefault("Cache-Control", "no-store")
+
+    return guard
 
 
 # -- operations

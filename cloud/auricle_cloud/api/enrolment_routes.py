@@ -31,7 +31,7 @@ class EnrolmentRoutes:
     body
         Reads a request's JSON object; RefusedError when it is none.
     door
-        Counts refused claims by address, and says no to more.
+        Counts refused claims by token, certificate or else address, and says no to more.
     """
 
     def __init__(
@@ -79,14 +79,17 @@ class EnrolmentRoutes:
     async def _answer(
         self, request: web.Request, act: Callable[..., Certified], asked: Claim | Renewal
     ) -> web.Response:
-        address = address_of(request)
-        # Counted before it is looked at: who guesses does not even get an entry in the journal for each guess.
-        self._door.failed(address)
+        address, enrolment = address_of(request), await self._ready()
+        # Counted before it is tried: who guesses does not even get an entry in the journal for each guess. What shows a
+        # token or key of ours counts by that: however many guess behind the same address, it is heard.
+        proof = await self._in_thread(enrolment.proof, asked)
+        counted = address if proof is None else proof
+        self._door.failed(counted, "This address" if proof is None else "This device")
         try:
             answer = _json(await self._in_thread(act, asked, who=address))
         except ClaimError as error:
             raise RefusedError(403, str(error)) from error
-        self._door.forgive(address)
+        self._door.forgive(counted)
         return answer
 
 

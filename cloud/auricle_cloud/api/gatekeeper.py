@@ -71,14 +71,14 @@ class Gatekeeper:
         found = await self.in_thread(self.tokens.holder, token)
         return None if found is None else Me(name=found[0], role=found[1])
 
-    def failed(self, address: str) -> None:
-        """Count a refused token of an address; RefusedError 429 when there were too many."""
-        if not self._of_failures.take(address):
-            raise _too_often("This address", self.rates.failures)
+    def failed(self, name: str, who: str = "This address") -> None:
+        """Count a refused token of an address or device; RefusedError 429, about `who`, when there were too many."""
+        if not self._of_failures.take(name):
+            raise _too_often(who, self.rates.failures)
 
-    def forgive(self, address: str) -> None:
+    def forgive(self, name: str) -> None:
         """Take back what `failed` counted before it was known: the token was good."""
-        self._of_failures.take(address, -1.0)
+        self._of_failures.take(name, -1.0)
 
 
 def bearer(request: web.Request) -> str | None:
@@ -99,9 +99,14 @@ def _too_often(who: str, rate: tuple[float, float]) -> RefusedError:
 
 
 def address_of(request: web.Request) -> str:
+    """The address that a request is counted under."""
+    return counted_address(request.remote or "")
+
+
+def counted_address(peer: str) -> str:
     """The address that is counted: an IPv4 address, or the /64 network of an IPv6 one."""
     try:
-        address = ipaddress.ip_address((request.remote or "").partition("%")[0])
+        address = ipaddress.ip_address(peer.partition("%")[0])
     except ValueError:
         return "?"
     if address.version == 4:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta, Struct
@@ -14,12 +14,12 @@ from msgspec import Meta, Struct
 from auricle.errors import SettingsError
 from auricle.packs.pack import DEFAULT_PACK
 from auricle.process.until_signal import broker_of
-from auricle.settings import from_mapping, read_toml
+from auricle.settings import declared, from_mapping, read_toml
 from auricle.wire.messages import Count, FleetName
 from auricle.wire.messages import Token as Name
 from auricle.wire.tensors import Flat
 from auricle_cloud.aggregation.presets import Preset, get_preset
-from auricle_cloud.api.api_settings import ApiSettings
+from auricle_cloud.api.api_settings import ApiSettings, ConnectionLimits
 from auricle_cloud.service import listen_address
 from auricle_cloud.settings import NAME, Buffer, Detection, Limits, RunSettings
 
@@ -85,6 +85,15 @@ class ApiTable(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         str | None, Meta(description="mqtts://HOST:PORT of the broker as devices that claim reach it [broker].")
     ] = None
     metrics_open: Annotated[bool, Meta(description="Serve /metrics without a token.")] = False
+    strict_transport: Annotated[
+        bool, Meta(description="With TLS, have browsers use nothing else for this host's name, at any port (HSTS).")
+    ] = ApiSettings.strict_transport
+    connections: Annotated[
+        int, Meta(ge=1, le=50_000, description="Most connections at one time; one with TLS costs 270 kB.")
+    ] = ConnectionLimits.most
+    connections_each: Annotated[
+        int, Meta(ge=1, le=50_000, description="Most connections of one address, this machine's own not counted.")
+    ] = ConnectionLimits.most_each
 
 
 class StorageTable(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -93,7 +102,10 @@ class StorageTable(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     database: Annotated[str | None, Meta(description="postgresql:// URL [SQLite in the state folder].")] = None
     blobs: Annotated[str | None, Meta(description="s3:// or other fsspec URL [a folder in the state folder].")] = None
     keep_models: Annotated[Annotated[int, Meta(ge=2)], Meta(description="Newest models kept.")] = 100
-    keep_events: Annotated[Many, Meta(description="Newest lines of the journal kept.")] = 100_000
+    keep_events: Annotated[Many, Meta(description="Newest events kept of each kind that devices make.")] = 100_000
+    keep_audit: Annotated[
+        float, Meta(ge=1, le=36_500, description="Days for which events of operators, detection and policy are kept.")
+    ] = 400.0
     keep_hearing: Annotated[float, Meta(ge=1, le=365, description="Days for which reports of hearing are kept.")] = 35.0
 
 
@@ -152,8 +164,16 @@ class CoordinatorSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_on
         address, said = listen_address(self.api.listen), self.api
         if address is None:
             return None
-        paths = _path(said.certificate), _path(said.key)
-        return ApiSettings(*address, *paths, said.metrics_open, said.device_broker)
+        limits = ConnectionLimits(said.connections, said.connections_each)
+        return ApiSettings(
+            *address,
+            _path(said.certificate),
+            _path(said.key),
+            said.metrics_open,
+            said.device_broker,
+            connections=limits,
+            strict_transport=said.strict_transport,
+        )
 
     def run_settings(self, start: Flat | None) -> RunSettings:
         """What the coordinator runs with.
@@ -203,6 +223,7 @@ class CoordinatorSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_on
             compute=self.compute,
             keep_models=self.storage.keep_models,
             keep_events=self.storage.keep_events,
+            keep_audit=self.storage.keep_audit,
             keep_hearing=self.storage.keep_hearing,
         )
 
@@ -211,7 +232,16 @@ def _path(text: str | None) -> Path | None:
     return None if text is None else Path(text)
 
 
-TABLES = ("rounds", "detection", "buffer", "limits", "api", "storage")
+TABLES: dict[str, type[Struct]] = {
+    "rounds": RoundSettings,
+    "detection": DetectionTable,
+    "buffer": Buffer,
+    "limits": Limits,
+    "api": ApiTable,
+    "storage": StorageTable,
+}
+STRUCTS: dict[str, type[Struct]] = {"": CoordinatorSettings, **TABLES}
+"""By table; those outside of tables under ""."""
 
 
 def read_coordinator(config: Path | None, given: Mapping[str, Mapping[str, object]]) -> CoordinatorSettings:
@@ -228,12 +258,11 @@ def read_coordinator(config: Path | None, given: Mapping[str, Mapping[str, objec
         A name that does not exist, with a hint; a value that is not allowed, with the file or option it stands in.
     """
     values = {} if config is None else read_toml(config)
-    kinds = get_type_hints(CoordinatorSettings)
-    for table in TABLES:
+    for table, kind in TABLES.items():
         mine = values.get(table, {})
         if not isinstance(mine, dict):
             raise SettingsError(f"{config}: {table} is a table: write [{table}] and its settings below.")
-        values[table] = from_mapping(kinds[table], mine, f"{config}, table [{table}]")
+        values[table] = from_mapping(kind, mine, f"{config}, table [{table}]")
     found = from_mapping(CoordinatorSettings, values, str(config))
     for table, over in given.items():
         wanted = {name: value for name, value in over.items() if value is not None}
@@ -248,37 +277,22 @@ def read_coordinator(config: Path | None, given: Mapping[str, Mapping[str, objec
     return found
 
 
-class Setting(NamedTuple):
+class TableSetting(NamedTuple):
     """One that may be set."""
 
     table: str
     """Empty: outside of tables."""
     name: str
-    default: Any
+    default: object
     description: str
 
 
-def all_settings() -> Iterator[Setting]:
+def all_settings() -> Iterator[TableSetting]:
     """Every setting there is, in the order of a file."""
-    hints = get_type_hints(CoordinatorSettings, include_extras=True)
-    for field in msgspec.structs.fields(CoordinatorSettings):
-        if field.name not in TABLES:
-            yield Setting("", field.name, field.default, _description(hints[field.name]))
-    for table in TABLES:
-        kind = hints[table]
-        inside = get_type_hints(kind, include_extras=True)
-        for field in msgspec.structs.fields(kind):
-            default = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
-            yield Setting(table, field.name, default, _description(inside[field.name]))
-
-
-def _description(hint: object) -> str:
-    if get_origin(hint) is not Annotated:
-        return ""
-    for said in get_args(hint)[1:]:
-        if isinstance(said, Meta) and said.description:
-            return said.description
-    return ""
+    for table, struct in STRUCTS.items():
+        for each in declared(struct):
+            if table or each.name not in TABLES:
+                yield TableSetting(table, each.name, each.default, each.description)
 
 
 def template() -> str:

@@ -12,6 +12,7 @@ import msgspec
 import typer
 
 from auricle.errors import AuricleError, SettingsError
+from auricle.process.options import sign
 from auricle_cloud.commands.answers import show
 from auricle_cloud.commands.contexts import read_contexts
 from auricle_cloud.commands.target import Place
@@ -86,10 +87,8 @@ def operator_command(app: typer.Typer, name: str) -> Callable[[Command], Command
                 inspect.Parameter(option, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
             )
         context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-        command.__signature__ = inspect.Signature([context, *parameters])  # type: ignore[attr-defined]
-        command.__annotations__ = {parameter.name: parameter.annotation for parameter in [context, *parameters]}
         command.__doc__ = function.__doc__
-        app.command(name, epilog=WHERE)(command)
+        app.command(name, epilog=WHERE)(sign(command, [context, *parameters]))
         return function
 
     return register

@@ -15,6 +15,7 @@ from auricle_cloud.commands.target import Place, user
 from auricle_cloud.operations.answer import Done
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.operations.rollout_answers import ReleaseList, ReleaseRow
+from auricle_cloud.ota.expiry import Offline
 from auricle_cloud.storage.release_folder import FOLDER
 from auricle_cloud.storage.store import FILE, Store
 
@@ -124,6 +125,26 @@ def renew(
         store.journal.note("releases renewed", who=user(), detail=", ".join(renewed))
     until = ", ".join(f"{expiry.role} {expiry.expires:%Y-%m-%d}" for expiry in repository.expiries())
     return Done(done=f"Renewed: {' and '.join(renewed)}. Good until: {until}.")
+
+
+@operator_command(app, "rotate")
+def rotate(
+    place: Place,
+    role: Annotated[Offline, typer.Argument(metavar="ROLE", help="Whose key: root or targets.")],
+    keys: Keys,
+    root_keys: Annotated[Path | None, typer.Option(help="Folder of root.key, where it is not with the others.")] = None,
+    yes: Yes = False,
+) -> Done:
+    """Replace the key of root or targets: the old one may be lost to others. Devices follow at their next look."""
+    repository = _repository(place)
+    confirm(f"Replace the key of {role}?", yes=yes)
+    repository.replace_key(role, keys, root_keys)
+    with place.local_store() as store:
+        store.journal.note("release key replaced", who=user(), detail=role)
+    return Done(
+        done=f"The key of {role} is replaced: {keys / f'{role}.key'} is the new one, copy it. {role}.old.key is needed "
+        "only with a backup from before: make a new one with auricle cloud backup, then destroy it."
+    )
 
 
 def _repository(place: Place) -> Repository:

@@ -7,7 +7,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
 
 import msgspec
 import typer
@@ -15,24 +14,79 @@ from msgspec.structs import replace
 
 from auricle.checks.pack_checks import require_sound
 from auricle.errors import SettingsError
+from auricle.files import be_private, make_private
 from auricle.packs.first_weights import chosen_weights
 from auricle.packs.pack import Pack, load_pack
 from auricle.packs.signature import trusted_key
-from auricle_cloud.commands.coordinator_settings import CoordinatorSettings, all_settings, read_coordinator, template
+from auricle.process.options import Given, Option, with_options
+from auricle.settings import declared
+from auricle_cloud.commands.coordinator_settings import (
+    STRUCTS,
+    CoordinatorSettings,
+    all_settings,
+    read_coordinator,
+    template,
+)
 from auricle_cloud.commands.embedded_broker import EMBEDDED, embedded_broker
 from auricle_cloud.service import Started, run_service
 from auricle_cloud.settings import RoundDone, RunSettings
 
-_SETTINGS = {(each.table, each.name): each for each in all_settings()}
+_SETTINGS = {(table, each.name): each for table, struct in STRUCTS.items() for each in declared(struct)}
 
 
-def _option(table: str, name: str, *flags: str, hidden: bool = False, envvar: str | None = None) -> Any:  # noqa: ANN401  # typer declares what it returns as Any
-    """An option of a setting, which says its default where its text does not."""
+def _option(
+    table: str, name: str, *flags: str, path: bool = False, hidden: bool = False, envvar: str | None = None
+) -> tuple[str, Option]:
+    """An option of a setting, which says its default where its text does not, and is None where it is not given."""
     setting = _SETTINGS[table, name]
-    default = "" if setting.default in (None, False) else f"  [{setting.default}]"
-    return typer.Option(
-        None, *flags, help=setting.description + default, hidden=hidden, show_default=False, envvar=envvar
-    )
+    text = setting.description + ("" if setting.default in (None, False) else f"  [{setting.default}]")
+    said = typer.Option(None, *flags, help=text, show_default=False, hidden=hidden, envvar=envvar)
+    return table, Option(name, (Path if path else setting.kind) | None, said)
+
+
+_RULE_OPTION = typer.Option([], "--rule-option", help="NAME=VALUE of the rule; may be given more than once.")
+
+TOLD: tuple[tuple[str, Option], ...] = (
+    _option("", "fleet"),
+    _option("", "broker"),
+    _option("", "state", path=True, envvar="AURICLE_STATE"),
+    _option("", "pack"),
+    _option("", "pack_key", hidden=True),
+    _option("", "task", hidden=True),
+    _option("rounds", "rounds"),
+    _option("rounds", "devices"),
+    _option("rounds", "gather", hidden=True),
+    _option("", "approval"),
+    _option("rounds", "mode"),
+    _option("buffer", "size", "--buffer", hidden=True),
+    _option("buffer", "stale_limit", hidden=True),
+    _option("rounds", "participation"),
+    _option("rounds", "over_selection", hidden=True),
+    _option("rounds", "quorum", hidden=True),
+    _option("rounds", "deadline"),
+    _option("rounds", "rule"),
+    ("rounds", Option("rule_options", list[str], _RULE_OPTION)),
+    _option("rounds", "preset"),
+    _option("rounds", "server_rate", hidden=True),
+    _option("detection", "enabled", "--detect/--no-detect"),
+    _option("detection", "one_phase", "--one-phase/--two-phase", hidden=True),
+    _option("", "validation", path=True),
+    _option("detection", "repair", hidden=True),
+    _option("detection", "margin", hidden=True),
+    _option("detection", "quarantine_after", hidden=True),
+    _option("", "compute", hidden=True),
+    _option("", "start"),
+    _option("", "seed", hidden=True),
+    _option("storage", "database", envvar="AURICLE_DATABASE"),
+    _option("storage", "blobs", envvar="AURICLE_BLOBS", hidden=True),
+    _option("storage", "keep_models", hidden=True),
+    _option("storage", "keep_hearing", hidden=True),
+    _option("api", "listen"),
+    _option("api", "certificate", path=True),
+    _option("api", "key", path=True),
+    _option("api", "metrics_open", "--metrics-open/--metrics-closed", hidden=True),
+)
+"""Options of `serve`, each with the table that its setting stands in; the others are for a file."""
 
 
 def rule_options(texts: list[str]) -> dict[str, object]:
@@ -49,108 +103,26 @@ def rule_options(texts: list[str]) -> dict[str, object]:
     return options
 
 
+@with_options(given=[option for _, option in TOLD])
 def serve(
+    *,
     config: Path | None = typer.Option(None, help="A coordinator.toml; auricle cloud settings prints one."),
-    fleet: str | None = _option("", "fleet"),
-    broker: str | None = _option("", "broker"),
     embedded_device: list[str] = typer.Option(
         [], help="With --broker embedded: name of a device; several are allowed [device-1 to device-10]."
     ),
     embedded_port: int = typer.Option(18830, help="With --broker embedded: its port on 127.0.0.1; 0: any free one."),
-    state: Path | None = _option("", "state", envvar="AURICLE_STATE"),
-    pack: str | None = _option("", "pack"),
-    pack_key: str | None = _option("", "pack_key", hidden=True),
-    task: str | None = _option("", "task", hidden=True),
-    rounds: int | None = _option("rounds", "rounds"),
-    devices: int | None = _option("rounds", "devices"),
-    gather: float | None = _option("rounds", "gather", hidden=True),
-    approval: Literal["manual", "claimed", "auto"] | None = _option("", "approval"),
-    mode: Literal["sync", "async"] | None = _option("rounds", "mode"),
-    buffer: int | None = _option("buffer", "size", "--buffer", hidden=True),
-    stale_limit: int | None = _option("buffer", "stale_limit", hidden=True),
-    participation: float | None = _option("rounds", "participation"),
-    over_selection: float | None = _option("rounds", "over_selection", hidden=True),
-    quorum: float | None = _option("rounds", "quorum", hidden=True),
-    deadline: float | None = _option("rounds", "deadline"),
-    rule: str | None = _option("rounds", "rule"),
-    rule_option: list[str] = typer.Option([], help="NAME=VALUE of the rule; may be given more than once."),
-    preset: str | None = _option("rounds", "preset"),
-    server_rate: float | None = _option("rounds", "server_rate", hidden=True),
-    detect: bool | None = _option("detection", "enabled", "--detect/--no-detect"),
-    one_phase: bool | None = _option("detection", "one_phase", "--one-phase/--two-phase", hidden=True),
-    validation: Path | None = _option("", "validation"),
-    repair: Literal["re-aggregate", "hotfix"] | None = _option("detection", "repair", hidden=True),
-    margin: float | None = _option("detection", "margin", hidden=True),
-    quarantine_after: int | None = _option("detection", "quarantine_after", hidden=True),
-    compute: str | None = _option("", "compute", hidden=True),
-    start: str | None = _option("", "start"),
-    seed: int | None = _option("", "seed", hidden=True),
-    database: str | None = _option("storage", "database", envvar="AURICLE_DATABASE"),
-    blobs: str | None = _option("storage", "blobs", envvar="AURICLE_BLOBS", hidden=True),
-    keep_models: int | None = _option("storage", "keep_models", hidden=True),
-    keep_hearing: float | None = _option("storage", "keep_hearing", hidden=True),
-    listen: str | None = _option("api", "listen"),
-    certificate: Path | None = _option("api", "certificate"),
-    key: Path | None = _option("api", "key"),
-    metrics_open: bool | None = _option("api", "metrics_open", "--metrics-open/--metrics-closed", hidden=True),
+    given: Given,
     as_json: bool = typer.Option(False, "--json", help="Print a JSON object a round."),
 ) -> int:
     """Run a task's rounds, and serve API and page. Every setting fits into --config; options count above it."""
-    given: dict[str, dict[str, object]] = {
-        "": {
-            "fleet": fleet,
-            "broker": broker,
-            "state": _text(state),
-            "pack": pack,
-            "pack_key": pack_key,
-            "task": task,
-            "approval": approval,
-            "start": start,
-            "seed": seed,
-            "compute": compute,
-            "validation": _text(validation),
-        },
-        "rounds": {
-            "rounds": rounds,
-            "devices": devices,
-            "gather": gather,
-            "mode": mode,
-            "preset": preset,
-            "rule": rule,
-            "rule_options": rule_options(rule_option) or None,
-            "server_rate": server_rate,
-            "participation": participation,
-            "over_selection": over_selection,
-            "quorum": quorum,
-            "deadline": deadline,
-        },
-        "detection": {
-            "enabled": detect,
-            "one_phase": one_phase,
-            "repair": repair,
-            "margin": margin,
-            "quarantine_after": quarantine_after,
-        },
-        "buffer": {"size": buffer, "stale_limit": stale_limit},
-        "api": {
-            "listen": listen,
-            "certificate": _text(certificate),
-            "key": _text(key),
-            "metrics_open": metrics_open,
-        },
-        "storage": {
-            "database": database,
-            "blobs": blobs,
-            "keep_models": keep_models,
-            "keep_hearing": keep_hearing,
-        },
-    }
-    told = read_coordinator(config, given)
+    told = read_coordinator(config, _by_table(given))
     told.require()
-    if one_phase and not told.detection.enabled:
+    if given["one_phase"] and not told.detection.enabled:
         raise SettingsError("--one-phase says how to detect: add --detect.")
     loaded = load_pack(told.pack, trusted_key(told.pack_key))
     require_sound(loaded)
+    be_private()
+    make_private(Path(told.state or "") / "blobs")
     if told.broker == EMBEDDED:
         assert told.state is not None
         assert told.fleet is not None
@@ -187,8 +159,13 @@ def settings(
     return 0
 
 
-def _text(path: Path | None) -> str | None:
-    return None if path is None else str(path)
+def _by_table(given: Given) -> dict[str, dict[str, object]]:
+    values: dict[str, dict[str, object]] = {table: {} for table in STRUCTS}
+    for table, option in TOLD:
+        value = given[option.name]
+        values[table][option.name] = str(value) if isinstance(value, Path) else value
+    values["rounds"]["rule_options"] = rule_options(msgspec.convert(given["rule_options"], list[str])) or None
+    return values
 
 
 def _greet(said: Started, settings: RunSettings, pack: Pack, as_json: bool) -> None:

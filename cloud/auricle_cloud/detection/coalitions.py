@@ -28,6 +28,7 @@ def subset(cohort: Cohort, members: BoolArray) -> Cohort:
         weights=cohort.weights[members],
         samples=cohort.samples[members],
         losses=cohort.losses[members],
+        registered=None if cohort.registered is None else cohort.registered[members],
     )
 
 

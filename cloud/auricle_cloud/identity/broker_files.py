@@ -23,7 +23,8 @@ PID_FILE = "mosquitto.pid"
 MOSQUITTO_USERS, EMQX_USERS = "passwords", "users.csv"
 """Files with the users' passwords, where the broker asks for them."""
 ANYWHERE = "0.0.0.0"
-LARGEST_PACKET = 1048576
+LARGEST_PACKET = 128 << 10
+"""Bytes: a frame has at most 120 KiB (PROTOCOL.md, section 5), its topic and properties some hundred."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ def emqx_configuration(folder: Path, listener: Listener, *, passwords: bool = Fa
   }}
 }}
 mqtt {{
-  max_packet_size = {LARGEST_PACKET >> 20}MB
+  max_packet_size = {LARGEST_PACKET >> 10}KB
 {names}
 }}
 {_emqx_authentication(folder) if passwords else ""}authorization {{
@@ -149,7 +150,9 @@ def emqx_acl(roles: Roles, shut_out: Sequence[str]) -> str:
 
 
 def _terms(who: str, rights: Rights) -> list[str]:
-    granted = (("subscribe", rights.read), ("publish", rights.write))
+    lasting = tuple(topic for topic in rights.write if topic not in rights.passing)
+    # Of a device's messages only its state may be retained (5.1.1 and later know the flag).
+    granted = (("subscribe", rights.read), ("{publish, [{retain, false}]}", rights.passing), ("publish", lasting))
     quoted = [(what, ", ".join(f'"{topic}"' for topic in topics)) for what, topics in granted]
     return [f"{{allow, {who}, {what}, [{topics}]}}." for what, topics in quoted if topics]
 

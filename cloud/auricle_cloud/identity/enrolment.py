@@ -166,6 +166,23 @@ class Enrolment:
 
     # -- by the device
 
+    def proof(self, asked: Claim | Renewal) -> str | None:
+        """What a request is counted by that shows a token or key of ours; None where it shows none.
+
+        Nobody else can use up what is counted so: a token is told to one board, and only who holds the key of a
+        certificate can sign the request for the next.
+        """
+        with self.records.reading() as tx:
+            if isinstance(asked, Claim):
+                row = self.records.find(tx, asked.token, hold=False)
+                return None if row is None else f"claim {row.device} {row.expires}"
+            try:
+                held, request = _read_certificate(asked.certificate), read_request(asked.request)
+            except (ClaimError, RequestError):
+                return None
+            ours = self.authority.issued(held) and key_hash(held) == key_hash(request)
+            return f"certificate {_serial(held)}" if ours else None
+
     def claim(self, claim: Claim, *, who: str) -> Certified:
         """Exchange a token for a certificate; the same token and key get the same certificate again.
 

@@ -27,6 +27,7 @@ from auricle.wire.messages import (
     Update,
     WireMessage,
 )
+from auricle.wire.plain_text import plain, plain_fields
 from auricle.wire.tensors import CODECS, Flat, decode, digest
 from auricle_cloud.link.assembly import Assemblies
 from auricle_cloud.link.batch import Batch, Batcher
@@ -34,6 +35,7 @@ from auricle_cloud.link.ledger import Ledger
 from auricle_cloud.link.rate_limit import RateLimit
 from auricle_cloud.link.refusals import Refusals
 from auricle_cloud.settings import Limits
+from auricle_cloud.states.refusal import refusal_code
 from auricle_cloud.states.verdict import Verdict
 from auricle_cloud.storage.journal import About
 from auricle_cloud.storage.rows import Standing
@@ -171,7 +173,7 @@ class Inbox:
         self._refusals.flush()
 
     def _refuse(self, device: str, reason: str) -> None:
-        code = reason.split(":")[0]
+        code, reason = refusal_code(reason), plain(reason)
         self.refused[code] = self.refused.get(code, 0) + 1
         if device in self.keys or device in self.revoked:
             self._refusals.add(device, code, reason)
@@ -212,6 +214,7 @@ class Inbox:
             else:
                 await self._stranger(device)
             return
+        message = plain_fields(message)
         if arrived.retain and isinstance(message, DeviceState):
             await self._kept(message, arrived.generation)
             return
@@ -273,7 +276,7 @@ class Inbox:
             case Status():
                 log.warning("%s: round %d %s: %r", message.device, message.round, message.state, message.reason)
                 if message.reason.startswith(UPGRADE):
-                    self._refuse(message.device, message.reason)
+                    self._refuse(message.device, f"{UPGRADE}: {message.reason.removeprefix(UPGRADE).lstrip(': ')}")
                 await self._receiver.on_status(message)
             case Release():
                 changed = await self._batch.run(lambda tx: self._store.rollouts.enter(tx, message))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable
 from typing import TypedDict
 
 import msgspec
 
+from auricle.errors import BrokerError
 from auricle.mqtt_link.link import MqttLink
 from auricle.packs.pack import Pack
 from auricle.wire.frames import CHUNK, seal
@@ -32,6 +34,8 @@ from auricle_cloud.states.verdict import Verdict
 from auricle_cloud.storage.blobs import BlobStore
 from auricle_cloud.storage.release_rows import ReleaseKind
 from auricle_cloud.storage.rows import ModelRow
+
+log = logging.getLogger("auricle.cloud")
 
 OFFERED = 2
 """Models whose chunks stay on the broker: the current one and the one before."""
@@ -213,6 +217,14 @@ class Messenger:
         )
         await self._send(self.topics.model, manifest, retain=True)
         await self._take_back(blob)
+
+    async def take_back(self, topic: str) -> None:
+        """Remove what a device had the broker retain: what it says is said once."""
+        log.warning("removed a retained message from %s", topic)
+        try:
+            await self._publish(topic, b"", retain=True)
+        except BrokerError as error:
+            log.error("the message retained at %s stays: %s", topic, error)
 
     async def _take_back(self, newest: str) -> None:
         if newest in self._offered:

@@ -9,39 +9,9 @@ from typing import Any, get_args
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from auricle_cloud.observing.hearing_figures import HearingFigures
+from auricle_cloud.states.refusal import CODES, OTHER
 from auricle_cloud.states.rollout import DeviceState
 from auricle_cloud.storage.rows import DeviceRow, ModelRow
-
-REASONS = frozenset(
-    (
-        "frame",
-        "schema",
-        "signature",
-        "upgrade_required",
-        "identity",
-        "unregistered",
-        "standing",
-        "codec",
-        "shape",
-        "samples",
-        "loss",
-        "part",
-        "memory",
-        "hash",
-        "values",
-        "norm",
-        "rate",
-        "type",
-        "round",
-        "base",
-        "not invited",
-        "hearing",
-        "pending",
-        "quarantined",
-        "revoked",
-    )
-)
-"""Codes of refusals that have a label of their own: no device can make up more."""
 
 DEVICE_STATES = get_args(DeviceState)
 ROLLOUTS = 20
@@ -80,7 +50,7 @@ class Metrics:
         self._waiting = Gauge("auricle_messages_in_hand", "Messages taken in and not yet answered.", **own)
         self._assembled = Gauge("auricle_unfinished_bytes", "Bytes of updates that are not whole yet.", **own)
         # From 0 on: Prometheus sees no increase in a counter that begins at 1, and no alert would know of the first.
-        for reason in (*REASONS, "other"):
+        for reason in (*CODES, OTHER):
             self._refused.labels(reason)
         for state in ("published", "aborted"):
             self._rounds.labels(state)
@@ -92,7 +62,7 @@ class Metrics:
 
     def refusal(self, code: str) -> None:
         """A frame was refused."""
-        self._refused.labels(code if code in REASONS else "other").inc()
+        self._refused.labels(code if code in CODES else OTHER).inc()
 
     def round(self, state: str, seconds: float) -> None:
         """A round has ended."""

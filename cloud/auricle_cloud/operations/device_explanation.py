@@ -10,7 +10,14 @@ from dataclasses import asdict, dataclass
 from msgspec.structs import replace
 
 from auricle_cloud.operations.round_answers import DeviceWhy, LayerPart, Outcome, Verdict
-from auricle_cloud.states.report import CountedUpdate, DetectionReport, LayerReport, RoundReport, ShapleyValue
+from auricle_cloud.states.report import (
+    BoundedReport,
+    CountedUpdate,
+    DetectionReport,
+    LayerReport,
+    RoundReport,
+    ShapleyValue,
+)
 from auricle_cloud.states.round import State
 
 
@@ -159,6 +166,7 @@ def _counted(known: Indexed, name: str, number: int, update: CountedUpdate) -> D
     if dropped:
         said = [f"{name} sent an update to round {number} that was left out: some of its weights are not finite."]
     score = None if dropped else _score(known, name)
+    said += [_about_bound(entry) for entry in known.report.bounded if entry.device == name]
     said += [*_about_score(known, score), *_about_layers(parts), *_about_shapley(known, name)]
     return DeviceWhy(
         device=name,
@@ -171,6 +179,20 @@ def _counted(known: Indexed, name: str, number: int, update: CountedUpdate) -> D
         **({} if score is None else asdict(score)),
         **asdict(_judged(known, name)),
     )
+
+
+BOUNDED = {
+    "samples": "It said {said:,.0f} training samples, which counted as {counted:,.0f}",
+    "loss": "It said a loss of {said:.4g}, which counted as {counted:.4g}",
+    "share": "The rule alone would have given it a share of up to {said:.4f}, it got {counted:.4f}",
+}
+
+
+def _about_bound(entry: BoundedReport) -> str:
+    said, counted = finite(entry.said), finite(entry.counted)
+    if said is None or counted is None or entry.what not in BOUNDED:
+        return "What it said of itself was bounded: no device may outweigh the others."
+    return BOUNDED[entry.what].format(said=said, counted=counted) + ": no device may outweigh the others."
 
 
 def _score(known: Indexed, name: str) -> _Score | None:
@@ -233,6 +255,8 @@ def _about_shapley(known: Indexed, name: str) -> list[str]:
             f"Its loss of the received model was {told}, above the reference of {reference:.4g}: "
             "it voted for the alarm."
         )
+    if name in found.set_aside:
+        said.append("Its loss of the received model is far from all others' and was not believed.")
     of = "the judged model" if found.judged_round is None else f"the model of round {found.judged_round}"
     if judged.shapley is not None:
         error = f" ± {judged.shapley_error:.2g}" if judged.shapley_error else ""

@@ -95,6 +95,9 @@ def _about_round(report: RoundReport, number: int, state: State) -> list[str]:
         said.append(f"It ended because of this: {sentence(report.reason)}")
     said += _about_rule(report)
     said += [sentence(text) for text in [report.flag, *report.warnings] if text]
+    if report.bounded:
+        less = {entry.device for entry in report.bounded}
+        said.append(f"Counted for less than they said or the rule gave them: {_names(less)}.")
     silent = set(invited) - {update.device for update in updates} - {*report.failed, *report.refused}
     for names, why in (
         (report.dropped, "Left out because some weights are not finite"),
@@ -135,6 +138,7 @@ def _detection(found: DetectionReport | None) -> DetectionWhy | None:
         judged_round=found.judged_round,
         reference=finite(found.reference),
         votes=sorted(found.votes),
+        set_aside=sorted(found.set_aside),
         method=found.method,
         bad=sorted(found.bad),
         repair=found.repair,
@@ -154,6 +158,8 @@ def _about_detection(found: DetectionWhy | None) -> list[str]:
     if found is None:
         return []
     said = [sentence(found.sentence)] if found.sentence else []
+    if found.set_aside:
+        said.append(f"Not believed, for their loss is far from all others': {_names(found.set_aside)}.")
     if not found.fires:
         return said or ["Detection saw nothing wrong with the model that the round began with."]
     of = "" if found.judged_round is None else f" for the model of round {found.judged_round}"

@@ -13,8 +13,9 @@ Form = Literal["safetensors", "raw"]
 Limit = Annotated[int, Meta(ge=1, le=1000, description="Rows at most.")]
 Number = Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]
 Id = Annotated[int, Meta(ge=0, le=(1 << 31) - 1, description="An event's number.")]
-PRINTABLE = r"^[^\x00-\x1f\x7f]*\Z"
-"""Texts end up in logs and on terminals."""
+PRINTABLE = r"^[^\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]*\Z"
+"""Texts end up in logs, on terminals and on the page: no control characters, and none that turn the direction of
+writing or take no room, with which one name looks like another. Joiners, which some scripts need, are text."""
 Reason = Annotated[str, Meta(max_length=200, pattern=PRINTABLE)]
 Label = Annotated[str, Meta(max_length=200, pattern=PRINTABLE, description="A name for people.")]
 Search = Annotated[

@@ -5,26 +5,13 @@ from __future__ import annotations
 from msgspec import field
 
 from auricle_cloud.operations.answer import Answer, Time
+from auricle_cloud.states.release import Released
 from auricle_cloud.states.rollout import DeviceState, RolloutState
 
 
-class ReleaseRow(Answer, frozen=True, kw_only=True):
+class ReleaseRow(Released, Answer, frozen=True, kw_only=True):
     """Something that may be installed."""
 
-    path: str
-    """Its name in the signed metadata."""
-    kind: str
-    """bundle or pack."""
-    board: str
-    """Empty, as `os` and `fleet`, for a pack."""
-    os: str
-    fleet: str
-    version: str
-    identity: str
-    sha256: str
-    """Of the file."""
-    size: int
-    """In bytes."""
     added: Time
 
 

@@ -22,9 +22,9 @@ from auricle_cloud.operations.rollout_answers import (
     RolloutRow,
 )
 from auricle_cloud.ota.explanation import about_device, about_rollout
+from auricle_cloud.states.release import Released
 from auricle_cloud.states.rollout import DeviceState
 from auricle_cloud.storage import release_rows
-from auricle_cloud.storage.release_rows import Released
 
 ReleaseName = Annotated[
     str, Meta(pattern=r"^[a-z0-9][a-z0-9._/-]{3,199}\Z", description="A path, or the beginning of an identity.")

@@ -153,6 +153,8 @@ class DetectionWhy(Answer, frozen=True, kw_only=True):
     judged_round: int | None
     reference: float | None
     votes: list[str]
+    set_aside: list[str]
+    """Whose loss was not believed: too far from all others'."""
     method: str | None
     bad: list[str]
     repair: str | None

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import tarfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Annotated, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
 from auricle.errors import DataError
 from auricle.packs.pack import load_pack
+from auricle.packs.plain_tar import members
 from auricle.packs.versions import version_key
 from auricle.wire.identity import verified
 from auricle.wire.messages import FleetName, Sha256, TargetPath, Token
@@ -102,7 +103,7 @@ def read_candidate(file: Path, key: bytes | None = None) -> Candidate:
         return Candidate(file, "pack", "", "", "", "", pack.identity)
     try:
         manifest, data = _read_bundle(file, key)
-    except (tarfile.TarError, EOFError, ValueError) as error:
+    except (EOFError, ValueError) as error:
         raise DataError(f"{file} is not a bundle, or is damaged: {error}.") from error
     except OSError as error:
         raise DataError(f"{file} cannot be read ({error.strerror or error}).") from error
@@ -117,10 +118,9 @@ def _read_bundle(file: Path, key: bytes | None) -> tuple[BundleManifest, bytes]:
     """The manifest and its bytes, once every file is what it says."""
     data = signature = None
     found: dict[str, tuple[int, str]] = {}
-    with tarfile.open(file, "r:") as archive:
-        for member in archive:
-            content = archive.extractfile(member) if member.type == tarfile.REGTYPE and not member.issparse() else None
-            if content is None or member.name in found or len(found) > MOST_FILES or member.size > LARGEST_FILE:
+    with file.open("rb") as archive:
+        for member, content in members(archive, MOST_FILES):
+            if member.name in found or member.size > LARGEST_FILE:
                 raise ValueError(f"{member.name!r} belongs into no bundle")
             if member.name == MANIFEST:
                 data = _small(content, member.size, LARGEST_MANIFEST, MANIFEST)
@@ -137,15 +137,15 @@ def _read_bundle(file: Path, key: bytes | None) -> tuple[BundleManifest, bytes]:
     return manifest, data
 
 
-def _small(content: IO[bytes], size: int, most: int, name: str) -> bytes:
+def _small(content: Iterator[bytes], size: int, most: int, name: str) -> bytes:
     if size > most:
         raise ValueError(f"{name} has more than {most} bytes")
-    return content.read()
+    return b"".join(content)
 
 
-def _hash(content: IO[bytes]) -> str:
+def _hash(content: Iterator[bytes]) -> str:
     sha256 = hashlib.sha256()
-    while block := content.read(BLOCK):
+    for block in content:
         sha256.update(block)
     return sha256.hexdigest()
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Literal
 
 DAY = timedelta(days=1)
 LIVES = {"root": 365 * DAY, "targets": 90 * DAY, "snapshot": 7 * DAY, "timestamp": DAY}
 WARN = {"root": 30 * DAY, "targets": 14 * DAY, "snapshot": 2 * DAY, "timestamp": DAY / 4}
 """When it is near: the online roles are renewed at half of their lives, so that theirs means that nobody does."""
-OFFLINE = ("root", "targets")
+Offline = Literal["root", "targets"]
+OFFLINE: tuple[Offline, ...] = ("root", "targets")
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 
+from auricle_cloud.states.release import Installable
 from auricle_cloud.states.rollout import DECIDED, OFFERING
-from auricle_cloud.states.rollout_plan import Device, Member, Rollout, Target, place, spell
+from auricle_cloud.states.rollout_plan import Device, Member, Rollout, place, spell
 from auricle_cloud.storage.release_rows import InstallationRow
 
 
@@ -110,7 +111,7 @@ def _runs(installed: InstallationRow | None) -> str:
     )
 
 
-def _named(target: Target) -> str:
+def _named(target: Installable) -> str:
     where = "" if target.kind == "pack" else f" for {target.board}, {target.os}"
     return f"{target.kind} {target.version} ({target.identity[:12]}){where}"
 

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PrivateFormat
 from securesystemslib.signer import CryptoSigner
 
 from auricle.errors import SettingsError, StorageError
-from auricle.files import write_durably
+from auricle.files import describe, sync_folder, write_durably
 from auricle_cloud.identity.authority import passphrase
 
 PASSPHRASE = "AURICLE_RELEASE_PASSPHRASE"
@@ -53,6 +53,24 @@ def load_key(folder: Path, name: str, *, online: bool = False) -> CryptoSigner:
     if not isinstance(key, Ed25519PrivateKey):
         raise StorageError(f"{file} is not an Ed25519 key.")
     return CryptoSigner(key)
+
+
+def next_key(folder: Path, name: str) -> CryptoSigner:
+    """The key that is to take the place of one in a folder: made now, or by a rotation that was cut off."""
+    waiting = f"{name}.next"
+    return load_key(folder, waiting) if key_file(folder, waiting).exists() else make_key(folder, waiting)
+
+
+def put_in_use(folder: Path, name: str) -> None:
+    """Let the next key be the key; the one before stays as `NAME.old.key`, for a backup that is older."""
+    waiting, used = key_file(folder, f"{name}.next"), key_file(folder, name)
+    try:
+        if used.exists():
+            write_durably(key_file(folder, f"{name}.old"), used.read_bytes(), mode=0o600)
+        waiting.replace(used)
+        sync_folder(folder)
+    except OSError as error:
+        raise StorageError(describe(error, folder)) from error
 
 
 def _secret(online: bool) -> bytes | None:

@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 from auricle.errors import AuricleError
+from auricle_cloud.states.release import Released
 from auricle_cloud.storage.release_folder import FOLDER, exists
-from auricle_cloud.storage.release_rows import Released
 from auricle_cloud.storage.store import Store
 
 log = logging.getLogger("auricle.cloud.releases")

@@ -22,10 +22,10 @@ from auricle.errors import DataError, SettingsError, StorageError
 from auricle.files import describe, sync_folder, write_durably
 from auricle.packs.versions import version_key
 from auricle_cloud.ota.candidate import BLOCK, Candidate, read_candidate
-from auricle_cloud.ota.expiry import LIVES, OFFLINE, Expiry
-from auricle_cloud.ota.keys import load_key, make_key
+from auricle_cloud.ota.expiry import LIVES, OFFLINE, Expiry, Offline
+from auricle_cloud.ota.keys import load_key, make_key, next_key, put_in_use
+from auricle_cloud.states.release import Released
 from auricle_cloud.storage.release_folder import ONLINE, RESTORED, alone, exists
-from auricle_cloud.storage.release_rows import Released
 
 LEAP = 1000
 """Versions left out after a restore: devices may have seen later ones than the backup knows, and believe none twice."""
@@ -229,7 +229,7 @@ class Repository:
             There is no key.
         """
         with alone(self.folder):
-            done = [role for role in OFFLINE if (keys / f"{role}.key").is_file()]
+            done: list[str] = [role for role in OFFLINE if (keys / f"{role}.key").is_file()]
             if not done:
                 raise StorageError(f"There is neither root.key nor targets.key in {keys}.")
             if "root" in done:
@@ -255,6 +255,31 @@ class Repository:
             self._publish_root(root, signer)
             (self.folder / "next.key").replace(self.folder / ONLINE)
             self._publish_snapshot(self._snapshot(), online)
+
+    def replace_key(self, role: Offline, keys: Path, root_keys: Path | None = None) -> None:
+        """Sign root or targets with a new key from now on; where it was cut off, do it again.
+
+        Parameters
+        ----------
+        role
+            Whose key.
+        keys
+            Where the role's key lies; the new one takes its place, the old one stays beside it as `ROLE.old.key`.
+        root_keys
+            Where `root.key` lies, if elsewhere: it says which keys the roles have.
+        """
+        with alone(self.folder):
+            root, signer = self._root().signed, load_key(root_keys or keys, "root")
+            new = next_key(keys, role)
+            if root.roles[role].keyids != [new.public_key.keyid]:
+                for old in tuple(root.roles[role].keyids):
+                    root.revoke_key(old, role)
+                root.add_key(new.public_key, role)
+                # Devices believe a new root that the old key has signed as well as the new one.
+                self._publish_root(root, signer, *([new] if role == "root" else []))
+            if role == "targets":
+                self._publish_targets(self._targets(), new)
+            put_in_use(keys, role)
 
     def renew_online(self) -> list[str]:
         """Sign snapshot and timestamp again if half of their lives is over; which were.
@@ -289,16 +314,17 @@ class Repository:
 
     # -- publishing
 
-    def _publish_root(self, root: Root, signer: CryptoSigner) -> None:
+    def _publish_root(self, root: Root, *signers: CryptoSigner) -> None:
         old = self._root().signed
         root.version, root.expires = old.version + 1, self._now_plus("root")
-        signed = _signed(root, signer)
-        self._check(old, "root", signed)
+        signed = _signed(root, *signers)
+        for believed in (old, root):
+            self._check(believed, "root", signed)
         self._write(f"{root.version}.root.json", signed)
 
-    def _publish_targets(self, targets: Targets, keys: Path) -> None:
+    def _publish_targets(self, targets: Targets, keys: Path | CryptoSigner) -> None:
         targets.version, targets.expires = self._after(targets.version), self._now_plus("targets")
-        signed = _signed(targets, load_key(keys, "targets"))
+        signed = _signed(targets, load_key(keys, "targets") if isinstance(keys, Path) else keys)
         self._check(self._root().signed, "targets", signed)
         self._publish(signed, self._snapshot(), self._timestamp(), self._online())
         self._restored.unlink(missing_ok=True)
@@ -362,7 +388,8 @@ def _until(role: str, now: Callable[[], datetime] | None) -> datetime:
     return moment.replace(microsecond=0) + LIVES[role]
 
 
-def _signed(part: S, signer: CryptoSigner) -> Metadata[S]:
+def _signed(part: S, *signers: CryptoSigner) -> Metadata[S]:
     metadata = Metadata(part)
-    metadata.sign(signer)
+    for signer in signers:
+        metadata.sign(signer, append=True)
     return metadata

@@ -19,7 +19,6 @@ from auricle.wire.tensors import Flat
 from auricle_cloud.aggregation.next_model import NextModel, next_model
 from auricle_cloud.rounds.closing import Closing
 from auricle_cloud.rounds.context import Pace, RoundContext
-from auricle_cloud.rounds.read_cohort import cohort_of
 from auricle_cloud.states.round import FINISHED
 from auricle_cloud.states.selection import unfit
 from auricle_cloud.states.verdict import Verdict
@@ -166,7 +165,7 @@ class Asynchronous:
             state = site.optimizer_after(current)
             start = site.weights(current.blob)
             ordered = sorted(counted, key=lambda entry: (entry.device, entry.round))
-            cohort = cohort_of(site.pack.plugin_table, start, ordered, site.blobs, base_of, site.opener)
+            cohort = site.read(start, ordered, base_of)
             return next_model(cohort, site.rule, site.settings.preset.server_for(number, site.horizon), state)
 
         await self._closing.enter(row, counted, await asyncio.to_thread(work))

@@ -5,24 +5,29 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import sqlalchemy as sa
 from msgspec.structs import replace
 
 from auricle.errors import StorageError
 from auricle.wire.tensors import Flat, encode
+from auricle_cloud.aggregation.cohort import Bounded
 from auricle_cloud.aggregation.next_model import NextModel
 from auricle_cloud.evaluation.evaluator import Evaluator
 from auricle_cloud.rounds.context import POLL, RoundContext
 from auricle_cloud.settings import RoundDone
 from auricle_cloud.states.report import Document
+from auricle_cloud.storage.journal import note
 from auricle_cloud.storage.rows import ModelRow, RoundChanges, RoundRow, UpdateRow
 
 log = logging.getLogger("auricle.cloud")
 
 GAVE_UP = ("failed", "declined")
 """States of an invitation that its device has put an end to."""
+
+MOST_NAMED = 20
+"""Devices of a round that have an event each for being bounded, those that said most first."""
 
 Entry = Callable[[sa.Connection], None]
 
@@ -102,6 +107,7 @@ class Closing:
                     "flag": aggregate.flag,
                     "dropped": list(aggregate.dropped),
                     "warnings": list(aggregate.warnings),
+                    "bounded": [entry._asdict() for entry in aggregate.bounded],
                     "accuracy": accuracy,
                     "loss": loss,
                     "detection": row.detection,
@@ -112,6 +118,7 @@ class Closing:
             with site.store.rounds.moving(self._task, number, "closing", "aggregated", **values) as tx:
                 if before is not None:
                     before(tx)
+                note_bounded(tx, aggregate.bounded, task=self._task, number=number)
                 site.store.models.add(
                     tx,
                     self._task,
@@ -154,7 +161,7 @@ class Closing:
                 models.drop(self._task, old)
             for blob in gone - models.in_use(self._task):
                 site.blobs.remove(blob)
-            site.store.journal.trim(site.settings.keep_events)
+            site.store.journal.trim(site.settings.keep_events, site.settings.keep_audit)
         except StorageError as error:
             log.warning("files of round %d stay for now: %s", number, error)
 
@@ -192,6 +199,13 @@ class Closing:
             except StorageError as error:
                 log.error("round %d has ended and waits to be told: %s", number, error)
                 await asyncio.sleep(POLL)
+
+
+def note_bounded(tx: sa.Connection, bounded: Sequence[Bounded], *, task: str, number: int) -> None:
+    """Enter an event for each device that counted for less than it said."""
+    for entry in sorted(bounded, key=lambda entry: -entry.said / max(entry.counted, 1e-9))[:MOST_NAMED]:
+        detail = f"{entry.what} {entry.said:.6g} counted as {entry.counted:.6g}"
+        note(tx, "bounded", device=entry.device, task=task, number=number, detail=detail)
 
 
 def _files(model: ModelRow) -> list[str]:

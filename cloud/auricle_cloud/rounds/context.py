@@ -12,9 +12,10 @@ from typing import TypeVar
 from auricle.mqtt_link.deadline import within
 from auricle.packs.pack import Pack
 from auricle.wire.tensors import Flat, decode
+from auricle_cloud.aggregation.bounded import BoundedRule
+from auricle_cloud.aggregation.by_device import by_device
 from auricle_cloud.aggregation.cohort import Cohort
 from auricle_cloud.aggregation.compute.matrix import NumpyMatrix, Opener
-from auricle_cloud.aggregation.rules import Rule
 from auricle_cloud.aggregation.server_optimizer import OptimizerState
 from auricle_cloud.link.messenger import Messenger
 from auricle_cloud.observing.announcements import Announcements
@@ -64,7 +65,7 @@ class RoundContext:
     pack: Pack
     store: Store
     blobs: BlobStore
-    rule: Rule
+    rule: BoundedRule
     messenger: Messenger
     announcements: Announcements
     metrics: Metrics
@@ -95,7 +96,14 @@ class RoundContext:
         sent = (row.detection or {}).get("trained_from")
         base_of = None if sent is None else lambda _: self.weights(sent)
         start = self.weights(row.begun.base)
-        return cohort_of(self.pack.plugin_table, start, counted, self.blobs, base_of, self.opener)
+        return self.read(start, counted, base_of)
+
+    def read(self, start: Flat, counted: Sequence[UpdateRow], base_of: Callable[[int], Flat] | None = None) -> Cohort:
+        """Updates as arrays, a row a device, with what it registered; parameters as of `cohort_of`."""
+        registered = self.store.devices.registered({row.device for row in counted})
+        return by_device(
+            cohort_of(self.pack.plugin_table, start, counted, self.blobs, base_of, self.opener, registered)
+        )
 
     def optimizer_after(self, model: ModelRow) -> OptimizerState | None:
         """The server optimizer's state after a model (its row); None before the first step."""

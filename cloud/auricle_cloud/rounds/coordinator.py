@@ -22,6 +22,7 @@ from auricle.packs.pack import Pack
 from auricle.wire.identity import Identity
 from auricle.wire.messages import DeviceState, Get, HearingReport, Loss, Register, Release, Status, Update
 from auricle.wire.tensors import Flat, encode
+from auricle_cloud.aggregation.bounded import BoundedRule
 from auricle_cloud.aggregation.compute.accelerator import choose
 from auricle_cloud.aggregation.rules import get_rule
 from auricle_cloud.evaluation.evaluator import Evaluator
@@ -36,6 +37,7 @@ from auricle_cloud.observing.metrics import ROLLOUTS, Metrics
 from auricle_cloud.ota.conductor import Conductor
 from auricle_cloud.ota.renewal import Renewal
 from auricle_cloud.rounds.asynchronous import Asynchronous
+from auricle_cloud.rounds.chores import Chores, Every
 from auricle_cloud.rounds.closing import Closing
 from auricle_cloud.rounds.context import POLL, RoundContext, Watcher
 from auricle_cloud.rounds.poisoning import Judgement
@@ -57,6 +59,9 @@ log = logging.getLogger("auricle.cloud")
 
 MOST_AT_ONCE = 256
 """Messages in hand at a time; the socket is not read for more."""
+
+TRIM = 300.0
+"""Seconds between looks for events that are not kept any more; rounds may be rare, and events are not."""
 
 BEAT = 10.0
 """Seconds between two rows that say that the coordinator works."""
@@ -103,12 +108,15 @@ class Coordinator:
         messenger = Messenger(
             settings.fleet, settings.task, pack, self.identity, self.epoch, os.urandom(8).hex(), self.blobs
         )
-        rule = get_rule(settings.preset.rule, **settings.preset.rule_options)
+        wanted = get_rule(settings.preset.rule, **settings.preset.rule_options)
+        rule = BoundedRule(wanted, settings.limits.share, settings.limits.prune_few)
         self.metrics = Metrics()
         opener = choose(settings.compute).opener
         self.site = RoundContext(
             settings, pack, self.store, self.blobs, rule, messenger, self.announcements, self.metrics, watcher, opener
         )
+        self.chores = Chores()
+        self._trim = Every(TRIM, lambda: self.store.journal.trim(settings.keep_events, settings.keep_audit))
         self.closing = Closing(self.site, evaluator)
         self.conductor = Conductor(self.store, messenger, self.announcements, settings.fleet)
         self.tuner = Tuner(self.store, messenger)
@@ -243,18 +251,16 @@ class Coordinator:
         """Every second: what operators changed, what is to be published, what schedules say."""
         while True:
             await asyncio.sleep(POLL)
-            try:
-                await asyncio.to_thread(self._look)
-                await self._settle_presence()
-                await self._beat()
-                if self.link.connected:
-                    await self.closing.send_outgoing()
-                    await self.conductor.look()
-                    await self.tuner.look()
-            except SupersededError:
-                raise
-            except StorageError as error:
-                log.error("the database or the disk refuses: %s", error)
+            await asyncio.to_thread(self._look)
+            await self.chores.do_async({"presence of devices": self._settle_presence, "sign of life": self._beat})
+            if self.link.connected:
+                await self.chores.do_async(
+                    {
+                        "publishing of models": self.closing.send_outgoing,
+                        "rollouts": self.conductor.look,
+                        "tuning of devices": self.tuner.look,
+                    }
+                )
             self.site.changed.set()
 
     async def _beat(self) -> None:
@@ -262,9 +268,9 @@ class Coordinator:
         connected = self.link.connected
         if time.monotonic() < self._next_beat and connected == self._was_connected:
             return
-        self._next_beat, self._was_connected = time.monotonic() + BEAT, connected
         problem = "" if connected else self.link.last_error or ""
         await asyncio.to_thread(self.store.database.beat, Pulse(time.time(), connected=connected, problem=problem))
+        self._next_beat, self._was_connected = time.monotonic() + BEAT, connected
 
     async def _settle_presence(self) -> None:
         """Devices that were here when the last coordinator stopped had time enough to answer this one."""
@@ -274,13 +280,27 @@ class Coordinator:
             self.site.presence_known = True
 
     def _look(self) -> None:
+        if not self.chores.do({"database": self._require_epoch}):
+            self.chores.do({"renewal of update metadata": self.renewal.look})  # others would wait for it in turn
+            return
+        self.chores.do(
+            {
+                "reading of keys": self.inbox.reload,
+                "journal of refusals": self.inbox.flush,
+                "journal of events": self._trim,
+                "renewal of update metadata": self.renewal.look,
+                "watch over hearing": self.hearing.look,
+                "metrics": self._show_figures,
+                "schedules": self._heed_schedules,
+            }
+        )
+
+    def _require_epoch(self) -> None:
+        """SupersededError when another coordinator has taken over."""
         with self.store.database.writing():
-            pass  # raises when another coordinator has taken over
-        self.inbox.reload()
-        self.inbox.flush()
-        self.renewal.look()
-        self.hearing.look()
-        self._show_figures()
+            pass
+
+    def _heed_schedules(self) -> None:
         schedules = self.store.schedules.all()
         idle = len(self.site.eligible()[0]) if schedules else 0
         for schedule in due(schedules, time.time(), idle):
@@ -305,8 +325,6 @@ class Coordinator:
             await asyncio.to_thread(self._look)
         except SupersededError:
             return  # `_tick` finds out as well, and ends the process
-        except StorageError as error:
-            log.error("the database or the disk refuses: %s", error)
         await self.site.messenger.be_present()
         self._connected_at = self._connected_at or time.monotonic()
         await self.site.messenger.offer(await asyncio.to_thread(self.store.models.current, self.settings.task))
@@ -314,6 +332,9 @@ class Coordinator:
     async def _take(self, arrived: Delivery) -> None:
         """Take a message in hand; the broker may forget it, for its device sends again until it hears from us."""
         device = device_of(arrived.topic)
+        if arrived.retain and "/up/" in arrived.topic:
+            await self._lanes.put(device, lambda: self.site.messenger.take_back(arrived.topic))
+            return
         if arrived.topic.endswith("/upd") and device in self.inbox.keys:
             self._came[device] = time.monotonic()
         await self._lanes.put(device, lambda: self.inbox.handle(arrived))

@@ -15,6 +15,7 @@ from auricle.wire.tensors import Flat, encode
 from auricle_cloud.aggregation.cohort import Cohort
 from auricle_cloud.detection.alarm import alarm, next_reference
 from auricle_cloud.detection.coalitions import fedvsa_models, rule_models, worth
+from auricle_cloud.detection.outliers import believed, set_aside
 from auricle_cloud.detection.repair import Repair, hotfix, reaggregate
 from auricle_cloud.detection.shapley import Shapley, shapley
 from auricle_cloud.evaluation.evaluator import Evaluator
@@ -69,11 +70,14 @@ class Judgement:
 
     def _compared(self, row: RoundRow, said: Mapping[str, float | None]) -> Document:
         losses = {name: math.nan if loss is None else loss for name, loss in said.items()}
+        doubted = set_aside(losses)
+        losses = {name: loss for name, loss in losses.items() if name not in doubted}
         reference, previous = self._reference(row.round)
         found = alarm(losses, reference, previous)
         return {
             "reference": found.reference,
             "losses": dict(said),
+            "set_aside": list(doubted),
             "votes": list(found.voted),
             "fires": found.fires,
             "sentence": found.sentence,
@@ -81,6 +85,12 @@ class Judgement:
             "false_alarm": found.false_alarm,
             "next_reference": next_reference(reference, losses, found.fires),
         }
+
+    def note_set_aside(self, tx: sa.Connection, number: int, detection: Document) -> None:
+        """Enter an event for each device whose loss was not believed."""
+        for name in detection["set_aside"]:
+            detail = f"a loss of {detection['losses'][name]:.4g}, far from all others'"
+            note(tx, "loss set aside", device=name, task=self._task, number=number, detail=detail)
 
     async def in_passing(self, row: RoundRow, counted: list[UpdateRow]) -> tuple[Document, Found | None]:
         """One-phase: compare the losses that came with a round's updates, and after an alarm find who is to blame.
@@ -102,7 +112,7 @@ class Judgement:
         for earlier in self.site.store.rounds.listed(self._task, limit=50, before=number):
             known = earlier.detection
             if known is not None and "next_reference" in known:
-                return known["next_reference"], len(known["losses"]) or None
+                return known["next_reference"], len(known["losses"]) - len(known.get("set_aside", ())) or None
         return None, None
 
     async def find(self, number: int, version: int) -> Found:
@@ -142,9 +152,11 @@ class Judgement:
 
     def _shapley(self, cohort: Cohort, number: int, progress: Progress) -> Shapley:
         assert self._evaluator is not None
-        evaluator, rule, told = self._evaluator, self.site.rule, self._settings
-        options: Document = {name: rule.options[name] for name in ("clip", "limit") if name in rule.options}
-        models = fedvsa_models(cohort, **options) if rule.name == "fedvsa" else rule_models(cohort, rule)
+        evaluator, told = self._evaluator, self._settings
+        cohort, rule = self.site.rule.game(cohort)
+        name, set_to = self.site.rule.name, self.site.rule.options
+        options: Document = {option: set_to[option] for option in ("clip", "limit") if option in set_to}
+        models = fedvsa_models(cohort, **options) if name == "fedvsa" else rule_models(cohort, rule)
         game = worth(cohort, models, lambda batch: evaluator.scores(batch).accuracy)
         rng = np.random.default_rng([self.site.settings.seed, number])
         return shapley(
@@ -214,7 +226,7 @@ class Judgement:
         if found.weights is None and "shapley" in found.detail:
             # Nobody is to blame, so these losses are those of a clean model.
             losses = {name: math.nan if loss is None else loss for name, loss in told["losses"].items()}
-            detection["next_reference"] = next_reference(told["reference"], losses, fired=False)
+            detection["next_reference"] = next_reference(told["reference"], believed(losses), fired=False)
         return detection
 
     def settling(

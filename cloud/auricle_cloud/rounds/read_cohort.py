@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -22,6 +22,7 @@ def cohort_of(
     blobs: BlobStore,
     base_of: Callable[[int], Flat] | None = None,
     opener: Opener = NumpyMatrix,
+    registered: Mapping[str, int] | None = None,
 ) -> Cohort:
     """Read a round's updates as arrays.
 
@@ -40,6 +41,8 @@ def cohort_of(
         for w^t + (w_k - base_k) / sqrt(1 + staleness), FedBuff's weighted difference.
     opener
         What rules compute with, see `auricle_cloud.aggregation.compute.accelerator`.
+    registered
+        Clips that devices registered, by name.
     """
 
     def weights(row: UpdateRow) -> Flat:
@@ -60,6 +63,7 @@ def cohort_of(
         start=start,
         layers=layers_of((s.name, s.size, s.layer) for s in table.specs),
         opener=opener,
+        registered=None if registered is None else [registered.get(row.device, np.nan) for row in counted],
     )
 
 

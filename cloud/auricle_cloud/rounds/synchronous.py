@@ -13,6 +13,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 import msgspec
+import sqlalchemy as sa
 from msgspec.structs import replace
 
 from auricle.errors import AuricleError, StorageError
@@ -266,9 +267,13 @@ class Synchronous:
             await site.wait_change(min(1.0, until - time.monotonic()))
         new, detection = await asyncio.to_thread(self._judgement.compare, row)
         site.warn(detection.get("warning"))
-        await asyncio.to_thread(
-            lambda: rounds.move(self._task, number, "losses", new, detection={**(row.detection or {}), **detection})
-        )
+        judgement, whole = self._judgement, {**(row.detection or {}), **detection}
+
+        def enter() -> None:
+            with rounds.moving(self._task, number, "losses", new, detection=whole) as tx:
+                judgement.note_set_aside(tx, number, detection)
+
+        await asyncio.to_thread(enter)
         if new == "alarm":
             self._alarm(number, detection["sentence"])
 
@@ -366,10 +371,16 @@ class Synchronous:
             return {}, None, None
         detection, found = await self._judgement.in_passing(row, counted)
         self.site.warn(detection.get("warning"))
+        judgement = self._judgement
         if found is None:
-            return {"detection": detection}, None, None
+            return {"detection": detection}, None, lambda tx: judgement.note_set_aside(tx, number, detection)
         self._alarm(number, detection["sentence"])
         if found.weights is not None:
             detection["trained_from"] = row.begun.base
-        values, enter = await asyncio.to_thread(self._judgement.settling, number, found, detection)
+        values, settle = await asyncio.to_thread(judgement.settling, number, found, detection)
+
+        def enter(tx: sa.Connection) -> None:
+            judgement.note_set_aside(tx, number, detection)
+            settle(tx)
+
         return values, found, enter

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+import types
+from typing import Any, Union, get_args, get_origin
 
 import msgspec
-
-from auricle.errors import StorageError
 
 Document = dict[str, Any]
 """A JSON column as it was written, by this version or an older one."""
@@ -38,6 +37,16 @@ class LayerReport(Part, frozen=True, kw_only=True):
     score_of: str | None = None
 
 
+class BoundedReport(Part, frozen=True, kw_only=True):
+    """A device that counted for less than it said, or than the rule alone would have given it."""
+
+    device: str
+    what: str = "samples"
+    """`samples` or `loss` as it said them, or `share` as the rule gave it."""
+    said: float | None = None
+    counted: float | None = None
+
+
 class ShapleyValue(Part, frozen=True, kw_only=True):
     """What a device contributed to the judged model's accuracy."""
 
@@ -53,6 +62,8 @@ class DetectionReport(Part, frozen=True, kw_only=True):
     reference: float | None = None
     losses: dict[str, float | None] = {}
     votes: list[str] = []
+    set_aside: list[str] = []
+    """Whose loss was too far from all others' to be believed."""
     judged_round: int | None = None
     method: str | None = None
     bad: list[str] = []
@@ -82,6 +93,7 @@ class RoundReport(Part, frozen=True, kw_only=True):
     """By the names of the rule, which a plug-in chooses."""
     flag: str | None = None
     warnings: list[str] = []
+    bounded: list[BoundedReport] = []
     reason: str | None = None
     """Why it was aborted."""
     detection: DetectionReport | None = None
@@ -90,19 +102,69 @@ class RoundReport(Part, frozen=True, kw_only=True):
 def read_report(written: Document) -> RoundReport:
     """A report as a struct.
 
-    Raises
-    ------
-    StorageError
-        It is not a report.
+    A rule may be a plug-in and write what it likes: what has not the kind that is expected is left out, and a warning
+    says where.
     """
-    layers = [_known(layer) for layer in written.get("layers") or []]
-    detection = _known(written.get("detection") or {}) or None
+    strange: list[str] = []
+    told = _readable(written, RoundReport, "", strange)
+    if strange:
+        named = ", ".join(dict.fromkeys(strange))
+        told["warnings"] = [
+            *told.get("warnings", []),
+            f"Parts of the stored report have odd values, and are left out: {named}.",
+        ]
+    return msgspec.convert(told, RoundReport)
+
+
+def _readable(written: object, kind: type[Part], where: str, strange: list[str]) -> dict[str, Any]:
+    """What can be read of a part; null says no more than a key that is not there."""
+    if not isinstance(written, dict):
+        strange.append(where)
+        return {}
+    found: dict[str, Any] = {}
+    for field in msgspec.structs.fields(kind):
+        value = written.get(field.encode_name)
+        if value is not None:
+            place = f"{where}.{field.name}" if where else field.name
+            read = _value(value, field.type, place, strange)
+            if read is not None:
+                found[field.encode_name] = read
+    return found
+
+
+def _value(value: object, kind: object, place: str, strange: list[str]) -> object:
+    """A value of a field, without those of its entries that are of another kind; None where nothing is left."""
+    many, part = get_origin(kind), _part_of(kind)
+    if part is not None:
+        read = _readable(value, part, place, strange) if value else None
+        return read if read is not None and _sound(read, part, place, strange) is not None else None
+    if many is list and isinstance(value, list):
+        (inner,) = get_args(kind)
+        told = [_value(each, inner, place, strange) for each in value]
+        return [each for each in told if each is not None]
+    if many is dict and isinstance(value, dict):
+        inner = get_args(kind)[1]
+        read_pairs = [
+            (name, None if each is None else _value(each, inner, place, strange)) for name, each in value.items()
+        ]
+        empty = type(None) in get_args(inner)
+        return {name: each for name, each in read_pairs if each is not None or (empty and value[name] is None)}
+    return _sound(value, kind, place, strange)
+
+
+def _part_of(kind: object) -> type[Part] | None:
+    """The part that a field holds, or may hold."""
+    kinds = get_args(kind) if get_origin(kind) in (types.UnionType, Union) else (kind,)
+    found = [each for each in kinds if get_origin(each) is None and isinstance(each, type) and issubclass(each, Part)]
+    return found[0] if found else None
+
+
+def _sound(value: object, kind: object, place: str, strange: list[str]) -> object:
+    """The value as its kind, where it is of it and can be told."""
     try:
-        return msgspec.convert(_known({**written, "layers": layers, "detection": detection}), RoundReport)
-    except msgspec.ValidationError as error:
-        raise StorageError(f"The database holds a round's report that is not one: {error}.") from error
-
-
-def _known(written: Document) -> dict[str, object]:
-    """Null says no more than a key that is not there."""
-    return {name: value for name, value in written.items() if value is not None}
+        told: object = msgspec.convert(value, kind)
+        msgspec.json.encode(told)
+    except (msgspec.ValidationError, OverflowError, RecursionError, UnicodeEncodeError):
+        strange.append(place)
+        return None
+    return told

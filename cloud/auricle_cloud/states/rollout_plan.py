@@ -13,28 +13,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from auricle_cloud.states.hearing_hold import Evidence, hold_of
+from auricle_cloud.states.release import Installable
 from auricle_cloud.states.rollout import DECIDED, ERRORS, OFFERING, DeviceState, RolloutState
-
-
-@dataclass(frozen=True)
-class Target:
-    """What one kind of device is to install."""
-
-    path: str
-    kind: str
-    board: str
-    os: str
-    fleet: str
-    version: str
-    identity: str
-
-    def fits(self, device: Device) -> bool:
-        """Whether it is for this device."""
-        return self.kind == "pack" or (self.board, self.os) == (device.board, device.os)
-
-    def runs_on(self, device: Device) -> bool:
-        """Whether the device has said that it runs this and is healthy."""
-        return device.confirmed and (device.pack if self.kind == "pack" else device.bundle) == self.identity
 
 
 @dataclass(frozen=True)
@@ -50,6 +30,14 @@ class Device:
     bundle: str | None
     pack: str
     confirmed: bool
+
+    def takes(self, release: Installable) -> bool:
+        """Whether a release is for this device."""
+        return release.kind == "pack" or (release.board, release.os) == (self.board, self.os)
+
+    def runs(self, release: Installable) -> bool:
+        """Whether it has said that it runs this release and is healthy."""
+        return self.confirmed and (self.pack if release.kind == "pack" else self.bundle) == release.identity
 
 
 @dataclass(frozen=True)
@@ -94,17 +82,17 @@ class Rollout:
     deadline: float
     settled: float | None
     reason: str
-    targets: tuple[Target, ...]
+    targets: tuple[Installable, ...]
     hearing_hours: float | None = None
     """Hours of reports of hearing that a stage waits for; None: hearing does not hold it."""
     hearing_passed: int = -1
     """The last stage that an operator let pass whatever was reported."""
 
-    def target_for(self, device: Device) -> Target | None:
+    def target_for(self, device: Device) -> Installable | None:
         """What this device is to install; None: it does not match."""
         if self.label is not None and self.label != device.label:
             return None
-        return next((target for target in self.targets if target.fits(device)), None)
+        return next((target for target in self.targets if device.takes(target)), None)
 
     @property
     def is_last_stage(self) -> bool:
@@ -199,7 +187,7 @@ def _asked(
         target = None if device is None else rollout.target_for(device)
         if member.state != "waiting" or device is None or target is None:
             continue
-        if target.runs_on(device):
+        if device.runs(target):
             changed[name] = replace(member, state="updated", stage=rollout.stage, decided=now)
         elif device.online and name not in busy:
             changed[name] = replace(

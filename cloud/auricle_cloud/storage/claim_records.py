@@ -27,6 +27,10 @@ class ClaimRecords:
         """A transaction of the database; see `Database.writing`."""
         return self._db.writing()
 
+    def reading(self) -> AbstractContextManager[sa.Connection]:
+        """A transaction that changes nothing."""
+        return self._db.reading()
+
     def create(
         self, devices: Sequence[str], seconds: float, *, who: str = "", replaces: bool = False
     ) -> list[tuple[str, str, float]]:
@@ -48,10 +52,10 @@ class ClaimRecords:
         return made
 
     @staticmethod
-    def find(tx: sa.Connection, token: str) -> ClaimRow | None:
+    def find(tx: sa.Connection, token: str, *, hold: bool = True) -> ClaimRow | None:
         """The claim of a token, held until the transaction ends; None without one."""
-        query = ClaimRow.select(claims).where(claims.c.hash == token_hash(token)).with_for_update()
-        return ClaimRow.first(tx, query)
+        query = ClaimRow.select(claims).where(claims.c.hash == token_hash(token))
+        return ClaimRow.first(tx, query.with_for_update() if hold else query)
 
     @staticmethod
     def use(tx: sa.Connection, device: str, key: str) -> None:

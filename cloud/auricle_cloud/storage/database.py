@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -13,6 +13,7 @@ from alembic.util import CommandError
 from sqlalchemy.dialects import postgresql, sqlite
 
 from auricle.errors import NOT_FOUND, StorageError
+from auricle.files import make_private
 from auricle_cloud.storage.migrations import upgrade
 from auricle_cloud.storage.schema import meta
 
@@ -196,9 +197,12 @@ def _url(place: Path | str, *, must_exist: bool) -> sa.URL:
     if must_exist and not path.is_file():
         raise NoDatabaseError(f"There is no coordinator's database at {path}.")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise StorageError(f"{path.parent} cannot be made ({error.strerror}).") from error
+    with suppress(OSError):  # SQLite says why a folder takes nothing, and reads what is there
+        path.touch(0o600)  # and gives its log the same rights
+    make_private(path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm"))
     return sa.URL.create("sqlite", database=str(path))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import get_args
 
 import sqlalchemy as sa
@@ -156,6 +156,12 @@ class Devices:
         with self._db.reading() as tx:
             return set(tx.execute(sa.select(devices.c.device).where(devices.c.standing == "revoked")).scalars())
 
+    def registered(self, names: Collection[str]) -> dict[str, int]:
+        """Training clips that these devices said they had when they registered last; of those that are known."""
+        with self._db.reading() as tx:
+            rows = tx.execute(sa.select(devices.c.device, devices.c.samples))
+            return {row.device: row.samples for row in rows if row.device in names}
+
     def set_standing(self, names: Iterable[str], standing: Standing, *, who: str, reason: str = "") -> list[str]:
         """Approve, quarantine or revoke devices, all or none of them; those whose standing changed.
 
@@ -233,8 +239,12 @@ class Devices:
 
     def untuned(self) -> dict[str, int]:
         """The sensitivity wanted of devices that are here, take one, and have another in effect."""
-        query = sa.select(devices.c.device, devices.c.sensitivity).where(
-            devices.c.online, devices.c.standing == "approved", devices.c.sensitivity != devices.c.sensitivity_now
+        query = (
+            sa.select(devices.c.device, devices.c.sensitivity)
+            .where(
+                devices.c.online, devices.c.standing == "approved", devices.c.sensitivity != devices.c.sensitivity_now
+            )
+            .order_by(devices.c.device)
         )
         with self._db.reading() as tx:
             return {row.device: row.sensitivity for row in tx.execute(query)}

@@ -4,16 +4,41 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, TypedDict, get_args
 
 import sqlalchemy as sa
 
+from auricle_cloud.states.rollout import RolloutState
 from auricle_cloud.storage.database import Database
 from auricle_cloud.storage.rows import EventRow, OutgoingRow
 from auricle_cloud.storage.schema import events, outbox
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+
+AUDITED = frozenset(
+    (
+        *("approved", "pending", "quarantined", "revoked", "replaced", "labelled", "sensitivity"),
+        *("alarm", "verdict", "repair", "promoted", "rolled back", "abort", "resumed", "scheduled", "schedule removed"),
+        *(
+            "token created",
+            "token revoked",
+            "claim token created",
+            "replacement token created",
+            "certificate revoked",
+            "authority made",
+        ),
+        *("releases made", "releases renewed", "released", "release removed"),
+        *("rollout started", "rollout stage", *(f"rollout {state}" for state in get_args(RolloutState))),
+    )
+)
+"""Kinds of events that operators, detection and policy make: they are kept for a time, however many there are.
+
+Of all others, which a device can make, the newest of each kind are kept: one kind never pushes out another."""
+YEAR_AND_MORE = 400.0
+"""Days."""
+DAY = 86400.0
 
 
 class About(TypedDict, total=False):
@@ -88,11 +113,18 @@ class Journal:
         with self._db.writing() as tx:
             tx.execute(sa.delete(outbox).where(outbox.c.id == number))
 
-    def trim(self, keep: int) -> None:
-        """Forget all but the newest events."""
+    def trim(self, keep: int, audit_days: float = YEAR_AND_MORE) -> None:
+        """Forget all but the newest events of each kind, and of the audited kinds what is older than some days."""
         with self._db.writing() as tx:
-            newest = tx.execute(sa.select(sa.func.max(events.c.id))).scalar() or 0
-            tx.execute(sa.delete(events).where(events.c.id <= newest - keep))
+            for kind in tx.execute(sa.select(events.c.kind).distinct()).scalars().all():
+                mine = events.c.kind == kind
+                if kind in AUDITED:
+                    tx.execute(sa.delete(events).where(mine & (events.c.at < time.time() - audit_days * DAY)))
+                    continue
+                newest = sa.select(events.c.id).where(mine).order_by(events.c.id.desc())
+                last = tx.execute(newest.offset(keep).limit(1)).scalar()
+                if last is not None:
+                    tx.execute(sa.delete(events).where(mine & (events.c.id <= last)))
 
 
 def put_out(tx: sa.Connection, kind: str, subject: str, **content: object) -> None:

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from msgspec.structs import asdict
 
+from auricle_cloud.states.release import Released
 from auricle_cloud.storage.database import ROLLING, Database
 from auricle_cloud.storage.journal import note
-from auricle_cloud.storage.release_rows import Released, ReleaseRow
+from auricle_cloud.storage.release_rows import ReleaseRow
 from auricle_cloud.storage.schema import releases
 
 

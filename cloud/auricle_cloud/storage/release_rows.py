@@ -4,27 +4,14 @@ from __future__ import annotations
 
 from typing import Literal
 
+from auricle_cloud.states.release import Released
 from auricle_cloud.states.rollout import DeviceState, RolloutState
 from auricle_cloud.storage.rows import Row
 
 ReleaseKind = Literal["bundle", "pack"]
 
 
-class Released(Row, frozen=True):
-    """What the signed metadata says of a release."""
-
-    path: str
-    kind: str
-    board: str
-    os: str
-    fleet: str
-    version: str
-    identity: str
-    sha256: str
-    size: int
-
-
-class ReleaseRow(Released, frozen=True):
+class ReleaseRow(Released, Row, frozen=True):
     """A row of `releases`."""
 
     added: float

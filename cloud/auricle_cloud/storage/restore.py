@@ -8,7 +8,6 @@ import json
 import re
 import shutil
 import sqlite3
-import tarfile
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
@@ -23,6 +22,7 @@ from alembic.script import ScriptDirectory
 
 from auricle.errors import AuricleError, StorageError
 from auricle.files import describe, sync_folder, write_durably
+from auricle.packs.plain_tar import members
 from auricle_cloud.storage.backup import FORMAT, MANIFEST, ROWS, Entry, Manifest
 from auricle_cloud.storage.blobs import BlobStore
 from auricle_cloud.storage.database import Database
@@ -36,6 +36,7 @@ LARGEST = 1 << 40
 """Bytes of all files of a backup, and never more than the disk has free."""
 LARGEST_FILE = 16 << 30
 LARGEST_MANIFEST = 256 << 20
+MOST_FILES = 1 << 20
 WINDOW = 128 << 20
 EPOCHS = 1000
 """Added to the epoch: devices may have seen later ones than the backup knows, and obey none that is lower."""
@@ -95,7 +96,7 @@ def _unpack(source: Path, folder: Path) -> Manifest:
                 if left < 0 or size > LARGEST_FILE or path in found:
                     raise BackupError(f"{source} holds {path} twice, or more than this disk can take.")
                 found[path] = _keep(content, folder, path)
-    except (tarfile.TarError, zstandard.ZstdError, EOFError, ValueError) as error:
+    except (zstandard.ZstdError, EOFError, ValueError) as error:
         raise BackupError(f"{source} is not a backup, or is damaged: {error}.") from error
     except OSError as error:
         raise BackupError(f"{source} cannot be read, or its content written: {error.strerror or error}.") from error
@@ -119,15 +120,11 @@ def _check_releases(source: Path, folder: Path) -> None:
         raise BackupError(f"{source} is damaged: its releases are not whole. {error}") from error
 
 
-def _members(file: IO[bytes], source: Path) -> Iterator[tuple[str, IO[bytes], int]]:
+def _members(file: IO[bytes], source: Path) -> Iterator[tuple[str, Iterator[bytes], int]]:
     decompressor = zstandard.ZstdDecompressor(max_window_size=WINDOW)
-    with (
-        decompressor.stream_reader(file, closefd=False) as unpacked,
-        tarfile.open(fileobj=unpacked, mode="r|", format=tarfile.USTAR_FORMAT) as archive,
-    ):
-        for member in archive:
-            content = archive.extractfile(member) if member.type == tarfile.REGTYPE and not member.issparse() else None
-            if content is None or not _is_known(member.name) or member.size < 0:
+    with decompressor.stream_reader(file, closefd=False) as unpacked:
+        for member, content in members(unpacked, MOST_FILES):
+            if not _is_known(member.name):
                 raise BackupError(f"{source} holds {member.name!r}, which belongs into no backup.")
             yield member.name, content, member.size
 
@@ -136,11 +133,11 @@ def _is_known(path: str) -> bool:
     return _NAME.fullmatch(path) is not None or belongs(path)
 
 
-def _keep(content: IO[bytes], folder: Path, path: str) -> Entry:
+def _keep(content: Iterator[bytes], folder: Path, path: str) -> Entry:
     sha256, size = hashlib.sha256(), 0
     (folder / path).parent.mkdir(parents=True, exist_ok=True)
     with (folder / path).open("xb") as kept:
-        while block := content.read(1 << 20):
+        for block in content:
             sha256.update(block)
             size += len(block)
             kept.write(block)

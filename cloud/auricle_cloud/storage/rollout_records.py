@@ -9,18 +9,19 @@ import secrets
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, fields
+from dataclasses import asdict
 
 import sqlalchemy as sa
 from msgspec.structs import replace
 
 from auricle.errors import StorageError, nearest
 from auricle.wire.messages import Release
+from auricle_cloud.states.release import Installable, Released
 from auricle_cloud.states.rollout import ENDED, ERRORS, IN_FORCE, OFFERING, TRANSITIONS, RolloutState, label
-from auricle_cloud.states.rollout_plan import Device, Member, Rollout, Step, Target, told_name
+from auricle_cloud.states.rollout_plan import Device, Member, Rollout, Step, told_name
 from auricle_cloud.storage.database import ROLLING, Database
 from auricle_cloud.storage.journal import note, note_each
-from auricle_cloud.storage.release_rows import AskedRow, InstallationRow, Released, RolloutDeviceRow, RolloutRow
+from auricle_cloud.storage.release_rows import AskedRow, InstallationRow, RolloutDeviceRow, RolloutRow
 from auricle_cloud.storage.rollout_rows import heard, planned_step, read_devices, read_members, read_rollout
 from auricle_cloud.storage.schema import devices, installations, rollout_devices, rollout_targets, rollouts
 
@@ -192,10 +193,9 @@ class Rollouts:
                 "hearing_hours": hearing_hours,
             }
             tx.execute(rollouts.insert().values(**row))
-            kept = [field.name for field in fields(Target)]
             tx.execute(
                 rollout_targets.insert(),
-                [{"rollout": name, **{name: getattr(t, name) for name in kept}} for t in targets],
+                [{"rollout": name, **{key: getattr(t, key) for key in Installable.__struct_fields__}} for t in targets],
             )
             note(tx, "rollout started", who=who, detail=f"{name}: {', '.join(t.path for t in targets)}")
         self._db.probe("after rollout started")

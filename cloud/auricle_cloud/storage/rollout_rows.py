@@ -9,8 +9,9 @@ from typing import TypedDict
 import sqlalchemy as sa
 
 from auricle.wire.messages import Release
+from auricle_cloud.states.release import Installable
 from auricle_cloud.states.rollout import OFFERING, DeviceState
-from auricle_cloud.states.rollout_plan import Device, Member, Rollout, Step, Target, next_step, told_name
+from auricle_cloud.states.rollout_plan import Device, Member, Rollout, Step, next_step, told_name
 from auricle_cloud.storage.release_rows import RolloutDeviceRow
 from auricle_cloud.storage.rollout_hearing import read_evidence
 from auricle_cloud.storage.schema import devices, installations, rollout_devices, rollout_targets, rollouts
@@ -37,7 +38,7 @@ def read_rollout(tx: sa.Connection, name: str) -> Rollout:
     targets = tx.execute(
         sa.select(rollout_targets).where(rollout_targets.c.rollout == name).order_by(rollout_targets.c.path)
     ).mappings()
-    own = tuple(Target(**{key: value for key, value in target.items() if key != "rollout"}) for target in targets)
+    own = tuple(Installable(**{key: value for key, value in target.items() if key != "rollout"}) for target in targets)
     kept = {field.name: row[field.name] for field in fields(Rollout) if field.name != "targets"}
     return Rollout(**{**kept, "stages": tuple(row["stages"])}, targets=own)
 

@@ -8,17 +8,8 @@ from collections.abc import Callable
 import numpy as np
 
 from auricle.checks.onnx_reader import HIGHEST_RANK, Tensor
-from auricle.checks.operator_shapes import (
-    ARITHMETIC,
-    Call,
-    Constant,
-    Rule,
-    Shape,
-    UnsoundNodeError,
-    axis_of,
-    broadcast,
-    constant_of,
-)
+from auricle.checks.operator_call import Call, Constant, Rule, Shape, UnsoundNodeError, axis_of, broadcast
+from auricle.checks.operator_shapes import ARITHMETIC, constant_of
 from auricle.checks.window_shapes import WINDOWS
 
 SMALL = 1024

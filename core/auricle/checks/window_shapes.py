@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from auricle.checks.operator_shapes import Call, Rule, Shape, bounded, require
+from auricle.checks.operator_call import Call, Rule, Shape, bounded, require
 
 
 def _windows(call: Call, spatial: Shape, kernel: Sequence[int]) -> Shape:

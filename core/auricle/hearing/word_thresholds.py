@@ -1,4 +1,4 @@
-"""A threshold for each keyword, so that all of them together keep to a number of false accepts an hour."""
+"""Thresholds by keyword, or one for all, with which all keywords together keep to a number of false accepts an hour."""
 
 from __future__ import annotations
 
@@ -55,11 +55,8 @@ def thresholds_for(counts: Counts, rate: float, least: float = LEAST) -> WordThr
     DataError
         There is no sound without keywords, or too little to show such a rate.
     """
-    hours = counts.all_hours
-    if hours * rate < 1:
-        needed = f"{60 / rate:.0f} minutes" if rate > 0 else "endless sound"
-        raise DataError(f"{hours * 60:.0f} minutes without keywords cannot show {rate:g} an hour: it takes {needed}.")
-    names = [label for label, is_word in zip(counts.labels, keyword_mask(counts.labels), strict=True) if is_word]
+    hours = _hours_that_show(counts, rate)
+    names = _keywords(counts)
     allowed = np.flatnonzero(counts.thresholds[:, 0] >= least)
     ladders = [_ladder(counts, name, allowed) for name in names]
     place = [0] * len(names)
@@ -69,6 +66,47 @@ def thresholds_for(counts: Counts, rate: float, least: float = LEAST) -> WordThr
         left -= float(ladders[word].accepts[to] - ladders[word].accepts[place[word]])
         place[word] = to
     rows = [int(ladder.rows[at]) for ladder, at in zip(ladders, place, strict=True)]
+    return _found(counts, names, rows, hours)
+
+
+def threshold_for(counts: Counts, rate: float, least: float = LEAST) -> WordThresholds:
+    """Choose the lowest threshold, the same for all keywords, with at most `rate` false accepts an hour.
+
+    For sound that was not heard while choosing, it keeps to the rate far better than thresholds by word
+    (docs/pretrain.md): those are lowest for the words that nothing happened to be mistaken for.
+
+    Parameters
+    ----------
+    counts, rate, least
+        As in `thresholds_for`.
+
+    Raises
+    ------
+    DataError
+        There is no sound without keywords, or too little to show such a rate.
+    """
+    hours = _hours_that_show(counts, rate)
+    names = _keywords(counts)
+    accepts = np.sum([counts.total(name) for name in names], axis=0)
+    fits = (accepts <= hours * rate) & (counts.thresholds[:, 0] >= least)
+    row = int(fits.argmax()) if fits.any() else len(fits) - 1
+    return _found(counts, names, [row] * len(names), hours)
+
+
+def _hours_that_show(counts: Counts, rate: float) -> float:
+    hours = counts.all_hours
+    if hours * rate < 1:
+        needed = f"{60 / rate:.0f} minutes" if rate > 0 else "endless sound"
+        raise DataError(f"{hours * 60:.0f} minutes without keywords cannot show {rate:g} an hour: it takes {needed}.")
+    return hours
+
+
+def _keywords(counts: Counts) -> list[str]:
+    return [label for label, is_word in zip(counts.labels, keyword_mask(counts.labels), strict=True) if is_word]
+
+
+def _found(counts: Counts, names: Sequence[str], rows: Sequence[int], hours: float) -> WordThresholds:
+    """What the chosen rows of thresholds, by keyword, do to this sound."""
     hits = {
         name: float(counts.hit[row][spoken].mean())
         for name, row in zip(names, rows, strict=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from auricle.errors import SettingsError
+from auricle.wire.topics import UP
 
 _NAME = re.compile(r"[a-z0-9-]{1,64}")
 
@@ -17,6 +18,8 @@ class Rights:
 
     read: tuple[str, ...]
     write: tuple[str, ...]
+    passing: tuple[str, ...] = ()
+    """Those of `write` that may not be retained, where a broker can tell; mosquitto cannot: see the coordinator's."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +46,18 @@ class Roles:
         top = f"auricle/1/{self.fleet}"
         everyone = (f"{top}/c/#", f"{top}/b/#")
         if user == self.coordinator:
-            return Rights(read=(f"{top}/d/+/up/#", f"{top}/d/+/state", *everyone), write=(*everyone, f"{top}/d/+/dn/#"))
+            # It takes back what a device retains: devices believe nothing that is said there.
+            emptied = tuple(f"{top}/d/+/up/{kind}" for kind in UP)
+            return Rights(
+                read=(f"{top}/d/+/up/#", f"{top}/d/+/state", *everyone),
+                write=(*everyone, f"{top}/d/+/dn/#", *emptied),
+            )
         if user == self.observer:
             return Rights(read=everyone, write=())
         own = f"{top}/d/{user}"
-        return Rights(read=(f"{own}/dn/#", *everyone), write=(f"{own}/up/#", f"{own}/state"))
+        # Each topic by its name: below a wildcard a certificate could retain messages without end.
+        said = tuple(f"{own}/up/{kind}" for kind in UP)
+        return Rights(read=(f"{own}/dn/#", *everyone), write=(*said, f"{own}/state"), passing=said)
 
 
 def check_names(names: Iterable[str]) -> None:

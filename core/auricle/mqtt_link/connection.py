@@ -12,7 +12,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from paho.mqtt.client import (
     Client,
@@ -246,7 +246,7 @@ class Connection:
     def _on_publish(self, client: Client, userdata: object, mid: int, code: ReasonCode, properties: Properties) -> None:
         self._events.published(mid, code)
 
-    def _on_answer(self, client: Client, userdata: object, mid: int, codes: list[ReasonCode], *_: Any) -> None:
+    def _on_answer(self, client: Client, userdata: object, mid: int, codes: list[ReasonCode], *_: object) -> None:
         answer = self._answers.get(mid)
         if answer is not None and not answer.done():
             answer.set_result(list(codes))

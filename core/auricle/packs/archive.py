@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,12 +12,13 @@ import zstandard
 
 from auricle.errors import PackError
 from auricle.packs.manifest import LARGEST_PACK
+from auricle.packs.plain_tar import BLOCK, NotPlainError, members
 
 MANIFEST_FILE = "manifest.json"
 LARGEST_MANIFEST = 4 << 20
 """Most bytes of a `manifest.json`."""
-BLOCK = 1 << 20
-"""Bytes that are unpacked at once."""
+LARGEST_WINDOW = 16 << 20
+"""Bytes that zstd may look back; a frame that asks for more memory is refused."""
 
 
 def tar_bytes(files: Iterable[tuple[str, bytes]]) -> bytes:
@@ -41,9 +43,25 @@ class PackedFiles(Mapping[str, bytes]):
     """
 
     def __init__(self, files: Iterable[tuple[str, bytes]] = ()) -> None:
-        pack = zstandard.ZstdCompressor(level=1).compress
-        # copied: what the compressor gives keeps as much memory as it might have needed
-        self._packed = {name: bytes(memoryview(pack(content))) for name, content in files}
+        self._packed: dict[str, bytes] = {}
+        self._facts: dict[str, tuple[int, str]] = {}
+        for name, content in files:
+            self.add(name, len(content), (content,))
+
+    def add(self, name: str, size: int, content: Iterable[bytes]) -> None:
+        """Enter a file of so many bytes that comes in blocks."""
+        pack, sha256 = zstandard.ZstdCompressor(level=1).compressobj(size), hashlib.sha256()
+        blocks = []
+        for block in content:
+            sha256.update(block)
+            blocks.append(pack.compress(block))
+        # joined: what the compressor gives keeps as much memory as it might have needed
+        self._packed[name] = b"".join([*blocks, pack.flush()])
+        self._facts[name] = size, sha256.hexdigest()
+
+    def facts(self, name: str) -> tuple[int, str]:
+        """Bytes and SHA-256 of a file, without unpacking it."""
+        return self._facts[name]
 
     def __getitem__(self, name: str) -> bytes:
         return zstandard.ZstdDecompressor().decompress(self._packed[name])
@@ -61,6 +79,7 @@ class PackedFiles(Mapping[str, bytes]):
         """Those files of these names, in this order."""
         kept = PackedFiles()
         kept._packed = {name: self._packed[name] for name in names}
+        kept._facts = {name: self._facts[name] for name in kept._packed}
         return kept
 
 
@@ -71,30 +90,22 @@ def untar(data: bytes, where: str) -> PackedFiles:
     ------
     PackError
         It is none, is cut short, unpacks to more than `LARGEST_PACK`, or holds anything but plain files, once each.
+        No file of it is ever in memory as a whole.
     """
+    packed = PackedFiles()
+    decompressor = zstandard.ZstdDecompressor(max_window_size=LARGEST_WINDOW)
     try:
-        return PackedFiles(_members(data, where))
-    except (zstandard.ZstdError, tarfile.TarError, ValueError, OverflowError, EOFError, RecursionError) as error:
-        raise PackError(f"{where} is not a pack: {error}.") from error
-
-
-def _members(data: bytes, where: str) -> Iterator[tuple[str, bytes]]:
-    """Names and contents of a `.tar.zst`, one file in memory at a time."""
-    decompressor = zstandard.ZstdDecompressor(max_window_size=LARGEST_PACK)
-    with decompressor.stream_reader(data, read_across_frames=True) as unpacked:
-        stream = _Bounded(unpacked, where)
-        with tarfile.open(fileobj=stream, mode="r|", format=tarfile.USTAR_FORMAT, bufsize=BLOCK) as archive:
-            seen: set[str] = set()
-            for member in archive:
-                if member.type != tarfile.REGTYPE or member.issparse() or not 0 <= member.size <= LARGEST_PACK:
-                    raise PackError(f"{where} holds {member.name!r}, which is not a plain file.")
-                file = archive.extractfile(member)
-                if file is None or member.name in seen:
+        with decompressor.stream_reader(data, read_across_frames=True) as unpacked:
+            stream = _Bounded(unpacked, where)
+            for member, content in members(stream):
+                if member.name in packed:
                     raise PackError(f"{where} holds {member.name!r} twice.")
-                seen.add(member.name)
-                yield member.name, b"".join(iter(lambda file=file: file.read(BLOCK), b""))  # type: ignore[misc]
-        while stream.read(BLOCK):
-            """Read what is left, so that a cut or an endless archive shows."""
+                packed.add(member.name, member.size, content)
+            while stream.read(BLOCK):
+                """Read what is left, so that a cut or an endless archive shows."""
+    except (zstandard.ZstdError, NotPlainError) as error:
+        raise PackError(f"{where} is not a pack: {error}.") from error
+    return packed
 
 
 class _Bounded(io.RawIOBase):

@@ -21,7 +21,7 @@ LISTENING_FORMAT = 3
 """Of packs that do: `Manifest.listening`, `Manifest.negatives`, or a `Start` with `hearing`, `attribution` or
 `speech`."""
 READABLE = (FORMAT, LISTENING_FORMAT)
-LARGEST_PACK = 64 << 20
+LARGEST_PACK = 32 << 20
 """Most bytes a pack may unpack to."""
 
 PARTS = ("body", "head.weight", "head.bias")

@@ -109,10 +109,9 @@ class Pack:
         if manifest.format < manifest.needed_format:
             raise PackError(f"The pack {manifest.name} has format {manifest.format} and parts of a newer one.")
         for entry in manifest.files:
-            content = files.get(entry.path)
-            if content is None:
+            if entry.path not in files:
                 raise PackError(f"The pack {manifest.name} lacks its file {entry.path}.")
-            if len(content) != entry.bytes or hashlib.sha256(content).hexdigest() != entry.sha256:
+            if _facts(files, entry.path) != (entry.bytes, entry.sha256):
                 raise PackError(f"The file {entry.path} of the pack {manifest.name} is not the one its manifest names.")
         paths = [entry.path for entry in manifest.files]
         if len(set(paths)) != len(paths) or {MANIFEST_FILE, SIGNATURE_FILE} & set(paths):
@@ -274,6 +273,13 @@ def pack_bytes(pack: Pack) -> bytes:
     return tar_bytes([(MANIFEST_FILE, pack.manifest_bytes), *signature, *sorted(pack.files.items())])
 
 
+def _facts(files: Mapping[str, bytes], path: str) -> tuple[int, str]:
+    """Bytes and SHA-256 of a file."""
+    if isinstance(files, PackedFiles):
+        return files.facts(path)
+    return len(files[path]), hashlib.sha256(files[path]).hexdigest()
+
+
 def _refuse_format(version: int, where: str) -> None:
     if version not in READABLE:
         readable = " and ".join(map(str, READABLE))
@@ -294,6 +300,8 @@ def _decode_manifest(data: bytes | None, where: str) -> Manifest:
 
 
 def _from_files(files: Mapping[str, bytes], where: str) -> Pack:
+    if isinstance(files, PackedFiles) and MANIFEST_FILE in files and files.facts(MANIFEST_FILE)[0] > LARGEST_MANIFEST:
+        raise PackError(f"The manifest of {where} holds more than {LARGEST_MANIFEST >> 20} MiB.")
     manifest = _decode_manifest(files.get(MANIFEST_FILE), where)
     unlisted = set(files) - {entry.path for entry in manifest.files} - {MANIFEST_FILE, SIGNATURE_FILE}
     if unlisted:

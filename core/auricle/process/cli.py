@@ -43,7 +43,7 @@ class MissingPartError(AuricleError):
 class _Root(TyperGroup):
     """Gives Ctrl-C on to `main`: typer by itself ends with 130 and without a word."""
 
-    def invoke(self, ctx: Any) -> Any:
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - as of typer's own copy of click, or of click
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as error:

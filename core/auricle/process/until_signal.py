@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
-from collections.abc import Coroutine
+import threading
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -40,6 +42,21 @@ async def until_signal(work: Coroutine[Any, Any, T]) -> T | None:
         return await task
     except asyncio.CancelledError:
         return None
+
+
+@contextlib.contextmanager
+def handlers_kept() -> Iterator[None]:
+    """Whoever heeded SIGINT and SIGTERM does so again afterwards."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread has handlers
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if handler is not None:  # None: not set by Python, which cannot set it again
+                signal.signal(number, handler)
 
 
 def broker_of(url: str, user: str, state: Path | None = None) -> BrokerAddress:

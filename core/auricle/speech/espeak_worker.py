@@ -69,7 +69,7 @@ def _data_path() -> Iterator[str]:
         yield str(link)
 
 
-def _start(data: str) -> tuple[Any, int]:
+def _start(data: str) -> tuple[ctypes.CDLL, int]:
     """Load the library and give it with its sample rate in Hz."""
     import espeakng_loader
 
@@ -90,7 +90,7 @@ def _start(data: str) -> tuple[Any, int]:
     return library, rate
 
 
-def _spell(library: Any, text: str) -> str:
+def _spell(library: ctypes.CDLL, text: str) -> str:
     """Give the phonemes of a text; the library takes one clause at a time and moves the pointer on."""
     buffer = ctypes.create_string_buffer(text.encode())
     position = ctypes.c_void_p(ctypes.addressof(buffer))
@@ -104,7 +104,7 @@ def _spell(library: Any, text: str) -> str:
 class _Mouth:
     """The callback that espeak-ng gives its samples to, kept alive as long as the library may call it."""
 
-    def __init__(self, library: Any) -> None:
+    def __init__(self, library: ctypes.CDLL) -> None:
         self._library = library
         self._spoken = bytearray()
         self._callback = _CALLBACK(self._collect)

@@ -15,7 +15,8 @@ from auricle.speech.confusables import confusables
 from auricle.speech.espeak import spoken
 from auricle.speech.foreign import FOREIGN, foreign_speech
 from auricle.speech.speech_set import Progress, to_int16
-from auricle.speech.synthesis import PEAK, SPEECH_RMS, Voice, choose_voices, utterance
+from auricle.speech.synthesis import PEAK, SPEECH_RMS
+from auricle.speech.voices import Voice, choose_voices, utterance
 
 ENGLISH = "english"
 """The language of what the keywords are mistaken for."""

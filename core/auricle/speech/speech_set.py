@@ -64,10 +64,6 @@ class SpeechSet:
         """Count the clips."""
         return len(self.audio)
 
-    def waveforms(self, clips: NDArray[np.int64] | slice = slice(None)) -> NDArray[np.float32]:
-        """Give clips as (count, 16000) float32 with full scale at 1."""
-        return to_float(self.audio[clips])
-
     def clips_per_speaker(self) -> NDArray[np.int64]:
         """Count the clips of every speaker: (speakers,)."""
         return np.bincount(self.speakers, minlength=len(self.speaker_names)).astype(np.int64)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+UP = ("reg", "get", "loss", "upd", "st", "rel", "hear")
+"""What a device says: the last level of its topics; brokers grant these and no others."""
+
 
 @dataclass(frozen=True)
 class Topics:
@@ -35,7 +38,7 @@ class Topics:
         return f"{self.prefix}/d/{device}/state"
 
     def up(self, device: str, kind: str) -> str:
-        """From a device: reg, get, loss, upd, st, rel or hear."""
+        """From a device: a kind of `UP`."""
         return f"{self.prefix}/d/{device}/up/{kind}"
 
     def down(self, device: str, kind: str) -> str:

@@ -2,8 +2,10 @@
 
 A Raspberry Pi without a battery begins each day in the past: metadata that ran out long ago would look fresh to it. So
 time is never earlier than what is known to have passed: the newest metadata that was found in order, the installation
-and the interpreter. A clock that somebody keeps right (NTP) is believed alone. Where none does, and something seems to
-have run out, the clock may be wrong in the other direction: that is no refusal, but to be tried again.
+and the interpreter. A clock that somebody keeps right (NTP) is believed against the latter two, which a wrong clock may
+have written, but not against the first: NTP can be forged, and a time before that of metadata which was found in order
+has passed. Where nothing keeps the clock right, and something seems to have run out, the clock may be wrong the other
+way: that is no refusal, but to be tried again.
 
 The floor cannot be driven into the future: the time that is remembered was before the end of what was signed.
 """
@@ -40,7 +42,7 @@ class TrustedTime:
         return datetime.datetime.fromtimestamp(self.seconds, datetime.timezone.utc)
 
 
-def trusted_time(clock: float, kept: bool | None, floors: Iterable[float]) -> TrustedTime:
+def trusted_time(clock: float, kept: bool | None, floors: Iterable[float], signed: float = 0.0) -> TrustedTime:
     """The time to judge by.
 
     Parameters
@@ -50,9 +52,13 @@ def trusted_time(clock: float, kept: bool | None, floors: Iterable[float]) -> Tr
     kept
         Whether something keeps it right.
     floors
-        Moments that are known to have passed.
+        Moments that have passed as far as files say that a clock has dated.
+    signed
+        Moment at which signed metadata was in order. A clock before it is not right, whoever says so.
     """
-    return TrustedTime(clock if kept else max((clock, *floors)), kept)
+    if kept:
+        return TrustedTime(max(clock, signed), clock >= signed)
+    return TrustedTime(max((clock, signed, *floors)), kept)
 
 
 def time_here(folder: Path, installed: Path | None) -> TrustedTime:
@@ -66,8 +72,8 @@ def time_here(folder: Path, installed: Path | None) -> TrustedTime:
         A file that was written at the installation.
     """
     places = [Path(sys.executable).resolve(), *([] if installed is None else [installed])]
-    floors = [_remembered(folder), *(place.stat().st_mtime for place in places if place.exists())]
-    return trusted_time(time.time(), synchronised(), floors)
+    floors = [place.stat().st_mtime for place in places if place.exists()]
+    return trusted_time(time.time(), synchronised(), floors, _remembered(folder))
 
 
 def remember(folder: Path, now: TrustedTime) -> None:

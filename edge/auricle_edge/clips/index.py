@@ -211,7 +211,7 @@ class Index:
                 self._execute("DELETE FROM clips WHERE id = ?", (clip,))
             self._grow()
 
-    def value(self, name: str) -> Any:
+    def value(self, name: str) -> str | int | float | bytes | None:
         """A named value; None without one."""
         found = self._execute("SELECT value FROM meta WHERE name = ?", (name,))
         return found[0][0] if found else None

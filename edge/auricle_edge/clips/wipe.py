@@ -58,7 +58,8 @@ def wipe(index: Index, folder: Path, key_file: str | None, disk: Disk) -> tuple[
             if files.exists() and not wiping.exists():
                 disk.move(files, wiping)
             disk.folder(wiping)
-            destroyed, seal = _new_key(key_file, index.value("key"), disk)
+            mark = index.value("key")
+            destroyed, seal = _new_key(key_file, mark if isinstance(mark, str) else None, disk)
             doomed = sorted(wiping.iterdir())
             for path in doomed:
                 disk.destroy(path)

@@ -1,4 +1,4 @@
-"""The control server: the standard library's HTTP server, in threads, bounded.
+"""The control server: the standard library's HTTP handler behind a door that bounds who is served (`door`).
 
 The socket in the state folder is for whoever may write there (mode 0600). The one on loopback is for programs of other
 users and asks for the token in `control.token`; a page in a browser cannot use it, since it cannot set the header
@@ -8,18 +8,16 @@ without our consent, which we never give.
 from __future__ import annotations
 
 import contextlib
-import hmac
+import io
 import json
 import logging
 import os
 import secrets
 import socket
-import socketserver
-import threading
 from collections.abc import Iterable, Mapping
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -28,14 +26,14 @@ from auricle.errors import AuricleError, SettingsError, StorageError
 from auricle.files import describe, write_durably
 from auricle_edge.control.actions import Actions
 from auricle_edge.control.client import SOCKET
+from auricle_edge.control.door import Door, Joined
 from auricle_edge.listening.feedback import Feedback
 
 log = logging.getLogger("auricle.edge")
 
-TOKEN = "control.token"
+TOKEN, FEEDBACK_TOKEN = "control.token", "feedback.token"
 LARGEST_BODY = 4096
-MOST_REQUESTS = 8
-"""Requests served at once; a live view keeps one."""
+BACKLOG = 16
 SILENT = 30.0
 """Seconds after which a client that says nothing is hung up on."""
 
@@ -79,42 +77,26 @@ class ControlServer:
 
     def __init__(self, folder: Path, actions: Actions, settings: ControlSettings) -> None:
         self._path = folder / SOCKET
-        self._slots = threading.BoundedSemaphore(MOST_REQUESTS)
-        self._servers: list[socketserver.BaseServer] = [_unix_server(self._path, self._handler(actions, None))]
+        listening: list[tuple[socket.socket, str | None]] = [(_unix_socket(self._path), None)]
         self.port: int | None = None
         if settings.port is not None:
-            token = _token(folder / TOKEN)
             try:
-                server = _TcpServer(("127.0.0.1", settings.port), self._handler(actions, token))
+                taken = socket.create_server(("127.0.0.1", settings.port), backlog=BACKLOG)
+                listening.append((taken, device_token(folder)))
             except OSError as error:
-                self.close()
+                listening[0][0].close()
+                self._path.unlink(missing_ok=True)
                 raise SettingsError(f"control.port {settings.port} cannot be had: {error.strerror}.") from error
-            self.port = server.server_address[1]
-            self._servers.append(server)
-        for listening in self._servers:
-            threading.Thread(target=listening.serve_forever, name="control", daemon=True).start()
+            self.port = taken.getsockname()[1]
+        self._door = Door(listening, lambda connection, head: _Handler.answer(connection, head, actions))
 
     def close(self) -> None:
         """Stop listening; requests under way end with the process."""
-        for server in self._servers:
-            server.shutdown()
-            server.server_close()
+        self._door.close()
         self._path.unlink(missing_ok=True)
 
-    def _handler(self, actions: Actions, token: str | None) -> type[_Handler]:
-        return type("Handler", (_Handler,), {"actions": actions, "token": token, "slots": self._slots})
 
-
-class _UnixServer(socketserver.ThreadingUnixStreamServer):
-    daemon_threads = True
-
-
-class _TcpServer(socketserver.ThreadingTCPServer):
-    daemon_threads = True
-    allow_reuse_address = True
-
-
-def _unix_server(path: Path, handler: type[_Handler]) -> _UnixServer:
+def _unix_socket(path: Path) -> socket.socket:
     """Listen on a socket file that only its owner may use; a file that a killed service left is replaced."""
     if path.exists():
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
@@ -124,19 +106,23 @@ def _unix_server(path: Path, handler: type[_Handler]) -> _UnixServer:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
+        listening = socket.socket(socket.AF_UNIX)
         before = os.umask(0o177)
         try:
-            return _UnixServer(str(path), handler)
+            listening.bind(str(path))
         finally:
             os.umask(before)
+        listening.listen(BACKLOG)
+        return listening
     except OSError as error:
         if "too long" in str(error):
             raise SettingsError(f"The path {path} is too long for a socket: choose a state folder nearer /.") from error
         raise StorageError(describe(error, path)) from error
 
 
-def _token(path: Path) -> str:
-    """The token of this device, made once."""
+def device_token(folder: Path, name: str = TOKEN) -> str:
+    """What shows that somebody may use this device; made once, in its state folder, for its own user to read."""
+    path = folder / name
     with contextlib.suppress(OSError):
         kept = path.read_text("ascii").strip()
         if len(kept) >= 32:
@@ -149,12 +135,24 @@ def _token(path: Path) -> str:
 class _Handler(BaseHTTPRequestHandler):
     """One request a connection."""
 
-    actions: ClassVar[Actions]
-    token: ClassVar[str | None]
-    slots: ClassVar[threading.BoundedSemaphore]
     timeout = SILENT
     server_version = "auricle"
     sys_version = ""
+
+    @classmethod
+    def answer(cls, connection: socket.socket, head: bytes, actions: Actions) -> None:
+        """Answer the request that begins with what was read."""
+        made = cls.__new__(cls)
+        made.head, made.actions = head, actions
+        made.__init__(connection, ("local", 0), None)  # type: ignore[misc]  # it answers while it is made
+
+    head: bytes
+    actions: Actions
+
+    def setup(self) -> None:
+        """Read what the door has read, and then the connection."""
+        super().setup()
+        self.rfile = io.BufferedReader(Joined(self.head, self.connection))
 
     def do_GET(self) -> None:
         """Answer a question."""
@@ -165,22 +163,13 @@ class _Handler(BaseHTTPRequestHandler):
         places = {"/v1/feedback": self._feedback, "/v1/mute": self._mute, "/v1/record": self._enrol}
         self._guarded(places | {"/v1/enrol": self._enrol})
 
-    def address_string(self) -> str:
-        """Who asks, for the log; a socket file has no address."""
-        return str(self.client_address[0]) if self.client_address else "local"
-
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, format: str, *args: object) -> None:
         """Requests go to the debug log."""
         log.debug("control: " + format, *args)
 
     def _guarded(self, places: Mapping[str, Any]) -> None:
-        if not self.slots.acquire(blocking=False):
-            self._say(503, {"error": "Too many requests at once."})
-            return
         try:
-            if not self._allowed():
-                self._say(401, {"error": f"Send the token of {TOKEN} as Authorization: Bearer."})
-            elif self.path not in places:
+            if self.path not in places:
                 self._say(404, {"error": f"There is no {self.command} {self.path[:100]}."})
             else:
                 places[self.path]()
@@ -190,14 +179,6 @@ class _Handler(BaseHTTPRequestHandler):
             self._say(409, {"error": str(error)})
         except OSError:
             log.debug("control: the client is gone")
-        finally:
-            self.slots.release()
-
-    def _allowed(self) -> bool:
-        if self.token is None:
-            return True
-        given = self.headers.get("Authorization", "")
-        return hmac.compare_digest(given.encode("utf-8", "replace"), f"Bearer {self.token}".encode())
 
     def _body(self) -> bytes:
         length = self.headers.get("Content-Length", "0")

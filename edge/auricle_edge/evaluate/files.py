@@ -8,7 +8,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from auricle.errors import StorageError
 from auricle.hearing.intervals import Interval
@@ -56,7 +55,7 @@ def _once(recordings: Mapping[str, Recordings]) -> dict[str, dict[str, float]]:
     return {kind: {"rate": found.rate, **asdict(found.interval)} for kind, found in recordings.items()}
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> object:
     if isinstance(value, dict):
         return {key: _finite(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):

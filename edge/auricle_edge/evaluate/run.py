@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,7 +13,7 @@ from auricle.hearing.rule import Posteriors
 from auricle.hearing.scenes import Scene
 from auricle.hearing.second_stage import Levels, levels_of
 from auricle.hearing.waking import Heard, Waking
-from auricle.hearing.word_thresholds import thresholds_for
+from auricle.hearing.word_thresholds import WordThresholds, threshold_for, thresholds_for
 from auricle.speech.features import LogMel
 from auricle_edge.evaluate.clips import Share, clip_accuracy
 from auricle_edge.evaluate.device import device_events, heard_by_detector
@@ -23,6 +23,11 @@ from auricle_edge.evaluate.sources import Sources
 from auricle_edge.evaluate.windows import Said, said_of, waiting_levels
 from auricle_edge.listening.detect.settings import DetectSettings
 
+_WAYS: Mapping[str, Callable[[Counts, float], WordThresholds]] = {
+    "by word": thresholds_for,
+    "one for all": threshold_for,
+}
+"""To choose thresholds for a rate, the one that keeps to it on other sound last."""
 _ROUNDS = 4
 """Most times that thresholds are chosen for two stages: what is proposed depends on them, and they on that."""
 
@@ -81,8 +86,8 @@ def hear(scenes: Iterable[Scene], listeners: Sequence[Listener], judged: Judged,
 
 def thresholds_from(
     stream: Stream, listeners: Sequence[Listener], judged: Judged, rate: float
-) -> dict[str, dict[str, float]]:
-    """Thresholds by word for a wanted rate, by listener.
+) -> dict[str, dict[str, dict[str, float]]]:
+    """Thresholds for a wanted rate, by listener: those by word, and one for all words.
 
     With two stages they are chosen again for what is proposed with them, until that changes nothing, `_ROUNDS` times
     at most.
@@ -93,17 +98,23 @@ def thresholds_from(
         There is too little sound without keywords to show such a rate.
     """
     return {
-        listener.name: _thresholds(stream.scenes, said, judged, rate)
+        listener.name: {way: _thresholds(stream.scenes, said, judged, rate, choose) for way, choose in _WAYS.items()}
         for listener, said in zip(listeners, stream.said, strict=True)
     }
 
 
-def _thresholds(scenes: Sequence[Scene], said: Sequence[Said], judged: Judged, rate: float) -> dict[str, float]:
+def _thresholds(
+    scenes: Sequence[Scene],
+    said: Sequence[Said],
+    judged: Judged,
+    rate: float,
+    choose: Callable[[Counts, float], WordThresholds],
+) -> dict[str, float]:
     chosen: dict[str, float] | None = None
     for _ in range(_ROUNDS):
         before = chosen
         counts = curve_of(judged.counted(said, judged.levels(before)), scenes, judged.labels, rule_of(judged.settings))
-        chosen = thresholds_for(counts, rate).thresholds
+        chosen = choose(counts, rate).thresholds
         if chosen == before or all(each.second is None for each in said):
             break
     assert chosen is not None
@@ -116,7 +127,7 @@ def reports(
     judged: Judged,
     sources: Sources,
     rate: float,
-    validated: dict[str, dict[str, float]] | None = None,
+    validated: dict[str, dict[str, dict[str, float]]] | None = None,
 ) -> list[Report]:
     """A report for each listener.
 
@@ -138,11 +149,11 @@ def reports(
         try:
             chosen = thresholds_from(stream, listeners, judged, rate)
         except DataError as error:
-            note = f"No thresholds by word: {error}"
+            note = f"No thresholds for that rate: {error}"
     made = []
     for number, (listener, said) in enumerate(zip(listeners, stream.said, strict=True)):
-        by_word = {f"{rate:g}/h, {where}": chosen[listener.name]} if chosen else {}
-        report = _report(stream, said, listener, judged, by_word)
+        settings = {f"{rate:g}/h {way}, {where}": found for way, found in chosen.get(listener.name, {}).items()}
+        report = _report(stream, said, listener, judged, settings)
         clips = clip_accuracy(sources, judged.labels, judged.frontend, listener.recognise) if sources.keywords else None
         device = None
         if judged.waking is not None and stream.events:

@@ -54,8 +54,9 @@ class Listener:
         self._thread.start()
 
     def join(self, seconds: float = 5.0) -> None:
-        """Wait for the thread, once its capture was stopped."""
-        self._thread.join(seconds)
+        """Wait for the thread, once its capture was stopped; one that never began is over."""
+        if self._thread.ident is not None:
+            self._thread.join(seconds)
 
     def _run(self) -> None:
         end: AuricleError | None = None

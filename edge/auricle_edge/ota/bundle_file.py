@@ -9,6 +9,7 @@ from typing import Annotated
 
 import msgspec
 
+from auricle.packs.plain_tar import NotPlainError, require_plain
 from auricle.wire.identity import verified
 from auricle_edge.ota.fitness import Description
 from auricle_edge.ota.installation import BUNDLE, LARGEST_BUNDLE_FILE, bundle_facts
@@ -43,11 +44,13 @@ def require_bundle_file(archive: Path, signed: Description, key: bytes | None) -
         It is not.
     """
     try:
-        with tarfile.open(archive, "r:") as tar:
-            manifest = _content(tar, BUNDLE)
-            signature = None if key is None else _content(tar, SIGNATURE)
+        with archive.open("rb") as file:
+            require_plain(file)
+            with tarfile.open(fileobj=file, mode="r:") as tar:
+                manifest = _content(tar, BUNDLE)
+                signature = None if key is None else _content(tar, SIGNATURE)
         facts = bundle_facts(manifest, "What came")
-    except (tarfile.TarError, KeyError, EOFError) as error:
+    except (tarfile.TarError, NotPlainError, KeyError, EOFError) as error:
         raise UpdateRefusedError(f"What came is no bundle ({error}).") from error
     if hashlib.sha256(manifest).hexdigest() != signed.identity:
         raise UpdateRefusedError(f"What came is not the bundle {signed.identity[:12]} that was signed.")

@@ -6,7 +6,7 @@ chosen, so that none of them needs another one's package.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from auricle_edge.runtimes.choice import RUNTIMES, Choice, choose_runtime
 from auricle_edge.runtimes.interface import (
@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> type:
     if name == "StepRuntime":
         from auricle_edge.runtimes.step import StepRuntime
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ from auricle.packs.pack import Pack
 from auricle.wire.tensors import Flat
 from auricle_edge.runtimes.interface import Array
 from auricle_edge.runtimes.ort_checkpoint import Checkpoint
+
+if TYPE_CHECKING:
+    from onnxruntime.training.api import CheckpointState
 
 ATTRIBUTES = {
     "clip": "max_norm",
@@ -39,7 +42,7 @@ DOMAINS = ("com.microsoft", "ai.onnx.training", "ai.onnx.preview.training")
 """Operators that onnxruntime-training brings along."""
 
 
-def load_api() -> Any:
+def load_api() -> ModuleType:
     """`onnxruntime.training.api`, without the modules of that package that need PyTorch.
 
     Raises
@@ -56,7 +59,8 @@ def load_api() -> Any:
             "The runtime ort-training needs onnxruntime-training, which is not installed: in an environment of its "
             'own with Python 3.10 or 3.11 on x86_64, pip install "auricle[ort-training]".'
         ) from error
-    return api
+    found: ModuleType = api
+    return found
 
 
 class OrtArtifacts:
@@ -123,7 +127,7 @@ class OrtArtifacts:
             check_foreign_graph(self.pack.files[path], where, DOMAINS)
             self._checked.add(path)
 
-    def saved(self, state: Any) -> Checkpoint:
+    def saved(self, state: CheckpointState) -> Checkpoint:
         """A state, with the optimizer's, as a checkpoint in memory."""
         with tempfile.TemporaryDirectory(prefix="auricle-") as folder:
             path = Path(folder) / "checkpoint"

@@ -39,7 +39,7 @@ class StepRuntime:
         self._sessions: dict[str, Any] = {}
         self._lock = threading.Lock()
 
-    def _session(self, graph: Graph) -> Any:
+    def _session(self, graph: Graph) -> ort.InferenceSession:
         """The session of a graph, made at its first use; only of a file that is what the manifest says."""
         with self._lock:
             if graph.file not in self._sessions:
@@ -121,7 +121,7 @@ class StepRuntime:
 class StepTraining:
     """A job on a step graph: the inputs of the next step, of which each step replaces those that change."""
 
-    def __init__(self, session: Any, graph: Graph, pack: Pack, job: Job) -> None:
+    def __init__(self, session: ort.InferenceSession, graph: Graph, pack: Pack, job: Job) -> None:
         assert graph.batch is not None
         self.batch: int = graph.batch
         self.steps = job.steps

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -129,7 +130,7 @@ def _run(loaded: _Loaded, features: NDArray[np.float32]) -> NDArray[np.float32]:
     return logits[: len(features)]
 
 
-def interpreter_class() -> Any:
+def interpreter_class() -> Callable[..., Any]:
     """The class that runs `.tflite`: LiteRT's, or tflite-runtime's where NumPy is older than 2.
 
     Raises
@@ -144,7 +145,8 @@ def interpreter_class() -> Any:
             reasons.append(f"tflite-runtime needs NumPy before 2, this is {np.__version__}")
             continue
         try:
-            return importlib.import_module(module).Interpreter
+            found: Callable[..., Any] = importlib.import_module(module).Interpreter
+            return found
         except ImportError as error:
             reasons.append(f"{package}: {error}")
     why = "; ".join(reasons)

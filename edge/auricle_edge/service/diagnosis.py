@@ -19,12 +19,16 @@ IN_URL = re.compile(r"(?<=://)[^/@\s]*@")
 HIDDEN = "(removed)"
 WORDS = frozenset({"word", "words", "guess", "label", "labels", "thresholds", "missed_word", "speaker"})
 """Names under which stands what somebody says or said."""
+COMMANDS = frozenset({"hook"})
+"""Names of commands, of which the program may be told: arguments hold tokens and addresses."""
 
 
-def redacted(value: Any, name: str = "") -> Any:
-    """The same without passwords, keys, tokens, user parts of URLs and words."""
+def redacted(value: object, name: str = "") -> object:
+    """The same without passwords, keys, tokens, user parts of URLs, words and arguments of commands."""
     if SECRETS.search(name) or name in WORDS:
         return HIDDEN if value not in (None, (), [], {}) else value
+    if name in COMMANDS and isinstance(value, list | tuple) and value:
+        return [redacted(value[0]), *[HIDDEN] * (len(value) - 1)]
     if isinstance(value, Mapping):
         return {str(key): redacted(each, str(key)) for key, each in value.items()}
     if isinstance(value, list | tuple):

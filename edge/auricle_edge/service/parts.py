@@ -18,6 +18,7 @@ from auricle.wire.tensors import Flat
 from auricle_edge.board.gate import Gate
 from auricle_edge.board.sensors import Sensors
 from auricle_edge.clips import ClipStore
+from auricle_edge.control.server import FEEDBACK_TOKEN, device_token
 from auricle_edge.fleet.agent import Agent
 from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_edge.fleet.device_rounds import Learnt
@@ -167,7 +168,14 @@ class Parts:
 
     def _make_outputs(self) -> list[Output]:
         words = self.detect.wake or self.words
-        device = Device(self.settings.name, words, self.pack.manifest.name, self.make_detector, self._hooks.feedback)
+        device = Device(
+            self.settings.name,
+            words,
+            self.pack.manifest.name,
+            self.make_detector,
+            self._hooks.feedback,
+            lambda: device_token(self.settings.folder, FEEDBACK_TOKEN),
+        )
         return chosen_outputs(self.settings.events, device)
 
     def _capture_changed(self, state: CaptureState) -> None:

@@ -125,7 +125,7 @@ class Questions:
         self.answer_later(Feedback(press, word=word))
 
 
-def report(done: Any) -> None:
+def report(done: Future[Any]) -> None:
     """Log what went wrong in another thread."""
     error = None if done.cancelled() else done.exception()
     if isinstance(error, AuricleError):

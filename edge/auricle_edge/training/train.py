@@ -144,14 +144,19 @@ class Trainer:
         round_number: int,
         plugin: Flat,
         state: LocalState,
-        stopped: Callable[[], bool] = lambda: False,
+        checkpoint: Callable[[], bool] = lambda: False,
     ) -> RoundResult:
         """Train for one round from the received plug-in (P,).
+
+        Parameters
+        ----------
+        checkpoint
+            Called before every batch. It may wait, as while the board is busy, and says whether the round is over.
 
         Raises
         ------
         TrainingStopped
-            `stopped` said so between two batches.
+            `checkpoint` said so between two batches.
         AuricleError
             A loss or a trained weight is not finite: the round is given up and the state stays as it was.
         """
@@ -161,7 +166,7 @@ class Trainer:
         pseudo = self._pseudo(plugin)
         job = self._job(plan, round_number, plugin, state, pseudo)
         training = self.runtime.begin(job)
-        self._optimize(training, plan, self._epochs(job.kind, training.batch, plan, round_number, pseudo), stopped)
+        self._optimize(training, plan, self._epochs(job.kind, training.batch, plan, round_number, pseudo), checkpoint)
         final = {role: training.weights(role) for role in job.models}
         if not all(np.isfinite(weights).all() for weights in final.values()):
             raise AuricleError(NOT_FINITE)
@@ -271,12 +276,12 @@ class Trainer:
         training: Training,
         plan: Plan,
         epoch: Callable[[], Iterator[dict[str, Array]]],
-        stopped: Callable[[], bool],
+        checkpoint: Callable[[], bool],
     ) -> None:
         """Train on every batch of every epoch."""
         for _ in range(plan.epochs):
             for batch in epoch():
-                if stopped():
+                if checkpoint():
                     raise TrainingStopped("The round was stopped.")
                 losses = training.step(batch)
                 if not all(map(math.isfinite, losses.values())):

@@ -3,128 +3,112 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import typer
 
 from auricle.errors import AuricleError, SettingsError
 from auricle.files import write_durably
 from auricle.packs.pack import load_pack, pack_bytes
+from auricle.process.options import Given, with_options
 from auricle_export.commands.command_line import command, given, interrupted, refuse_unwritable, stop_on_signal
 from auricle_export.commands.late_import import import_for
+from auricle_export.commands.pretrain_options import DECIDED, PretrainOptions, pretrain_options
 from auricle_export.commands.pretrain_view import View
 from auricle_export.commands.recipe_commands import RecipeOptions, check_by_recipe, train_by_recipe
+from auricle_export.pretrain.settings import PretrainSettings
 
 if TYPE_CHECKING:
-    from auricle_export.pretrain.task import Pretrained
+    from types import ModuleType
+
+    from auricle_export.pretrain.task import Pretrained, PretrainTask
 
 
+@with_options(given=pretrain_options())
 def pretrain(
+    *,
     ctx: typer.Context,
     checked: str | None = typer.Argument(None, metavar="PACK", help="With --check: the pack [the recipe's]."),
-    data: list[str] | None = typer.Option(
-        None,
-        help="synthetic, folders <word>/<speaker>_nohash_<n>.(wav|flac), speech-commands, once for each; or the one "
-        "folder that a recipe's are in.",
-    ),
-    leave_out: list[Path] | None = typer.Option(
-        None, help="A folder of words whose speakers are left out of all parts; once for each."
-    ),
-    out: Path | None = typer.Option(None, help="The pack to write, a .tar.zst."),
-    pack: str | None = typer.Option(
-        None, help="The pack whose models to train: gsc12, gsc35, digits, a folder, .tar.zst [gsc12, or the recipe's]."
-    ),
-    recipe: str | None = typer.Option(
-        None, help="Train as a recipe says: home, gsc12-res, gsc12, gsc35, digits, or a TOML file (docs/pretrain.md)."
-    ),
-    check: bool = typer.Option(
-        False, "--check", help="Train nothing: compare a pack with what its recipe and recordings give now."
-    ),
-    words: list[str] | None = typer.Option(
-        None,
-        help="a,b,c, gsc12, gsc35, digits, or common:N [the pack's]. With --recipe: a folder of more words, or "
-        "speech-commands; once for each.",
-    ),
-    attribution: list[str] | None = typer.Option(
-        None, help="With --recipe: whom the licence of added recordings asks to name; once for each."
-    ),
-    models: str = typer.Option("all", help="Models to train, parted by commas, or all."),
-    model: list[str] | None = typer.Option(None, help="FILE.py:NAME of a model that is not built in; once for each."),
-    epochs: int = typer.Option(40, help="Most passes over the clips."),
-    patience: int = typer.Option(10, help="Stop after so many epochs without a lower loss on the validation speakers."),
-    batch: int = typer.Option(64, help="Clips a step."),
-    rate: float = typer.Option(3e-3, help="Highest learning rate of AdamW."),
-    speakers: int = typer.Option(80, help="Synthetic speech: voices."),
-    takes: int = typer.Option(8, help="Synthetic speech: takes of each word by each voice."),
-    seed: int = typer.Option(0, help="Decides speech, split, initial weights and every draw."),
-    state: Path | None = typer.Option(
-        None, help="Folder that keeps an interrupted training; the same one goes on with it [OUT.state]."
-    ),
-    device: str = typer.Option("auto", help="auto, cpu or cuda."),
-    threads: int | None = typer.Option(None, help="PyTorch's threads [1]; more help only where nothing else runs."),
-    as_json: bool = typer.Option(False, "--json", help="Print a JSON object an epoch and the result, nothing else."),
+    given: Given,
 ) -> int:
     """Train a pack's models centrally, on recordings or synthetic speech, and put their weights into a pack."""
-    if checked is not None and not check:
+    options = msgspec.convert(given, PretrainOptions)
+    if checked is not None and not options.check:
         raise SettingsError(f'"{checked}" stands alone: a pack is compared by --check, and trained by --pack.')
-    if recipe is not None:
-        decided = {
-            "--rate": rate != 3e-3,
-            "--batch": batch != 64,
-            "--epochs": epochs != 40,
-            "--patience": patience != 10,
-            "--models": models != "all",
-            "--model": bool(model),
-            "--speakers": speakers != 80,
-            "--takes": takes != 8,
-            "--leave-out": bool(leave_out),
-        }
-        _refuse_decided(decided)
-        if checked is not None and pack is not None:
-            raise SettingsError(f'Two packs are named, "{checked}" and "{pack}": compare one at a time.')
-        if len(data or ()) > 1:
-            raise SettingsError("A recipe names its folders: give --data once, the folder that they are in.")
-        added, named, place = tuple(words or ()), tuple(attribution or ()), data[0] if data else None
-        wanted = checked or pack
-        options = RecipeOptions(recipe, place, wanted, out, state, added, named, seed, device, threads, as_json)
-        return check_by_recipe(options) if check else train_by_recipe(ctx, options)
-    if check or attribution:
-        raise SettingsError(
-            f"{'--check' if check else '--attribution'} needs --recipe: say which, as in --recipe home."
-        )
-    if not data or out is None:
+    return _by_options(ctx, options) if options.recipe is None else _by_recipe(ctx, options, checked)
+
+
+def _by_recipe(ctx: typer.Context, options: PretrainOptions, checked: str | None) -> int:
+    for option in options.changed(DECIDED):
+        raise SettingsError(f"{option} is decided by the recipe: leave it out, or write a recipe of your own.")
+    if checked is not None and options.pack is not None:
+        raise SettingsError(f'Two packs are named, "{checked}" and "{options.pack}": compare one at a time.')
+    assert options.recipe is not None
+    named = RecipeOptions(
+        recipe=options.recipe,
+        data=options.one_folder,
+        pack=checked or options.pack,
+        out=options.out,
+        state=options.state,
+        words=tuple(options.words or ()),
+        attribution=tuple(options.attribution or ()),
+        seed=options.seed,
+        device=options.device,
+        threads=options.threads,
+        as_json=options.as_json,
+    )
+    return check_by_recipe(named) if options.check else train_by_recipe(ctx, named)
+
+
+def _by_options(ctx: typer.Context, options: PretrainOptions) -> int:
+    if options.check or options.attribution:
+        option = "--check" if options.check else "--attribution"
+        raise SettingsError(f"{option} needs --recipe: say which, as in --recipe home.")
+    if not options.data or options.out is None:
         raise SettingsError("Say what to train on with --data, and which pack to write with --out.")
-    if len(words or ()) > 1:
+    if len(options.words or ()) > 1:
         raise SettingsError("Give --words once, parted by commas; several folders are for --recipe.")
-    chosen = words[0] if words else None
+    out, folder = options.out, options.kept_in(options.out)
     work = import_for("pretrain", "pretrain.task")
-    folder = state if state is not None else out.with_name(f"{out.name}.state")
-    names = None if models == "all" else tuple(name.strip() for name in models.split(","))
-    settings = work.PretrainSettings(epochs, patience, batch, rate, seed, device, **given(threads=threads))
-    left = tuple(map(str, leave_out or ()))
-    task = work.PretrainTask(tuple(data), folder, chosen, names, speakers, takes, left, settings)
-    base, modules = load_pack(pack or "gsc12"), work.author_modules(model or ())
+    task = _task(work, options, folder)
+    base, modules = load_pack(options.pack or "gsc12"), work.author_modules(options.model or ())
     refuse_unwritable(out, folder)
-    with View(as_json) as view, stop_on_signal() as stopped:
+    with View(options.as_json) as view, stop_on_signal() as stopped:
         try:
             done = work.pretrain_pack(base, task, modules=modules, watch=view, stopped=stopped)
         except AuricleError:
             if not stopped():
                 raise
-            return interrupted(command(ctx, folder), as_json)  # a voice's process that got the Ctrl-C fails as well
+            return interrupted(command(ctx, folder), options.as_json)  # a voice's process that got the Ctrl-C fails too
         write_durably(out, pack_bytes(done.pack))
     work.remove_state(folder, list(done.trained))
-    _conclude(done, out, as_json)
+    _conclude(done, out, options.as_json)
     return 0
 
 
-def _refuse_decided(decided: Mapping[str, bool]) -> None:
-    """Refuse options that a recipe decides."""
-    for option, changed in decided.items():
-        if changed:
-            raise SettingsError(f"{option} is decided by the recipe: leave it out, or write a recipe of your own.")
+def _task(work: ModuleType, options: PretrainOptions, folder: Path) -> PretrainTask:
+    settings = PretrainSettings(
+        options.epochs,
+        options.patience,
+        options.batch,
+        options.rate,
+        options.seed,
+        options.device,
+        **given(threads=options.threads),
+    )
+    task: PretrainTask = work.PretrainTask(
+        data=tuple(options.data or ()),
+        folder=folder,
+        words=options.words[0] if options.words else None,
+        models=None if options.models == "all" else tuple(name.strip() for name in options.models.split(",")),
+        speakers=options.speakers,
+        takes=options.takes,
+        leave_out=tuple(map(str, options.leave_out or ())),
+        settings=settings,
+    )
+    return task
 
 
 def facts_of(done: Pretrained) -> dict[str, Any]:

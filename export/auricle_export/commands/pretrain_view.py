@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from auricle.hearing.origins import Recordings
     from auricle.packs.manifest import Listening, Start
     from auricle_export.pretrain.second_stage import Measured, Staged
-    from auricle_export.pretrain.settings import Epoch, Trained
     from auricle_export.pretrain.speech import PretrainSpeech
+    from auricle_export.pretrain.trained import Epoch, Trained
 
 
 class View:

@@ -22,8 +22,8 @@ from auricle_export.commands.pretrain_view import View
 
 if TYPE_CHECKING:
     from auricle.packs.pack import Pack
-    from auricle_export.pretrain.check import Checked
     from auricle_export.pretrain.clip_recipe import ClipRecipe
+    from auricle_export.pretrain.comparison import Checked
     from auricle_export.pretrain.live_task import LivePack
     from auricle_export.pretrain.recipe import Recipe
     from auricle_export.pretrain.settings import LiveSettings, PretrainSettings

@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 from math import isqrt
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 
-def apply(function: type[torch.autograd.Function], *inputs: Any) -> tuple[Any, ...]:
+class Saved(Protocol):
+    """What an autograd function keeps for its way back; one that keeps more than tensors adds attributes."""
+
+    saved_tensors: tuple[Tensor, ...]
+
+    def save_for_backward(self, *tensors: Tensor) -> None:
+        """Keep tensors."""
+
+    def mark_non_differentiable(self, *tensors: Tensor) -> None:
+        """Say that no gradient comes back for these results."""
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether a gradient that does not come is zeros, or None."""
+
+
+def apply(function: type[torch.autograd.Function], *inputs: object) -> tuple[Tensor, ...]:
     """Call an autograd function; PyTorch types this call as nothing at all."""
-    outputs: tuple[Any, ...] = function.apply(*inputs)  # type: ignore[no-untyped-call]
+    outputs: tuple[Tensor, ...] = function.apply(*inputs)  # type: ignore[no-untyped-call]
     return outputs
 
 
@@ -36,18 +51,18 @@ class Relu(torch.autograd.Function):
         return (torch.relu(x),)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+    def setup_context(ctx: Saved, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
         ctx.save_for_backward(output[0])
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Tensor:
+    def backward(ctx: Saved, *grads: Tensor) -> Tensor:
         (y,) = ctx.saved_tensors
-        return grads[0] * (y > 0).to(y.dtype)  # type: ignore[no-any-return]
+        return grads[0] * (y > 0).to(y.dtype)
 
 
 def relu(x: Tensor, inplace: bool = False) -> Tensor:
     """`torch.relu`, never in place."""
-    y: Tensor = apply(Relu, x)[0]
+    y = apply(Relu, x)[0]
     y._auricle_before_relu = x  # type: ignore[attr-defined]
     return y
 

@@ -12,6 +12,14 @@ from onnx import TensorProto, helper, numpy_helper
 from auricle_export.compiler.onnx_export import IR_VERSION, OPSET
 
 Shape = Sequence[int | str]
+Attribute = int | float | str | Sequence[int] | Sequence[float] | Sequence[bytes]
+"""What a node's attribute may be."""
+
+
+def make_node(operator: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Attribute) -> onnx.NodeProto:
+    """A node with its attributes."""
+    given: dict[str, Any] = {**attributes}
+    return helper.make_node(operator, inputs, outputs, **given)
 
 
 class GraphBuilder:
@@ -64,13 +72,13 @@ class GraphBuilder:
         self._constants[name] = numpy_helper.from_array(np.array(values, np.float32), name)
         return name
 
-    def many(self, operator: str, inputs: Sequence[str], outputs: int, **attributes: Any) -> list[str]:
+    def many(self, operator: str, inputs: Sequence[str], outputs: int, **attributes: Attribute) -> list[str]:
         """Add a node with several outputs."""
         made = [f"{operator.lower()}_{len(self._nodes)}" + (f"_{i}" if i else "") for i in range(outputs)]
-        self._nodes.append(helper.make_node(operator, list(inputs), made, **attributes))
+        self._nodes.append(make_node(operator, inputs, made, **attributes))
         return made
 
-    def __call__(self, operator: str, *inputs: str | float, **attributes: Any) -> str:
+    def __call__(self, operator: str, *inputs: str | float, **attributes: Attribute) -> str:
         """Add a node with one output; numbers among its inputs become constants."""
         names = [self.constant(value) if isinstance(value, float) else value for value in inputs]
         return self.many(operator, names, 1, **attributes)[0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +21,7 @@ class Halt(Exception):  # noqa: N818 - ends the forward pass, no error
     """The classifier was called: all before it is the body."""
 
 
-def run_module(module: nn.Module, x: Tensor, mode: Intercept) -> Any:
+def run_module(module: nn.Module, x: Tensor, mode: Intercept) -> object:
     """Run a module; what it raises itself becomes a sentence.
 
     Raises
@@ -39,7 +38,7 @@ def run_module(module: nn.Module, x: Tensor, mode: Intercept) -> Any:
         raise _failed(module, x, error) from error
 
 
-def refuse_other_than_logits(module: nn.Module, output: Any, due: tuple[int, int], hint: str = "") -> None:
+def refuse_other_than_logits(module: nn.Module, output: object, due: tuple[int, int], hint: str = "") -> None:
     """CompileError for anything but logits (batch, labels)."""
     got = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
     if got != due:

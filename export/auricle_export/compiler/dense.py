@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from auricle_export.compiler.activation import apply, sum_rows
+from auricle_export.compiler.activation import Saved, apply, sum_rows
 
 Drop = Callable[[Tensor, float], Tensor]
+
+
+class _Kept(Saved, Protocol):
+    rows: int
 
 
 class Linear(torch.autograd.Function):
@@ -21,11 +25,11 @@ class Linear(torch.autograd.Function):
         return (torch.addmm(bias, x, weight.t()),)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+    def setup_context(ctx: _Kept, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
         ctx.save_for_backward(*inputs[:2])
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> tuple[Tensor, Tensor, Tensor]:
+    def backward(ctx: _Kept, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         x, weight = ctx.saved_tensors
         return torch.mm(grads[0], weight), torch.mm(grads[0].t(), x), sum_rows(grads[0])
 
@@ -34,7 +38,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """`torch.nn.functional.linear` over the last axis."""
     bias = torch.zeros(weight.shape[0]) if bias is None else bias
     y = apply(Linear, x.reshape(-1, x.shape[-1]), weight, bias)[0]
-    return y.reshape(*x.shape[:-1], weight.shape[0])  # type: ignore[no-any-return]
+    return y.reshape(*x.shape[:-1], weight.shape[0])
 
 
 class Embedding(torch.autograd.Function):
@@ -45,12 +49,12 @@ class Embedding(torch.autograd.Function):
         return (torch.index_select(weight, 0, index.reshape(-1)),)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+    def setup_context(ctx: _Kept, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
         ctx.rows = inputs[0].shape[0]
         ctx.save_for_backward(inputs[1])
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> tuple[Tensor, None]:
+    def backward(ctx: _Kept, *grads: Tensor) -> tuple[Tensor, None]:
         (index,) = ctx.saved_tensors
         hot = (index.reshape(-1, 1) == torch.arange(ctx.rows)).to(grads[0].dtype)
         return torch.mm(hot.t(), grads[0]), None
@@ -68,7 +72,7 @@ def embedding(
     """`torch.nn.functional.embedding` without renormalisation."""
     if max_norm is not None or scale_grad_by_freq or (padding_idx is not None and padding_idx >= 0):
         raise NotImplementedError("an embedding with max_norm, scale_grad_by_freq or padding_idx", "plain nn.Embedding")
-    return apply(Embedding, weight, index)[0].reshape(*index.shape, weight.shape[1])  # type: ignore[no-any-return]
+    return apply(Embedding, weight, index)[0].reshape(*index.shape, weight.shape[1])
 
 
 def attend(
@@ -174,7 +178,7 @@ def batch_norm(
     size = torch.rsqrt(running_var + eps)
     scale = size if weight is None else size * weight
     shift = -running_mean * scale if bias is None else bias - running_mean * scale
-    return apply(ScaleShift, x, scale, shift)[0]  # type: ignore[no-any-return]
+    return apply(ScaleShift, x, scale, shift)[0]
 
 
 class ScaleShift(torch.autograd.Function):
@@ -186,11 +190,11 @@ class ScaleShift(torch.autograd.Function):
         return (x * scale.reshape(shape) + shift.reshape(shape),)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+    def setup_context(ctx: _Kept, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
         ctx.save_for_backward(*inputs[:2])
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> tuple[Tensor, Tensor, Tensor]:
+    def backward(ctx: _Kept, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         x, scale = ctx.saved_tensors
         (dy,) = grads
         dx = dy * scale.reshape([1, -1] + [1] * (x.dim() - 2))

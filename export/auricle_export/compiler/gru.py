@@ -8,15 +8,20 @@ keeps its gates; a long one is ONNX's own operator, and its gates are computed a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
+from auricle_export.compiler.activation import Saved
 from auricle_export.compiler.sequence import each_step, states_before
 
 UNROLLED = 50
 """Steps up to which a GRU's forward pass is written out, so that its gates need not be computed again going back."""
+
+
+class _Kept(Saved, Protocol):
+    reverse: bool
 
 
 class Gru(torch.autograd.Function):
@@ -32,14 +37,14 @@ class Gru(torch.autograd.Function):
         return states, states.select(0, 0 if reverse else x.shape[0] - 1).clone()
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+    def setup_context(ctx: _Kept, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
         ctx.save_for_backward(*inputs[:6], output[0], *output[2:])
         ctx.reverse = inputs[6]
         ctx.mark_non_differentiable(*output[2:])
         ctx.set_materialize_grads(False)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, ...]:
+    def backward(ctx: _Kept, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         x, w_ih, w_hh, b_ih, b_hh, start, states, *gates = ctx.saved_tensors
         hidden, batch = states.shape[2], states.shape[1]
         before = states_before(states, start, ctx.reverse).reshape(-1, hidden)

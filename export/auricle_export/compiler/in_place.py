@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map_only
+
+T = TypeVar("T")
 
 SHARING = frozenset(
     """
@@ -27,7 +29,7 @@ WHOLE: dict[str, Callable[..., Tensor]] = {
 """Calls that change their first argument and whose name without `_` does not say what to."""
 
 
-def makes_new(name: str) -> Callable[..., Any] | None:
+def makes_new(name: str) -> Callable[..., Tensor] | None:
     """What gives, as a new tensor, what a call would have put into its first argument; None for other calls."""
     if name in WHOLE:
         return WHOLE[name]
@@ -49,18 +51,19 @@ class Changes:
         self._stale: dict[int, str] = {}
         self._kept: list[Tensor] = []
 
-    def current(self, values: Any) -> Any:
+    def current(self, values: T) -> T:
         """Arguments with every changed tensor's present value in its place."""
         if not self._now:
             return values
-        return tree_map_only(Tensor, self._read, values)
+        present: T = tree_map_only(Tensor, self._read, values)
+        return present
 
     def _read(self, x: Tensor) -> Tensor:
         if id(x) in self._stale:
             raise StaleTensor(self._stale[id(x)])
         return self._now.get(id(x), x)
 
-    def share(self, source: Any, results: Any) -> None:
+    def share(self, source: object, results: object) -> None:
         """Note that results may lie in the memory of their source."""
         if not isinstance(source, Tensor):
             return

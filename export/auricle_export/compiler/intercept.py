@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -11,10 +11,12 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode, resolve_name
 
 from auricle.errors import AuricleError
-from auricle_export.compiler import activation, convolution, dense, elementwise, recurrent, spatial
+from auricle_export.compiler import activation, convolution, dense, elementwise, pooling, recurrent, spatial
 from auricle_export.compiler.in_place import SHARING, Changes, StaleTensor, makes_new
 from auricle_export.compiler.source_line import user_line
 from auricle_export.compiler.vocabulary import INSTEAD, LOG_MELS, PASSED
+
+T = TypeVar("T")
 
 
 class CompileError(AuricleError):
@@ -40,11 +42,17 @@ class Intercept(TorchFunctionMode):
         self._rules = self._table()
         self._changes = Changes()
 
-    def current(self, value: Any) -> Any:
+    def current(self, value: T) -> T:
         """What a tensor holds after the module changed it in place."""
         return self._changes.current(value)
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> object:
         kwargs = dict(kwargs or {})
         name = _name(func)
         changed = kwargs.pop("inplace", False) or kwargs.get("out") is not None
@@ -95,23 +103,23 @@ class Intercept(TorchFunctionMode):
             F.conv2d: convolution.convolve,
             torch.conv1d: convolution.convolve,
             torch.conv2d: convolution.convolve,
-            F.max_pool1d: _pooled(convolution.max_pool, 1),
-            F.max_pool2d: _pooled(convolution.max_pool, 2),
-            torch.max_pool1d: _pooled(convolution.max_pool, 1),
-            torch.max_pool2d: _pooled(convolution.max_pool, 2),
-            F.avg_pool1d: _pooled(convolution.mean_pool, 1),
-            F.avg_pool2d: _pooled(convolution.mean_pool, 2),
-            torch.avg_pool1d: _pooled(convolution.mean_pool, 1),
-            F.adaptive_avg_pool1d: _pooled(convolution.adaptive_mean_pool, 1),
-            F.adaptive_avg_pool2d: _pooled(convolution.adaptive_mean_pool, 2),
-            torch.adaptive_avg_pool1d: _pooled(convolution.adaptive_mean_pool, 1),
+            F.max_pool1d: _pooled(pooling.max_pool, 1),
+            F.max_pool2d: _pooled(pooling.max_pool, 2),
+            torch.max_pool1d: _pooled(pooling.max_pool, 1),
+            torch.max_pool2d: _pooled(pooling.max_pool, 2),
+            F.avg_pool1d: _pooled(pooling.mean_pool, 1),
+            F.avg_pool2d: _pooled(pooling.mean_pool, 2),
+            torch.avg_pool1d: _pooled(pooling.mean_pool, 1),
+            F.adaptive_avg_pool1d: _pooled(pooling.adaptive_mean_pool, 1),
+            F.adaptive_avg_pool2d: _pooled(pooling.adaptive_mean_pool, 2),
+            torch.adaptive_avg_pool1d: _pooled(pooling.adaptive_mean_pool, 1),
             F.pad: spatial.pad_around,
             torch.constant_pad_nd: lambda x, widths, value=0.0: spatial.pad_around(x, widths, value=value),
             F.relu: activation.relu,
             torch.relu: activation.relu,
             Tensor.relu: activation.relu,
-            F.adaptive_max_pool1d: _pooled(convolution.adaptive_max_pool, 1),
-            F.adaptive_max_pool2d: _pooled(convolution.adaptive_max_pool, 2),
+            F.adaptive_max_pool1d: _pooled(pooling.adaptive_max_pool, 1),
+            F.adaptive_max_pool2d: _pooled(pooling.adaptive_max_pool, 2),
             F.instance_norm: dense.instance_norm,
             torch._weight_norm: dense.weight_norm,
             F.embedding: dense.embedding,
@@ -133,7 +141,7 @@ class Intercept(TorchFunctionMode):
 def _pooled(pool: Callable[..., Tensor], axes: int) -> Callable[..., Tensor]:
     """A pooling over so many axes, of (B, C, *S) or of one sample (C, *S)."""
 
-    def run(x: Tensor, *rest: Any, **how: Any) -> Tensor:
+    def run(x: Tensor, *rest: object, **how: object) -> Tensor:
         if x.dim() == axes + 1:
             return pool(x.unsqueeze(0), *rest, **how).squeeze(0)
         return pool(x, *rest, **how)
@@ -150,7 +158,7 @@ def _recurrent(given: tuple[Any, ...], drop: Callable[..., Tensor]) -> tuple[Any
     return (*given, drop)
 
 
-def _name(func: Any) -> str:
+def _name(func: object) -> str:
     """The last part of a function's public name."""
     full = resolve_name(func) or getattr(func, "__name__", str(func))
     if full.endswith((".__get__", ".__set__")):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
+from auricle_export.compiler.activation import Saved
 from auricle_export.compiler.sequence import each_step, states_before
+
+
+class _Kept(Saved, Protocol):
+    reverse: bool
 
 
 class Lstm(torch.autograd.Function):
@@ -23,13 +28,13 @@ class Lstm(torch.autograd.Function):
         return states, last, cells[0 if reverse else -1].clone()
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+    def setup_context(ctx: _Kept, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
         ctx.save_for_backward(*inputs[:7], output[0])
         ctx.reverse = inputs[7]
         ctx.set_materialize_grads(False)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, ...]:
+    def backward(ctx: _Kept, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         x, w_ih, w_hh, b_ih, b_hh, start, cell, states = ctx.saved_tensors
         gates = _gates(x, states, (w_ih, w_hh, b_ih, b_hh), start, ctx.reverse)
         cells = torch.stack(_cells(gates, cell, ctx.reverse))

@@ -23,7 +23,11 @@ STANDARD = frozenset({"", "ai.onnx"})
 
 
 def to_onnx(
-    module: nn.Module, example: Sequence[Tensor], inputs: Sequence[str], outputs: Sequence[str], **how: Any
+    module: nn.Module,
+    example: Sequence[Tensor],
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    dynamic_shapes: tuple[Any, ...] | None = None,
 ) -> onnx.ModelProto:
     """`torch.onnx.export` to standard operators only, without names or paths of this machine.
 
@@ -45,7 +49,7 @@ def to_onnx(
                 input_names=list(inputs),
                 output_names=list(outputs),
                 custom_translation_table=translations(),
-                **how,
+                dynamic_shapes=dynamic_shapes,
             )
             assert program is not None
             program.optimize()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from onnxscript import FLOAT, opset18
@@ -44,19 +44,20 @@ def _(
     return x.new_empty(x.shape[0], x.shape[1], w_hh.shape[1])
 
 
-def _stacked(weight: Any, order: Sequence[int]) -> Any:
+def _stacked(weight: FLOAT, order: Sequence[int]) -> FLOAT:
     """A weight or bias with its gates along the first axis in ONNX's order, under a leading axis of directions."""
     gates = OPSET.Split(weight, axis=0, num_outputs=len(order))
-    return OPSET.Unsqueeze(OPSET.Concat(*[gates[i] for i in order], axis=0), [0])
+    stacked: FLOAT = OPSET.Unsqueeze(OPSET.Concat(*[gates[i] for i in order], axis=0), [0])
+    return stacked
 
 
-def _parameters(w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, order: Sequence[int]) -> list[Any]:
+def _parameters(w_ih: FLOAT, w_hh: FLOAT, b_ih: FLOAT, b_hh: FLOAT, order: Sequence[int]) -> list[FLOAT]:
     bias = OPSET.Concat(_stacked(b_ih, order), _stacked(b_hh, order), axis=1)
     return [_stacked(w_ih, order), _stacked(w_hh, order), bias]
 
 
-def _hidden(weight: Any) -> int:
-    return int(weight.shape[1])
+def _hidden(weight: FLOAT) -> int:
+    return int(cast("Any", weight).shape[1])
 
 
 def _gru_to_onnx(x: FLOAT, w_ih: FLOAT, w_hh: FLOAT, b_ih: FLOAT, b_hh: FLOAT, start: FLOAT, reverse: bool) -> FLOAT:

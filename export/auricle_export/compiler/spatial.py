@@ -76,7 +76,11 @@ def take(x: Tensor, dim: int, index: Tensor) -> Tensor:
     return (x.transpose(dim, -1) @ hot).transpose(dim, -1)
 
 
-def item(x: Tensor, index: Any) -> Tensor:
+Index = int | slice | Tensor | list[int] | tuple[Any, ...] | None
+"""What stands in brackets behind a tensor."""
+
+
+def item(x: Tensor, index: Index) -> Tensor:
     """`x[index]`; one list of places among slices is taken like `index_select`."""
     parts = list(index) if isinstance(index, tuple) else [index]
     spots = [i for i, part in enumerate(parts) if isinstance(part, list | Tensor)]
@@ -97,7 +101,7 @@ def item(x: Tensor, index: Any) -> Tensor:
     return take(taken, dim, torch.where(chosen < 0, chosen + taken.shape[dim], chosen))
 
 
-def rolled(x: Tensor, shifts: Any, dims: Any = ()) -> Tensor:
+def rolled(x: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] = ()) -> Tensor:
     """`torch.roll` along named axes, joined from slices."""
     shifts, dims = ([value] if isinstance(value, int) else list(value) for value in (shifts, dims))
     if not dims:

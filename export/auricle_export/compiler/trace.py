@@ -8,7 +8,7 @@ one trace serves every kind of step and every number of labels.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -96,9 +96,10 @@ def find_parts(module: nn.Module, labels: int, frames: int = 100, mels: int = 40
         calls.append((weight, result))
         return result
 
-    with _bavd(module, sight, seen=False), torch.no_grad():
+    with _bavd(module, sight), torch.no_grad():
         output = run_module(module, torch.rand(batch, frames, mels), Intercept(_fresh_mask(sight), note))
     refuse_other_than_logits(module, output, (batch, labels))
+    assert isinstance(output, Tensor)
     head = classifier_of(module, calls, output)
     refuse_fixed_batch(module, labels, frames, mels)
     width = parameters_of(module, head)[0].shape[1]
@@ -125,7 +126,11 @@ def frozen_statistics(module: nn.Module) -> nn.Module:
     return module
 
 
-def _fresh_mask(sight: _Sight) -> Any:
+Drop = Callable[[Tensor, float, list[int]], Tensor]
+"""What dropout does: x, p and the shape of the mask to the dropped x."""
+
+
+def _fresh_mask(sight: _Sight) -> Drop:
     def drop(x: Tensor, p: float, shape: list[int]) -> Tensor:
         sight.noise.append(tuple(shape))
         return x.clone()
@@ -133,7 +138,7 @@ def _fresh_mask(sight: _Sight) -> Any:
     return drop
 
 
-def _given_mask(sight: _Sight) -> Any:
+def _given_mask(sight: _Sight) -> Drop:
     count = iter(range(len(sight.given)))
 
     def drop(x: Tensor, p: float, shape: list[int]) -> Tensor:
@@ -143,7 +148,9 @@ def _given_mask(sight: _Sight) -> Any:
 
 
 @contextmanager
-def _bavd(module: nn.Module, sight: _Sight, seen: Any, heat: dict[str, Tensor] | None = None) -> Iterator[None]:
+def _bavd(
+    module: nn.Module, sight: _Sight, seen: Tensor | None = None, heat: dict[str, Tensor] | None = None
+) -> Iterator[None]:
     """Let BAVD layers read their maps from inputs and leave their means in `sight`."""
     layers = {name: part for name, part in module.named_modules() if isinstance(part, Bavd)}
 
@@ -151,7 +158,7 @@ def _bavd(module: nn.Module, sight: _Sight, seen: Any, heat: dict[str, Tensor] |
         def traced(h: Tensor) -> Tensor:
             with torch._C.DisableTorchFunction():  # this is no call of the user's
                 sight.means[name] = layer.mean(h)
-                return h if heat is None else layer.masked(h, heat[name], seen)
+                return h if heat is None or seen is None else layer.masked(h, heat[name], seen)
 
         layer.traced = traced
 

@@ -22,7 +22,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-T = TypeVar("T")
+T = TypeVar("T", bound=msgspec.Struct)
 
 LARGEST = 64 << 10
 """Bytes: no document is longer."""
@@ -116,7 +116,7 @@ def _line_of_error(message: str, content: bytes) -> int:
     return int(told[1]) if told else content.rstrip().count(b"\n") + 1
 
 
-def _mistakes(kind: Any, values: object, path: KeyPath, noun: str) -> Iterator[tuple[KeyPath, str]]:
+def _mistakes(kind: type[msgspec.Struct], values: object, path: KeyPath, noun: str) -> Iterator[tuple[KeyPath, str]]:
     """What in a table its type does not allow."""
     if not isinstance(values, dict):
         yield path, f"{_dotted(path)} takes a table, not {quoted(values)}"
@@ -144,7 +144,7 @@ def _mistakes(kind: Any, values: object, path: KeyPath, noun: str) -> Iterator[t
 
 
 @cache
-def _fields(kind: Any) -> tuple[dict[str, Any], dict[str, inspect.Type]]:
+def _fields(kind: type[msgspec.Struct]) -> tuple[dict[str, Any], dict[str, inspect.Type]]:
     """The keys that a struct takes, and the types of their values."""
     fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
     info = inspect.type_info(kind)
@@ -163,7 +163,7 @@ def _unwrapped(info: inspect.Type) -> inspect.Type:
             return info
 
 
-def _table_type(info: inspect.Type) -> tuple[Any, bool]:
+def _table_type(info: inspect.Type) -> tuple[type[msgspec.Struct] | None, bool]:
     """The struct that a field holds, and whether several; None for a plain value."""
     info = _unwrapped(info)
     many = isinstance(info, inspect.VarTupleType)
@@ -172,7 +172,7 @@ def _table_type(info: inspect.Type) -> tuple[Any, bool]:
     return (info.cls if isinstance(info, inspect.StructType) else None), many
 
 
-def _bad_value(kind: Any, info: inspect.Type, value: object, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
+def _bad_value(kind: object, info: inspect.Type, value: object, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
     try:
         msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
@@ -208,7 +208,7 @@ def _description(info: inspect.Type) -> str | None:
     return None
 
 
-def _hint(word: object, known: Any) -> str:
+def _hint(word: object, known: Iterable[str]) -> str:
     return nearest(str(word), known).removesuffix(".")
 
 

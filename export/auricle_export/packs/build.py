@@ -22,6 +22,7 @@ from auricle.errors import PackError, nearest
 from auricle.files import write_durably
 from auricle.packs.manifest import FORMAT, FileEntry, Frontend, Graph, Manifest, Task, Term
 from auricle.packs.pack import Pack, pack_bytes
+from auricle.speech.words import WORD_SETS
 from auricle.wire.tensors import TensorSpec
 from auricle_export.compiler.trace import Net, find_parts
 from auricle_export.packs.author import Maker, load_module, tensor_specs
@@ -34,75 +35,9 @@ Progress = Callable[[str, int, int], None]
 """What was compiled last, how many models are done, of how many."""
 
 LABELS: dict[str, tuple[str, ...]] = {
-    "digits": ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"),
-    "gsc12": ("yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go", "_unknown_", "_silence_"),
-    "gsc35": (
-        "backward",
-        "bed",
-        "bird",
-        "cat",
-        "dog",
-        "down",
-        "eight",
-        "five",
-        "follow",
-        "forward",
-        "four",
-        "go",
-        "happy",
-        "house",
-        "learn",
-        "left",
-        "marvin",
-        "nine",
-        "no",
-        "off",
-        "on",
-        "one",
-        "right",
-        "seven",
-        "sheila",
-        "six",
-        "stop",
-        "three",
-        "tree",
-        "two",
-        "up",
-        "visual",
-        "wow",
-        "yes",
-        "zero",
-    ),
-    "gsc12-res": (
-        "yes",
-        "no",
-        "up",
-        "down",
-        "left",
-        "right",
-        "on",
-        "off",
-        "stop",
-        "go",
-        "_unknown_",
-        "_silence_",
-    ),
-    "home": (
-        "computer",
-        "jarvis",
-        "yes",
-        "no",
-        "up",
-        "down",
-        "left",
-        "right",
-        "on",
-        "off",
-        "stop",
-        "go",
-        "_unknown_",
-        "_silence_",
-    ),
+    **{name: WORD_SETS[name] for name in ("digits", "gsc12", "gsc35")},
+    "gsc12-res": WORD_SETS["gsc12"],
+    "home": ("computer", "jarvis", *WORD_SETS["gsc12"]),
 }
 """Word lists of the packs in the wheel."""
 RESIDUAL = ("gsc12-res", "home")

@@ -116,6 +116,6 @@ def _told(difference: Difference) -> str:
     return f"{difference.part} {difference.name}: {_short(a)} -> {_short(b)}"
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     text = "nothing" if value is None else " ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
     return text if len(text) <= 100 else f"{text[:97]}..."

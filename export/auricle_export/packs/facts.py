@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -91,65 +91,40 @@ def print_facts(facts: dict[str, Any], console: Console) -> None:
     console.print(f"{len(facts['labels'])} labels: {' '.join(facts['labels'])}", markup=False, highlight=False)
     made = ", ".join(f"{tool} {version}" for tool, version in facts["producers"].items())
     console.print(f"made with {made}", markup=False, highlight=False)
-    console.print(
-        _table(
-            ("model", "weights", "layers"),
-            [
-                (
-                    name + (" (plug-in)" if name == facts["plugin"] else ""),
-                    f"{model['weights']:,}",
-                    " ".join(model["layers"]),
-                )
-                for name, model in facts["models"].items()
-            ],
-        )
-    )
-    console.print(
-        _table(
-            ("graph", "kind", "optimizer", "terms", "batch", "kB"),
-            [
-                (
-                    g["file"],
-                    g["kind"],
-                    g["optimizer"] or "",
-                    " ".join(g["terms"]),
-                    str(g["batch"] or "any"),
-                    kilobytes(g["bytes"]),
-                )
-                for g in facts["graphs"]
-            ],
-        )
-    )
+    console.print(_table(("model", "weights", "layers"), list(_model_rows(facts))))
+    console.print(_table(("graph", "kind", "optimizer", "terms", "batch", "kB"), list(_graph_rows(facts))))
     if facts["start"]:
-        console.print(
-            _table(
-                ("weights of", "trained on", "clips", "speakers", "accuracy", "judged on", "kB"),
-                [
-                    (
-                        model,
-                        s["data"],
-                        f"{s['clips']:,}",
-                        f"{s['speakers']:,}",
-                        f"{s['accuracy']:.1%}",
-                        f"{s['judged_clips']:,} clips",
-                        kilobytes(s["bytes"]),
-                    )
-                    for model, s in facts["start"].items()
-                ],
-            )
-        )
-    others = [("ort-training", model, " ".join(t["optimizers"]), t) for model, t in facts["ort_training"].items()]
-    others += [("tflite", t["model"], t["precision"], t) for t in facts["tflite"]]
+        names = ("weights of", "trained on", "clips", "speakers", "accuracy", "judged on", "kB")
+        console.print(_table(names, list(_start_rows(facts))))
+    others = list(_runtime_rows(facts))
     if others:
-        console.print(
-            _table(
-                ("for runtime", "model", "kind", "batch", "kB"),
-                [
-                    (runtime, model, kind, str(entry["batch"]), kilobytes(entry["bytes"]))
-                    for runtime, model, kind, entry in others
-                ],
-            )
-        )
+        console.print(_table(("for runtime", "model", "kind", "batch", "kB"), others))
+
+
+def _model_rows(facts: dict[str, Any]) -> Iterator[Sequence[str]]:
+    for name, model in facts["models"].items():
+        plugin = " (plug-in)" if name == facts["plugin"] else ""
+        yield name + plugin, f"{model['weights']:,}", " ".join(model["layers"])
+
+
+def _graph_rows(facts: dict[str, Any]) -> Iterator[Sequence[str]]:
+    for g in facts["graphs"]:
+        batch = str(g["batch"] or "any")
+        yield g["file"], g["kind"], g["optimizer"] or "", " ".join(g["terms"]), batch, kilobytes(g["bytes"])
+
+
+def _start_rows(facts: dict[str, Any]) -> Iterator[Sequence[str]]:
+    for model, s in facts["start"].items():
+        counts = (f"{s['clips']:,}", f"{s['speakers']:,}", f"{s['accuracy']:.1%}", f"{s['judged_clips']:,} clips")
+        yield model, s["data"], *counts, kilobytes(s["bytes"])
+
+
+def _runtime_rows(facts: dict[str, Any]) -> Iterator[Sequence[str]]:
+    for model, entry in facts["ort_training"].items():
+        kind = " ".join(entry["optimizers"])
+        yield "ort-training", model, kind, str(entry["batch"]), kilobytes(entry["bytes"])
+    for entry in facts["tflite"]:
+        yield "tflite", entry["model"], entry["precision"], str(entry["batch"]), kilobytes(entry["bytes"])
 
 
 def kilobytes(size: int) -> str:

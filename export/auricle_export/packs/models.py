@@ -15,7 +15,6 @@ import torch
 from torch import Tensor, nn
 
 MELS = 40
-FRAMES = 100
 
 
 @dataclass(frozen=True)

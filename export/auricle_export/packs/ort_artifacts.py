@@ -27,6 +27,7 @@ from onnx import TensorProto, helper, numpy_helper
 from auricle.errors import AuricleError, PackError
 from auricle.packs.manifest import PARTS, FileEntry, OrtTraining
 from auricle.packs.pack import Graph, Pack
+from auricle_export.compiler.builder import Attribute, make_node
 from auricle_export.packs.recurrent_split import one_direction_each
 
 IR_VERSION = 10
@@ -110,32 +111,32 @@ def _value(name: str, shape: Sequence[int]) -> onnx.ValueInfoProto:
 def _add_loss(model: onnx.ModelProto) -> None:
     """Append the nodes of the loss behind `logits`."""
 
-    def node(operator: str, inputs: list[str], output: str, **attributes: Any) -> None:
-        model.graph.node.append(helper.make_node(operator, inputs, [output], **attributes))
+    def add(operator: str, inputs: list[str], output: str, **attributes: Attribute) -> None:
+        model.graph.node.append(make_node(operator, inputs, [output], **attributes))
 
     constants: dict[str, np.ndarray[Any, Any]] = {
         "loss/labels_axis": np.array([1], np.int64),
         "loss/tiny": np.array(TINY, np.float32),
     }
     model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in constants.items())
-    node("LogSoftmax", ["logits"], "loss/log_student", axis=-1)
-    node("Mul", ["target", "loss/log_student"], "loss/picked")
-    node("ReduceSum", ["loss/picked", "loss/labels_axis"], "loss/minus_ce", keepdims=0)
+    add("LogSoftmax", ["logits"], "loss/log_student", axis=-1)
+    add("Mul", ["target", "loss/log_student"], "loss/picked")
+    add("ReduceSum", ["loss/picked", "loss/labels_axis"], "loss/minus_ce", keepdims=0)
     for who, logits in (("student", "logits"), ("teacher", "teacher")):
-        node("Div", [logits, "temperature"], f"loss/cool_{who}")
-        node("LogSoftmax", [f"loss/cool_{who}"], f"loss/log_cool_{who}", axis=-1)
-    node("Exp", ["loss/log_cool_teacher"], "loss/teacher_share")
-    node("Sub", ["loss/log_cool_teacher", "loss/log_cool_student"], "loss/log_ratio")
-    node("Mul", ["loss/teacher_share", "loss/log_ratio"], "loss/kl_each")
-    node("ReduceSum", ["loss/kl_each", "loss/labels_axis"], "loss/kl", keepdims=0)
-    node("Mul", ["loss/kl", "kl"], "loss/weighted_kl")
-    node("Mul", ["loss/minus_ce", "ce"], "loss/weighted_minus_ce")
-    node("Sub", ["loss/weighted_kl", "loss/weighted_minus_ce"], "loss/of_sample")
-    node("ReduceSum", ["weight"], "loss/sum_weight", keepdims=0)
-    node("Max", ["loss/sum_weight", "loss/tiny"], "loss/all_weight")
-    node("Div", ["weight", "loss/all_weight"], "loss/share")
-    node("Mul", ["loss/share", "loss/of_sample"], "loss/shared")
-    node("ReduceSum", ["loss/shared"], "loss", keepdims=0)
+        add("Div", [logits, "temperature"], f"loss/cool_{who}")
+        add("LogSoftmax", [f"loss/cool_{who}"], f"loss/log_cool_{who}", axis=-1)
+    add("Exp", ["loss/log_cool_teacher"], "loss/teacher_share")
+    add("Sub", ["loss/log_cool_teacher", "loss/log_cool_student"], "loss/log_ratio")
+    add("Mul", ["loss/teacher_share", "loss/log_ratio"], "loss/kl_each")
+    add("ReduceSum", ["loss/kl_each", "loss/labels_axis"], "loss/kl", keepdims=0)
+    add("Mul", ["loss/kl", "kl"], "loss/weighted_kl")
+    add("Mul", ["loss/minus_ce", "ce"], "loss/weighted_minus_ce")
+    add("Sub", ["loss/weighted_kl", "loss/weighted_minus_ce"], "loss/of_sample")
+    add("ReduceSum", ["weight"], "loss/sum_weight", keepdims=0)
+    add("Max", ["loss/sum_weight", "loss/tiny"], "loss/all_weight")
+    add("Div", ["weight", "loss/all_weight"], "loss/share")
+    add("Mul", ["loss/share", "loss/of_sample"], "loss/shared")
+    add("ReduceSum", ["loss/shared"], "loss", keepdims=0)
 
 
 def artifacts_of(pack: Pack, model: str, batch: int = BATCH) -> dict[str, bytes]:

@@ -12,6 +12,8 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from auricle_export.compiler.builder import Attribute, make_node
+
 STATES = {"GRU": ("initial_h",), "LSTM": ("initial_h", "initial_c")}
 """Initial states, which follow X, W, R, B and the sequence lengths."""
 FIRST_STATE = 5
@@ -34,9 +36,11 @@ class _Writer:
         self.graph.initializer.append(numpy_helper.from_array(array, name))
         return name
 
-    def node(self, operator: str, inputs: list[str], outputs: list[str] | None = None, **attributes: Any) -> list[str]:
+    def node(
+        self, operator: str, inputs: list[str], outputs: list[str] | None = None, **attributes: Attribute
+    ) -> list[str]:
         made = outputs or [self.name()]
-        self.nodes.append(helper.make_node(operator, inputs, made, **attributes))
+        self.nodes.append(make_node(operator, inputs, made, **attributes))
         return made
 
     def sliced(self, source: str, start: int, stop: int, step: int = 1) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import onnx
 import onnxruntime as ort
@@ -207,7 +207,7 @@ def _finish(
     update(b, run.model.role, optimizer, terms, run.back(loss.gradient, more), run.model.traced.shapes)
 
 
-def _supervised(b: GraphBuilder, model: Traced, _: Any, optimizer: str, terms: Sequence[Term]) -> None:
+def _supervised(b: GraphBuilder, model: Traced, _: Traced | None, optimizer: str, terms: Sequence[Term]) -> None:
     run = _Model.declared(b, model, "model").run("x")
     loss = losses.cross_entropy(b, run.logits, "target", losses.shares(b, "weight"))
     _finish(b, run, loss, optimizer, terms)
@@ -239,7 +239,7 @@ def _mutual(
     b.output("loss.plugin", both.value)
 
 
-def _fixmatch(b: GraphBuilder, model: Traced, _: Any, optimizer: str, terms: Sequence[Term]) -> None:
+def _fixmatch(b: GraphBuilder, model: Traced, _: Traced | None, optimizer: str, terms: Sequence[Term]) -> None:
     declared = _Model.declared(b, model, "model")
     weak, strong = declared.run("x"), declared.run("strong", "strong")
     given = {"x": "weak", **{f"model/{part}": f"teacher/{part}" for part in PARTS}}
@@ -260,7 +260,7 @@ def _fixmatch(b: GraphBuilder, model: Traced, _: Any, optimizer: str, terms: Seq
         b.output(name, scalar)
 
 
-def _distill(b: GraphBuilder, model: Traced, _: Any, optimizer: str, terms: Sequence[Term]) -> None:
+def _distill(b: GraphBuilder, model: Traced, _: Traced | None, optimizer: str, terms: Sequence[Term]) -> None:
     run = _Model.declared(b, model, "model").run("x")
     share = losses.shares(b, "weight")
     labelled = losses.cross_entropy(b, run.logits, "target", share)

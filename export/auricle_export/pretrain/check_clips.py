@@ -9,15 +9,16 @@ from auricle.packs.manifest import Start
 from auricle.packs.pack import Pack
 from auricle.packs.start import start_weights
 from auricle.speech.features import LogMel
-from auricle_export.pretrain.check import Checked, missing_rows, notes_of, start_rows, trained_of
 from auricle_export.pretrain.clip_recipe import ClipRecipe
 from auricle_export.pretrain.clip_task import clip_speech
+from auricle_export.pretrain.comparison import Checked, compared, trained_of
 from auricle_export.pretrain.modules import Modules, module_for, tensors_of, write_flat
 from auricle_export.pretrain.pack import start_of
 from auricle_export.pretrain.scores import scores_of
-from auricle_export.pretrain.settings import PretrainSettings, Trained
+from auricle_export.pretrain.settings import PretrainSettings
 from auricle_export.pretrain.speech import PretrainSpeech
 from auricle_export.pretrain.task import Watch, heeded, models_of
+from auricle_export.pretrain.trained import Trained
 from auricle_export.pretrain.training import Stopped, pytorch_threads
 
 
@@ -58,17 +59,7 @@ def check_clips(
         for model in models:
             judged = _judged(model, pack, speech, task.settings, modules)
             starts[model] = start_of(judged, model, speech, seed, recipe.attribution)
-    rows = missing_rows(wanted, models)
-    for model in models:
-        rows += start_rows(model, pack.manifest.start[model], starts[model])
-    return Checked(
-        pack=pack.manifest.name,
-        identity=pack.identity,
-        same=all(row.same is not False for row in rows),
-        rows=tuple(rows),
-        kinds=(),
-        notes=tuple(notes_of(pack, starts)),
-    )
+    return compared(pack, wanted, starts)
 
 
 def _judged(

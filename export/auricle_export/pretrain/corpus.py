@@ -18,7 +18,7 @@ from auricle.speech.audio import AUDIO_SUFFIXES, ClipFile, read_audio, scan_fold
 from auricle.speech.espeak import spoken
 from auricle.speech.features import LogMel
 from auricle.speech.other_speech import synthesise_others
-from auricle.speech.synthesis import choose_voices, utterance
+from auricle.speech.voices import choose_voices, utterance
 from auricle_export.pretrain.sounds import Sounds, lay_out
 from auricle_export.pretrain.windows import Bank
 from auricle_export.speech.import_speech import RUNNING_FOLDER

@@ -1,4 +1,4 @@
-"""How a device should listen with a trained model: thresholds by word, chosen on streams of validation speakers."""
+"""How a device should listen with a trained model: thresholds, chosen on streams of validation speakers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from auricle.hearing.intervals import count_interval
 from auricle.hearing.rule import keyword_mask
 from auricle.hearing.scenes import wake_then_command
 from auricle.hearing.waking import CommandCounts, Waking, command_counts, heard_awake
-from auricle.hearing.word_thresholds import thresholds_for
+from auricle.hearing.word_thresholds import threshold_for, thresholds_for
 from auricle.packs.manifest import HeardAt, Hearing, Listening
 from auricle_export.pretrain.corpus import Heard
 from auricle_export.pretrain.streams import Streams, streams_of
@@ -43,7 +43,7 @@ def listening_from(
     open_rate: float = OPEN_RATE,
     wake_rate: float = WAKE_RATE,
 ) -> Listening:
-    """Choose thresholds by word, and those of commands after a wake word where there are wake words.
+    """Choose a threshold for words that always count, or those of wake words and of commands after them, by word.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def listening_from(
     """
     if not wake or commands is None or said is None:
         open_counts = streams.count(posteriors)
-        chosen = thresholds_for(open_counts, seen_for(open_rate, open_counts.all_hours))
+        chosen = threshold_for(open_counts, seen_for(open_rate, open_counts.all_hours))
         return _listening(streams, _rounded(chosen.thresholds))
     columns = [streams.labels.index(word) for word in wake]
     alone = [rows[:, columns] for rows in posteriors]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -26,9 +25,11 @@ from auricle_export.pretrain.mining import mine
 from auricle_export.pretrain.modules import Modules, module_for, tensors_of, write_flat
 from auricle_export.pretrain.normalised import fold_into, normalised
 from auricle_export.pretrain.run_together import run_together
-from auricle_export.pretrain.settings import Epoch, LiveSettings, Trained, TrainingInterrupted
+from auricle_export.pretrain.settings import LiveSettings
 from auricle_export.pretrain.state import Facts, Note, State, damaged, load_state, save_state, state_file
 from auricle_export.pretrain.streams import Recognise, Streams, hits_at
+from auricle_export.pretrain.trained import Epoch, Trained, TrainingInterrupted
+from auricle_export.pretrain.training import Report, Stopped, pytorch_threads
 from auricle_export.pretrain.windows import Composer
 
 DECAY, CLIP = 0.02, 5.0
@@ -39,9 +40,6 @@ WARMUP = 300
 """Steps in which the learning rate rises to its height."""
 AVERAGE = 0.999
 """Share of the mean of the weights that stays in each step."""
-
-Report = Callable[[Epoch], None]
-Stopped = Callable[[], bool]
 
 
 def train_live(
@@ -81,16 +79,12 @@ def train_live(
     PackError, SettingsError, StorageError, AuricleError
         As in `train_model`.
     """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(settings.threads)
-    try:
+    with pytorch_threads(settings.threads):
         training = _Live(model, pack, corpus, streams, settings, modules or {})
         training.resume(folder)
         while training.note.epoch < settings.epochs:
             report(training.run_epoch(folder, stopped))
         return training.result()
-    finally:
-        torch.set_num_threads(threads)
 
 
 def recogniser_of(model: str, pack: Pack, weights: Flat, modules: Modules | None = None) -> Recognise:

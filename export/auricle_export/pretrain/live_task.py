@@ -22,9 +22,10 @@ from auricle_export.pretrain.live import recogniser_of, train_live
 from auricle_export.pretrain.modules import Modules
 from auricle_export.pretrain.outcome import choose, heeding, judge
 from auricle_export.pretrain.recipe import Recipe
-from auricle_export.pretrain.settings import LiveSettings, Trained
+from auricle_export.pretrain.settings import LiveSettings
 from auricle_export.pretrain.streams import Streams, make_streams
 from auricle_export.pretrain.task import Watch, heeded, models_of
+from auricle_export.pretrain.trained import Trained
 from auricle_export.pretrain.training import Stopped, pytorch_threads
 
 WATCHING = 10

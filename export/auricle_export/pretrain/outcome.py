@@ -17,9 +17,9 @@ from auricle_export.pretrain.corpus import Corpus
 from auricle_export.pretrain.listening import command_streams, hearing_of
 from auricle_export.pretrain.recipe import Recipe
 from auricle_export.pretrain.second_stage import Measured, Sound, Staged, compare_stages
-from auricle_export.pretrain.settings import TrainingInterrupted
 from auricle_export.pretrain.state import state_file
 from auricle_export.pretrain.streams import Recognise, Streams, make_streams
+from auricle_export.pretrain.trained import TrainingInterrupted
 from auricle_export.pretrain.training import Stopped
 
 CHOOSING, JUDGING = 16, 10

@@ -12,9 +12,9 @@ from auricle.packs.manifest import Start
 from auricle.packs.pack import Pack
 from auricle.packs.start import start_file
 from auricle_export.packs.start_weights import with_starts
-from auricle_export.pretrain.settings import Trained
 from auricle_export.pretrain.speech import PretrainSpeech
 from auricle_export.pretrain.state import state_file
+from auricle_export.pretrain.trained import Trained
 
 
 def start_of(

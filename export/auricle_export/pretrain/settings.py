@@ -1,25 +1,18 @@
-"""What a central training is told, and what it tells."""
+"""What a central training is told; PyTorch is imported only to ask which device there is."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING
 
-import torch
-
-from auricle.errors import AuricleError, SettingsError, nearest
-from auricle.wire.tensors import Flat
-from auricle_export.pretrain.scores import Score, mean_of_words
+from auricle.errors import SettingsError, nearest
 from auricle_export.pretrain.window_settings import WindowSettings
 
+if TYPE_CHECKING:
+    import torch
+
 _DEVICES = ("auto", "cpu", "cuda")
-
-
-class TrainingInterrupted(AuricleError):  # noqa: N818 - not an error: somebody asked for it
-    """The training was asked to stop; what its last whole epoch gave is kept."""
-
-    exit_code = 130
 
 
 class _OnDevice:
@@ -30,6 +23,8 @@ class _OnDevice:
     @property
     def torch_device(self) -> torch.device:
         """Where to train: a GPU when there is one and it is allowed."""
+        import torch
+
         gpu = self.device == "cuda" or (self.device == "auto" and torch.cuda.is_available())
         return torch.device("cuda" if gpu else "cpu")
 
@@ -37,7 +32,11 @@ class _OnDevice:
 def _refuse_device(device: str) -> None:
     if device not in _DEVICES:
         raise SettingsError(f'There is no device "{device}"; {nearest(device, _DEVICES)}')
-    if device == "cuda" and not torch.cuda.is_available():
+    if device != "cuda":
+        return
+    import torch
+
+    if not torch.cuda.is_available():
         raise SettingsError("PyTorch finds no CUDA GPU here: take --device cpu, or auto.")
 
 
@@ -113,42 +112,3 @@ class LiveSettings(_OnDevice):
         """How often the model is looked at, by name, where that is not as usual: states of before say nothing of it."""
         usual = {field.name: field.default for field in fields(self) if field.name in ("judged", "mined")}
         return {name: getattr(self, name) for name, value in usual.items() if getattr(self, name) != value}
-
-
-@dataclass(frozen=True)
-class Epoch:
-    """A finished epoch, for whoever watches."""
-
-    model: str
-    number: int
-    epochs: int
-    loss: float
-    validation_accuracy: float
-    validation_loss: float
-    best_epoch: int
-    seconds: float
-    """Of this model's training so far."""
-
-
-@dataclass(frozen=True, eq=False)
-class Trained:
-    """A trained model."""
-
-    weights: Flat
-    """(P,) in the order of the pack's table, rounded to what a float16 holds."""
-    accuracy: float
-    """Of these rounded weights, on the test speakers."""
-    judged_clips: int
-    epochs: int
-    """Epochs trained."""
-    best_epoch: int
-    """The one whose weights these are."""
-    validation_accuracy: float
-    seconds: float
-    scores: Mapping[str, Score] = field(default_factory=dict)
-    """By word, of the test speakers' clips; empty where words are judged on streams."""
-
-    @property
-    def word_mean(self) -> float:
-        """Mean over the words of the share of their clips that are right."""
-        return mean_of_words(self.scores)

@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from auricle.errors import DataError
 from auricle.hearing.splits import PARTS, part_of
 from auricle.packs.pack import Task
 from auricle.speech.augment import noise_energies
+from auricle.speech.energy_rows import energy_rows
 from auricle.speech.features import Energies, LogMel
 from auricle.speech.speech_set import SpeechSet
 
@@ -22,7 +24,6 @@ Progress = Callable[[str, int, int], None]
 
 HELD_OUT = 0.15
 """Share of the speakers to stop by, and again to judge by; of each at least one."""
-_FEATURE_BATCH = 256
 
 Split = tuple[list[str], list[str], list[str]]
 """Speakers to train on, to stop by and to judge by."""
@@ -152,13 +153,10 @@ def prepare_speech(
 
     def energies_of(source: SpeechSet, clips: NDArray[np.intp]) -> Energies:
         nonlocal done
-        energies = np.empty((len(clips), task.frames, task.frontend.mels), np.float32)
-        for start in range(0, len(clips), _FEATURE_BATCH):
-            batch = clips[start : start + _FEATURE_BATCH]
-            energies[start : start + len(batch)] = frontend.energies(source.audio[batch])
-            done += len(batch)
-            progress("computing features", done, total)
-        return energies
+        begun = done
+        done += len(clips)
+        count = partial(_count, progress, begun, total)
+        return energy_rows(frontend, source.audio, clips, progress=count)
 
     def part(names: list[str]) -> Part:
         places = [speech.speaker_names.index(name) for name in names]
@@ -179,6 +177,10 @@ def prepare_speech(
     noise = noise_energies(frontend, list(speech.noise))
     digest = _digest(speech) if spoken is None else _digest(speech, spoken)
     return PretrainSpeech(what, speech.labels, train, validation, test, mixed, noise, speech.skipped, digest)
+
+
+def _count(progress: Progress, begun: int, total: int, done: int, _: int) -> None:
+    progress("computing features", begun + done, total)
 
 
 def _digest(*sources: SpeechSet) -> str:

@@ -17,9 +17,10 @@ from auricle_export.packs.start_weights import without_start
 from auricle_export.pretrain.modules import Modules
 from auricle_export.pretrain.pack import with_trained
 from auricle_export.pretrain.second_stage import Measured, Staged
-from auricle_export.pretrain.settings import Epoch, PretrainSettings, Trained, TrainingInterrupted
+from auricle_export.pretrain.settings import PretrainSettings
 from auricle_export.pretrain.speech import PretrainSpeech, Progress, prepare_speech, split_speakers
 from auricle_export.pretrain.state import state_file
+from auricle_export.pretrain.trained import Epoch, Trained, TrainingInterrupted
 from auricle_export.pretrain.training import Stopped, train_model
 
 

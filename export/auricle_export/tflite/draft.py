@@ -14,7 +14,7 @@ from auricle.checks.tflite_weights import is_quantised
 from auricle.wire.tensors import TensorSpec, TensorTable
 
 Shape = tuple[int, ...]
-Options = tuple[str, dict[str, Any]]
+Options = tuple[str, dict[str, object]]
 _NUMBERS = {"f": ("float32", "<f4"), "i": ("int32", "<i4"), "u": ("int32", "<i4"), "b": ("bool", "|b1")}
 
 
@@ -89,12 +89,14 @@ class Draft:
             self._known[key] = len(self.tensors) - 1
         return self._known[key]
 
-    def add(self, code: str, inputs: Sequence[int], shape: Sequence[int], options: str = "", /, **fields: Any) -> int:
+    def add(
+        self, code: str, inputs: Sequence[int], shape: Sequence[int], options: str = "", /, **fields: object
+    ) -> int:
         """An operator with one output of that shape; returns the output."""
         return self.add_many(code, inputs, [shape], options, **fields)[0]
 
     def add_many(
-        self, code: str, inputs: Sequence[int], shapes: Sequence[Sequence[int]], options: str = "", /, **fields: Any
+        self, code: str, inputs: Sequence[int], shapes: Sequence[Sequence[int]], options: str = "", /, **fields: object
     ) -> list[int]:
         """An operator with several outputs; returns them."""
         outputs = [self.tensor(shape) for shape in shapes]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import flatbuffers
 import numpy as np
@@ -99,7 +99,7 @@ class _Writer:
             fields["BuiltinOptions"] = self._options(name, values)
         return self._table("Operator", **fields)
 
-    def _options(self, name: str, values: dict[str, Any]) -> int:
+    def _options(self, name: str, values: dict[str, object]) -> int:
         key = (name, *sorted(values.items()))
         if key not in self._leaves:
             scalars = {k: self._numbers(v) if isinstance(v, tuple) else v for k, v in values.items()}
@@ -137,7 +137,7 @@ class _Writer:
             self.builder.PrependUOffsetTRelative(offset)
         return int(self.builder.EndVector())
 
-    def _table(self, name: str, **fields: Any) -> int:
+    def _table(self, name: str, **fields: object) -> int:
         getattr(tflite, f"{name}Start")(self.builder)
         for field, value in fields.items():
             getattr(tflite, f"{name}Add{field}")(self.builder, value)
@@ -169,7 +169,13 @@ def _locate(content: bytes, draft: Draft, kept: list[int]) -> tuple[Buffer, ...]
     return tuple(found)
 
 
-def _vector(table: Any, field: int) -> int:
+class _Table(Protocol):
+    """A table of a flatbuffer, as `tflite` reads it."""
+
+    _tab: Any
+
+
+def _vector(table: _Table, field: int) -> int:
     """Byte at which a vector's numbers begin."""
     inner = table._tab
     return int(inner.Vector(inner.Offset(field)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import onnx
@@ -24,6 +24,9 @@ from auricle_export.tflite.trace import OUTPUT, Constant, Places, Trace, describ
 RELU = 1
 FUSED = "FusedActivationFunction"
 MOST_AXES = 6
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -48,10 +51,10 @@ class Node:
         self.outputs: tuple[str, ...] = tuple(proto.output)
         self._attributes = {a.name: onnx.helper.get_attribute_value(a) for a in proto.attribute}
 
-    def get(self, name: str, default: Any) -> Any:
+    def get(self, name: str, default: T) -> T:
         """An attribute or its default; strings as str."""
-        value = self._attributes.get(name, default)
-        return value.decode() if isinstance(value, bytes) else value
+        value: Any = self._attributes.get(name, default)
+        return cast("T", value.decode() if isinstance(value, bytes) else value)
 
     def has(self, position: int) -> bool:
         """Whether the node has that input."""

@@ -19,10 +19,13 @@ from pathlib import Path
 from typing import Any
 
 import amqtt.broker
-from amqtt.contexts import Action
+from amqtt.adapters import ReaderAdapter, WriterAdapter
+from amqtt.contexts import Action, BaseContext
 from amqtt.errors import MQTTError
 from amqtt.mqtt.protocol.broker_handler import BrokerProtocolHandler
 from amqtt.plugins.base import BaseAuthPlugin, BaseTopicPlugin
+from amqtt.plugins.manager import PluginManager
+from amqtt.session import Session
 
 from auricle.wire.broker_passwords import verified
 from auricle_fleet.broker.amqtt import SIGN
@@ -40,23 +43,25 @@ class FleetRights(BaseAuthPlugin, BaseTopicPlugin):  # type: ignore[misc]
         password_file: str = ""
         roles: dict[str, str] = field(default_factory=dict)
 
-    def __init__(self, context: Any) -> None:
+    def __init__(self, context: BaseContext) -> None:
         super().__init__(context)
         self._hashes = read_passwords(Path(context.config.password_file))
         self._roles = Roles(**context.config.roles)
 
-    async def authenticate(self, *, session: Any) -> bool:
+    async def authenticate(self, *, session: Session) -> bool:
         """Whether user, password, client id and will belong together."""
         known = self._hashes.get(session.username or "")
         if known is None or session.client_id != session.username or not verified(session.password or "", known):
             return False
         return not session.will_flag or self._may(session.username, Action.PUBLISH, session.will_topic)
 
-    async def topic_filtering(self, *, session: Any = None, topic: str | None = None, action: Any = None) -> bool:
+    async def topic_filtering(
+        self, *, session: Session | None = None, topic: str | None = None, action: Action | None = None
+    ) -> bool:
         """Whether a client may do this with a topic or filter."""
         return session is not None and topic is not None and self._may(session.username, action, topic)
 
-    def _may(self, user: str, action: Any, topic: str) -> bool:
+    def _may(self, user: str, action: Action | None, topic: str) -> bool:
         rights = self._roles.of(user)
         return any(covers(allowed, topic) for allowed in (rights.write if action == Action.PUBLISH else rights.read))
 
@@ -65,7 +70,13 @@ class _CheckedHandler(BrokerProtocolHandler):  # type: ignore[misc]
     """Refuses a client before its session is touched; amqtt checks the password only after the take-over."""
 
     @classmethod
-    async def init_from_connect(cls, reader: Any, writer: Any, plugins_manager: Any, loop: Any = None) -> Any:
+    async def init_from_connect(
+        cls,
+        reader: ReaderAdapter,
+        writer: WriterAdapter,
+        plugins_manager: PluginManager,
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> tuple[BrokerProtocolHandler, Session]:
         handler, session = await super().init_from_connect(reader, writer, plugins_manager, loop)
         answers = await plugins_manager.map_plugin_auth(session=session)
         if not answers or not all(answers.values()):
@@ -94,7 +105,9 @@ class _MendedBroker(amqtt.broker.Broker):  # type: ignore[misc]
         super().__init__(config)
         self._subscriptions = _Snapshots()
 
-    async def _publish_retained_messages_for_subscription(self, subscription: Any, session: Any) -> None:
+    async def _publish_retained_messages_for_subscription(
+        self, subscription: tuple[str, int], session: Session
+    ) -> None:
         subscribers = self._subscriptions.get(subscription[0], ())
         if any(subscriber.client_id == session.client_id for subscriber, _ in subscribers):
             await super()._publish_retained_messages_for_subscription(subscription, session)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import resource
+import contextlib
 import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 from auricle.errors import BrokerError
+from auricle.process.open_files import raise_open_files
 
 _START_SECONDS = 15.0
-_OPEN_FILES = 65536
 
 # Ends the broker when the other end of the pipe closes, that is when this process dies, even by SIGKILL.
 _GUARD = 'cat >/dev/null; kill "$1" 2>/dev/null'
@@ -112,10 +112,6 @@ class BrokerProcess:
 
 def _raise_open_files(pid: int) -> None:
     """Lift the child's limit of open files, one a client, as far as it may go."""
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
-    try:
-        resource.prlimit(pid, resource.RLIMIT_NOFILE, (wanted, hard))
-    except OSError as error:  # it has just ended; `start` will say so
-        if not isinstance(error, (ProcessLookupError, PermissionError)):
-            raise
+    # It has just ended, as `start` will say; or it has taken another user's rights and may not be asked.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        raise_open_files(pid)

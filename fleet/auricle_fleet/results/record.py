@@ -67,6 +67,7 @@ class Record:
             The disk is full.
         """
         updates, earlier = done.report.get("updates", []), self._earlier
+        found = done.report.get("detection") or {}
         personal = {update["device"]: update["personal_accuracy"] for update in updates}
         self._personal |= {name: value for name, value in personal.items() if value is not None}
         seconds = time.monotonic() - self._began + (earlier.seconds_total if earlier else 0.0)
@@ -87,6 +88,9 @@ class Record:
             false_accepts_per_hour=accepts,
             refused=tuple(refusals(done.report.get("failed", {}))),
             personal=personal,
+            bounded=tuple(sorted({bounded["device"] for bounded in done.report.get("bounded") or ()})),
+            alarm=bool(found.get("fires")),
+            harmful=tuple(sorted(found.get("bad") or ())),
             left_out=left_out(done.report),
         )
         self._metrics.add(msgspec.to_builtins(row))

@@ -10,6 +10,7 @@ from typing import Any
 
 from auricle.files import write_durably
 from auricle_fleet.live import duration, percent, size
+from auricle_fleet.results.result import DeviceRow
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 720, 300, 52, 36, 14, 14
 
@@ -138,6 +139,28 @@ def _left_out(rounds: Sequence[Mapping[str, Any]]) -> str:
     return f'<div class="scroll"><table><tr><th>device</th>{head}</tr>{rows}</table></div>{note}'
 
 
+def _groups(devices: Sequence[DeviceRow], rounds: int) -> str:
+    """A row for each group of devices, those in none last; nothing where there are no groups."""
+    if all(device.group is None for device in devices):
+        return ""
+    head = "".join(
+        f"<th>{name}</th>"
+        for name in ("group", "devices", "rounds counted, mean", "left out of a layer", "blamed", "own models")
+    )
+    rows = ""
+    for name in sorted({device.group for device in devices}, key=lambda group: (group is None, group)):
+        mine = [device for device in devices if device.group == name]
+        heard = [device.accuracy for device in mine if device.accuracy is not None]
+        rows += (
+            f"<tr><td>{html.escape(name or 'all others')}</td><td>{len(mine)}</td>"
+            f"<td>{sum(device.rounds for device in mine) / len(mine):.1f} of {rounds}</td>"
+            f"<td>{sum(device.left_out for device in mine) / len(mine):.1f}</td>"
+            f"<td>{sum(device.harmful for device in mine) / len(mine):.1f}</td>"
+            f"<td>{percent(sum(heard) / len(heard) if heard else None)}</td></tr>"
+        )
+    return f'<h2>Groups, rounds a device</h2><div class="scroll"><table><tr>{head}</tr>{rows}</table></div>'
+
+
 def _rounds(rounds: Sequence[Mapping[str, Any]]) -> str:
     head = "".join(
         f"<th>{name}</th>"
@@ -195,7 +218,7 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
-def render(summary: Mapping[str, Any], rounds: Sequence[Mapping[str, Any]]) -> str:
+def render(summary: Mapping[str, Any], rounds: Sequence[Mapping[str, Any]], devices: Sequence[DeviceRow] = ()) -> str:
     """The whole page."""
     central = summary["central_accuracy_unseen"]
     accuracy = chart(
@@ -228,12 +251,18 @@ def render(summary: Mapping[str, Any], rounds: Sequence[Mapping[str, Any]]) -> s
         f"<style>{STYLE}</style></head><body><h1>Fleet run</h1><p class='lead'>{html.escape(lead)}</p>"
         f'<div class="cards">{_cards(summary)}</div><h2>Accuracy</h2>{accuracy}<h2>Inference loss</h2>{loss}'
         f"{_false_accepts(accepts, summary)}<h2>Words</h2><p>{html.escape(words)}</p>"
+        f"{_groups(devices, len(rounds))}"
         f"<h2>Left out of a layer, rounds</h2>{_left_out(rounds)}<h2>Rounds</h2>{_rounds(rounds)}</body></html>\n"
     )
 
 
-def write_report(folder: Path, summary: Mapping[str, Any], rounds: Sequence[Mapping[str, Any]]) -> Path:
+def write_report(
+    folder: Path,
+    summary: Mapping[str, Any],
+    rounds: Sequence[Mapping[str, Any]],
+    devices: Sequence[DeviceRow] = (),
+) -> Path:
     """Write `report.html` into a run's folder and return its path."""
     path = folder / "report.html"
-    write_durably(path, render(summary, rounds).encode())
+    write_durably(path, render(summary, rounds, devices).encode())
     return path

@@ -45,6 +45,12 @@ class RoundRow(msgspec.Struct, frozen=True, kw_only=True):
     """Devices that gave the round up because it made them worse."""
     personal: dict[str, float | None] = {}
     """The devices counted, each with the accuracy of its own model on its own held-out clips."""
+    bounded: tuple[str, ...] = ()
+    """Devices that counted for less than they said, or than the rule alone would have given them."""
+    alarm: bool = False
+    """Whether detection found the round's first model poisoned."""
+    harmful: tuple[str, ...] = ()
+    """Devices that detection blamed for it."""
     left_out: dict[str, tuple[str, ...]] | None = None
     """By layer, the devices that did not count in it; None in rounds of a version that did not record it."""
 
@@ -65,6 +71,10 @@ class DeviceRow(msgspec.Struct, frozen=True, kw_only=True):
     """Rounds in which it did not count in at least one layer."""
     refused: int
     """Rounds that it gave up because they made it worse."""
+    harmful: int = 0
+    """Rounds in which detection blamed it."""
+    group: str | None = None
+    """Of the settings' groups."""
     accuracy: float | None
     """Newest, of its own model on its own held-out clips."""
 
@@ -131,6 +141,7 @@ def device_rows(
     models: Sequence[str],
     clips: Sequence[tuple[str, DeviceData]],
     rounds: Sequence[RoundRow],
+    groups: Sequence[str | None] | None = None,
 ) -> tuple[DeviceRow, ...]:
     """Add up the rounds by device.
 
@@ -144,6 +155,8 @@ def device_rows(
         (N,) speaker and clips of each.
     rounds
         All rounds of the run.
+    groups
+        (N,) names of their groups, None where one is in none; without, nobody is in any.
     """
     newest = {name: value for row in rounds for name, value in row.personal.items() if value is not None}
     return tuple(
@@ -156,7 +169,9 @@ def device_rows(
             rounds=sum(name in row.personal for row in rounds),
             left_out=sum(any(name in devices for devices in (row.left_out or {}).values()) for row in rounds),
             refused=sum(name in row.refused for row in rounds),
+            harmful=sum(name in row.harmful for row in rounds),
+            group=group,
             accuracy=newest.get(name),
         )
-        for name, model, (speaker, data) in zip(names, models, clips, strict=True)
+        for name, model, (speaker, data), group in zip(names, models, clips, groups or [None] * len(names), strict=True)
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from auricle.errors import DataError
 from auricle.hearing.curve import Counts, curve_of, interpolated, points
 from auricle.hearing.rule import Rule
 from auricle.hearing.scenes import Scene, Spoken, Stretch
-from auricle.hearing.word_thresholds import thresholds_for
+from auricle.hearing.word_thresholds import WordThresholds, threshold_for, thresholds_for
 
 LABELS = ("yes", "no", "_unknown_")
 HOP = 1_600
@@ -128,10 +130,26 @@ def test_words_that_were_never_spoken_share_what_is_allowed() -> None:
     assert thresholds_for(counts, 4.0).thresholds == {"yes": 0.6, "no": 0.6}
 
 
-def test_too_little_sound_for_the_rate_is_refused() -> None:
+def test_one_threshold_is_the_lowest_at_which_all_words_together_keep_to_the_rate() -> None:
+    """Nothing is mistaken for `no`, which gains it nothing: 4 an hour of `yes` are allowed at 0.6, 8 at 0.4."""
+    hits = {
+        "yes": [[True, True], [True, False], [False, False]],
+        "no": [[True, True], [True, False], [False, False]],
+    }
+    counts = counted(hits, {"yes": [8, 4, 0], "no": [0, 0, 0]}, 1.0)
+    chosen = threshold_for(counts, 4.0)
+    assert chosen.thresholds == {"yes": 0.6, "no": 0.6}
+    assert chosen.false_accepts == {"yes": 4, "no": 0} and chosen.hits == {"yes": 0.5, "no": 0.5}
+    assert threshold_for(counts, 3.0).thresholds == {"yes": 0.8, "no": 0.8}
+    assert threshold_for(counts, 100.0, least=0.5).thresholds == {"yes": 0.6, "no": 0.6}
+    assert threshold_for(counted(hits, {"yes": [8, 4, 2]}, 1.0), 1.0).thresholds["yes"] == 0.8, "the highest at worst"
+
+
+@pytest.mark.parametrize("choose", [thresholds_for, threshold_for])
+def test_too_little_sound_for_the_rate_is_refused(choose: Callable[[Counts, float], WordThresholds]) -> None:
     counts = counted({"yes": [[True], [True], [True]]}, {}, 0.5)
     with pytest.raises(DataError, match="30 minutes without keywords cannot show 1 an hour: it takes 60 minutes"):
-        thresholds_for(counts, 1.0)
+        choose(counts, 1.0)
 
 
 def test_posteriors_belong_to_scenes() -> None:

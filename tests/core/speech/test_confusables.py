@@ -8,7 +8,7 @@ from auricle.speech.confusables import ALIKE, HOMOPHONES, confusables, holds_any
 from auricle.speech.espeak import phonemes_of
 from auricle.speech.foreign import FOREIGN
 from auricle.speech.phonemes import nearest_in_sound, sound_distance
-from auricle.speech.synthesis import ACCENTS
+from auricle.speech.voices import ACCENTS
 from auricle.speech.words import ALL_WORDS, WORD_SETS
 
 pytest.importorskip("espeakng_loader", reason="the wheel espeakng-loader is not installed")

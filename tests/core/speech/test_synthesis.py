@@ -11,8 +11,9 @@ import pytest
 
 from auricle.errors import DataError, SettingsError
 from auricle.speech import espeak, synthesis
-from auricle.speech.speech_set import SpeechSet
-from auricle.speech.synthesis import SynthesisSettings, background_noise, choose_voices, synthesise
+from auricle.speech.speech_set import SpeechSet, to_float
+from auricle.speech.synthesis import SynthesisSettings, background_noise, synthesise
+from auricle.speech.voices import choose_voices
 
 pytest.importorskip("espeakng_loader", reason="the wheel espeakng-loader is not installed")
 
@@ -50,7 +51,7 @@ def test_fewer_speakers_are_the_first_of_more(clean: SpeechSet) -> None:
 
 
 def test_no_clip_is_silent_or_clipped(clean: SpeechSet) -> None:
-    audio = clean.waveforms()
+    audio = to_float(clean.audio)
 
     loudness = np.sqrt(np.mean(audio**2, axis=1))
     assert loudness.min() > 0.01
@@ -58,7 +59,7 @@ def test_no_clip_is_silent_or_clipped(clean: SpeechSet) -> None:
 
 
 def test_takes_and_speakers_sound_different(clean: SpeechSet) -> None:
-    spectra = np.abs(np.fft.rfft(clean.waveforms(), axis=1))[:, :4_000]
+    spectra = np.abs(np.fft.rfft(to_float(clean.audio), axis=1))[:, :4_000]
     spectra = spectra.reshape(len(spectra), 100, 40).mean(axis=2)
     spectra /= np.linalg.norm(spectra, axis=1, keepdims=True)
     alike = spectra @ spectra.T
@@ -70,7 +71,7 @@ def test_takes_and_speakers_sound_different(clean: SpeechSet) -> None:
 
 
 def test_a_long_word_takes_longer_than_a_short_one(clean: SpeechSet) -> None:
-    seconds = (np.abs(clean.waveforms()) > 0.02).mean(axis=1)
+    seconds = (np.abs(to_float(clean.audio)) > 0.02).mean(axis=1)
 
     assert np.median(seconds[clean.targets == 2]) > np.median(seconds[clean.targets == 0])
 

@@ -23,14 +23,14 @@ __all__ = ["RULES", "Rule", "get_rule", "rule_names"]
 RULES: dict[str, Rule] = {
     rule.name: rule
     for rule in (
-        Rule("fedavg", fedavg, check_fedavg),
-        Rule("lpa", lpa, check_pruning),
-        Rule("fedvsa", fedvsa, check_limit),
-        Rule("lpa+fedvsa", lpa_fedvsa, check_lpa_fedvsa),
-        Rule("median", median, check_median),
-        Rule("trimmed-mean", trimmed_mean, check_trimmed_mean),
-        Rule("krum", krum, check_krum),
-        Rule("multi-krum", multi_krum, check_krum),
+        Rule("fedavg", fedavg, check_fedavg, mean=True),
+        Rule("lpa", lpa, check_pruning, mean=True),
+        Rule("fedvsa", fedvsa, check_limit, weight="fedvsa", mean=True),
+        Rule("lpa+fedvsa", lpa_fedvsa, check_lpa_fedvsa, weight="fedvsa", mean=True),
+        Rule("median", median, check_median, weight="uniform"),
+        Rule("trimmed-mean", trimmed_mean, check_trimmed_mean, weight="uniform"),
+        Rule("krum", krum, check_krum, mean=True),
+        Rule("multi-krum", multi_krum, check_krum, mean=True),
         Rule("geometric-median", geometric_median, check_geometric_median),
         Rule("norm-clip", norm_clip, check_norm_clip),
     )

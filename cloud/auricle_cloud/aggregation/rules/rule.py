@@ -20,10 +20,19 @@ class Rule:
     """(*, options) -> None, raises SettingsError for a value that is not allowed."""
     options: Mapping[str, object] = field(default_factory=dict)
     """What differs from the defaults."""
+    weight: str = "samples"
+    """What clients are weighed by where no option `weighting` says so: "samples", "fedvsa" (losses), or "uniform"."""
+    mean: bool = False
+    """Whether the model is the average with the shares that it reports, so that shares may be bounded afterwards."""
 
     def __call__(self, cohort: Cohort) -> Aggregate:
         """Aggregate one round."""
         return self.function(cohort, **self.options)
+
+    @property
+    def weighed_by(self) -> str:
+        """What the clients are weighed by, with these options."""
+        return str(self.options.get("weighting", self.defaults.get("weighting", self.weight)))
 
     @property
     def defaults(self) -> dict[str, object]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,9 @@ from auricle.errors import SettingsError
 from auricle_edge.listening.capture.frames import Sound
 from auricle_edge.listening.capture.high_pass import HighPass
 from auricle_edge.listening.sound import RATE
+
+if TYPE_CHECKING:
+    from soxr import ResampleStream
 
 
 class Conversion:
@@ -32,7 +35,7 @@ class Conversion:
     def __init__(self, rate: int, channels: int, channel: int | None, high_pass: float = 0.0) -> None:
         self.rate, self.channels = rate, channels
         self._channel = None if channel is None else min(channel, channels - 1)
-        self._stream: Any = _resampler(rate) if rate != RATE else None
+        self._stream = _resampler(rate) if rate != RATE else None
         self._filter = HighPass(high_pass) if high_pass else None
 
     def take(self, data: bytes) -> NDArray[np.int16]:
@@ -53,11 +56,12 @@ class Conversion:
         return samples if self._filter is None else self._filter.take(samples)
 
     def _resampled(self, mono: NDArray[np.int16], last: bool) -> NDArray[np.int16]:
+        assert self._stream is not None
         converted: NDArray[np.int16] = self._stream.resample_chunk(mono, last=last)
         return converted
 
 
-def _resampler(rate: int) -> Any:
+def _resampler(rate: int) -> ResampleStream:
     try:
         from soxr import ResampleStream
     except ImportError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+from types import ModuleType
 from typing import Any
 
 from auricle_edge.listening.capture.alsa_cards import cards, find_card
@@ -35,13 +36,14 @@ class Microphone:
         return Piece(bytes(data), overflowed)
 
 
-def portaudio() -> Any:
+def portaudio() -> ModuleType:
     """The package sounddevice; Refusal where the library that it binds is missing."""
     try:
         import sounddevice
     except (ImportError, OSError) as error:
         raise Refusal("no-portaudio", f"{error}: pip install sounddevice, apt install libportaudio2.") from error
-    return sounddevice
+    found: ModuleType = sounddevice
+    return found
 
 
 def inputs() -> list[dict[str, Any]]:

@@ -6,12 +6,15 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
 from auricle.errors import SettingsError
+
+if TYPE_CHECKING:
+    from gpiod import LineRequest
 
 log = logging.getLogger("auricle.events")
 
@@ -68,7 +71,7 @@ class Buttons:
         for request, _ in self._requests:
             request.release()
 
-    def _request(self, chip: str, lines: Mapping[int, Press]) -> tuple[Any, Mapping[int, Press]]:
+    def _request(self, chip: str, lines: Mapping[int, Press]) -> tuple[LineRequest, Mapping[int, Press]]:
         try:
             import gpiod
             from gpiod.line import Bias, Direction, Edge
@@ -87,7 +90,7 @@ class Buttons:
             raise SettingsError(f"The lines {sorted(lines)} of {chip} cannot be had: {error}.") from error
         return request, lines
 
-    def _watch(self, request: Any, lines: Mapping[int, Press]) -> None:
+    def _watch(self, request: LineRequest, lines: Mapping[int, Press]) -> None:
         while not self._stop.is_set():
             if not request.wait_edge_events(timedelta(milliseconds=500)):
                 continue

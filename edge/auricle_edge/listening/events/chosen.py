@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from auricle.errors import SettingsError
 from auricle.mqtt_link.link import BrokerAddress
+from auricle.mqtt_link.loopback import is_loopback
 from auricle_edge.listening.events.home_mqtt import HomeMqtt
 from auricle_edge.listening.events.hook import Hook
 from auricle_edge.listening.events.outputs import Output
@@ -30,6 +33,8 @@ class Device:
     """Makes a detector for sound of somebody else."""
     answer: Callable[[Feedback], Future[Mapping[str, Any]]]
     """Takes confirm, deny and missed from a person."""
+    token: Callable[[], str]
+    """What answers over the home's broker have to carry."""
 
 
 def chosen_outputs(events: EventSettings, device: Device) -> list[Output]:
@@ -40,7 +45,26 @@ def chosen_outputs(events: EventSettings, device: Device) -> list[Output]:
     if events.hook:
         outputs.append(Hook(events.hook, events.hook_seconds, device.name))
     if events.mqtt is not None:
-        outputs.append(HomeMqtt(BrokerAddress.parse(events.mqtt), events.mqtt_topic, device.name, device.answer))
+        token = device.token() if events.mqtt_feedback else None
+        outputs.append(HomeMqtt(home_broker(events), events.mqtt_topic, device.name, device.answer, token))
     if events.wyoming is not None:
-        outputs.append(WyomingService(events.wyoming, device.words, device.model, device.spotter))
+        service = WyomingService(events.wyoming, device.words, device.model, device.spotter)
+        if not events.wyoming_network and not is_loopback(service.host):
+            raise SettingsError(
+                f"events.wyoming on {service.host} is open to every machine that reaches it: listen on 127.0.0.1, or "
+                "write wyoming_network = true."
+            )
+        outputs.append(service)
     return outputs
+
+
+def home_broker(events: EventSettings) -> BrokerAddress:
+    """Where the home's broker is; SettingsError where its password would travel in the clear, and nobody asked."""
+    assert events.mqtt is not None
+    address = BrokerAddress.parse(events.mqtt, ca=None if events.mqtt_ca is None else Path(events.mqtt_ca))
+    if not (address.tls or events.mqtt_plain or is_loopback(address.host)):
+        raise SettingsError(
+            f"events.mqtt at {address} is not on this machine and without TLS: write mqtts://, or mqtt_plain = true "
+            "where everybody on the way may read it."
+        )
+    return address

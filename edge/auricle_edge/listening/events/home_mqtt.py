@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import json
 import logging
 from collections.abc import Callable, Mapping
@@ -24,6 +25,16 @@ PATIENCE = 10.0
 """Seconds that an event may wait for the broker; an older one is no news."""
 
 
+LARGEST_FEEDBACK = 4096
+"""Bytes."""
+
+
+class _Shown(Feedback, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Feedback with what shows that it may be given."""
+
+    token: str
+
+
 class HomeMqtt:
     """Publishes events and takes feedback.
 
@@ -37,6 +48,8 @@ class HomeMqtt:
         Name that stands in the events.
     answer
         Called with each valid feedback, in the loop's thread; what becomes of it is published under `/answer`.
+    token
+        What feedback has to carry: it becomes labels to train on. None: none is taken, nor subscribed to.
     """
 
     name = "mqtt"
@@ -47,16 +60,16 @@ class HomeMqtt:
         topic: str,
         device: DeviceId,
         answer: Callable[[Feedback], Future[Mapping[str, Any]]],
+        token: str | None = None,
     ) -> None:
         try:
             self._topic = topic.format(device=device)
         except (KeyError, IndexError, ValueError) as error:
             raise SettingsError(f"events.mqtt_topic takes no field but {{device}}: {topic}") from error
-        self._device, self._answer = device, answer
+        self._device, self._answer, self._token = device, answer, token
         self._telling: set[asyncio.Task[None]] = set()
-        self.link = MqttLink(
-            LinkSettings(address, f"auricle-events-{device}"), handlers={f"{self._topic}/feedback": self._heard}
-        )
+        handlers = {} if token is None else {f"{self._topic}/feedback": self._heard}
+        self.link = MqttLink(LinkSettings(address, f"auricle-events-{device}"), handlers=handlers)
 
     async def open(self) -> None:
         """Begin to connect."""
@@ -73,11 +86,18 @@ class HomeMqtt:
         await self.link.stop()
 
     async def _heard(self, arrived: Delivery) -> None:
+        if arrived.retain or len(arrived.payload) > LARGEST_FEEDBACK:
+            log.warning("Feedback on %s was ignored: it is retained, or longer than an answer.", arrived.topic)
+            return
         try:
-            feedback = msgspec.json.decode(arrived.payload, type=Feedback)
-        except msgspec.MsgspecError as error:
+            said = msgspec.json.decode(arrived.payload, type=_Shown)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             log.warning("Feedback on %s was ignored: %s", arrived.topic, error)
             return
+        if self._token is None or not hmac.compare_digest(said.token.encode(), self._token.encode()):
+            log.warning("Feedback on %s was ignored: it does not carry this device's token.", arrived.topic)
+            return
+        feedback = Feedback(said.verdict, said.id, said.word)
         telling = asyncio.create_task(self._tell(self._answer(feedback)))
         self._telling.add(telling)
         telling.add_done_callback(self._telling.discard)

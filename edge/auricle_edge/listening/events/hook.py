@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import shutil
 import signal
 from collections.abc import Sequence
@@ -13,9 +14,12 @@ from auricle.errors import AuricleError, SettingsError
 from auricle_edge.listening.events.event import line_of
 from auricle_edge.listening.sound import Detection, Event
 
+SECRETS = re.compile(r"PASSWORD|PASSPHRASE|SECRET|TOKEN|CREDENTIAL|(^|_)KEY($|_)", re.IGNORECASE)
+"""Names of variables that a hook does not inherit: they are the service's."""
+
 
 class Hook:
-    """Runs a command, without a shell, with the event on its standard input.
+    """Runs a command, without a shell, with the event on its standard input and no secret of the service's.
 
     `AURICLE_EVENT` is its type, `AURICLE_WORD` the word that was heard, `AURICLE_ID` the detection to confirm or deny.
     After a timeout, that is the wake word's; `AURICLE_WORD` is empty, since no word was heard.
@@ -43,13 +47,17 @@ class Hook:
     async def deliver(self, event: Event) -> None:
         """Run the command once; AuricleError when it fails or takes too long."""
         known = {**_variables(event), "AURICLE_DEVICE": self._device}
-        process = await asyncio.create_subprocess_exec(
-            *self._command,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.DEVNULL,
-            env={**os.environ, **known},
-            start_new_session=True,
-        )
+        inherited = {name: value for name, value in os.environ.items() if not SECRETS.search(name)}
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *self._command,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.DEVNULL,
+                env={**inherited, **known},
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise AuricleError(f"the hook {self._command[0]} cannot be run ({error.strerror or error}).") from error
         line = line_of(event, self._device).encode() + b"\n"
         try:
             await asyncio.wait_for(process.communicate(line), self._seconds)

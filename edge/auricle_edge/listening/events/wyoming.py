@@ -15,8 +15,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Protocol
 from urllib.parse import urlsplit
@@ -32,6 +34,9 @@ from auricle_edge.listening.sound import RATE, Block, Detection, Event
 log = logging.getLogger("auricle.events")
 
 MOST_CLIENTS = 8
+SPEAKING = 2.0
+"""Seconds since its last sound within which a client keeps its place; of the others the newest come first: who waits
+for a word of the device's microphone asks again when it is hung up on, and who only holds a place loses it."""
 SILENCE = 30.0
 """Seconds after which a client that sends nothing is hung up on, unless it waits for the device's own microphone; also
 what an event may take to come whole, and an answer to be taken."""
@@ -110,7 +115,7 @@ class WyomingService:
             port = None
         if parts.scheme != "tcp" or not parts.hostname or port is None:
             raise SettingsError(f"events.wyoming is tcp://host:port, such as tcp://127.0.0.1:10400, not {url}.")
-        self._host, self._port = parts.hostname, port
+        self.host, self._port = parts.hostname, port
         self._words, self._model, self._spotter = tuple(words), model, spotter
         self.silence, self.pause = silence, pause
         self._clients: set[_Client] = set()
@@ -125,9 +130,9 @@ class WyomingService:
         """Listen; SettingsError when the address cannot be had."""
         require_wyoming()
         try:
-            self._server = await asyncio.start_server(self._serve, self._host, self._port, limit=LARGEST_LINE)
+            self._server = await asyncio.start_server(self._serve, self.host, self._port, limit=LARGEST_LINE)
         except OSError as error:
-            raise SettingsError(f"events.wyoming cannot listen on {self._host}:{self._port}: {error}.") from error
+            raise SettingsError(f"events.wyoming cannot listen on {self.host}:{self._port}: {error}.") from error
         self._port = self._server.sockets[0].getsockname()[1]
 
     async def deliver(self, event: Event) -> None:
@@ -145,8 +150,8 @@ class WyomingService:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         client = _Client(self, reader, writer)
-        if len(self._clients) >= MOST_CLIENTS:
-            log.warning("A Wyoming client was turned away: there are %d.", MOST_CLIENTS)
+        if len(self._clients) >= MOST_CLIENTS and not self._make_room(client.address):
+            log.warning("A Wyoming client was turned away: there are %d that send sound.", MOST_CLIENTS)
             client.hang_up()
             return
         self._clients.add(client)
@@ -162,6 +167,25 @@ class WyomingService:
         finally:
             await client.leave()
             self._clients.discard(client)
+
+    def _make_room(self, address: str) -> bool:
+        """End the client that has been silent for longest, of the address that has the most.
+
+        False where all send sound, and no address has two more than the one that asks.
+        """
+        now, held = time.monotonic(), Counter(client.address for client in self._clients)
+        going = [
+            client
+            for client in self._clients
+            if now - client.sounded > SPEAKING or held[client.address] > held[address] + 1
+        ]
+        if not going:
+            return False
+        gone = max(going, key=lambda client: (held[client.address], now - client.last))
+        log.warning("A Wyoming client of %s made room for another: there are %d.", gone.address, MOST_CLIENTS)
+        self._clients.discard(gone)
+        gone.cut()
+        return True
 
     def info(self) -> dict[str, Any]:
         """The answer to `describe`."""
@@ -196,6 +220,11 @@ class _Client:
         self._asked = False
         """It asked to detect: what it sends may pause."""
         self._found = False
+        self.address = str((writer.get_extra_info("peername") or ("?",))[0])
+        self.last = time.monotonic()
+        """When it last said something, or came."""
+        self.sounded = -math.inf
+        """When it last sent sound."""
 
     @property
     def waits(self) -> bool:
@@ -205,6 +234,7 @@ class _Client:
     async def run(self) -> None:
         """Answer until it hangs up."""
         while (event := await read_event(self._reader, self._service.silence, begins=self._begins())) is not None:
+            self.last = time.monotonic()
             await self._answer(*event)
 
     def _begins(self) -> float | None:
@@ -234,6 +264,10 @@ class _Client:
         for name, value in KEEP_ALIVE.items():
             if hasattr(socket, name):  # not every system has all of them
                 ours.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+    def cut(self) -> None:
+        """End the connection now."""
+        self._writer.transport.abort()
 
     def hang_up(self) -> None:
         """Close the connection."""
@@ -274,6 +308,7 @@ class _Client:
     async def _listen(self, data: dict[str, Any], payload: bytes) -> None:
         if self._spotter is None:
             self._begin(data)
+        self.sounded = time.monotonic()
         if msgspec.convert(data, _Format) != SOUND or len(payload) % 2:
             raise WireError(f"The sound has to be {RATE} Hz, 16 bits, one channel")
         samples = np.frombuffer(payload, "<i2")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from auricle.packs.plain_tar import require_plain
 from auricle_edge.ota.slots.files import LONGEST_TEXT
 
 FORMAT = 1
@@ -105,7 +106,7 @@ class Bundle:
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            self._tar = None if path.is_dir() else tarfile.open(path, "r:")  # noqa: SIM115 - closed by `close`
+            self._tar = None if path.is_dir() else _plain_tar(path)
             self._members = {} if self._tar is None else {each.name: each for each in self._tar.getmembers()}
         except (tarfile.TarError, OSError, ValueError) as error:
             raise Refused(f"{path} is neither a bundle nor the folder of one ({error}).") from error
@@ -159,6 +160,13 @@ def opened(source: Path, identity: str | None) -> Iterator[Bundle]:
         yield bundle
     finally:
         bundle.close()
+
+
+def _plain_tar(path: Path) -> tarfile.TarFile:
+    """A tar whose headers were all looked at before; NotPlainError when it holds anything but plain files."""
+    with path.open("rb") as file:
+        require_plain(file)
+    return tarfile.open(path, "r:")
 
 
 def digest(file: IO[bytes], size: int) -> str:

@@ -28,6 +28,8 @@ INSTALLATION = "auricle_edge/ota/"
 """Where in Auricle's wheel the part is that puts it on a device; taken from there as files."""
 GUARD = f"{INSTALLATION}slots/"
 """The modules that become the bundle's `slots.py`."""
+SHARED = ("auricle/packs/plain_tar.py",)
+"""Modules of core that go with them."""
 RUN_GUARD = b"""\
 import os
 import sys
@@ -160,7 +162,7 @@ def guard_file(modules: Mapping[str, bytes]) -> bytes:
         The guard's own, by their path in Auricle's wheel. The packages above them are empty in the archive: the guard
         runs without the rest of the agent.
     """
-    above = {f"{name}/__init__.py": b"" for name in ("auricle_edge", "auricle_edge/ota")}
+    above = {f"{name}/__init__.py": b"" for name in ("auricle", "auricle/packs", "auricle_edge", "auricle_edge/ota")}
     listed = {name: modules[name] for name in sorted(modules)}
     return stored_zip({"__main__.py": RUN_GUARD, **above, **listed}, b"#!/usr/bin/python3\n")
 
@@ -176,9 +178,11 @@ def _installation(wheel: bytes) -> dict[str, Part]:
     units = f"{INSTALLATION}units/"
     with zipfile.ZipFile(io.BytesIO(wheel)) as archive:
         names = archive.namelist()
-        modules = {name: archive.read(name) for name in names if name.startswith(GUARD) and name.endswith(".py")}
+        of_guard = [name for name in names if name.startswith(GUARD) and name.endswith(".py")]
+        modules = {name: archive.read(name) for name in (*of_guard, *(each for each in SHARED if each in names))}
         found = [name for name in names if name.startswith(units)]
-        needed = {f"{GUARD}commands.py": modules, units: found, AGENT: AGENT in names}
+        needed = {f"{GUARD}commands.py": of_guard, **{each: each in modules for each in SHARED}}
+        needed |= {units: found, AGENT: AGENT in names}
         missing = [name for name, there in needed.items() if not there]
         if missing:
             raise WheelError(f"Auricle's wheel has no {missing[0]}: install auricle again.")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from auricle.packs.plain_tar import require_plain
 from auricle_export.flash.bundle.manifest import (
     LARGEST_MANIFEST,
     LARGEST_SIGNATURE,
@@ -117,8 +118,10 @@ def _opened(path: Path) -> Iterator[_Files]:
         if path.is_dir():
             yield _Files(path, None)
         else:
-            with tarfile.open(path, "r:") as tar:
-                yield _Files(path, tar)
+            with path.open("rb") as file:
+                require_plain(file)
+                with tarfile.open(fileobj=file, mode="r:") as tar:
+                    yield _Files(path, tar)
     except OSError as error:
         raise BundleError(f"{path} cannot be read ({error.strerror or error}).") from error
     except (tarfile.TarError, ValueError, OverflowError) as error:

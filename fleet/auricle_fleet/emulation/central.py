@@ -14,7 +14,7 @@ from auricle_edge.runtimes import Runtime, accuracy
 from auricle_edge.training.learn_settings import LearnSettings
 from auricle_edge.training.speech_data import Clips, DeviceData
 from auricle_edge.training.train import Trainer
-from auricle_fleet.data import FleetData
+from auricle_fleet.emulation.data import FleetData
 
 RATE, DECAY, WARMUP = 3e-3, 0.01, 3
 

@@ -9,15 +9,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle.packs.first_weights import chosen_weights
 from auricle.packs.pack import Pack, load_pack
 from auricle.speech import download
 from auricle.speech.augment import noise_energies
+from auricle.speech.energy_rows import energy_rows
 from auricle.speech.features import LogMel
 from auricle.speech.folder import load_folder
 from auricle.speech.split import split_by_speaker
 from auricle.speech.synthesis import SynthesisSettings, synthesise
-from auricle.wire.tensors import Flat
 from auricle_edge.training.speech_data import Clips, DeviceData, device_data
 from auricle_fleet.settings import FleetSettings
 
@@ -27,7 +26,6 @@ Progress = Callable[[str, int, int], None]
 WORDS = "gsc12"
 """What is learnt when neither words nor a pack are named."""
 SYNTHETIC_DEVICES, SYNTHETIC_UNSEEN = 20, 12
-FEATURE_BATCH = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +93,7 @@ def load_data(settings: FleetSettings, progress: Progress = lambda *_: None) -> 
         data = device_data(frontend, speech.audio[device.clips], speech.targets[device.clips], noise, seed=i)
         parts.append((device.speaker, data))
     progress("computing features", len(split.devices), len(split.devices) + 1)
-    unseen_clips = Clips(_energies(frontend, speech.audio[split.unseen]), speech.targets[split.unseen])
+    unseen_clips = Clips(energy_rows(frontend, speech.audio, split.unseen), speech.targets[split.unseen])
     progress("computing features", len(split.devices) + 1, len(split.devices) + 1)
     skipped = tuple(speech.skipped)
     groups = np.unique(speech.speakers[split.unseen], return_inverse=True)[1] % 2
@@ -126,20 +124,3 @@ def task_pack(labels: tuple[str, ...], own: Pack | None = None) -> tuple[Pack, P
             return pack, pack
     every = load_pack("gsc35")
     return every.with_labels(labels), every
-
-
-def started(data: FleetData, settings: FleetSettings, model: str, seed: int) -> Flat | None:
-    """The trained weights (P,) that a model of a run starts from; None where it starts from noise.
-
-    Raises
-    ------
-    PackError
-        The run is to start from the pack, and the pack has no trained weights of this model.
-    """
-    return chosen_weights(settings.start, data.pack, model, seed, data.origin)
-
-
-def _energies(frontend: LogMel, audio: NDArray[np.int16]) -> NDArray[np.float32]:
-    parts = [frontend.energies(audio[i : i + FEATURE_BATCH]) for i in range(0, len(audio), FEATURE_BATCH)]
-    shape = (0, frontend.task.frames, frontend.task.frontend.mels)
-    return np.concatenate(parts) if parts else np.zeros(shape, np.float32)

@@ -7,17 +7,21 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import UNSET
 
-from auricle.speech.features import Energies
+from auricle.errors import SettingsError
+from auricle.packs.pack import Pack
+from auricle.speech.features import Energies, LogMel
 from auricle.wire.tensors import Flat
+from auricle_cloud.evaluation.evaluator import Evaluator, choose_evaluator
+from auricle_cloud.evaluation.validation_set import ValidationSet
 from auricle_edge.listening.detect import DetectTable, detect_settings
-from auricle_edge.runtimes import Runtime
+from auricle_edge.runtimes import StepRuntime, accuracy
 from auricle_edge.training.judge.clips import NEGATIVES
 from auricle_edge.training.judge.heard import Heard
-from auricle_edge.training.judge.sound import Judging, Negatives, carried_negatives
+from auricle_edge.training.judge.sound import Judging, carried_negatives
 from auricle_edge.training.judge.streams import joined
 from auricle_edge.training.learn_settings import LearnSettings
 from auricle_edge.training.speech_data import Clips
-from auricle_fleet.data import FleetData
+from auricle_fleet.emulation.data import FleetData
 from auricle_fleet.settings import FleetSettings
 
 MEASURED_MINUTES = 3.0
@@ -35,12 +39,13 @@ def _half(data: FleetData, group: int) -> Clips:
 
 
 class FleetJudging:
-    """What the devices of a run are judged by.
+    """What the devices of a run are judged by, and its plug-ins measured.
 
     Where the pack carries negatives, devices are judged and plug-ins measured on the half of these that nobody trains
     on, each model once however many devices ask. Otherwise both are done on clips of other words and of silence by
     unseen speakers, joined to a stream: devices are judged by those of one half of these speakers, plug-ins are
-    measured by the other half's, which decide nothing. Nobody is trained on any.
+    measured by the other half's, which decide nothing. Nobody is trained on any. With detection the clips of the first
+    half are the operator's, and plug-ins are measured on those of the second only.
 
     Parameters
     ----------
@@ -55,6 +60,12 @@ class FleetJudging:
         judged = carried_negatives(pack, detect, settings.judge_minutes, None if carries else own)
         self._measured = judged if carries else carried_negatives(pack, detect, MEASURED_MINUTES, others)
         self.judging = Judging(detect, judged)
+        self.runtime = StepRuntime(pack)
+        heard = _half(data, 1) if settings.detect else data.unseen
+        self._finish = LogMel(pack.manifest.task).finish
+        self.features = self._finish(heard.energies)
+        """(N, frames, mels) of the clips that the plug-in is measured on."""
+        self._targets, self._operators = heard.targets, _half(data, 0)
         self.learn = LearnSettings(
             clips=1, carried=settings.carried_share, judge=settings.judges, judged_share=settings.judge_share
         )
@@ -65,14 +76,33 @@ class FleetJudging:
         carried = self.judging.carried
         return 0.0 if carried is None else carried.streams.hours * 3600
 
-    def false_accepts_per_hour(self, runtime: Runtime, plugin: Flat) -> float | None:
+    def evaluator(self, pack: Pack) -> Evaluator:
+        """The operator's judge of a run with detection: clips of the half of the unseen that measures nothing else.
+
+        Raises
+        ------
+        SettingsError
+            There are no such clips.
+        """
+        if not len(self._operators):
+            raise SettingsError(
+                "--detect judges by clips of unseen speakers, of whom there are too few: raise --unseen."
+            )
+        clips = ValidationSet(self._finish(self._operators.energies), self._operators.targets)
+        return choose_evaluator(pack, clips)[0]
+
+    def accuracy(self, plugin: Flat) -> float | None:
+        """The share of the clips of unseen speakers that a plug-in (P,) recognises; None where there are none."""
+        return accuracy(self.runtime.logits(self._name, plugin, self.features), self._targets)
+
+    def false_accepts_per_hour(self, plugin: Flat) -> float | None:
         """The false accepts of a plug-in (P,) an hour; None where there are no negatives."""
-        return _per_hour(self._measured, runtime, plugin)
+        hours = self._measured.streams.hours
+        if not hours:
+            return None
+        accepts = self._measured.accepts(self.runtime, self._name, plugin)
+        return Heard(accepts, np.zeros(0, np.uint8), hours).per_hour
 
-
-def _per_hour(negatives: Negatives, runtime: Runtime, plugin: Flat) -> float | None:
-    hours = negatives.streams.hours
-    if not hours:
-        return None
-    accepts = negatives.accepts(runtime, runtime.pack.manifest.plugin, plugin)
-    return Heard(accepts, np.zeros(0, np.uint8), hours).per_hour
+    @property
+    def _name(self) -> str:
+        return self.runtime.pack.manifest.plugin

@@ -1,0 +1,200 @@
+"""A bound on what one device decides, around every rule: what it says of itself is capped before, its shares after.
+
+Sample counts and losses are self-reported (PROTOCOL section 5; FedVSA leaves it to trust), and a rule computes what its
+paper says. So the numbers are bounded before a rule sees them, and the shares of a rule that is a mean after it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from auricle_cloud.aggregation.cohort import Aggregate, Bounded, BoundedWhat, Cohort, Float64Array
+from auricle_cloud.aggregation.options import check_number
+from auricle_cloud.aggregation.rules.average import average, fraction_of
+from auricle_cloud.aggregation.rules.fedvsa import limit_losses
+from auricle_cloud.aggregation.rules.rule import Rule
+
+SLACK = 1e-9
+"""Relative: a share that is above its bound by rounding alone is left as it is."""
+FEW = 0.2
+"""Share of a small cohort that LPA leaves out where its own fraction removes nobody; at least one device."""
+FEWEST = 3
+"""With fewer devices nothing tells which of them is the odd one."""
+
+
+@dataclass(frozen=True)
+class BoundedRule:
+    """A rule in whose results no device counts for more than some times its fair share.
+
+    Parameters
+    ----------
+    rule
+        The rule itself; what it computes for given numbers is not changed.
+    factor
+        Largest multiple of the fair share 1 / m, m being the devices that count, at least 1.
+    prune_few
+        Whether LPA, in a cohort in which `prune_high` removes nobody, leaves out the farthest fifth of each layer.
+
+    Raises
+    ------
+    SettingsError
+        The factor is below 1.
+    """
+
+    rule: Rule
+    factor: float = 3.0
+    prune_few: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse a bound that not even equal devices could keep."""
+        check_number("the bound on a share", self.factor, least=1.0)
+
+    @property
+    def name(self) -> str:
+        """The rule's."""
+        return self.rule.name
+
+    @property
+    def options(self) -> dict[str, object]:
+        """The rule's, as they were set."""
+        return dict(self.rule.options)
+
+    def __call__(self, cohort: Cohort) -> Aggregate:
+        """Aggregate a round; `bounded` of the result says whose numbers counted for less than was said."""
+        rule, warnings = self._fitted(len(cohort.ids))
+        capped, found = self._capped(cohort)
+        aggregate = _limited(rule(capped), capped, self.factor, mean=rule.mean)
+        return replace(aggregate, bounded=(*found, *aggregate.bounded), warnings=(*warnings, *aggregate.warnings))
+
+    def game(self, cohort: Cohort) -> tuple[Cohort, Callable[[Cohort], Aggregate]]:
+        """A round as it was counted, and the rule that its coalitions are aggregated by: both fitted to all of it."""
+        rule, _ = self._fitted(len(cohort.ids))
+        capped, _ = self._capped(cohort)
+        return capped, lambda part: _limited(rule(part), part, self.factor, mean=rule.mean)
+
+    def _fitted(self, count: int) -> tuple[Rule, tuple[str, ...]]:
+        """The rule for a cohort of this size, and what is to be said of it."""
+        settings = self.rule.defaults | self.options
+        high = settings.get("prune_high")
+        if not self.prune_few or count < FEWEST or not isinstance(high, float | int) or not high:
+            return self.rule, ()
+        if fraction_of(high, count):
+            return self.rule, ()
+        left = max(1, math.ceil(FEW * count - SLACK))
+        fitted = replace(self.rule, options={**self.options, "prune_low": 0.0, "prune_high": left / count})
+        return fitted, (
+            f"prune_high {high:g} removes nobody from {count} devices: the {left} farthest in each layer were left out "
+            "instead (limits.prune_few).",
+        )
+
+    def _capped(self, cohort: Cohort) -> tuple[Cohort, list[Bounded]]:
+        """The cohort with what its devices said of themselves brought into bounds, and who was."""
+        if not cohort.ids:
+            return cohort, []
+        weight = self.rule.weighed_by
+        if weight == "samples":
+            samples = cap_samples(cohort.samples, cohort.registered, self.factor)
+            return replace(cohort, samples=samples), _changes(cohort, "samples", cohort.samples, samples)
+        if weight == "fedvsa":
+            settings = self.rule.defaults | self.options
+            clip, limit = float(str(settings["clip"])), str(settings["limit"])
+            limited = limit_losses(cohort.losses, clip=clip, limit=limit)
+            losses = cap_losses(limited, self.factor)
+            lower = losses < limited
+            if lower.any():
+                said = np.where(lower, cohort.losses, losses)
+                return replace(cohort, losses=losses), _changes(cohort, "loss", said, losses)
+        return cohort, []
+
+
+def cap_samples(samples: Float64Array, registered: Float64Array | None, factor: float) -> Float64Array:
+    """Bound sample counts.
+
+    With m the median of n (of an even number the lower of the middle two), n_k becomes the least of n_k, `factor` m,
+    and, where k registered r_k clips, max(r_k, m): what a device says beyond its registration counts up to what is
+    usual. Then the largest are cut until none is more than `factor` / K of the sum.
+
+    Parameters
+    ----------
+    samples
+        (K,) n_k, at least one.
+    registered
+        (K,) r_k, NaN where not known; None: not known of any.
+    factor
+        At least 1.
+    """
+    middle = float(np.sort(samples)[(samples.size - 1) // 2])
+    capped = np.minimum(samples, factor * middle) if middle > 0 else samples.copy()
+    if registered is not None:
+        known = np.isfinite(registered)
+        capped[known] = np.minimum(capped, np.maximum(registered, middle))[known]
+    return np.minimum(capped, ceiling(capped, factor))
+
+
+def cap_losses(limited: Float64Array, factor: float) -> Float64Array:
+    """Cut the largest losses until none has more than `factor` / m of the softmax over the m that are known.
+
+    Parameters
+    ----------
+    limited
+        (K,) losses as the rule limits them; NaN stays NaN.
+    factor
+        At least 1.
+    """
+    known = ~np.isnan(limited)
+    if not known.any():
+        return limited
+    top = float(limited[known].max())
+    highest = ceiling(np.exp(limited[known] - top), factor)
+    return limited if math.isinf(highest) else np.minimum(limited, top + math.log(highest))
+
+
+def ceiling(weights: Float64Array, factor: float) -> float:
+    """The largest c with which no min(w_k, c) is above `factor` / m of their sum, m counting those above 0.
+
+    Infinite where the weights keep this as they are. With b = `factor` / m and the j largest cut, c is
+    b (rest) / (1 - j b); the least j is taken for which nobody else is above it.
+    """
+    descending = np.sort(weights[weights > 0])[::-1]
+    count = descending.size
+    if not count or factor >= count:
+        return math.inf
+    share = factor / count
+    rest = descending[::-1].cumsum()[::-1]
+    if descending[0] <= share * rest[0] * (1 + SLACK):
+        return math.inf
+    for cut in range(1, count):
+        highest = float(share * rest[cut] / (1 - cut * share)) if cut * share < 1 else math.inf
+        if descending[cut] <= highest * (1 + SLACK):
+            return highest
+    return float(descending[-1])
+
+
+def _limited(aggregate: Aggregate, cohort: Cohort, factor: float, *, mean: bool) -> Aggregate:
+    """Bound the shares of a mean, layer by layer, the sums being kept; average again where one was above."""
+    share = aggregate.share.copy()
+    for column in range(share.shape[1]):
+        highest = ceiling(share[:, column], factor) if mean else math.inf
+        if not math.isinf(highest):
+            total, cut = share[:, column].sum(), np.minimum(share[:, column], highest)
+            share[:, column] = cut * (total / cut.sum())
+    above = aggregate.share > share * (1 + SLACK)
+    if not above.any():
+        return aggregate
+    # Of each device the layer in which it would have counted most.
+    worst = np.where(above, aggregate.share, -1.0).argmax(axis=1)
+    found = tuple(
+        Bounded(client, "share", float(aggregate.share[k, worst[k]]), float(share[k, worst[k]]))
+        for k, client in enumerate(cohort.ids)
+        if above[k].any()
+    )
+    return replace(aggregate, weights=average(cohort, share), share=share, bounded=(*aggregate.bounded, *found))
+
+
+def _changes(cohort: Cohort, what: BoundedWhat, said: Float64Array, counted: Float64Array) -> list[Bounded]:
+    lower = np.flatnonzero(counted < said * (1 - SLACK))
+    return [Bounded(cohort.ids[k], what, float(said[k]), float(counted[k])) for k in lower]

@@ -1,0 +1,86 @@
+"""Options of a command that a settings struct declares: name, kind, default and text stand in one place."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast, get_type_hints
+
+import typer
+
+from auricle.settings import Setting
+
+Command = TypeVar("Command", bound=Callable[..., int])
+Function = TypeVar("Function", bound=Callable[..., object])
+Given = Mapping[str, object]
+"""Values of a command line by the options' names."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of a command."""
+
+    name: str
+    """By which its value is found."""
+    kind: object
+    """As typer reads it, e.g. `int | None`."""
+    said: object
+    """What `typer.Option` or `typer.Argument` made."""
+
+
+def option_of(setting: Setting, *flags: str, kind: object = None) -> Option:
+    """The option of a setting, at the setting's default.
+
+    Parameters
+    ----------
+    flags
+        As they are written; without, the setting's name.
+    kind
+        Another than the setting's, e.g. `Path` where the setting is text.
+    """
+    return Option(setting.name, kind or setting.kind, typer.Option(setting.default, *flags, help=setting.description))
+
+
+def with_options(**groups: Sequence[Option]) -> Callable[[Command], Command]:
+    """Give a command the options of these groups.
+
+    Each group is a parameter of the function: its options take the parameter's place in the command line, and the
+    function gets their values as a mapping by name. TypeError where it has no such parameter.
+
+        @with_options(given=[option_of(setting) for setting in declared(FleetSettings)])
+        def run(*, given: Given, out: Path | None = typer.Option(None)) -> int: ...
+    """
+
+    def change(function: Command) -> Command:
+        hints = get_type_hints(function, include_extras=True)
+        for name in groups.keys() - hints.keys():
+            raise TypeError(f"{function.__qualname__} has no parameter {name}.")
+        parameters: list[inspect.Parameter] = []
+        for own in inspect.signature(function).parameters.values():
+            if own.name in groups:
+                parameters += (_parameter(each.name, each.kind, each.said) for each in groups[own.name])
+            else:
+                parameters.append(_parameter(own.name, hints[own.name], own.default))
+
+        @functools.wraps(function)
+        def command(**values: object) -> int:
+            told = {name: {each.name: values.pop(each.name) for each in group} for name, group in groups.items()}
+            return function(**told, **values)
+
+        return cast("Command", sign(command, parameters))
+
+    return change
+
+
+def sign(command: Function, parameters: Iterable[inspect.Parameter]) -> Function:
+    """Let a function say that it has these parameters, by which typer makes its command line; the function itself."""
+    signed: Any = command
+    signed.__signature__ = signature = inspect.Signature(list(parameters))
+    signed.__annotations__ = {name: each.annotation for name, each in signature.parameters.items()}
+    return command
+
+
+def _parameter(name: str, kind: object, default: object) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)

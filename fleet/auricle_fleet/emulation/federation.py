@@ -1,0 +1,199 @@
+"""The federated part of a run: a broker, the coordinator and the devices' agents, which begin and end together."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+from auricle.errors import AuricleError, SettingsError
+from auricle.mqtt_link.link import BrokerAddress
+from auricle_cloud.rounds.coordinator import NAME, Coordinator
+from auricle_cloud.settings import RoundDone, RunSettings
+from auricle_edge.fleet.agent import Agent
+from auricle_edge.fleet.agent_context import AgentSettings
+from auricle_edge.training.train import Trainer
+from auricle_fleet.broker.broker import Kind, connect_broker, require_startable, start_broker
+from auricle_fleet.emulation.behaviour import GroupTrainer, data_of
+from auricle_fleet.emulation.data import FleetData
+from auricle_fleet.emulation.judging import FleetJudging
+from auricle_fleet.emulation.slow_link import slow_link
+from auricle_fleet.emulation.start import Start, started
+from auricle_fleet.groups import assigned
+from auricle_fleet.settings import BROKERS, FleetSettings
+
+FLEET = "emulated"
+
+Addresses = Callable[[str], BrokerAddress]
+"""Where a name of the fleet finds the broker."""
+
+
+class Federation:
+    """Broker, coordinator and agents of one run.
+
+    Parameters
+    ----------
+    settings, data, judging
+        Of the run.
+    state
+        Folder for the state of coordinator, devices and broker.
+    """
+
+    def __init__(self, settings: FleetSettings, data: FleetData, judging: FleetJudging, state: Path) -> None:
+        self._settings, self._data, self._judging, self._state = settings, data, judging, state
+        self.names = [f"dev-{i:03d}" for i in range(len(data.devices))]
+        kinds = settings.architectures(data.pack)
+        self.groups = assigned(settings.groups, len(self.names), settings.seed)
+        """Of each device; None: it is in none."""
+        self.models = [(group and group.local) or kinds[i % len(kinds)] for i, group in enumerate(self.groups)]
+        """Architecture of each device's own model."""
+        self.agents: list[Agent] = []
+        self.coordinator: Coordinator | None = None
+
+    @property
+    def bytes_sent(self) -> int:
+        """By all devices since this process began."""
+        return sum(agent.link.counters.bytes_sent for agent in self.agents)
+
+    @property
+    def bytes_received(self) -> int:
+        """By all devices since this process began."""
+        return sum(agent.link.counters.bytes_received for agent in self.agents)
+
+    async def run(
+        self, start: Start, watch: Callable[[RoundDone], Awaitable[None]], say: Callable[[str], None]
+    ) -> None:
+        """Run all rounds.
+
+        Parameters
+        ----------
+        start
+            The first model.
+        watch
+            Called after every round, which waits for it.
+        say
+            Told which broker there is.
+
+        Raises
+        ------
+        AuricleError
+            The broker cannot be started or reached, an agent ended, or a disk is full.
+        """
+        async with contextlib.AsyncExitStack() as stack:
+            address = await self._broker(stack, say)
+            workers = stack.enter_context(ThreadPoolExecutor(os.cpu_count() or 1, "train"))
+            run = self._coordinator_settings(start, address(NAME))
+            evaluator = self._judging.evaluator(self._data.pack) if self._settings.detect else None
+            coordinator = self.coordinator = Coordinator(run, self._data.pack, watch, evaluator)
+            await self._make_agents(stack, address, coordinator.identity.public, workers)
+            tasks = [asyncio.create_task(agent.run()) for agent in self.agents]
+            stack.push_async_callback(_cancel_all, tasks)
+            await _first_failure(coordinator.run(), tasks)
+
+    def _coordinator_settings(self, start: Start, broker: BrokerAddress) -> RunSettings:
+        return RunSettings(
+            fleet=FLEET,
+            broker=broker,
+            folder=self._state / "coordinator",
+            rounds=self._settings.rounds,
+            preset=start.preset,
+            participation=self._settings.participation,
+            quorum=self._settings.quorum,
+            deadline=self._settings.deadline,
+            over_selection=self._settings.over_selection,
+            mode="async" if self._settings.mode == "async" else "sync",
+            buffer=self._settings.buffer,
+            detection=self._settings.detection if self._settings.detect else None,
+            limits=self._settings.limits,
+            devices=len(self.names),
+            seed=self._settings.seed,
+            start=start.weights,
+        )
+
+    async def _broker(self, stack: contextlib.AsyncExitStack, say: Callable[[str], None]) -> Addresses:
+        wanted = self._settings.broker
+        if wanted is not None and wanted not in BROKERS:
+            shared = await connect_broker(wanted)
+            return lambda _name: shared
+        users = {name: secrets.token_urlsafe(16) for name in (NAME, *self.names)}
+        kind: Kind | None = "mosquitto" if wanted == "mosquitto" else "amqtt" if wanted == "amqtt" else None
+        broker = await stack.enter_async_context(
+            await start_broker(self._state, users, fleet=FLEET, port=self._settings.port, kind=kind)
+        )
+        say(f"broker: {broker.kind} on 127.0.0.1:{broker.port}")
+        return broker.address
+
+    async def _make_agents(
+        self, stack: contextlib.AsyncExitStack, address: Addresses, coordinator: bytes, workers: ThreadPoolExecutor
+    ) -> None:
+        for i, name in enumerate(self.names):
+            seed = self._settings.seed * 100_003 + i + 1
+            broker, own = await self._link(stack, address(name), i, seed), workers
+            group = self.groups[i]
+            if group is not None and group.delay:  # who waits keeps no other device waiting
+                own = stack.enter_context(ThreadPoolExecutor(1, f"train-{name}"))
+            settings = AgentSettings(name, FLEET, broker, self._state / "devices" / name, coordinator)
+            self.agents.append(Agent(settings, self._trainer(i, seed), own, judging=self._judging.judging))
+
+    async def _link(
+        self, stack: contextlib.AsyncExitStack, broker: BrokerAddress, device: int, seed: int
+    ) -> BrokerAddress:
+        """The way of a device to the broker, through its group's network."""
+        group = self.groups[device]
+        if group is None or group.network.is_perfect:
+            return broker
+        if broker.tls:
+            raise SettingsError(
+                f'The group "{group.name}" has a network of its own, which a broker over TLS cannot have.'
+            )
+        port = await stack.enter_async_context(slow_link(broker.host, broker.port, group.network, seed))
+        return replace(broker, host="127.0.0.1", port=port)
+
+    def _trainer(self, device: int, seed: int) -> Trainer:
+        kind, group, (_, clips) = self.models[device], self.groups[device], self._data.devices[device]
+        weights = started(self._data, self._settings, kind, seed)
+        runtime, learn = self._judging.runtime, self._judging.learn
+        if group is None:
+            return Trainer(runtime, kind, clips, seed, weights, learn)
+        return GroupTrainer(
+            group, runtime, kind, data_of(group, clips, len(self._data.pack.labels), seed), seed, weights, learn
+        )
+
+
+async def _cancel_all(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _first_failure(main: Awaitable[None], others: list[asyncio.Task[None]]) -> None:
+    """Wait for `main`; when one of the others fails before, raise its error."""
+    work = asyncio.ensure_future(main)
+    try:
+        while not work.done():
+            finished, _ = await asyncio.wait({work, *others}, return_when=asyncio.FIRST_COMPLETED)
+            for task in finished - {work}:
+                error = task.exception()
+                if error is not None:
+                    raise AuricleError(f"An agent stopped: {error}") from error
+                others = [other for other in others if other is not task]
+        work.result()
+    finally:
+        if not work.done():
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
+
+
+async def require_broker(settings: FleetSettings) -> None:
+    """See that the broker of a run could be started or is there, before any speech is made; errors as of those."""
+    wanted = settings.broker
+    if wanted is not None and wanted not in BROKERS:
+        await connect_broker(wanted)
+    else:
+        require_startable(None if wanted is None else cast(Kind, wanted), settings.port)

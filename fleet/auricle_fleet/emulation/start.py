@@ -1,0 +1,64 @@
+"""What the models of a run start from, and how good the first one is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from auricle.packs.first_weights import chosen_weights
+from auricle.wire.tensors import Flat
+from auricle_cloud.aggregation.presets import Preset
+from auricle_fleet.emulation.data import FleetData
+from auricle_fleet.emulation.judging import FleetJudging
+from auricle_fleet.live import percent
+from auricle_fleet.settings import FleetSettings
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """The first model."""
+
+    preset: Preset
+    """As it fits this model."""
+    weights: Flat | None = None
+    """(P,) of the plug-in; None: drawn from the seed."""
+    accuracy: float | None = None
+    """On the unseen speakers' clips; None where it is drawn, or there are none."""
+    accepts: float | None = None
+    """False accepts an hour, likewise."""
+
+
+def first_model(settings: FleetSettings, data: FleetData, judging: FleetJudging, say: Callable[[str], None]) -> Start:
+    """Take the first model from the pack where the run starts from it, judge it, and say so.
+
+    Raises
+    ------
+    PackError
+        As `started`.
+    """
+    weights = started(data, settings, data.pack.manifest.plugin, settings.seed)
+    known = (data.origin or data.pack).labels
+    trained = weights is not None and all(word in known for word in data.pack.labels)
+    start = Start(settings.preset_for(trained=trained))
+    if weights is not None:
+        accuracy, accepts = judging.accuracy(weights), judging.false_accepts_per_hour(weights)
+        start = Start(start.preset, weights, accuracy, accepts)
+        heard = (data.origin or data.pack).manifest.start[data.pack.manifest.plugin].data
+        again = Path(settings.data).resolve().name in heard
+        warning = ": these voices were heard before, read the figures so" if again else ""
+        say(f"models start from weights trained on {heard}{warning}")
+        say(f"before the first round the pack's plug-in recognises {percent(accuracy)} of them")
+    say(str(start.preset.rates()))
+    return start
+
+
+def started(data: FleetData, settings: FleetSettings, model: str, seed: int) -> Flat | None:
+    """The trained weights (P,) that a model of a run starts from; None where it starts from noise.
+
+    Raises
+    ------
+    PackError
+        The run is to start from the pack, and the pack has no trained weights of this model.
+    """
+    return chosen_weights(settings.start, data.pack, model, seed, data.origin)

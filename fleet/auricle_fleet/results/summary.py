@@ -1,0 +1,105 @@
+"""What a run leaves when it ends: the summary, the report, the pack, and after every round the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from safetensors.numpy import save
+
+from auricle import __version__
+from auricle.files import write_durably
+from auricle.packs.pack import Pack, pack_bytes
+from auricle_cloud.settings import RoundDone
+from auricle_fleet.emulation.data import FleetData
+from auricle_fleet.emulation.start import Start
+from auricle_fleet.results.metrics import write_summary
+from auricle_fleet.results.report import write_report
+from auricle_fleet.results.result import DeviceRow, RoundRow, Summary
+from auricle_fleet.results.run_folder import RunFolder
+from auricle_fleet.settings import FleetSettings
+
+
+@dataclass(frozen=True, eq=False)
+class Ran:
+    """A run that is over, or was interrupted."""
+
+    settings: FleetSettings
+    data: FleetData
+    start: Start
+    judged_seconds: float
+    """Of negatives that devices are judged on."""
+    central: float | None
+    """Accuracy of the central training; None where there was none."""
+    interrupted: bool
+
+    def summary(self, rows: Sequence[RoundRow]) -> Summary:
+        """What it came to, by its rounds."""
+        settings, data, start = self.settings, self.data, self.start
+        last = rows[-1] if rows else None
+        return Summary(
+            plugin_accuracy_unseen=None if last is None else last.plugin_accuracy_unseen,
+            personal_accuracy=None if last is None else last.personal_accuracy,
+            central_accuracy_unseen=self.central,
+            start=settings.start,
+            start_accuracy_unseen=start.accuracy,
+            start_false_accepts_per_hour=start.accepts,
+            false_accepts_per_hour=None if last is None else last.false_accepts_per_hour,
+            judge=settings.judges,
+            judged_seconds=round(self.judged_seconds, 1),
+            refused_rounds=sum(len(row.refused) for row in rows),
+            refusing_devices=len({name for row in rows for name in row.refused}),
+            devices=len(data.devices),
+            rounds=0 if last is None else last.round,
+            rounds_planned=settings.rounds,
+            interrupted=self.interrupted,
+            seconds=0.0 if last is None else last.seconds_total,
+            bytes_up=0 if last is None else last.bytes_up,
+            bytes_down=0 if last is None else last.bytes_down,
+            words=data.pack.labels,
+            training_clips=data.training_clips,
+            unseen_clips=len(data.unseen),
+            unseen_speakers=data.unseen_speakers,
+            skipped_files=len(data.skipped),
+            rule=start.preset.rule,
+            preset=settings.preset,
+            rates=asdict(start.preset.rates()),
+            seed=settings.seed,
+            pack=data.pack.identity,
+            version=__version__,
+        )
+
+
+def write_results(
+    out: Path,
+    pack: Pack,
+    summary: Summary,
+    lines: Sequence[Mapping[str, Any]],
+    devices: Sequence[DeviceRow] = (),
+) -> RunFolder:
+    """Write pack, summary and report of a run, each whole or not at all; where they lie.
+
+    Parameters
+    ----------
+    lines
+        Of the rounds, as `metrics.jsonl` has them.
+    devices
+        The table of devices, for the report's groups.
+    """
+    paths, plain = RunFolder(out), msgspec.to_builtins(summary)
+    write_durably(paths.pack, pack_bytes(pack))
+    write_summary(out, plain)
+    write_report(out, plain, lines, devices)
+    return paths
+
+
+def write_model(out: Path, pack: Pack, done: RoundDone) -> None:
+    """Write the shared plug-in after a round, by tensor."""
+    table = pack.plugin_table
+    tensors = {s.name: np.ascontiguousarray(table.tensor(done.model, s.name)) for s in table.specs}
+    notes = {"pack": pack.identity, "labels": ",".join(pack.labels), "round": str(done.number)}
+    write_durably(RunFolder(out).model, save(tensors, metadata=notes))

@@ -1,0 +1,230 @@
+"""No device passes a bound on its share, whatever it says of itself; with numbers worked out by hand."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from auricle.errors import SettingsError
+from auricle_cloud.aggregation.bounded import BoundedRule, cap_samples, ceiling
+from auricle_cloud.aggregation.by_device import by_device
+from auricle_cloud.aggregation.cohort import Aggregate, Bounded, Cohort, Float64Array, Layer
+from auricle_cloud.aggregation.rules import RULES, get_rule
+from auricle_cloud.operations.operations import Operations
+
+LAYERS = (Layer("conv", (slice(0, 2),)), Layer("head", (slice(2, 6),)))
+UNKNOWN = math.nan
+
+
+def cohort(
+    rows: list[list[float]],
+    samples: list[float],
+    losses: list[float] | None = None,
+    registered: list[float] | None = None,
+) -> Cohort:
+    return Cohort.build(
+        ids=[f"dev-{k:02d}" for k in range(len(rows))],
+        weights=np.array(rows, np.float32),
+        samples=samples,
+        losses=losses,
+        registered=registered,
+        start=np.zeros(6, np.float32),
+        layers=LAYERS,
+    )
+
+
+def honest(count: int, seed: int = 0) -> list[list[float]]:
+    rng = np.random.default_rng(seed)
+    return (1.0 + 0.1 * rng.standard_normal((count, 6))).tolist()
+
+
+def largest(aggregate: Aggregate) -> float:
+    return float(aggregate.share.max())
+
+
+def test_a_lie_about_samples_does_not_take_over_a_round_of_eleven() -> None:
+    """The liar is one whom LPA prunes in no layer: neither the nearest nor the farthest."""
+    rows = honest(11)
+    liar = int(get_rule("lpa")(cohort(rows, [100.0] * 11)).kept.all(axis=1).argmax())
+    lied = cohort(rows, [1e7 if k == liar else 100.0 for k in range(11)])
+
+    assert largest(get_rule("lpa")(lied)) > 0.999, "what the rule computes is not changed"
+    bounded = BoundedRule(get_rule("lpa"))(lied)
+
+    counting = (bounded.share > 0).sum(axis=0)
+    assert (bounded.share <= 3 / counting * (1 + 1e-9)).all()
+    assert np.allclose(bounded.share.sum(axis=0), 1)
+    # 3 / 11 of the sum: (3/11 * 1000) / (1 - 3/11) = 375, and three times the median is 300.
+    assert bounded.bounded[0] == Bounded(f"dev-{liar:02d}", "samples", 1e7, 300.0)
+
+
+def test_a_zero_model_does_not_become_the_global_one_with_six_devices() -> None:
+    rows = [*honest(5), [0.0] * 6]
+    lied = cohort(rows, [40.0] * 5 + [1e7])
+
+    alone = get_rule("lpa")(lied)
+    made = BoundedRule(get_rule("lpa"))(lied)
+
+    assert np.abs(alone.weights).max() < 1e-3, "the rule alone takes the zeros"
+    assert np.abs(made.weights - 1).max() < 0.2
+    assert made.pruned is not None
+    assert (made.pruned[5] == 1).all(), "the farthest fifth is left out, at least one device"
+    assert "from 6 devices: the 2 farthest" in made.warnings[0]
+
+
+def test_lpa_of_ten_devices_or_two_is_what_it_was() -> None:
+    for count in (2, 10, 12):
+        given = cohort(honest(count), [50.0 + k for k in range(count)])
+        assert BoundedRule(get_rule("lpa"))(given).weights.tobytes() == get_rule("lpa")(given).weights.tobytes()
+    few = cohort(honest(6), [50.0] * 6)
+    assert (
+        BoundedRule(get_rule("lpa"), prune_few=False)(few).weights.tobytes() == get_rule("lpa")(few).weights.tobytes()
+    )
+    ablation = get_rule("lpa", prune_low=0.0, prune_high=0.0)
+    assert BoundedRule(ablation)(few).weights.tobytes() == ablation(few).weights.tobytes()
+
+
+@pytest.mark.parametrize("name", ["fedvsa", "lpa+fedvsa"])
+def test_a_lie_about_the_loss_has_a_bounded_share(name: str) -> None:
+    lied = cohort([*honest(11), honest(1, 1)[0]], [40.0] * 12, [0.2] * 11 + [1e6])
+
+    assert largest(get_rule(name)(lied)) > 0.8, "what the rule computes is not changed"
+    made = BoundedRule(get_rule(name))(lied)
+
+    counting = (made.share > 0).sum(axis=0)
+    assert (made.share <= 3 / counting * (1 + 1e-9)).all()
+    assert np.allclose(made.share.sum(axis=0), 1)
+    first = made.bounded[0]
+    assert (first.device, first.what, first.said) == ("dev-11", "loss", 1e6)
+    # 3/12 of the softmax: e^f = 11 e^0.2 / 3.
+    assert first.counted == pytest.approx(0.2 + math.log(11 / 3))
+
+
+@pytest.mark.parametrize("name", sorted(RULES))
+def test_equal_devices_are_aggregated_as_the_rule_says(name: str) -> None:
+    given = cohort(honest(12), [30.0] * 12, [1.0 + 0.01 * k for k in range(12)])
+
+    alone, around = get_rule(name)(given), BoundedRule(get_rule(name))(given)
+
+    assert around.weights.tobytes() == alone.weights.tobytes()
+    assert around.bounded == ()
+
+
+@pytest.mark.parametrize("weighting", ["samples", "fedvsa"])
+def test_the_geometric_median_starts_from_bounded_weights(weighting: str) -> None:
+    """With more than half of the weight one device is the median; an honest majority keeps it from that."""
+    rows = [*honest(10), [50.0] * 6]
+    lied = cohort(rows, [20.0] * 10 + [1e7], [0.1] * 10 + [1e6])
+    rule = get_rule("geometric-median", weighting=weighting)
+
+    assert np.abs(rule(lied).weights - 50).max() < 1
+    assert np.abs(BoundedRule(rule)(lied).weights - 1).max() < 0.2
+
+
+def test_clips_that_were_never_registered_count_up_to_the_median() -> None:
+    samples = np.array([10.0, 20.0, 30.0, 55.0, 55.0])
+    registered = np.array([10.0, UNKNOWN, 0.0, 12.0, 50.0])
+
+    found = cap_samples(samples, registered, 3.0)
+
+    assert found.tolist() == [10.0, 20.0, 30.0, 30.0, 50.0]
+
+
+def test_one_of_two_devices_cannot_move_the_median() -> None:
+    assert cap_samples(np.array([10.0, 1e7]), None, 3.0).tolist() == [10.0, 30.0]
+
+
+def test_the_ceiling_is_the_largest_that_keeps_the_bound() -> None:
+    def shares(weights: Float64Array, factor: float) -> Float64Array:
+        cut = np.minimum(weights, ceiling(weights, factor))
+        found: Float64Array = cut / cut.sum()
+        return found
+
+    assert ceiling(np.array([1.0, 1.0, 1.0]), 1.0) == math.inf
+    assert shares(np.array([8.0, 1.0, 1.0, 1.0, 1.0]), 2.0).max() == pytest.approx(0.4)
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        weights = np.exp(rng.normal(0, 3, rng.integers(1, 30))) * (rng.random() < 0.9)
+        factor = float(rng.uniform(1, 5))
+        counting = max(1, int((weights > 0).sum()))
+        if weights.sum():
+            assert shares(weights, factor).max() <= max(factor / counting, 1 / counting) * (1 + 1e-8)
+
+
+def test_a_bound_below_the_fair_share_is_refused() -> None:
+    with pytest.raises(SettingsError, match="at least 1"):
+        BoundedRule(get_rule("lpa"), 0.5)
+
+
+def test_one_device_that_fills_a_buffer_counts_once() -> None:
+    """Ten updates in an asynchronous buffer, eight of them of one device that had kept its invitations."""
+    rows, samples = [[1.0] * 6, [3.0] * 6, *([[9.0] * 6] * 8)], [10.0] * 10
+    buffer = Cohort.build(
+        ids=["dev-a", "dev-b", *(f"dev-c@{k}" for k in range(1, 9))],
+        weights=np.array(rows, np.float32),
+        samples=samples,
+        losses=[0.5, 0.5, UNKNOWN, 1.0, *([2.0] * 6)],
+        registered=[10.0] * 10,
+        start=np.zeros(6, np.float32),
+        layers=LAYERS,
+    )
+
+    merged = by_device(buffer)
+
+    assert merged.ids == ("dev-a", "dev-b", "dev-c")
+    assert merged.samples.tolist() == [10.0, 10.0, 80.0]
+    assert merged.registered is not None and merged.registered.tolist() == [10.0, 10.0, 80.0]
+    assert merged.losses.tolist() == [0.5, 0.5, pytest.approx(13 / 7)]
+    # Its 80 samples count as three times the median, 30, and the median of three devices is not its model.
+    assert BoundedRule(get_rule("fedavg"))(merged).weights[0] == pytest.approx((10 * 1 + 10 * 3 + 30 * 9) / 50)
+    assert get_rule("median")(merged).weights[0] == 3.0
+    assert get_rule("median")(buffer).weights[0] == 9.0, "as many clients as it has updates"
+    assert by_device(merged) is merged
+
+
+def test_a_round_bounds_a_liar_and_tells_operators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("onnxruntime", reason="the devices of this round train on it")
+    from tests.cloud import coordinator_site
+    from tests.cloud.coordinator_site import FEDAVG, TASK, Site, run
+
+    from auricle.packs.pack import load_pack
+    from auricle_edge.runtimes import StepRuntime
+    from auricle_edge.training.train import RoundResult, Trainer
+
+    honest_trainer = coordinator_site.trainer
+
+    def lying_trainer(runtime: StepRuntime, seed: int) -> Trainer:
+        trainer = honest_trainer(runtime, seed)
+        if seed == 4:
+            train = trainer.run
+
+            def lie(*given: Any, **named: Any) -> RoundResult:
+                return replace(train(*given, **named), samples=10_000_000)
+
+            monkeypatch.setattr(trainer, "run", lie)
+        return trainer
+
+    monkeypatch.setattr(coordinator_site, "trainer", lying_trainer)
+
+    async def case(site: Site) -> None:
+        coordinator = site.coordinator(1, FEDAVG, devices=4, quorum=1.0)
+        site.start_agents(coordinator, coordinator_site.DEVICES)
+        await coordinator.run()
+
+        store = site.store()
+        (event,) = store.journal.events(kind="bounded")
+        why = Operations(store, coordinator.blobs, TASK, lambda: None, "anna").why_round(1, "dev-d")
+        shares = site.done[0].report["layers"][0]["share"]
+        assert max(shares.values()) <= 3 / 4
+        # Three clips each, and no more than three were registered.
+        assert (event.device, event.detail) == ("dev-d", "samples 1e+07 counted as 3")
+        assert "It said 10,000,000 training samples, which counted as 3" in " ".join(why.devices[0].sentences)
+        assert "Counted for less than they said or the rule gave them: dev-d." in why.sentences
+        store.close()
+
+    run(case, StepRuntime(load_pack("digits")), tmp_path)

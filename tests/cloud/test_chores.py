@@ -1,0 +1,116 @@
+"""One chore of a coordinator that fails stops no other, and health says so until it works again."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from auricle.errors import StorageError
+from auricle_cloud.rounds.chores import PATIENCE, Chores, Every
+from auricle_cloud.storage.database import SupersededError
+
+
+def broken() -> None:
+    raise StorageError("The database c.db cannot take this: no NUL.")
+
+
+def odd() -> None:
+    raise KeyError("what nobody thought of")
+
+
+def test_what_fails_stops_no_other_and_is_told_by_health() -> None:
+    chores, done = Chores(), []
+    mine = {"journal": broken, "keys": lambda: done.append("keys"), "metrics": odd, "schedules": lambda: done.append(1)}
+
+    for _ in range(PATIENCE - 1):
+        assert not chores.do(mine)
+    assert chores.failing() is None, "once is nothing"
+    chores.do(mine)
+
+    assert len(done) == 2 * PATIENCE
+    said = chores.failing() or ""
+    assert "The coordinator's journal fails: The database c.db cannot take this: no NUL." in said
+    assert "metrics fails" in said and "keys" not in said
+    assert chores.do({**mine, "journal": lambda: None, "metrics": lambda: None})
+    assert chores.failing() is None
+
+
+def test_a_failure_is_logged_once_and_so_is_its_end(caplog: pytest.LogCaptureFixture) -> None:
+    chores = Chores()
+
+    with caplog.at_level("INFO", "auricle.cloud"):
+        for _ in range(5):
+            chores.do({"journal": broken})
+        chores.do({"journal": lambda: None})
+
+    assert [record.levelname for record in caplog.records] == ["ERROR", "INFO"]
+
+
+def test_what_is_done_every_so_often_is_tried_again_after_a_failure() -> None:
+    tried: list[str] = []
+
+    def chore() -> None:
+        tried.append("once more")
+        if len(tried) == 1:
+            broken()
+
+    every = Every(3600.0, chore)
+
+    with pytest.raises(StorageError):
+        every()
+    every()
+    every()
+
+    assert len(tried) == 2
+
+
+def test_who_was_overtaken_stops() -> None:
+    def overtaken() -> None:
+        raise SupersededError("A newer coordinator has taken over this database: this one stops.")
+
+    async def overtaken_later() -> None:
+        overtaken()
+
+    with pytest.raises(SupersededError):
+        Chores().do({"database": overtaken})
+    with pytest.raises(SupersededError):
+        asyncio.run(Chores().do_async({"rollouts": overtaken_later}))
+
+
+def test_a_coordinators_health_names_the_chore_and_the_others_go_on(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="a site of agents needs it")
+    from aiohttp.test_utils import TestClient, TestServer
+    from tests.cloud.coordinator_site import Site, run
+
+    from auricle.packs.pack import load_pack
+    from auricle_cloud.api.api_settings import ApiSettings
+    from auricle_cloud.service import application
+    from auricle_edge.runtimes import StepRuntime
+
+    async def case(site: Site) -> None:
+        coordinator = site.coordinator(None)
+        coordinator.inbox.flush = broken  # type: ignore[method-assign]
+        looked = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        coordinator.hearing.look = lambda: loop.call_soon_threadsafe(looked.set)  # type: ignore[method-assign,assignment]
+        running = asyncio.create_task(coordinator.run())
+        app = application(coordinator, ApiSettings("127.0.0.1", 0, None, None, True))
+        async with TestClient(TestServer(app)) as client:
+            while coordinator.chores.failing() is None:
+                looked.clear()
+                await asyncio.wait_for(looked.wait(), 30)
+            answer = await client.get("/healthz")
+            assert answer.status == 503
+            assert (await answer.json())["checks"] == {"database": "ok", "disk": "ok", "chores": "failing"}
+            assert "The coordinator's journal of refusals fails" in (coordinator.chores.failing() or "")
+            coordinator.inbox.flush = lambda: None  # type: ignore[method-assign]
+            while coordinator.chores.failing() is not None:
+                looked.clear()
+                await asyncio.wait_for(looked.wait(), 30)
+        coordinator.inbox.flush = lambda: None  # type: ignore[method-assign]
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    run(case, StepRuntime(load_pack("digits")), tmp_path)

@@ -1,0 +1,83 @@
+"""Tars of plain files: what tarfile writes is read, and no bytes do more than be refused."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import tarfile
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auricle.packs.plain_tar import MOST_FILES, Member, NotPlainError, members, parse_header, require_plain
+
+NAMES = st.text("abcdefgh-_.0123456789", min_size=1, max_size=60)
+FILES = st.dictionaries(st.tuples(NAMES, NAMES).map("/".join), st.binary(max_size=2000), max_size=5)
+
+
+def tar(files: dict[str, bytes], form: int = tarfile.USTAR_FORMAT) -> bytes:
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w", format=form) as archive:
+        for name, content in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return made.getvalue()
+
+
+def read(data: bytes) -> dict[str, bytes]:
+    return {member.name: b"".join(content) for member, content in members(io.BytesIO(data))}
+
+
+@given(FILES, st.sampled_from([tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT]))
+def test_what_tarfile_writes_is_read_as_it_was(files: dict[str, bytes], form: int) -> None:
+    data = tar(files, form)
+
+    require_plain(io.BytesIO(data))
+
+    assert read(data) == files
+
+
+@given(FILES)
+def test_content_that_is_not_taken_is_read_over(files: dict[str, bytes]) -> None:
+    assert [member for member, _ in members(io.BytesIO(tar(files)))] == [
+        Member(name, len(content)) for name, content in files.items()
+    ]
+
+
+@given(FILES, st.integers(0, 20_000), st.binary(min_size=1, max_size=600))
+def test_changed_bytes_are_read_or_refused(files: dict[str, bytes], at: int, other: bytes) -> None:
+    data = tar({"first": b"x", **files})
+    changed = data[: at % len(data)] + other + data[at % len(data) + len(other) :]
+    for look in (read, lambda data: require_plain(io.BytesIO(data))):
+        try:
+            look(changed)
+        except NotPlainError as error:
+            assert str(error).isprintable()
+
+
+@given(st.binary(min_size=512, max_size=512))
+def test_no_header_does_more_than_be_refused(header: bytes) -> None:
+    with contextlib.suppress(NotPlainError):
+        parse_header(header)
+
+
+@pytest.mark.parametrize("cut", [1, 100, 511, 513, 600, 1023])
+def test_a_cut_archive_is_refused(cut: int) -> None:
+    data = tar({"a": bytes(700)})[:cut]
+
+    with pytest.raises(NotPlainError):
+        read(data)
+    with pytest.raises(NotPlainError):
+        require_plain(io.BytesIO(data))
+
+
+def test_files_without_end_are_refused() -> None:
+    data = tar({"a": b""})[:512] * (MOST_FILES + 1)
+
+    with pytest.raises(NotPlainError, match="more than 8192 files"):
+        for _ in members(io.BytesIO(data)):
+            """Read over."""
+    with pytest.raises(NotPlainError, match="more than 8192 files"):
+        require_plain(io.BytesIO(data))
