@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import msgspec
 
@@ -16,10 +16,9 @@ from auricle.process.until_signal import handlers_kept, until_signal
 from auricle.wire.tensors import Flat
 from auricle_cloud.rounds.coordinator import Coordinator
 from auricle_cloud.settings import RoundDone
-from auricle_fleet.broker.broker import Kind, connect_broker, require_startable
 from auricle_fleet.emulation.central import train_centrally
 from auricle_fleet.emulation.data import FleetData, load_data
-from auricle_fleet.emulation.federation import Federation
+from auricle_fleet.emulation.federation import Federation, require_broker
 from auricle_fleet.emulation.judging import FleetJudging
 from auricle_fleet.emulation.start import Start, first_model
 from auricle_fleet.live import Silent
@@ -27,7 +26,7 @@ from auricle_fleet.results.record import Record
 from auricle_fleet.results.result import DeviceRow, FleetResult, RoundRow, device_rows
 from auricle_fleet.results.run_folder import RunFolder, prepare_folder, remove_folder
 from auricle_fleet.results.summary import Ran, write_model, write_results
-from auricle_fleet.settings import BROKERS, FleetSettings
+from auricle_fleet.settings import FleetSettings
 
 T = TypeVar("T")
 
@@ -145,7 +144,7 @@ class FleetRun:
         if self._ran:
             raise SettingsError("A FleetRun runs once: make another, or go on with this one's folder by resume.")
         self._ran = True
-        await self._require_broker()
+        await require_broker(self.settings)
         was_there = self.out.exists()
         prepare_folder(self.out, resume=self._resumes)
         if not self._resumes:
@@ -154,7 +153,7 @@ class FleetRun:
         try:
             result = await self._work
         except (AuricleError, asyncio.CancelledError):
-            if not was_there and self.coordinator is None:
+            if not was_there and self.federation is None:
                 remove_folder(self.out)
             raise
         finally:
@@ -223,14 +222,6 @@ class FleetRun:
             start.weights,
             self.judging.learn,
         )
-
-    async def _require_broker(self) -> None:
-        """What may be wrong with the broker is said before any speech is made."""
-        wanted = self.settings.broker
-        if wanted is not None and wanted not in BROKERS:
-            await connect_broker(wanted)
-        else:
-            require_startable(None if wanted is None else cast(Kind, wanted), self.settings.port)
 
     async def _watch(self, done: RoundDone) -> None:
         """After every round: judge the model on unseen speakers, write and show a line."""

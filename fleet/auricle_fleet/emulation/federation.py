@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 from auricle.errors import AuricleError, SettingsError
 from auricle.mqtt_link.link import BrokerAddress
@@ -18,7 +19,7 @@ from auricle_cloud.settings import RoundDone, RunSettings
 from auricle_edge.fleet.agent import Agent
 from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_edge.training.train import Trainer
-from auricle_fleet.broker.broker import Kind, connect_broker, start_broker
+from auricle_fleet.broker.broker import Kind, connect_broker, require_startable, start_broker
 from auricle_fleet.emulation.behaviour import GroupTrainer, data_of
 from auricle_fleet.emulation.data import FleetData
 from auricle_fleet.emulation.judging import FleetJudging
@@ -187,3 +188,12 @@ async def _first_failure(main: Awaitable[None], others: list[asyncio.Task[None]]
         if not work.done():
             work.cancel()
             await asyncio.gather(work, return_exceptions=True)
+
+
+async def require_broker(settings: FleetSettings) -> None:
+    """See that the broker of a run could be started or is there, before any speech is made; errors as of those."""
+    wanted = settings.broker
+    if wanted is not None and wanted not in BROKERS:
+        await connect_broker(wanted)
+    else:
+        require_startable(None if wanted is None else cast(Kind, wanted), settings.port)
