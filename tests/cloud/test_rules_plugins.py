@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from auricle.errors import SettingsError
-from auricle_cloud.aggregation.cohort import Cohort, Layer
-from auricle_cloud.aggregation.rules import RULES, get_rule, rule_names
+from auricle_cloud.aggregation.cohort import Aggregate, Cohort, Layer
+from auricle_cloud.aggregation.rules import RULES, Rule, get_rule, rule_names
 from auricle_cloud.aggregation.rules.plugins import RuleError
 
 GOOD = """
@@ -182,3 +182,21 @@ def test_a_check_of_another_package_that_fails_is_one_sentence(install: Install)
     assert str(error.value) == (
         'the rule "odd" of acme-rules failed (division by zero); choose another rule or update the package.'
     )
+
+
+def test_a_rule_says_what_clients_are_weighed_by() -> None:
+    """By its option `weighting`, the option's default, or else what the rule itself says."""
+
+    def weighing(cohort: Cohort, *, weighting: str = "uniform") -> Aggregate:
+        raise NotImplementedError
+
+    def plain(cohort: Cohort) -> Aggregate:
+        raise NotImplementedError
+
+    def unchecked(**_: object) -> None: ...
+
+    assert Rule("a", weighing, unchecked, {"weighting": "fedvsa"}).weighed_by == "fedvsa"
+    assert Rule("a", weighing, unchecked).weighed_by == "uniform"
+    assert Rule("a", plain, unchecked).weighed_by == "samples"
+    assert Rule("a", plain, unchecked, weight="fedvsa").weighed_by == "fedvsa"
+    assert not Rule("a", plain, unchecked).mean
