@@ -14,11 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from auricle_export.compiler.intercept import CompileError
+from auricle_export.compiler.node import IR_VERSION, OPSET
 from auricle_export.compiler.sequence import translations
 from auricle_export.compiler.source_line import raised_line
 
-OPSET = 18
-IR_VERSION = 10
 STANDARD = frozenset({"", "ai.onnx"})
 
 
