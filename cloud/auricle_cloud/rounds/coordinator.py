@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -116,6 +117,7 @@ class Coordinator:
             settings, pack, self.store, self.blobs, rule, messenger, self.announcements, self.metrics, watcher, opener
         )
         self.chores = Chores()
+        self._looking = threading.Lock()
         self._trim = Every(TRIM, lambda: self.store.journal.trim(settings.keep_events, settings.keep_audit))
         self.closing = Closing(self.site, evaluator)
         self.conductor = Conductor(self.store, messenger, self.announcements, settings.fleet)
@@ -180,8 +182,8 @@ class Coordinator:
             await asyncio.gather(ticking, rounds, return_exceptions=True)
             await self._lanes.drain(GRACE)
             await self.link.stop()
-            await asyncio.to_thread(self.inbox.flush)
             with contextlib.suppress(StorageError):  # another coordinator has taken over, or the disk is full
+                await asyncio.to_thread(self.inbox.flush)
                 await asyncio.to_thread(self.store.database.beat, Pulse(time.time(), running=False, connected=False))
             self.store.close()
 
@@ -280,6 +282,10 @@ class Coordinator:
             self.site.presence_known = True
 
     def _look(self) -> None:
+        with self._looking:  # a connection looks, too: nothing is planned or signed twice
+            self._do_chores()
+
+    def _do_chores(self) -> None:
         if not self.chores.do({"database": self._require_epoch}):
             self.chores.do({"renewal of update metadata": self.renewal.look})  # others would wait for it in turn
             return
