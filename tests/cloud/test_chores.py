@@ -109,6 +109,35 @@ def test_a_coordinator_that_stops_while_nothing_can_be_written_closes_its_databa
     assert len(closed) == 1
 
 
+def test_a_database_that_is_away_between_two_rounds_ends_no_coordinator(tmp_path: Path) -> None:
+    coordinator, asked = silent_coordinator(tmp_path), []
+
+    async def case() -> None:
+        again, loop = asyncio.Event(), asyncio.get_running_loop()
+
+        async def at_once(*_: object) -> None:
+            pass
+
+        def due(_: str) -> None:
+            asked.append("due")
+            if len(asked) == 1:
+                broken()
+            loop.call_soon_threadsafe(again.set)
+
+        coordinator.link.wait_connected = at_once  # type: ignore[method-assign,assignment]
+        coordinator.site.messenger.offer = at_once  # type: ignore[method-assign,assignment]
+        coordinator.store.rounds.due = due  # type: ignore[method-assign,assignment]
+        coordinator._begin()
+        rounds, wait = asyncio.create_task(coordinator._rounds()), asyncio.create_task(again.wait())
+        await asyncio.wait({rounds, wait}, timeout=30, return_when=asyncio.FIRST_COMPLETED)
+        assert again.is_set() and not rounds.done()
+        rounds.cancel()
+        await asyncio.gather(rounds, return_exceptions=True)
+
+    asyncio.run(case())
+    coordinator.store.close()
+
+
 def test_a_connection_and_the_clock_do_no_chore_at_once(tmp_path: Path) -> None:
     coordinator, both, met = silent_coordinator(tmp_path), threading.Barrier(2), []
 

@@ -208,7 +208,14 @@ class Coordinator:
         await self.site.messenger.offer(await asyncio.to_thread(store.models.current, settings.task))
         await self._gather()
         while True:
-            row = await asyncio.to_thread(store.rounds.due, settings.task)
+            try:
+                row = await asyncio.to_thread(store.rounds.due, settings.task)
+            except SupersededError:
+                raise
+            except StorageError as error:  # as within a round: it comes back, and nothing is lost meanwhile
+                log.error("rounds wait: %s", error)
+                await asyncio.sleep(POLL)
+                continue
             if row is not None:
                 self._runner = self._asynchronous if row.mode == "async" else self._synchronous
                 await self._go_on(self._runner, row.round)
