@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aiohttp import web
 
 from auricle.errors import SettingsError
+from auricle.mqtt_link.link import BrokerAddress
 from auricle.packs.pack import Pack
 from auricle.process.open_files import raise_open_files
 from auricle.process.until_signal import until_signal
@@ -98,6 +99,11 @@ def _evaluator(settings: RunSettings, pack: Pack) -> Evaluator | None:
     return evaluator
 
 
+def as_devices_reach(broker: BrokerAddress) -> str | None:
+    """The broker without the coordinator's name; None without TLS: then it is on this machine only."""
+    return str(replace(broker, username=None)) if broker.tls else None
+
+
 def application(coordinator: Coordinator, api: ApiSettings) -> web.Application:
     """API and page of a coordinator of this event loop."""
     loop = asyncio.get_running_loop()
@@ -116,9 +122,9 @@ def application(coordinator: Coordinator, api: ApiSettings) -> web.Application:
     def connected() -> str | None:
         return None if coordinator.link.connected else "The broker is not connected."
 
-    address = settings.broker
-    reached = api.device_broker or (f"mqtts://{address.host}:{address.port}" if address.tls else None)
-    tells = FleetTold(settings.fleet, reached, coordinator.identity.public.hex())
+    tells = FleetTold(
+        settings.fleet, api.device_broker or as_devices_reach(settings.broker), coordinator.identity.public.hex()
+    )
     healthy: dict[str, Check] = {
         "database": database_answers(store),
         "disk": folder_takes(settings.folder),

@@ -11,6 +11,7 @@ from msgspec import Meta
 
 from auricle.errors import SettingsError, StorageError, nearest
 from auricle.files import describe, write_durably
+from auricle.mqtt_link.link import BrokerAddress
 from auricle.packs.first_weights import check_start
 from auricle.packs.pack import Pack
 from auricle.wire.tensors import CODECS
@@ -221,13 +222,16 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         return LOCALS if self.local == "mixed" else tuple(part.strip() for part in self.local.split(","))
 
     def changed(self) -> dict[str, object]:
-        """The settings that are not the defaults, as plain values."""
-        usual = msgspec.to_builtins(FleetSettings())
-        return {name: value for name, value in msgspec.to_builtins(self).items() if value != usual[name]}
+        """The settings that are not the defaults, as plain values; a broker without its password."""
+        usual, plain = msgspec.to_builtins(FleetSettings()), msgspec.to_builtins(self)
+        if self.broker is not None and self.broker not in BROKERS:
+            plain["broker"] = str(BrokerAddress.parse(self.broker))
+        return {name: value for name, value in plain.items() if value != usual[name]}
 
     def save(self, folder: Path) -> None:
-        """Keep the settings in a run's folder."""
-        write_durably(folder / "settings.json", msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n")
+        """Keep the settings in a run's folder, for their user alone: a broker's password may stand there."""
+        written = msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
+        write_durably(folder / "settings.json", written, mode=0o600)
 
     @classmethod
     def load(cls, folder: Path) -> FleetSettings:

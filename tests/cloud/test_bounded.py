@@ -126,6 +126,15 @@ def test_the_geometric_median_starts_from_bounded_weights(weighting: str) -> Non
     assert np.abs(BoundedRule(rule)(lied).weights - 1).max() < 0.2
 
 
+def test_only_who_was_bounded_is_named() -> None:
+    """With the norm as a limit a loss may be negative, and is not bounded for that."""
+    told = cohort(honest(4), [1.0] * 4, [-1.0, 0.0, 0.0, 4.0])
+
+    found = BoundedRule(get_rule("fedvsa", limit="norm"), factor=1.5)(told).bounded
+
+    assert [(entry.device, entry.what, entry.said) for entry in found] == [("dev-03", "loss", 4.0)]
+
+
 def test_clips_far_beyond_what_was_registered_count_up_to_the_median() -> None:
     samples = np.array([10.0, 20.0, 30.0, 55.0, 55.0])
     registered = np.array([10.0, UNKNOWN, 0.0, 12.0, 50.0])

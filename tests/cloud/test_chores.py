@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import threading
 from pathlib import Path
 
 import pytest
 
 from auricle.errors import StorageError
+from auricle.mqtt_link.link import BrokerAddress
+from auricle.packs.pack import load_pack
 from auricle_cloud.rounds.chores import PATIENCE, Chores, Every
+from auricle_cloud.rounds.coordinator import NAME, Coordinator
+from auricle_cloud.settings import RunSettings
 from auricle_cloud.storage.database import SupersededError
 
 
@@ -79,12 +85,88 @@ def test_who_was_overtaken_stops() -> None:
         asyncio.run(Chores().do_async({"rollouts": overtaken_later}))
 
 
+def test_a_coordinator_that_stops_while_nothing_can_be_written_closes_its_database(tmp_path: Path) -> None:
+    coordinator, closed = silent_coordinator(tmp_path), []
+    coordinator.inbox.flush = broken  # type: ignore[method-assign]
+    close = coordinator.store.close
+    coordinator.store.close = lambda: closed.append(close())  # type: ignore[method-assign,func-returns-value]
+
+    async def case() -> None:
+        begun = asyncio.Event()
+
+        async def rounds() -> None:
+            begun.set()
+            await asyncio.Event().wait()
+
+        coordinator._rounds = rounds  # type: ignore[method-assign]
+        running = asyncio.create_task(coordinator.run())
+        await asyncio.wait_for(begun.wait(), 30)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    asyncio.run(case())
+    assert len(closed) == 1
+
+
+def test_a_database_that_is_away_between_two_rounds_ends_no_coordinator(tmp_path: Path) -> None:
+    coordinator, asked = silent_coordinator(tmp_path), []
+
+    async def case() -> None:
+        again, loop = asyncio.Event(), asyncio.get_running_loop()
+
+        async def at_once(*_: object) -> None:
+            pass
+
+        def due(_: str) -> None:
+            asked.append("due")
+            if len(asked) == 1:
+                broken()
+            loop.call_soon_threadsafe(again.set)
+
+        coordinator.link.wait_connected = at_once  # type: ignore[method-assign,assignment]
+        coordinator.site.messenger.offer = at_once  # type: ignore[method-assign,assignment]
+        coordinator.store.rounds.due = due  # type: ignore[method-assign,assignment]
+        coordinator._begin()
+        rounds, wait = asyncio.create_task(coordinator._rounds()), asyncio.create_task(again.wait())
+        await asyncio.wait({rounds, wait}, timeout=30, return_when=asyncio.FIRST_COMPLETED)
+        assert again.is_set() and not rounds.done()
+        rounds.cancel()
+        await asyncio.gather(rounds, return_exceptions=True)
+
+    asyncio.run(case())
+    coordinator.store.close()
+
+
+def test_a_connection_and_the_clock_do_no_chore_at_once(tmp_path: Path) -> None:
+    coordinator, both, met = silent_coordinator(tmp_path), threading.Barrier(2), []
+
+    def meet() -> None:
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both.wait(0.3)
+            met.append("two at once")
+
+    coordinator.hearing.look = meet  # type: ignore[method-assign]
+    threads = [threading.Thread(target=coordinator._look) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    coordinator.store.close()
+    assert not met
+
+
+def silent_coordinator(folder: Path) -> Coordinator:
+    """One whose broker is nowhere."""
+    broker = BrokerAddress("127.0.0.1", 9, NAME, "")
+    return Coordinator(RunSettings("f", broker, folder, None), load_pack("digits"))
+
+
 def test_a_coordinators_health_names_the_chore_and_the_others_go_on(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime", reason="a site of agents needs it")
     from aiohttp.test_utils import TestClient, TestServer
     from tests.cloud.coordinator_site import Site, run
 
-    from auricle.packs.pack import load_pack
     from auricle_cloud.api.api_settings import ApiSettings
     from auricle_cloud.service import application
     from auricle_edge.runtimes import StepRuntime

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import errno
 import hashlib
 import http.client
 import os
 import resource
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -170,6 +173,43 @@ def test_the_last_descriptors_are_never_taken(filled: Filled, monkeypatch: pytes
         crowd = [open_ones.enter_context(half(server)) for _ in range(100)]
         assert server.ask("GET", "/healthz")[0] == 200
         assert ended(crowd[0])
+
+
+def test_connections_are_looked_after_when_no_descriptor_is_left_to_count_with(
+    filled: Filled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Exhausted:
+        counted = threading.Semaphore(0)
+
+        def is_dir(self) -> bool:
+            return True
+
+        def iterdir(self) -> Iterator[Path]:
+            self.counted.release()
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with serving(filled, settings(head_seconds=0.3)) as server:
+        monkeypatch.setattr("auricle_cloud.api.connections.DESCRIPTORS", Exhausted())
+        assert all(Exhausted.counted.acquire(timeout=PATIENCE) for _ in range(3))
+        assert server.ask("GET", "/healthz")[0] == 200
+
+
+def test_an_address_of_a_family_that_is_not_here_does_not_keep_the_others_from_being_served(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = [
+        (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.1", 0)),
+        (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 0)),
+    ]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_args, **_more: found)
+    connections = Connections(ConnectionLimits())
+    try:
+        assert connections.listen("localhost", 0)[0] == "127.0.0.1"
+    finally:
+        asyncio.run(connections.close())
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_args, **_more: found[:1])
+    with pytest.raises(OSError, match="assign"):
+        Connections(ConnectionLimits()).listen("192.0.2.1", 0)
 
 
 def test_a_process_lifts_its_own_limit_of_open_files() -> None:

@@ -54,6 +54,25 @@ def test_a_context_keeps_the_token_of_its_server(filled: Filled, tmp_path: Path)
         assert told(auricle("overview", "--json", **home))["devices"] == 5
 
 
+def test_a_context_is_changed_by_what_is_said_and_keeps_the_rest(tmp_path: Path) -> None:
+    home, file = {"XDG_CONFIG_HOME": str(tmp_path)}, tmp_path / "auricle" / "cloud.toml"
+
+    assert auricle("use", "hub", "--task", "words", **home).returncode == 2, "it names no coordinator"
+    assert auricle("use", "hub", "--server", "https://hub:8090", **home, AURICLE_TOKEN="secret").returncode == 0
+    assert auricle("use", "hub", "--task", "words", **home).returncode == 0
+    assert auricle("use", "hub", "--server", "https://hub:8090", **home).returncode == 0
+    kept = file.read_text()
+    moved = auricle("use", "hub", "--server", "https://other:8090", **home)
+    other = file.read_text()
+    assert auricle("use", "hub", "--state", "/srv/hub", **home).returncode == 0
+
+    assert 'server = "https://hub:8090"\ntask = "words"\ntoken = "secret"' in kept
+    assert "Set AURICLE_TOKEN" in moved.stdout + moved.stderr
+    assert "secret" not in other, "a token is its server's alone"
+    assert 'task = "words"' in other
+    assert file.read_text().strip().endswith('[context."hub"]\nstate = "/srv/hub"\ntask = "words"')
+
+
 def test_flags_beat_the_environment_and_stand_before_or_after_the_command(filled: Filled, tmp_path: Path) -> None:
     fill(tmp_path / "other").store.devices.set_label("dev-a", "of the other", who="t")
     with serving(filled) as server:

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 from tests.cloud.test_cloud_commands import auricle
 
+from auricle.mqtt_link.link import BrokerAddress
 from auricle.settings import read_toml
 from auricle_cloud.commands.coordinator_settings import CoordinatorSettings
 from auricle_cloud.identity.broker_folder import BrokerFolder
 from auricle_cloud.ota.repository import Repository
+from auricle_cloud.service import as_devices_reach
 from auricle_export.flash.fleet_file import load_fleet
 
 pytest.importorskip("tuf")
@@ -46,6 +48,23 @@ def test_a_fleet_is_not_made_twice_and_its_name_is_checked(tmp_path: Path) -> No
 
     assert (again.returncode, "There is a fleet in" in again.stderr) == (7, True)
     assert (wrong.returncode, "not a valid name of a fleet" in wrong.stderr) == (2, True)
+
+
+def test_an_address_of_ipv6_stands_in_brackets(tmp_path: Path) -> None:
+    done = auricle("fleet", "new", "home", "--host", "fd00::1", "--out", tmp_path / "home")
+
+    assert done.returncode == 0, done.stderr
+    fleet = load_fleet(tmp_path / "home" / "fleet.toml")
+    assert (fleet.broker, fleet.server) == ("mqtts://[fd00::1]:8883", "https://[fd00::1]:8443")
+    serve = read_toml(tmp_path / "home" / "coordinator.toml")
+    assert BrokerAddress.parse(serve["broker"]).host == "fd00::1"
+    assert (tmp_path / "home" / "state" / "api-url").read_text() == "https://[fd00::1]:8443\n"
+
+
+def test_devices_are_told_of_a_broker_as_they_reach_it() -> None:
+    assert as_devices_reach(BrokerAddress.parse("mqtts://coordinator:secret@[fd00::1]")) == "mqtts://[fd00::1]:8883"
+    assert as_devices_reach(BrokerAddress.parse("mqtts://hub.lan:8884")) == "mqtts://hub.lan:8884"
+    assert as_devices_reach(BrokerAddress.parse("mqtt://coordinator@127.0.0.1")) is None
 
 
 def test_an_authority_that_is_there_is_kept(tmp_path: Path) -> None:

@@ -243,6 +243,36 @@ def test_refusals_that_cannot_be_written_down_are_written_down_later(desk: Desk)
     assert [(r.device, r.code, r.count) for r in desk.store.devices.refusals()] == [("dev-a", "frame", 2)]
 
 
+def test_when_devices_were_heard_is_written_down_later_where_it_cannot_be_now(desk: Desk) -> None:
+    desk.tell(ANA, "dev-a", "get", Get(fleet=FLEET, device="dev-a", boot="b1", round=0))
+    with sqlite3.connect(desk.folder / "c.db") as other:
+        other.execute("UPDATE devices SET last_seen = 1.0")
+        other.execute("CREATE TRIGGER full BEFORE UPDATE ON devices BEGIN SELECT RAISE(ABORT, 'disk is full'); END")
+    with pytest.raises(StorageError, match="disk is full"):
+        desk.inbox.flush()
+    with sqlite3.connect(desk.folder / "c.db") as other:
+        other.execute("DROP TRIGGER full")
+
+    desk.inbox.flush()
+
+    assert desk.store.devices.get("dev-a").last_seen > 1.0
+
+
+def test_the_name_of_a_device_that_was_forgotten_is_free(desk: Desk) -> None:
+    desk.tell(ANA, "dev-a", "state", DeviceState(fleet=FLEET, device="dev-a", boot="b1", online=False))
+    desk.store.devices.forget("dev-a", who="ana")
+    desk.inbox.reload()
+
+    desk.tell(ANA, "dev-a", "get", Get(fleet=FLEET, device="dev-a", boot="b1", round=0))
+    desk.tell(BOB, "dev-a", "reg", register("dev-a", BOB))
+    desk.inbox.reload()
+    desk.tell(BOB, "dev-a", "get", Get(fleet=FLEET, device="dev-a", boot="b2", round=0))
+
+    assert desk.strangers == ["dev-a"]  # the one that left is asked to register again
+    assert [what for _, _, what in desk.answers] == ["presence", "registered", "get"]
+    assert desk.inbox.refused == {"unregistered": 1}
+
+
 def test_a_revoked_devices_refusals_are_written_down_too(desk: Desk) -> None:
     desk.store.devices.set_standing(["dev-a"], "revoked", who="ana")
     desk.inbox.reload()

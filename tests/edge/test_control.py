@@ -116,6 +116,23 @@ def test_loopback_needs_the_token(tmp_path: Path, server: ControlServer) -> None
     assert over_tcp(server, "\xff\xfe") == 401
 
 
+def test_a_device_without_a_task_left_says_so_and_is_asked_again_later(
+    tmp_path: Path, server: ControlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = (tmp_path / "control.token").read_text()
+    begin = threading.Thread.start
+
+    def none_left(thread: threading.Thread) -> None:
+        if thread.name == "request":
+            raise RuntimeError("can't start new thread")
+        begin(thread)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", none_left)
+        assert [over_tcp(server, token) for _ in range(MOST_REQUESTS + 1)] == [503] * (MOST_REQUESTS + 1)
+    assert over_tcp(server, token) == 200
+
+
 @pytest.mark.parametrize("length", ["99999", "-1", "x", "9" * 30])
 def test_a_body_that_is_too_long_is_not_read(server: ControlServer, tmp_path: Path, length: str) -> None:
     assert server.port is not None

@@ -61,6 +61,12 @@ def test_the_command_prints_a_table_or_json(tmp_path: Path, capsys: pytest.Captu
     assert json.loads(capsys.readouterr().out)[0]["seeds"] == [0, 1]
 
 
+def test_the_folder_one_is_in_has_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(run_at(tmp_path / "here", 0.5))
+
+    assert compare([Path()])[0].runs == ("here",)
+
+
 def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
     one = run_at(tmp_path / "a", 0.5)
     with pytest.raises(DataError, match="other words"):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
+import struct
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -154,6 +157,26 @@ def test_a_slow_network_delays_and_limits_and_changes_nothing() -> None:
 def test_a_bad_network_cuts() -> None:
     _, back = through(Network(kilobits=8.0, cut=0.2), 65_536)
     assert len(back) < 65_536
+
+
+def test_a_device_that_breaks_off_is_gone_for_the_broker_too() -> None:
+    async def case() -> bytes:
+        heard: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+        async def take(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+            with contextlib.suppress(OSError):
+                heard.set_result(await reader.read())
+
+        server = await asyncio.start_server(take, "127.0.0.1", 0)
+        network = Network(latency=0.01)
+        async with server, slow_link("127.0.0.1", server.sockets[0].getsockname()[1], network, 0) as port:
+            device = socket.create_connection(("127.0.0.1", port))
+            device.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # it ends with a reset
+            await asyncio.sleep(0)
+            device.close()
+            return await asyncio.wait_for(heard, 20)
+
+    assert asyncio.run(case()) == b""
 
 
 def test_a_file_has_groups_and_tables_and_options_count_above_it(tmp_path: Path) -> None:

@@ -35,5 +35,5 @@ def test_groups_are_means_over_their_devices() -> None:
 
 
 def test_settings_are_those_that_were_changed() -> None:
-    assert "<td>rule</td><td>krum</td>" in told({"rule": "krum"}) and "--config settings.json" in told({})
+    assert "<td>rule</td><td>krum</td>" in told({"rule": "krum"}) and "--config THIS_FOLDER/settings.json" in told({})
     assert "are the defaults" in told({}) and told(None) == ""

@@ -121,3 +121,14 @@ def test_the_command_line_changes_the_preset() -> None:
     assert (same.rule, same.plan.mode, same.plan.codec) == ("lpa", "mutual", "float32")
     assert (changed.rule, changed.plan.mode, changed.plan.codec) == ("fedavg", "supervised", "float16")
     assert changed.plan.rate == same.plan.rate
+
+
+def test_a_brokers_password_stays_in_a_file_of_its_user(tmp_path: Path) -> None:
+    settings = FleetSettings(broker="mqtt://hub:secret@127.0.0.1:1883")
+
+    settings.save(tmp_path)
+
+    assert (tmp_path / "settings.json").stat().st_mode & 0o777 == 0o600
+    assert FleetSettings.load(tmp_path) == settings
+    assert settings.changed() == {"broker": "mqtt://hub@127.0.0.1:1883"}
+    assert FleetSettings(broker="amqtt").changed() == {"broker": "amqtt"}

@@ -196,5 +196,5 @@ def _limited(aggregate: Aggregate, cohort: Cohort, factor: float, *, mean: bool)
 
 
 def _changes(cohort: Cohort, what: BoundedWhat, said: Float64Array, counted: Float64Array) -> list[Bounded]:
-    lower = np.flatnonzero(counted < said * (1 - SLACK))
+    lower = np.flatnonzero((counted < said) & ~np.isclose(counted, said, rtol=SLACK, atol=0.0))
     return [Bounded(cohort.ids[k], what, float(said[k]), float(counted[k])) for k in lower]

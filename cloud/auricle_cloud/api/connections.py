@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import fcntl
+import os
 import socket
 import ssl
 import struct
@@ -121,17 +123,33 @@ class Connections:
     def listen(self, host: str, port: int) -> tuple[str, int]:
         """Bind; gives the first address and port. OSError when they cannot be had."""
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        absent = OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
         for family, kind, protocol, _, address in dict.fromkeys(found):
-            bound = socket.socket(family, kind, protocol)
-            self._sockets.append(bound)
+            try:
+                self._listen(family, kind, protocol, address)
+            except OSError as error:
+                # A name may have an address of a family that this machine does not have: localhost and ::1.
+                if error.errno not in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL):
+                    raise
+                absent = error
+        if not self._sockets:
+            raise absent
+        name = self._sockets[0].getsockname()
+        return name[0], name[1]
+
+    def _listen(self, family: int, kind: int, protocol: int, address: Any) -> None:  # noqa: ANN401 - by the family
+        bound = socket.socket(family, kind, protocol)
+        try:
             bound.setblocking(False)
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
                 bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             bound.bind(address)
             bound.listen(BACKLOG)
-        name = self._sockets[0].getsockname()
-        return name[0], name[1]
+        except OSError:
+            bound.close()
+            raise
+        self._sockets.append(bound)
 
     def serve(self, server: web.Server) -> None:
         """Begin to accept."""
@@ -217,7 +235,10 @@ class Connections:
     def _count_descriptors(self) -> None:
         """Leave the rest of the process what it holds, and the reserve."""
         limit = open_files_limit()
-        others = sum(1 for _ in DESCRIPTORS.iterdir()) - len(self._held) if DESCRIPTORS.is_dir() else 0
+        try:
+            others = sum(1 for _ in DESCRIPTORS.iterdir()) - len(self._held) if DESCRIPTORS.is_dir() else 0
+        except OSError:  # no descriptor is left to count them with
+            others = limit
         self._most_now = max(1, limit - min(RESERVE, limit // 4) - others)
 
     def _cut_idle(self, now: float) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from auricle.errors import SettingsError
@@ -55,9 +57,10 @@ def use(
         say(f"The context {name} is forgotten.")
         return 0
     if options:
-        token = os.environ.get(TOKEN) if server is not None else None
-        made = Context(**options, token=token)
         Place(state=state, database=database, blobs=blobs, server=server, task=task)  # refuses what names two places
+        made = _changed(contexts.context.get(name, Context()), options)
+        if made.server is None and made.state is None and made.database is None:
+            raise SettingsError(f"The context {name} names no coordinator yet: add --state, --database or --server.")
         contexts = Contexts(current=name, context={**contexts.context, name: made})
     else:
         contexts.named(name)
@@ -71,6 +74,17 @@ def use(
         + (f" Set {TOKEN} and type this again to keep its token." if lacks else "")
     )
     return 0
+
+
+def _changed(before: Context, options: Mapping[str, str]) -> Context:
+    """A context with what the options say: another place takes the one before away, and the token with its server."""
+    told = msgspec.structs.asdict(before)
+    if "server" in options:
+        token = os.environ.get(TOKEN) or (before.token if options["server"] == before.server else None)
+        told = {"task": before.task, "token": token}
+    elif options.keys() & {"state", "database", "blobs"}:
+        told |= {"server": None, "token": None}
+    return Context(**{**told, **options})
 
 
 def _is_name(name: str) -> bool:

@@ -164,10 +164,11 @@ def _make(
     finally:
         store.close()
     key = Identity.load_or_create(state / KEY).public.hex()
-    facts = {"name": name, "host": host[0], "port": broker.port, "api": api, "folder": folder}
+    reached = f"[{host[0]}]" if ":" in host[0] else host[0]
+    facts = {"name": name, "host": reached, "port": broker.port, "api": api, "folder": folder}
     paths = {"state": state, "certificate": folder / "api/server.pem", "api_key": folder / "api/server.key"}
     quoted = {what: msgspec.json.encode(str(path)).decode() for what, path in paths.items()}
-    write_durably(state / API_URL, f"https://{host[0]}:{api}\n".encode())
+    write_durably(state / API_URL, f"https://{reached}:{api}\n".encode())
     write_durably(folder / "coordinator.toml", COORDINATOR_FILE.format(**facts, **quoted).encode())
     text = FLEET_FILE.format(**facts, pin=enrolment.authority.pin, key=key)
     write_durably(folder / "fleet.toml", text.encode())

@@ -158,18 +158,25 @@ class Inbox:
         return self._assemblies.size
 
     def reload(self) -> None:
-        """Read again whose key is believed: a device may have been revoked, or replaced by another board."""
+        """Read again whose key is believed: a device may have been revoked, forgotten, or replaced by another board."""
         with self._reading:  # or what was read first could be entered last
+            before = set(self.keys)
             self.revoked = self._store.devices.revoked()
+            found = self._store.devices.keys()
             # Added to, never replaced: a device that registers meanwhile is not in what was read.
-            self.keys.update(self._store.devices.keys())
-            for device in self.revoked:
+            self.keys.update(found)
+            for device in self.revoked | (before - found.keys()):  # revoked, or forgotten: its name is free
                 self.keys.pop(device, None)
+                self._here.discard(device)
 
     def flush(self) -> None:
         """Write down what was heard and refused since; StorageError when it has to wait for the next time."""
         heard, self._heard = self._heard, {}
-        self._store.devices.heard(heard)
+        try:
+            self._store.devices.heard(heard)
+        except StorageError:
+            self._heard = {**heard, **self._heard}
+            raise
         self._refusals.flush()
 
     def _refuse(self, device: str, reason: str) -> None:

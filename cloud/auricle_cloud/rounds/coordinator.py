@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -116,6 +117,7 @@ class Coordinator:
             settings, pack, self.store, self.blobs, rule, messenger, self.announcements, self.metrics, watcher, opener
         )
         self.chores = Chores()
+        self._looking = threading.Lock()
         self._trim = Every(TRIM, lambda: self.store.journal.trim(settings.keep_events, settings.keep_audit))
         self.closing = Closing(self.site, evaluator)
         self.conductor = Conductor(self.store, messenger, self.announcements, settings.fleet)
@@ -180,8 +182,8 @@ class Coordinator:
             await asyncio.gather(ticking, rounds, return_exceptions=True)
             await self._lanes.drain(GRACE)
             await self.link.stop()
-            await asyncio.to_thread(self.inbox.flush)
             with contextlib.suppress(StorageError):  # another coordinator has taken over, or the disk is full
+                await asyncio.to_thread(self.inbox.flush)
                 await asyncio.to_thread(self.store.database.beat, Pulse(time.time(), running=False, connected=False))
             self.store.close()
 
@@ -206,7 +208,14 @@ class Coordinator:
         await self.site.messenger.offer(await asyncio.to_thread(store.models.current, settings.task))
         await self._gather()
         while True:
-            row = await asyncio.to_thread(store.rounds.due, settings.task)
+            try:
+                row = await asyncio.to_thread(store.rounds.due, settings.task)
+            except SupersededError:
+                raise
+            except StorageError as error:  # as within a round: it comes back, and nothing is lost meanwhile
+                log.error("rounds wait: %s", error)
+                await asyncio.sleep(POLL)
+                continue
             if row is not None:
                 self._runner = self._asynchronous if row.mode == "async" else self._synchronous
                 await self._go_on(self._runner, row.round)
@@ -280,6 +289,10 @@ class Coordinator:
             self.site.presence_known = True
 
     def _look(self) -> None:
+        with self._looking:  # a connection looks, too: nothing is planned or signed twice
+            self._do_chores()
+
+    def _do_chores(self) -> None:
         if not self.chores.do({"database": self._require_epoch}):
             self.chores.do({"renewal of update metadata": self.renewal.look})  # others would wait for it in turn
             return

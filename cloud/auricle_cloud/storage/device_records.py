@@ -196,6 +196,8 @@ class Devices:
     def forget(self, name: str, *, who: str, reason: str = "") -> None:
         """Forget a device that has left; its rounds, and what it was given, stay known.
 
+        The token that it used lets nobody else in: who registers under its name is new.
+
         Raises
         ------
         StorageError
@@ -209,6 +211,7 @@ class Devices:
         with self._db.writing() as tx:
             for table in (devices, hearing, refusals):
                 tx.execute(sa.delete(table).where(table.c.device == name))
+            tx.execute(sa.delete(claims).where((claims.c.device == name) & claims.c.used.is_not(None)))
             note(tx, "forgotten", device=name, who=who, detail=reason)
 
     def set_label(self, name: str, label: str, *, who: str) -> None:

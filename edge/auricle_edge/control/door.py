@@ -133,7 +133,11 @@ class Door:
             refuse(connection, 503, "Service Unavailable", "Too many requests at once.")
         else:
             given = (connection, bytes(caller.head))
-            threading.Thread(target=self._served, args=given, name="request", daemon=True).start()
+            try:
+                threading.Thread(target=self._served, args=given, name="request", daemon=True).start()
+            except RuntimeError:  # the service may have no further task
+                self._slots.release()
+                refuse(connection, 503, "Service Unavailable", "No task is left for this request.")
 
     def _served(self, connection: socket.socket, head: bytes) -> None:
         try:

@@ -85,10 +85,11 @@ async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, netw
 
     async def read() -> None:
         free = clock()  # when the line has sent what was put on it
-        while data := await reader.read(_PIECE):
-            free = max(free, clock()) + (0.0 if rate is None else len(data) / rate)
-            await pieces.put((free + network.latency, data))
-        await pieces.put((clock() + network.latency, b""))
+        with contextlib.suppress(OSError):  # that side was cut off: what it said before still arrives
+            while data := await reader.read(_PIECE):
+                free = max(free, clock()) + (0.0 if rate is None else len(data) / rate)
+                await pieces.put((free + network.latency, data))
+        await pieces.put((max(free, clock()) + network.latency, b""))
 
     async def write() -> None:
         while True:

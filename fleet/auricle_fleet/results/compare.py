@@ -65,7 +65,7 @@ def compare(folders: Sequence[Path]) -> list[Compared]:
     StorageError
         A folder holds no finished or interrupted run, or what it holds is damaged.
     DataError
-        Runs were judged on other words or other clips, so that their figures say nothing beside each other.
+        Runs learnt other words, so that their figures say nothing beside each other.
     """
     read = [(folder, FleetSettings.load(folder), _summary(folder)) for folder in dict.fromkeys(folders)]
     _refuse_others(read)
@@ -122,7 +122,7 @@ def _refuse_others(read: Sequence[tuple[Path, FleetSettings, Summary]]) -> None:
 def _compared(runs: Sequence[tuple[Path, FleetSettings, Summary]], told: dict[str, object]) -> Compared:
     summaries = [summary for _, _, summary in runs]
     return Compared(
-        runs=tuple(folder.name for folder, _, _ in runs),
+        runs=tuple(folder.name or folder.resolve().name for folder, _, _ in runs),
         told=told,
         seeds=tuple(settings.seed for _, settings, _ in runs),
         rounds=tuple(summary.rounds for summary in summaries),

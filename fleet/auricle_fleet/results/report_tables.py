@@ -14,7 +14,7 @@ from auricle_fleet.results.result import DeviceRow
 
 WORST = 5
 """Devices that are named."""
-AGAIN = "auricle fleet run --config settings.json --out ANOTHER"
+AGAIN = "auricle fleet run --config THIS_FOLDER/settings.json"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -94,7 +94,7 @@ def told(settings: Mapping[str, object] | None) -> str:
         return ""
     rows = [[name, value if isinstance(value, str) else json.dumps(value)] for name, value in settings.items()]
     table = _table(("setting", "value"), rows) if rows else "<p>All settings are the defaults.</p>"
-    return f"<h2>Settings</h2>{table}<p>The same run again, from this folder: <code>{AGAIN}</code></p>"
+    return f"<h2>Settings</h2>{table}<p>The same run again, typed where this one was: <code>{AGAIN}</code></p>"
 
 
 def by_group(devices: Sequence[DeviceRow], rounds: int) -> str:
