@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import typer
 
+from auricle.errors import SettingsError
 from auricle.process.options import Given, Option, optional, with_options
 from auricle.process.table import print_grid
 from auricle.settings import declared, from_mapping, read_toml
@@ -66,6 +67,20 @@ def read_settings(config: Path | None, given: Given, options: list[str]) -> Flee
     return from_mapping(FleetSettings, {**values, **over}, "command line" if config is None else str(config))
 
 
+def rounds_alone(config: Path | None, given: Given, options: list[str]) -> int | None:
+    """`--rounds` beside `--resume`; None where it is not given. SettingsError where anything else is given."""
+    named = [name for name, value in given.items() if value is not None and name != "rounds"]
+    others = [f"--{name.replace('_', '-')}" for name in named]
+    others += ["--rule-option"] * bool(options) + ["--config"] * (config is not None)
+    if others:
+        raise SettingsError(
+            f"--resume goes on with the settings that the run began with, and only --rounds can change: leave out "
+            f"{', '.join(others)}."
+        )
+    rounds = given.get("rounds")
+    return rounds if isinstance(rounds, int) else None
+
+
 @app.command()
 @with_options(given=_options())
 def run(
@@ -78,14 +93,18 @@ def run(
     options: list[str] = typer.Option([], "--rule-option", help="NAME=VALUE of the rule; may be given more than once."),
     out: Path | None = typer.Option(None, help="Folder for the results [runs/<date and time>]."),
     resume: bool = typer.Option(
-        False, "--resume", help="Go on with the run in --out [the newest in runs/], with the settings it began with."
+        False,
+        "--resume",
+        help="Go on with the run in --out [the newest in runs/], with the settings it began with; a larger --rounds "
+        "prolongs it.",
     ),
     as_json: bool = typer.Option(False, "--json", help="Print a JSON object a round and the summary, nothing else."),
 ) -> int:
     """Train a shared keyword model on many emulated devices and leave a report."""
     view = View(as_json=as_json)
     if resume:
-        fleet_run = FleetRun.resume(newest_run(Path("runs")) if out is None else out, view=view)
+        rounds = rounds_alone(config, given, options)
+        fleet_run = FleetRun.resume(newest_run(Path("runs")) if out is None else out, rounds=rounds, view=view)
         view.say(f"goes on with {fleet_run.out}")
     else:
         fleet_run = FleetRun(read_settings(config, given, options), out, view=view)

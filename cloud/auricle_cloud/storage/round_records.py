@@ -96,6 +96,15 @@ class Rounds:
         with self._db.writing() as tx:
             self._enter(tx, task, range(self._last(tx, task) + 1, number + 1), mode, who)
 
+    def unplan(self, task: str, after: int, *, who: str = "") -> None:
+        """Forget planned rounds beyond this one; what has begun stays."""
+        with self._db.writing() as tx:
+            self._db.hold(tx, PLANNING)
+            beyond = (rounds.c.task == task) & (rounds.c.round > after) & (rounds.c.state == "planned")
+            count = tx.execute(sa.delete(rounds).where(beyond)).rowcount
+            if count:
+                note(tx, "unplanned", task=task, number=after + 1, who=who, detail=f"{count} rounds")
+
     def _last(self, tx: sa.Connection, task: str) -> int:
         """The highest number so far; whoever else plans waits until this transaction has given out its own."""
         self._db.hold(tx, PLANNING)
