@@ -44,6 +44,12 @@ class Rounds:
         with self._db.reading() as tx:
             return RoundRow.first(tx, query.order_by(rounds.c.round.desc()).limit(1))
 
+    def planned_by(self, task: str) -> dict[str, float]:
+        """When whoever plans rounds last did so, in seconds since 1970; a schedule is `schedule NAME`."""
+        query = sa.select(rounds.c.asked_by, sa.func.max(rounds.c.planned)).where(rounds.c.task == task)
+        with self._db.reading() as tx:
+            return {who: at for who, at in tx.execute(query.group_by(rounds.c.asked_by)) if at}
+
     def request_for(self, task: str, number: int) -> str | None:
         """What an operator asked of a round."""
         with self._db.reading() as tx:
