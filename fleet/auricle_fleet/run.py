@@ -22,6 +22,7 @@ from auricle_fleet.emulation.federation import Federation, require_broker
 from auricle_fleet.emulation.judging import FleetJudging
 from auricle_fleet.emulation.start import Start, first_model
 from auricle_fleet.live import Silent
+from auricle_fleet.results.card import HIDDEN
 from auricle_fleet.results.record import Record
 from auricle_fleet.results.result import DeviceRow, FleetResult, RoundRow, device_rows
 from auricle_fleet.results.run_folder import RunFolder, prepare_folder, remove_folder
@@ -278,6 +279,6 @@ class FleetRun:
         ran = Ran(self.settings, data, self.start, self.judging.seconds, judged, central, interrupted, confusion)
         summary = ran.summary(rows)
         devices = self._devices(federation, rows)
-        changed = self.settings.changed()
+        changed = {name: value for name, value in self.settings.changed().items() if name not in HIDDEN}
         paths = write_results(self.out, data.pack, summary, self.record.lines, devices, changed)
         return FleetResult(rows, devices, summary, paths)

@@ -50,7 +50,10 @@ def test_a_run_gives_its_rounds_as_it_tells_them_and_as_they_are_on_disk(
     assert json.loads(msgspec.json.encode(result.rounds)) == lines
     assert json.loads(result.paths.summary.read_text()) == json.loads(msgspec.json.encode(result.summary))
     assert not result.interrupted
-    assert all(path.exists() for path in (result.paths.report, result.paths.model, result.paths.pack))
+    paths = result.paths
+    assert all(path.exists() for path in (paths.report, paths.model, paths.pack, paths.card))
+    assert "| rule | multi-krum |" in paths.card.read_text() and "amqtt" not in paths.card.read_text()
+    assert "amqtt" not in paths.report.read_text()
 
 
 def test_who_was_left_out_of_a_run_with_another_rule_than_lpa(krum: tuple[FleetResult, list[RoundRow]]) -> None:

@@ -45,6 +45,11 @@ class RunFolder:
         return self.folder / "model.safetensors"
 
     @property
+    def card(self) -> Path:
+        """What the model is, in Markdown, for whoever gets it."""
+        return self.folder / "card.md"
+
+    @property
     def pack(self) -> Path:
         """The pack that the run trained with."""
         return self.folder / "pack.tar.zst"

@@ -22,6 +22,7 @@ from auricle.wire.tensors import Flat
 from auricle_cloud.settings import RoundDone
 from auricle_fleet.emulation.data import FleetData
 from auricle_fleet.emulation.start import Start
+from auricle_fleet.results.card import card
 from auricle_fleet.results.metrics import write_summary
 from auricle_fleet.results.report import write_report
 from auricle_fleet.results.result import DeviceRow, RoundRow, Summary
@@ -92,7 +93,7 @@ def write_results(
     devices: Sequence[DeviceRow] = (),
     settings: Mapping[str, object] | None = None,
 ) -> RunFolder:
-    """Write pack, summary and report of a run, each whole or not at all; where they lie.
+    """Write pack, summary, report and card of a run, each whole or not at all; where they lie.
 
     Parameters
     ----------
@@ -107,6 +108,7 @@ def write_results(
     write_durably(paths.pack, pack_bytes(pack))
     write_summary(out, plain)
     write_report(out, plain, lines, devices, settings)
+    write_durably(paths.card, card(summary, pack, devices, settings).encode())
     return paths
 
 
