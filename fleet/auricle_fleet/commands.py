@@ -14,8 +14,9 @@ from auricle.settings import declared, from_mapping, read_toml
 from auricle_cloud.commands.serve_commands import rule_options
 from auricle_fleet.broker import command as broker_command
 from auricle_fleet.live import View, percent
-from auricle_fleet.results.compare import COLUMNS, rows
+from auricle_fleet.results.compare import COLUMNS, each_run, rows
 from auricle_fleet.results.compare import compare as side_by_side
+from auricle_fleet.results.csv_files import write_csv
 from auricle_fleet.results.result import FleetResult
 from auricle_fleet.results.run_folder import newest_run
 from auricle_fleet.run import FleetRun
@@ -114,10 +115,13 @@ def run(
 @app.command()
 def compare(
     runs: list[Path] = typer.Argument(help="Folders of runs."),
+    csv: Path | None = typer.Option(None, help="Also write a row for each run to this file."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON: an object for each setting."),
 ) -> int:
     """Put runs side by side: what they were told differently, and what came of it, seeds as mean and spread."""
     compared = side_by_side(runs)
+    if csv is not None:
+        write_csv(csv, *each_run(runs))
     if as_json:
         typer.echo(msgspec.json.encode(compared).decode())
     else:

@@ -23,6 +23,7 @@ from auricle_fleet.emulation.judging import FleetJudging
 from auricle_fleet.emulation.start import Start, first_model
 from auricle_fleet.live import Silent
 from auricle_fleet.results.card import HIDDEN
+from auricle_fleet.results.csv_files import write_rounds
 from auricle_fleet.results.record import Record
 from auricle_fleet.results.result import DeviceRow, FleetResult, RoundRow, device_rows
 from auricle_fleet.results.run_folder import RunFolder, prepare_folder, remove_folder
@@ -281,4 +282,5 @@ class FleetRun:
         devices = self._devices(federation, rows)
         changed = {name: value for name, value in self.settings.changed().items() if name not in HIDDEN}
         paths = write_results(self.out, data.pack, summary, self.record.lines, devices, changed)
+        write_rounds(paths.rounds, rows)
         return FleetResult(rows, devices, summary, paths)

@@ -30,6 +30,11 @@ class RunFolder:
         return self.folder / "metrics.jsonl"
 
     @property
+    def rounds(self) -> Path:
+        """A row of CSV a round, without what is by device; written when the run ends."""
+        return self.folder / "metrics.csv"
+
+    @property
     def summary(self) -> Path:
         """What the whole run came to."""
         return self.folder / "summary.json"
