@@ -7,14 +7,16 @@ from pathlib import Path
 import msgspec
 import typer
 
+from auricle.errors import SettingsError
 from auricle.process.options import Given, Option, optional, with_options
 from auricle.process.table import print_grid
 from auricle.settings import declared, from_mapping, read_toml
 from auricle_cloud.commands.serve_commands import rule_options
 from auricle_fleet.broker import command as broker_command
 from auricle_fleet.live import View, percent
-from auricle_fleet.results.compare import COLUMNS, rows
+from auricle_fleet.results.compare import COLUMNS, each_run, rows
 from auricle_fleet.results.compare import compare as side_by_side
+from auricle_fleet.results.csv_files import write_csv
 from auricle_fleet.results.result import FleetResult
 from auricle_fleet.results.run_folder import newest_run
 from auricle_fleet.run import FleetRun
@@ -66,6 +68,20 @@ def read_settings(config: Path | None, given: Given, options: list[str]) -> Flee
     return from_mapping(FleetSettings, {**values, **over}, "command line" if config is None else str(config))
 
 
+def rounds_alone(config: Path | None, given: Given, options: list[str]) -> int | None:
+    """`--rounds` beside `--resume`; None where it is not given. SettingsError where anything else is given."""
+    named = [name for name, value in given.items() if value is not None and name != "rounds"]
+    others = [f"--{name.replace('_', '-')}" for name in named]
+    others += ["--rule-option"] * bool(options) + ["--config"] * (config is not None)
+    if others:
+        raise SettingsError(
+            f"--resume goes on with the settings that the run began with, and only --rounds can change: leave out "
+            f"{', '.join(others)}."
+        )
+    rounds = given.get("rounds")
+    return rounds if isinstance(rounds, int) else None
+
+
 @app.command()
 @with_options(given=_options())
 def run(
@@ -78,14 +94,18 @@ def run(
     options: list[str] = typer.Option([], "--rule-option", help="NAME=VALUE of the rule; may be given more than once."),
     out: Path | None = typer.Option(None, help="Folder for the results [runs/<date and time>]."),
     resume: bool = typer.Option(
-        False, "--resume", help="Go on with the run in --out [the newest in runs/], with the settings it began with."
+        False,
+        "--resume",
+        help="Go on with the run in --out [the newest in runs/], with the settings it began with; a larger --rounds "
+        "prolongs it.",
     ),
     as_json: bool = typer.Option(False, "--json", help="Print a JSON object a round and the summary, nothing else."),
 ) -> int:
     """Train a shared keyword model on many emulated devices and leave a report."""
     view = View(as_json=as_json)
     if resume:
-        fleet_run = FleetRun.resume(newest_run(Path("runs")) if out is None else out, view=view)
+        rounds = rounds_alone(config, given, options)
+        fleet_run = FleetRun.resume(newest_run(Path("runs")) if out is None else out, rounds=rounds, view=view)
         view.say(f"goes on with {fleet_run.out}")
     else:
         fleet_run = FleetRun(read_settings(config, given, options), out, view=view)
@@ -95,10 +115,13 @@ def run(
 @app.command()
 def compare(
     runs: list[Path] = typer.Argument(help="Folders of runs."),
+    csv: Path | None = typer.Option(None, help="Also write a row for each run to this file."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON: an object for each setting."),
 ) -> int:
     """Put runs side by side: what they were told differently, and what came of it, seeds as mean and spread."""
     compared = side_by_side(runs)
+    if csv is not None:
+        write_csv(csv, *each_run(runs))
     if as_json:
         typer.echo(msgspec.json.encode(compared).decode())
     else:

@@ -22,10 +22,12 @@ from auricle_fleet.emulation.federation import Federation, require_broker
 from auricle_fleet.emulation.judging import FleetJudging
 from auricle_fleet.emulation.start import Start, first_model
 from auricle_fleet.live import Silent
+from auricle_fleet.results.card import HIDDEN
+from auricle_fleet.results.csv_files import write_rounds
 from auricle_fleet.results.record import Record
 from auricle_fleet.results.result import DeviceRow, FleetResult, RoundRow, device_rows
 from auricle_fleet.results.run_folder import RunFolder, prepare_folder, remove_folder
-from auricle_fleet.results.summary import Ran, write_model, write_results
+from auricle_fleet.results.summary import Ran, read_model, write_model, write_results
 from auricle_fleet.settings import FleetSettings
 
 T = TypeVar("T")
@@ -80,11 +82,35 @@ class FleetRun:
         cls,
         out: Path | str,
         *,
+        rounds: int | None = None,
         on_round: Callable[[RoundRow], None] | None = None,
         view: Silent | None = None,
     ) -> FleetRun:
-        """Go on with the run in a folder, with the settings that it began with; StorageError where it holds no run."""
-        run = cls(FleetSettings.load(Path(out)), out, on_round=on_round, view=view)
+        """Go on with the run in a folder, with the settings that it began with.
+
+        Parameters
+        ----------
+        rounds
+            How many it shall have in all, those that are done included: more prolong a run, a finished one too.
+
+        Raises
+        ------
+        StorageError
+            The folder holds no run.
+        SettingsError
+            More rounds than that are done already.
+        """
+        settings, record = FleetSettings.load(Path(out)), Record(Path(out))
+        done = 0 if record.last is None else record.last.round
+        if rounds is not None and rounds < max(done, 1):
+            raise SettingsError(
+                f"--rounds {rounds} is fewer than the {done} rounds that {out} has done: name {done} or more, in all."
+                if done
+                else f"--rounds is {rounds}: it has to be at least 1."
+            )
+        if rounds is not None:
+            settings = msgspec.structs.replace(settings, rounds=rounds)
+        run = cls(settings, out, on_round=on_round, view=view)
         run._resumes = True
         return run
 
@@ -147,7 +173,7 @@ class FleetRun:
         await require_broker(self.settings)
         was_there = self.out.exists()
         prepare_folder(self.out, resume=self._resumes)
-        if not self._resumes:
+        if not self._resumes or FleetSettings.load(self.out) != self.settings:
             self.settings.save(self.out)
         self._work = asyncio.ensure_future(self._shown())
         try:
@@ -172,6 +198,7 @@ class FleetRun:
     async def _whole(self) -> FleetResult:
         data = await self._in_thread(load_data, self.settings, self._step)
         self.data = data
+        self._newest = read_model(self.out, data.pack)  # of the rounds before, where there were any
         self.view.say(
             f"{len(data.devices)} devices with {data.training_clips} training clips of {len(data.pack.labels)} words; "
             f"{len(data.unseen)} clips of {data.unseen_speakers} unseen "
@@ -190,7 +217,10 @@ class FleetRun:
         central, interrupted = None, False
         try:
             self.record.begin()
-            await federation.run(self.start, self._watch, self.view.say)
+            if self.record.last is None or self.record.last.round < self.settings.rounds:
+                await federation.run(self.start, self._watch, self.view.say)
+            else:
+                self.view.say(f"all {self.settings.rounds} rounds are done: a larger --rounds prolongs the run")
             if self.settings.central:
                 central = await self._train_centrally(data, self.start)
         except asyncio.CancelledError:
@@ -250,6 +280,7 @@ class FleetRun:
         ran = Ran(self.settings, data, self.start, self.judging.seconds, judged, central, interrupted, confusion)
         summary = ran.summary(rows)
         devices = self._devices(federation, rows)
-        changed = self.settings.changed()
+        changed = {name: value for name, value in self.settings.changed().items() if name not in HIDDEN}
         paths = write_results(self.out, data.pack, summary, self.record.lines, devices, changed)
+        write_rounds(paths.rounds, rows)
         return FleetResult(rows, devices, summary, paths)

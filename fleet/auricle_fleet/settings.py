@@ -60,7 +60,13 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     devices: Annotated[
         int | None, Meta(description="Number of devices, each with one speaker's clips [all that qualify].")
     ] = None
-    min_clips: Annotated[int, Meta(description="A speaker with fewer clips is no device and counts as unseen.")] = 20
+    min_clips: Annotated[
+        int | None,
+        Meta(
+            description="A speaker with fewer clips is no device and counts as unseen [20, or fewer where speakers "
+            "have fewer]."
+        ),
+    ] = None
     unseen: Annotated[int | None, Meta(description="Speakers held out wholly, as well as those under --min-clips.")] = (
         None
     )

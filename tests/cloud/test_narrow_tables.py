@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
+from datetime import datetime
 from types import SimpleNamespace
 
 import pytest
+from msgspec.structs import replace
 from tests.cloud.filled_store import TASK, Filled, fill
 from tests.cloud.hearing_reports import report
 from typer.testing import CliRunner
 
+from auricle.process.times import time_zone
 from auricle.wire.messages import DeviceState, Register
 from auricle_cloud.commands import answers, app
+from auricle_cloud.operations.round_answers import ScheduleList, ScheduleRow
 
 LONG = "kitchen-window-left-of-door-17"
 
@@ -58,6 +63,7 @@ COMMANDS: Sequence[tuple[Sequence[str], Sequence[str]]] = [
     (["rounds", "list"], ["collecting", "published"]),
     (["rounds", "show", "3"], [LONG, "declined", "yesterday."]),
     (["rounds", "schedule", "list"], ["every-night-in-winter", "02:30"]),
+    (["rounds", "schedule", "list"], [f"{time_zone()}."]),
     (["models", "list"], ["version", "origin"]),
     (["journal"], [LONG, "registered", "losses", "rose"]),
     (["overview"], ["alarm"]),
@@ -118,3 +124,19 @@ def test_what_has_to_be_typed_is_whole_in_every_table(name: str) -> None:
     assert max(map(len, lines)) <= max(80, sum(len(text) + 2 for text in typed)), lines
     said = " ".join(" ".join(lines).split())
     assert "reason" not in columns or all(word in said for word in LONGEST["reason"].split())
+
+
+def test_a_schedule_says_when_it_last_ran_and_of_whose_clock(filled: Filled, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Setting it is no run; JSON has the time in ISO 8601."""
+    listed = ["rounds", "schedule", "list", "--json", "--state", str(filled.folder)]
+    (before,) = json.loads(CliRunner().invoke(app, listed).stdout)["schedules"]
+    filled.store.rounds.plan(TASK, 1, who="schedule every-night-in-winter")
+    (after,) = json.loads(CliRunner().invoke(app, listed).stdout)["schedules"]
+    assert before["last"] is None
+    assert datetime.fromisoformat(after["last"]).tzinfo is not None
+    elsewhere = ScheduleList(schedules=[replace(SCHEDULED, zone="UTC+05:45")])
+    *_, said = answers._parts(elsewhere)
+    assert said == f"at: the coordinator's clock, UTC+05:45; last: this machine's, {time_zone()}."
+
+
+SCHEDULED = ScheduleRow(name="a", task=TASK, at="02:30", idle=1, rounds=1, last=None, zone="UTC+00:00")

@@ -190,7 +190,7 @@ def test_models_are_promoted_rolled_back_and_fetched(filled: Filled, do: Operati
     assert [entry.content for entry in filled.store.journal.outgoing()][-1] == {"version": 1}
 
 
-def test_tokens_and_schedules_come_and_go(do: Operations) -> None:
+def test_tokens_and_schedules_come_and_go(do: Operations, filled: Filled) -> None:
     made = do.create_token("bob", "operator", 1.5)
     assert made.token.startswith("auricle_")
     assert [(row.name, row.role) for row in do.list_tokens().tokens] == [("bob", "operator")]
@@ -203,6 +203,13 @@ def test_tokens_and_schedules_come_and_go(do: Operations) -> None:
     assert do.set_schedule("nightly", "02:30", 3, 2).idle == 3
     assert do.set_schedule("nightly", "always").at == "always"
     assert [row.name for row in do.list_schedules().schedules] == ["nightly"]
+    (row,) = do.list_schedules().schedules
+    assert row.last is None  # it was set, and has not run
+    number = filled.store.rounds.plan(TASK, 2, who="schedule nightly")[1]
+    filled.store.rounds.plan(TASK, 1, who="ana")
+    (row,) = do.list_schedules().schedules
+    assert row.last == filled.store.rounds.get(TASK, number).planned
+    assert row.zone.startswith("UTC")
     assert do.remove_schedule("nightly").done
     with pytest.raises(NotFoundError):
         do.remove_schedule("nightly")

@@ -51,6 +51,21 @@ def test_planned_rounds_follow_each_other(store: Store) -> None:
     ]
 
 
+def test_what_is_planned_beyond_a_round_is_forgotten_and_what_has_begun_stays(store: Store) -> None:
+    store.rounds.plan(TASK, 4)
+    store.rounds.plan("other", 4)
+    store.rounds.move(TASK, 1, "planned", "inviting")
+
+    store.rounds.unplan(TASK, 0, who="ana")
+    store.rounds.unplan(TASK, 2)
+    store.rounds.plan_up_to(TASK, 3)
+
+    assert states(store) == {3: "planned", 2: "planned", 1: "inviting"}
+    assert len(store.rounds.listed("other")) == 4
+    found = [(e.kind, e.round, e.who, e.detail) for e in store.journal.events(kind="unplanned")]
+    assert found == [("unplanned", 1, "ana", "3 rounds")]
+
+
 def test_of_those_that_plan_at_once_each_gets_its_own_rounds(place: Path | str) -> None:
     """On PostgreSQL both would read the same last number, and one of them fail at the other's."""
     one, other = Store(place), Store(place)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
@@ -54,6 +55,7 @@ def test_clips_are_listed_and_shown_for_people_and_programs(kept: ClipStore, run
     assert "3 clips, 0.1 MB, 1 held out: 1 no, 2 yes." in run("list")[1]
     assert len(json.loads(run("list", "--json", "--word", "no")[1])["clips"]) == 1
     assert json.loads(run("show", first[:8], "--json")[1])["id"] == first
+    assert all(datetime.fromisoformat(clip["created"]).tzinfo is not None for clip in listed["clips"])
     code, text = run("show", first)
     assert (code, "source: enrolled" in text, "held out: no" in text) == (0, True, True)
 

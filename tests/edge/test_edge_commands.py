@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from tests.core import tiny_pack
 from auricle.packs.pack import pack_bytes
 from auricle.process.cli import main
 from auricle_edge.board.gate import Decision
-from auricle_edge.commands.answer_commands import happened, meter, sentences
+from auricle_edge.commands.answer_commands import happened, meter, sentences, with_times
 
 STATUS: dict[str, Any] = {
     "device": "kitchen-1",
@@ -180,3 +181,11 @@ def test_a_diagnosis_without_a_service_says_what_is_missing(tmp_path: Path, caps
     assert main(["edge", "diag", "--state", str(tmp_path), "--out", str(tmp_path / "d.tar.gz"), "--json"]) == 0
     assert "sensors.json" in json.loads(capsys.readouterr().out)["parts"]
     assert (tmp_path / "d.tar.gz").exists()
+
+
+def test_what_the_service_tells_in_seconds_commands_write_in_iso_8601() -> None:
+    told = with_times({"last": {"word": "yes", "at": 1.7e9}, "state": "open", "report": {"last": None}})
+
+    assert datetime.fromisoformat(told["last"]["at"]).timestamp() == 1.7e9
+    assert (told["state"], told["report"]) == ("open", {"last": None})
+    assert with_times({"last": None}) == {"last": None}

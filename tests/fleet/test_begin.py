@@ -66,3 +66,36 @@ def test_resume_takes_the_newest_run(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(FleetRun, "resume", resume)
     assert main(["fleet", "run", "--resume"]) == 2
     assert begun == [Path("runs/20261123-100000")]
+
+
+@pytest.mark.parametrize(
+    ("beside", "named"),
+    [
+        (("--rule", "lpa", "--seed", "3"), "--rule, --seed"),
+        (("--central",), "--central"),
+        (("--rule-option", "prune_high=0.2"), "--rule-option"),
+        (("--config", "run.toml"), "--config"),
+        (("--min-clips", "3", "--rounds", "9"), "--min-clips"),
+    ],
+)
+def test_resume_takes_no_other_setting_than_rounds(
+    tmp_path: Path, beside: tuple[str, ...], named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    FleetSettings(rounds=5).save(tmp_path)
+
+    assert main(["fleet", "run", "--resume", "--out", str(tmp_path), *beside]) == 2
+
+    said = capsys.readouterr().err
+    assert said == "auricle: --resume goes on with the settings that the run began with, and only --rounds can " + (
+        f"change: leave out {named}.\n"
+    )
+    assert FleetSettings.load(tmp_path).rounds == 5
+
+
+def test_resume_with_rounds_has_these_in_all(tmp_path: Path) -> None:
+    FleetSettings(rounds=5).save(tmp_path)
+
+    assert FleetRun.resume(tmp_path).settings.rounds == 5
+    assert FleetRun.resume(tmp_path, rounds=9).settings.rounds == 9
+    with pytest.raises(SettingsError, match="at least 1"):
+        FleetRun.resume(tmp_path, rounds=0)

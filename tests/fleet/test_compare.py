@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ import pytest
 from auricle.errors import DataError, StorageError
 from auricle.process.cli import main
 from auricle_fleet.results.compare import compare
-from auricle_fleet.results.result import Summary
+from auricle_fleet.results.csv_files import write_rounds
+from auricle_fleet.results.result import RoundRow, Summary
 from auricle_fleet.settings import FleetSettings
 
 
@@ -65,6 +67,39 @@ def test_the_folder_one_is_in_has_a_name(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(run_at(tmp_path / "here", 0.5))
 
     assert compare([Path()])[0].runs == ("here",)
+
+
+def test_a_row_of_csv_for_each_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "runs.csv"
+    folders = [
+        str(run_at(tmp_path / "a", 0.5, seed=0, rule="lpa", participation=0.5)),
+        str(run_at(tmp_path / "b", None, seed=1, rule="lpa", rule_options={"prune_high": 0.2})),
+    ]
+
+    assert main(["fleet", "compare", *folders, "--csv", str(file)]) == 0
+
+    assert "runs" in capsys.readouterr().out
+    one, two = csv.DictReader(file.open())
+    assert (one["run"], two["run"]) == tuple(folders)
+    assert (one["participation"], two["participation"]) == ("0.5", "1.0")
+    assert (one["plugin_accuracy_unseen"], two["plugin_accuracy_unseen"]) == ("0.5", "")
+    assert (one["rule_options"], two["rule_options"]) == ("{}", '{"prune_high":0.2}')
+    assert (one["rounds"], one["judge"]) == ("3", "no")
+    assert main(["fleet", "compare", *folders, "--csv", str(tmp_path)]) != 0
+    assert "cannot be written" in capsys.readouterr().err
+
+
+def test_rounds_as_csv(tmp_path: Path) -> None:
+    line: dict[str, Any] = dict.fromkeys(RoundRow.__struct_fields__, 1)
+    line |= {"state": "published", "plugin_accuracy_unseen": None, "refused": ["dev-a", "dev-b"], "bounded": []}
+    line |= {"personal": {"dev-a": 0.5}, "alarm": True, "harmful": [], "left_out": None}
+
+    write_rounds(tmp_path / "metrics.csv", [msgspec.convert(line, RoundRow)])
+
+    (row,) = csv.DictReader((tmp_path / "metrics.csv").open())
+    assert (row["round"], row["plugin_accuracy_unseen"], row["alarm"]) == ("1", "", "yes")
+    assert (row["refused"], row["bounded"]) == ("dev-a dev-b", "")
+    assert "personal" not in row and "left_out" not in row
 
 
 def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ import soundfile
 
 from auricle.errors import AuricleError
 from auricle.packs.pack import load_pack
-from auricle_fleet.emulation.data import FleetData, load_data, task_pack
+from auricle.speech.words import COMMANDS, DIGITS
+from auricle_fleet.emulation.data import FleetData, load_data, task_pack, usual_words
 from auricle_fleet.settings import FleetSettings
 
 WORDS, SPEAKERS, TAKES = ("yes", "no", "up"), ("ana", "bob", "cyd", "dan"), 5
@@ -117,3 +118,31 @@ def test_known_words_take_the_shipped_pack_and_others_the_same_models() -> None:
     assert other.labels == ("yes", "no", "up")
     assert other.manifest.plugin == digits.manifest.plugin
     assert other.plugin_table.size < digits.plugin_table.size
+
+
+def test_a_folder_alone_is_enough(folder: Path) -> None:
+    """Its own words, and speakers with fewer clips than usual, where nobody names either."""
+    data = load_data(FleetSettings(data=str(folder)))
+
+    assert data.pack.labels == ("no", "up", "yes")
+    assert [len(clips.train) + len(clips.held_out) for _, clips in data.devices] == [len(WORDS) * TAKES] * 3
+    assert data.unseen_speakers == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "usual"),
+    [
+        ((*COMMANDS, "wow"), "gsc12"),
+        (COMMANDS, "common:10"),  # nothing stands for `_unknown_`
+        (DIGITS, "digits"),
+        (("lamp", "door"), "common:10"),
+    ],
+)
+def test_the_shipped_words_where_a_folder_has_them(tmp_path: Path, words: tuple[str, ...], usual: str) -> None:
+    for word in words:
+        (tmp_path / word).mkdir()
+        for take in range(10):
+            (tmp_path / word / f"ana_nohash_{take}.wav").touch()
+
+    assert usual_words(str(tmp_path)) == usual
+    assert usual_words("synthetic") == "gsc12"

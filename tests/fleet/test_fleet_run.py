@@ -12,11 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
+from safetensors import safe_open
 
 from auricle.errors import SettingsError, StorageError
+from auricle.packs.pack import load_pack
+from auricle_cloud.settings import RoundDone
 from auricle_fleet import FleetResult, FleetRun, FleetSettings, RoundRow
 from auricle_fleet.results.result import round_rows
+from auricle_fleet.results.summary import read_model, write_model
 
 pytest.importorskip("espeakng_loader")
 
@@ -45,7 +50,11 @@ def test_a_run_gives_its_rounds_as_it_tells_them_and_as_they_are_on_disk(
     assert json.loads(msgspec.json.encode(result.rounds)) == lines
     assert json.loads(result.paths.summary.read_text()) == json.loads(msgspec.json.encode(result.summary))
     assert not result.interrupted
-    assert all(path.exists() for path in (result.paths.report, result.paths.model, result.paths.pack))
+    paths = result.paths
+    assert all(path.exists() for path in (paths.report, paths.model, paths.pack, paths.card))
+    assert [line.split(",")[0] for line in paths.rounds.read_text().splitlines()] == ["round", "1", "2"]
+    assert "| rule | multi-krum |" in paths.card.read_text() and "amqtt" not in paths.card.read_text()
+    assert "amqtt" not in paths.report.read_text()
 
 
 def test_who_was_left_out_of_a_run_with_another_rule_than_lpa(krum: tuple[FleetResult, list[RoundRow]]) -> None:
@@ -95,6 +104,47 @@ def test_stopped_after_a_round_and_gone_on_with(tmp_path: Path) -> None:
     assert [row.rounds for row in second.devices] == [3] * 4
     with pytest.raises(StorageError, match="already holds a run"):
         FleetRun(small(), tmp_path / "run").run()
+
+
+def test_a_run_is_prolonged_shortened_and_never_loses_a_round(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    run = FleetRun(small(rounds=9), out, on_round=lambda row: run.stop() if row.round == 1 else None)
+    run.run()
+
+    shorter = FleetRun.resume(out, rounds=2).run()
+    model, confusion = out.joinpath("model.safetensors").read_bytes(), shorter.summary.confusion
+    again = FleetRun.resume(out).run()
+
+    assert [row.round for row in shorter.rounds] == [1, 2]
+    assert (again.rounds, again.summary.confusion) == (shorter.rounds, confusion)
+    assert confusion is not None and out.joinpath("model.safetensors").read_bytes() == model
+    with pytest.raises(SettingsError, match=r"--rounds 1 is fewer than the 2 rounds that .*run has done"):
+        FleetRun.resume(out, rounds=1)
+    longer = FleetRun.resume(out, rounds=3).run()
+    assert [row.round for row in longer.rounds] == [1, 2, 3]
+    assert longer.rounds[:2] == shorter.rounds
+    assert (longer.summary.rounds_planned, FleetSettings.load(out).rounds) == (3, 3)
+
+
+def test_a_model_is_written_in_the_same_bytes_and_read_again(tmp_path: Path) -> None:
+    pack = load_pack("gsc12")
+    weights = pack.plugin_table.initial(3)
+    done = RoundDone(2, 9, "published", weights, 1.0, 4, 4, {})
+    assert read_model(tmp_path, pack) is None
+
+    written = set()
+    for _ in range(20):
+        write_model(tmp_path, pack, done)
+        written.add((tmp_path / "model.safetensors").read_bytes())
+
+    assert len(written) == 1
+    found = read_model(tmp_path, pack)
+    assert found is not None and np.array_equal(found, weights)
+    with safe_open(tmp_path / "model.safetensors", "numpy") as file:
+        assert file.metadata() == {"labels": ",".join(pack.labels), "pack": pack.identity, "round": "2"}
+    (tmp_path / "model.safetensors").write_bytes(b"torn")
+    with pytest.raises(StorageError, match="damaged"):
+        read_model(tmp_path, pack)
 
 
 @pytest.mark.slow

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timezone
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
 import typer
 
 from auricle.process.table import Column, Grid, console, moment
+from auricle.process.times import time_zone, to_json
 from auricle_cloud.operations.access_answers import TokenList, TokenMade
-from auricle_cloud.operations.answer import Done, Time
+from auricle_cloud.operations.answer import Done
 from auricle_cloud.operations.device_answers import (
     Changed,
     DeviceDetail,
@@ -168,26 +168,6 @@ def show(answer: msgspec.Struct, *, as_json: bool) -> None:
         say(part) if isinstance(part, str) else console().print(part, crop=False)
 
 
-def to_json(answer: msgspec.Struct) -> str:
-    """An answer as one line of JSON, times as ISO 8601 with their zone."""
-    return msgspec.json.encode(_readable(answer)).decode()
-
-
-def _readable(value: object) -> object:
-    if isinstance(value, msgspec.Struct):
-        fields = msgspec.structs.fields(value)
-        return {field.encode_name: _time_or(field.type, getattr(value, field.name)) for field in fields}
-    if isinstance(value, list):
-        return [_readable(item) for item in value]
-    return value
-
-
-def _time_or(kind: object, value: object) -> object:
-    if isinstance(value, int | float) and (kind == Time or Time in get_args(kind)):
-        return datetime.fromtimestamp(value, timezone.utc).astimezone().isoformat(timespec="seconds")
-    return _readable(value)
-
-
 def table(rows: Iterable[Any], columns: Sequence[str]) -> Grid:
     """A table of structs."""
     found = list(rows)
@@ -220,7 +200,9 @@ def _parts(answer: object) -> list[str | Grid]:
     if isinstance(answer, tuple(PAGES)):
         name, columns = PAGES[type(answer)]
         rows = getattr(answer, name)
-        return [table(rows, columns) if rows else "Nothing to list.", *_more(answer)]
+        return [table(rows, columns) if rows else "Nothing to list.", *_more(answer), *_zones(rows)]
+    if isinstance(answer, ScheduleRow):
+        return [table([answer], SCHEDULE), *_zones([answer])]
     if type(answer) in ROWS:
         return [table([answer], ROWS[type(answer)])]
     if isinstance(answer, RoundDetail):
@@ -266,7 +248,6 @@ ROWS: dict[type, Sequence[str]] = {
     RoundRow: ROUND,
     ModelRow: MODEL,
     DeviceRow: DEVICE,
-    ScheduleRow: SCHEDULE,
     ReleaseRow: RELEASE,
     RolloutRow: ROLLOUT,
 }
@@ -280,6 +261,16 @@ PAGES: dict[type, tuple[str, Sequence[str]]] = {
     RolloutPage: ("rollouts", ROLLOUT),
     TokenList: ("tokens", ("name", "role", "created", "expires")),
 }
+
+
+def _zones(rows: Sequence[object]) -> list[str]:
+    """Whose clock the times of schedules are of; nothing below another table."""
+    if not rows or not isinstance(rows[0], ScheduleRow):
+        return []
+    theirs, own = rows[0].zone, time_zone()
+    if theirs == own:
+        return [f"Times are {own}."]
+    return [f"at: the coordinator's clock, {theirs}; last: this machine's, {own}."]
 
 
 def _more(answer: object) -> list[str]:

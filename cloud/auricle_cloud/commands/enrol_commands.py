@@ -15,6 +15,7 @@ from auricle.files import write_durably
 from auricle.mqtt_link.identity_files import FOLDER as IDENTITY
 from auricle.mqtt_link.identity_files import IdentityFiles
 from auricle.process.table import console
+from auricle.process.times import Time
 from auricle.wire.broker_passwords import write_login
 from auricle.wire.claims import RESERVED, token_text
 from auricle_cloud.commands.answers import say, show, table
@@ -24,7 +25,7 @@ from auricle_cloud.identity.authority import Authority, key_pem
 from auricle_cloud.identity.broker_folder import BrokerFolder, had_passwords, read_duration
 from auricle_cloud.identity.certificates import new_key
 from auricle_cloud.identity.enrolment import Enrolment
-from auricle_cloud.operations.answer import Answer, Done, Time
+from auricle_cloud.operations.answer import Answer, Done
 from auricle_cloud.operations.operating import as_answer
 from auricle_cloud.storage.state_folders import AUTHORITY
 from auricle_cloud.storage.store import FILE, Store

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from auricle_cloud.operations.answer import Answer, Time
+from auricle.process.times import Time
+from auricle_cloud.operations.answer import Answer
 from auricle_cloud.storage.access_rows import Role
 
 

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from msgspec import Meta, Struct
-
-Time = Annotated[float, Meta(description="Seconds since 1970, UTC.")]
+from msgspec import Struct
 
 
 class Answer(Struct, frozen=True, kw_only=True):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec import field
 
-from auricle_cloud.operations.answer import Answer, Time
+from auricle.process.times import Time
+from auricle_cloud.operations.answer import Answer
 from auricle_cloud.states.release import Released
 from auricle_cloud.states.rollout import DeviceState, RolloutState
 

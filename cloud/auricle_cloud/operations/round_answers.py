@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 from msgspec import field
 
-from auricle_cloud.operations.answer import Answer, Time
+from auricle.process.times import Time
+from auricle_cloud.operations.answer import Answer
 from auricle_cloud.states.round import State
 
 Outcome = Literal["not_invited", "silent", "failed", "declined", "late", "refused", "dropped", "counted", "elsewhere"]
@@ -194,7 +195,10 @@ class ScheduleRow(Answer, frozen=True, kw_only=True):
     idle: int
     """Devices that must be ready."""
     rounds: int
-    last: Time
+    last: Time | None
+    """When it last planned rounds; None where it never did."""
+    zone: str
+    """Of the coordinator's clock now, e.g. `UTC+01:00`."""
 
 
 class ScheduleList(Answer, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ from msgspec import to_builtins
 from msgspec.structs import asdict, replace
 
 from auricle.errors import StorageError
+from auricle.process.times import time_zone
 from auricle.wire.messages import DeviceId
 from auricle_cloud.operations.answer import Done
 from auricle_cloud.operations.explanation import explain, filter_by_outcome, involved, is_whole
@@ -213,7 +214,13 @@ class RoundOperations(Operator):
 
     def list_schedules(self) -> ScheduleList:
         """List when rounds start by themselves."""
-        return ScheduleList(schedules=[as_answer(ScheduleRow, row) for row in self.store.schedules.all()])
+        by, zone = self.store.rounds.planned_by(self.task), time_zone()
+        return ScheduleList(
+            schedules=[
+                as_answer(ScheduleRow, row, last=by.get(f"schedule {row.name}"), zone=zone)
+                for row in self.store.schedules.all()
+            ]
+        )
 
     def set_schedule(self, name: Name, at: At, idle: Idle = 1, rounds: Rounds = 1) -> ScheduleRow:
         """Start rounds by themselves, at `HH:MM` every day or `always`, when so many devices are idle."""

@@ -44,6 +44,12 @@ class Rounds:
         with self._db.reading() as tx:
             return RoundRow.first(tx, query.order_by(rounds.c.round.desc()).limit(1))
 
+    def planned_by(self, task: str) -> dict[str, float]:
+        """When whoever plans rounds last did so, in seconds since 1970; a schedule is `schedule NAME`."""
+        query = sa.select(rounds.c.asked_by, sa.func.max(rounds.c.planned)).where(rounds.c.task == task)
+        with self._db.reading() as tx:
+            return {who: at for who, at in tx.execute(query.group_by(rounds.c.asked_by)) if at}
+
     def request_for(self, task: str, number: int) -> str | None:
         """What an operator asked of a round."""
         with self._db.reading() as tx:
@@ -95,6 +101,15 @@ class Rounds:
         """Plan what is missing up to this round."""
         with self._db.writing() as tx:
             self._enter(tx, task, range(self._last(tx, task) + 1, number + 1), mode, who)
+
+    def unplan(self, task: str, after: int, *, who: str = "") -> None:
+        """Forget planned rounds beyond this one; what has begun stays."""
+        with self._db.writing() as tx:
+            self._db.hold(tx, PLANNING)
+            beyond = (rounds.c.task == task) & (rounds.c.round > after) & (rounds.c.state == "planned")
+            count = tx.execute(sa.delete(rounds).where(beyond)).rowcount
+            if count:
+                note(tx, "unplanned", task=task, number=after + 1, who=who, detail=f"{count} rounds")
 
     def _last(self, tx: sa.Connection, task: str) -> int:
         """The highest number so far; whoever else plans waits until this transaction has given out its own."""

@@ -10,6 +10,8 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
+from auricle.process.times import Time
+
 Source = Literal["enrolled", "confirmed", "denied", "missed", "ambient", "pseudo", "repeated", "near", "unlabelled"]
 ClipId = Annotated[str, Meta(pattern=r"^[0-9a-f]{12}\Z")]
 Text = Annotated[str, Meta(min_length=1, max_length=100)]
@@ -109,7 +111,7 @@ class ClipRow(msgspec.Struct, frozen=True, kw_only=True):
     word: str | None
     source: str
     weight: float
-    created: float
+    created: Time
     held_out: bool
     damaged: bool
     bytes: int

@@ -14,6 +14,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from auricle.process.times import iso_time
 from auricle_edge.commands.place import AsJson, Config, State, state_folder
 from auricle_edge.control.client import ControlClient
 from auricle_edge.service.greeting import quoted
@@ -40,7 +41,7 @@ def status(state: State = None, config: Config = None, as_json: AsJson = False) 
     """How the running service is; exit code 1 when it hears nothing though it should."""
     told = _client(state, config).get("/v1/status")
     if as_json:
-        typer.echo(json.dumps(told))
+        typer.echo(json.dumps(with_times(told)))
     else:
         for line in sentences(told):
             typer.echo(line)
@@ -48,6 +49,14 @@ def status(state: State = None, config: Config = None, as_json: AsJson = False) 
     if sound is None:  # it learns from recordings, and does not listen
         return 0
     return 0 if sound["running"] or sound["muted"] else 1
+
+
+def with_times(told: Mapping[str, Any]) -> dict[str, Any]:
+    """What the service told, in which events say their `at` in ISO 8601: the service itself says seconds."""
+    return {
+        name: value | {"at": iso_time(value["at"])} if isinstance(value, dict) and "at" in value else value
+        for name, value in told.items()
+    }
 
 
 def sentences(told: Mapping[str, Any]) -> Iterator[str]:
@@ -119,7 +128,7 @@ def listen(state: State = None, config: Config = None, as_json: AsJson = False) 
     answers = _client(state, config).stream("GET", "/v1/live")
     if as_json:
         for answer in answers:
-            typer.echo(json.dumps(answer))
+            typer.echo(json.dumps(with_times(answer)))
         return 0
     last = ""
     with Live(console=Console(stderr=not sys.stdout.isatty()), auto_refresh=False, transient=False) as view:

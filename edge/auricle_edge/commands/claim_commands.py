@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 
-import msgspec
 import typer
 
 from auricle.errors import SettingsError
+from auricle.process.times import to_json
 from auricle.wire.claims import read_token_file
 from auricle_edge.commands.place import AsJson, Config, State, state_folder
 from auricle_edge.fleet.identity_claim import claim as steps
@@ -56,7 +55,7 @@ def renew(
 
 def _tell(outcome: steps.Outcome, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(msgspec.to_builtins(outcome)))
+        typer.echo(to_json(outcome))
         return
     until = time.strftime("%Y-%m-%d", time.gmtime(outcome.expires))
     typer.echo(f"{outcome.device}: {outcome.done}; the certificate holds until {until}.")

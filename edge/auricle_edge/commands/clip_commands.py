@@ -16,6 +16,7 @@ from auricle.errors import AuricleError, SettingsError
 from auricle.packs.pack import DEFAULT_PACK, load_pack
 from auricle.packs.signature import trusted_key
 from auricle.process.table import Column, Grid, console, moment
+from auricle.process.times import to_json
 from auricle.speech.features import LogMel
 from auricle_edge.clips import ClipSettings, ClipStore
 from auricle_edge.clips.disk import Disk
@@ -249,7 +250,7 @@ def _confirm(question: str, *, yes: bool, as_json: bool) -> None:
 
 
 def _print(answer: msgspec.Struct) -> int:
-    typer.echo(msgspec.json.encode(answer).decode())
+    typer.echo(to_json(answer))
     sys.stdout.flush()
     return 0
 

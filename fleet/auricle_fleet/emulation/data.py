@@ -9,14 +9,18 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from auricle.packs.manifest import SPECIAL_LABELS
 from auricle.packs.pack import Pack, load_pack
 from auricle.speech import download
+from auricle.speech.audio import scan_folder
 from auricle.speech.augment import noise_energies
 from auricle.speech.energy_rows import energy_rows
 from auricle.speech.features import LogMel
 from auricle.speech.folder import load_folder
-from auricle.speech.split import split_by_speaker
+from auricle.speech.speech_set import SpeechSet
+from auricle.speech.split import DEFAULT_MIN_CLIPS, split_by_speaker
 from auricle.speech.synthesis import SynthesisSettings, synthesise
+from auricle.speech.words import MIN_WORD_CLIPS, WORD_SETS
 from auricle_edge.training.speech_data import Clips, DeviceData, device_data
 from auricle_fleet.settings import FleetSettings
 
@@ -26,6 +30,8 @@ Progress = Callable[[str, int, int], None]
 WORDS = "gsc12"
 """What is learnt when neither words nor a pack are named."""
 SYNTHETIC_DEVICES, SYNTHETIC_UNSEEN = 20, 12
+FEWEST_CLIPS = 5
+"""Of which a device can hold one out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +70,7 @@ def load_data(settings: FleetSettings, progress: Progress = lambda *_: None) -> 
         The pack named cannot be read, or lacks a local model.
     """
     devices, unseen, own = settings.devices, settings.unseen, _own_pack(settings)
-    words = settings.words or (WORDS if own is None else ",".join(own.labels))
+    words = settings.words or (",".join(own.labels) if own else usual_words(settings.data))
     if settings.data == "synthetic":
         devices = devices if devices is not None else SYNTHETIC_DEVICES
         unseen = unseen if unseen is not None else SYNTHETIC_UNSEEN
@@ -83,7 +89,8 @@ def load_data(settings: FleetSettings, progress: Progress = lambda *_: None) -> 
             seed=settings.seed,
             progress=lambda done, total: progress("reading clips", done, total),
         )
-    split = split_by_speaker(speech, devices=devices, min_clips=settings.min_clips, unseen=unseen, seed=settings.seed)
+    least = least_clips(speech) if settings.min_clips is None else settings.min_clips
+    split = split_by_speaker(speech, devices=devices, min_clips=least, unseen=unseen, seed=settings.seed)
     pack, origin = task_pack(speech.labels, own)
     frontend = LogMel(pack.manifest.task)
     noise = noise_energies(frontend, list(speech.noise))
@@ -99,6 +106,34 @@ def load_data(settings: FleetSettings, progress: Progress = lambda *_: None) -> 
     groups = np.unique(speech.speakers[split.unseen], return_inverse=True)[1] % 2
     others = speech.describe_others()
     return FleetData(pack, tuple(parts), unseen_clips, len(split.unseen_speakers), groups, skipped, origin, others)
+
+
+def usual_words(data: str) -> str:
+    """What is learnt from these recordings when neither words nor a pack are named, as `--words` says it.
+
+    The shipped words, where a folder has them; else those of its own words of which there are enough clips.
+
+    Raises
+    ------
+    DataError
+        There is no such folder, or no audio in it.
+    """
+    if data in ("synthetic", "speech-commands"):
+        return WORDS
+    counts = scan_folder(Path(data)).counts()
+    common = {word for word, count in counts.items() if count >= MIN_WORD_CLIPS}
+    shipped = set(WORD_SETS[WORDS]) - SPECIAL_LABELS
+    if shipped <= common and counts.keys() - shipped:  # the others stand for `_unknown_`
+        return WORDS
+    return next((name for name, words in WORD_SETS.items() if set(words) == common), f"common:{MIN_WORD_CLIPS}")
+
+
+def least_clips(speech: SpeechSet) -> int:
+    """How many clips make a speaker a device when nobody said so: fewer than usual where no two have so many."""
+    counts = np.sort(speech.clips_per_speaker())[::-1]
+    if len(counts) < 2 or counts[1] >= DEFAULT_MIN_CLIPS:
+        return DEFAULT_MIN_CLIPS
+    return max(FEWEST_CLIPS, int(counts[(len(counts) - 1) // 2]))  # half of them
 
 
 def _own_pack(settings: FleetSettings) -> Pack | None:

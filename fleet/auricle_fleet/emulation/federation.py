@@ -91,6 +91,7 @@ class Federation:
             run = self._coordinator_settings(start, address(NAME))
             evaluator = self._judging.evaluator(self._data.pack) if self._settings.detect else None
             coordinator = self.coordinator = Coordinator(run, self._data.pack, watch, evaluator)
+            coordinator.store.rounds.unplan(run.task, self._settings.rounds, who="fleet run")  # an earlier start's
             await self._make_agents(stack, address, coordinator.identity.public, workers)
             tasks = [asyncio.create_task(agent.run()) for agent in self.agents]
             stack.push_async_callback(_cancel_all, tasks)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -19,6 +19,8 @@ from auricle_fleet.settings import FleetSettings
 
 REPEATED = frozenset({"seed", "port", "broker"})
 """Settings in which repetitions of one run may differ."""
+FIGURES = tuple(name for name in Summary.__struct_fields__ if name not in {"words", "rates", "confusion"})
+"""Of a run's summary, what is one value."""
 COLUMNS = (
     Column("runs", 0),
     Column("told differently", 0, is_sentence=True),
@@ -67,10 +69,9 @@ def compare(folders: Sequence[Path]) -> list[Compared]:
     DataError
         Runs learnt other words, so that their figures say nothing beside each other.
     """
-    read = [(folder, FleetSettings.load(folder), _summary(folder)) for folder in dict.fromkeys(folders)]
-    _refuse_others(read)
+    read = _read(folders)
     plain = [_told(settings) for _, settings, _ in read]
-    names = [name for name in plain[0] if any(told[name] != plain[0][name] for told in plain)]
+    names = _differing(plain)
     groups: dict[str, list[int]] = {}
     for i, told in enumerate(plain):
         groups.setdefault(json.dumps(told, sort_keys=True), []).append(i)
@@ -78,6 +79,24 @@ def compare(folders: Sequence[Path]) -> list[Compared]:
         _compared([read[i] for i in members], {n: plain[members[0]][n] for n in names}) for members in groups.values()
     ]
     return sorted(found, key=lambda each: math.inf if each.unseen is None else -each.unseen.mean)
+
+
+def each_run(folders: Sequence[Path]) -> tuple[list[str], list[dict[str, object]]]:
+    """Columns and a row for each run, in the order given: the settings in which they differ, then their figures.
+
+    Raises
+    ------
+    StorageError, DataError
+        As of `compare`.
+    """
+    read = _read(folders)
+    plain = [_told(settings) for _, settings, _ in read]
+    names = [name for name in _differing(plain) if name not in FIGURES]
+    found = [
+        {"run": str(folder), **{name: told[name] for name in names}, **msgspec.to_builtins(summary)}
+        for (folder, _, summary), told in zip(read, plain, strict=True)
+    ]
+    return ["run", *names, *FIGURES], found
 
 
 def rows(compared: Iterable[Compared]) -> list[list[str]]:
@@ -95,6 +114,17 @@ def rows(compared: Iterable[Compared]) -> list[list[str]]:
         ]
         for each in compared
     ]
+
+
+def _read(folders: Sequence[Path]) -> list[tuple[Path, FleetSettings, Summary]]:
+    read = [(folder, FleetSettings.load(folder), _summary(folder)) for folder in dict.fromkeys(folders)]
+    _refuse_others(read)
+    return read
+
+
+def _differing(plain: Sequence[Mapping[str, object]]) -> list[str]:
+    """Names of the settings that are not the same in all runs."""
+    return [name for name in plain[0] if any(told[name] != plain[0][name] for told in plain)]
 
 
 def _summary(folder: Path) -> Summary:

@@ -30,6 +30,11 @@ class RunFolder:
         return self.folder / "metrics.jsonl"
 
     @property
+    def rounds(self) -> Path:
+        """A row of CSV a round, without what is by device; written when the run ends."""
+        return self.folder / "metrics.csv"
+
+    @property
     def summary(self) -> Path:
         """What the whole run came to."""
         return self.folder / "summary.json"
@@ -43,6 +48,11 @@ class RunFolder:
     def model(self) -> Path:
         """The shared plug-in after the newest round, by tensor; missing where no round ended."""
         return self.folder / "model.safetensors"
+
+    @property
+    def card(self) -> Path:
+        """What the model is, in Markdown, for whoever gets it."""
+        return self.folder / "card.md"
 
     @property
     def pack(self) -> Path:

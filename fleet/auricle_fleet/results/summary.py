@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,14 +11,18 @@ from typing import Any
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import save
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
 
 from auricle import __version__
-from auricle.files import write_durably
+from auricle.errors import StorageError
+from auricle.files import describe, write_durably
 from auricle.packs.pack import Pack, pack_bytes
+from auricle.wire.tensors import Flat
 from auricle_cloud.settings import RoundDone
 from auricle_fleet.emulation.data import FleetData
 from auricle_fleet.emulation.start import Start
+from auricle_fleet.results.card import card
 from auricle_fleet.results.metrics import write_summary
 from auricle_fleet.results.report import write_report
 from auricle_fleet.results.result import DeviceRow, RoundRow, Summary
@@ -88,7 +93,7 @@ def write_results(
     devices: Sequence[DeviceRow] = (),
     settings: Mapping[str, object] | None = None,
 ) -> RunFolder:
-    """Write pack, summary and report of a run, each whole or not at all; where they lie.
+    """Write pack, summary, report and card of a run, each whole or not at all; where they lie.
 
     Parameters
     ----------
@@ -103,12 +108,47 @@ def write_results(
     write_durably(paths.pack, pack_bytes(pack))
     write_summary(out, plain)
     write_report(out, plain, lines, devices, settings)
+    write_durably(paths.card, card(summary, pack, devices, settings).encode())
     return paths
 
 
 def write_model(out: Path, pack: Pack, done: RoundDone) -> None:
-    """Write the shared plug-in after a round, by tensor."""
+    """Write the shared plug-in after a round, by tensor: the same bytes for the same weights."""
     table = pack.plugin_table
     tensors = {s.name: np.ascontiguousarray(table.tensor(done.model, s.name)) for s in table.specs}
     notes = {"pack": pack.identity, "labels": ",".join(pack.labels), "round": str(done.number)}
-    write_durably(RunFolder(out).model, save(tensors, metadata=notes))
+    write_durably(RunFolder(out).model, _in_order(save(tensors, metadata=notes)))
+
+
+def _in_order(data: bytes) -> bytes:
+    """A safetensors file whose metadata stand by the alphabet: the library writes them in another order each time.
+
+    The file begins with the length of its header, 8 bytes, the least significant first; spaces fill the header up.
+    """
+    length = int.from_bytes(data[:8], "little")
+    header: dict[str, Any] = json.loads(data[8 : 8 + length])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text + data[8 + length :]
+
+
+def read_model(out: Path, pack: Pack) -> Flat | None:
+    """Read the plug-in (P,) that `write_model` wrote; None where no round has ended.
+
+    Raises
+    ------
+    StorageError
+        It cannot be read, or is of another pack.
+    """
+    path, table = RunFolder(out).model, pack.plugin_table
+    try:
+        tensors = load(path.read_bytes())
+        flat = np.concatenate([tensors[s.name].ravel() for s in table.specs])
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StorageError(describe(error, path)) from error
+    except (SafetensorError, KeyError) as error:
+        raise StorageError(f"{path} is damaged or of another pack: remove it to go on.") from error
+    return flat.astype(np.float32, copy=False)

@@ -41,10 +41,10 @@ export function roundsPage() {
 
 const schedules = () => [
   { head: "Schedule", cell: ({ name }) => name },
-  { head: "When", cell: ({ at }) => (at === "always" ? at : `every day at ${at}`) },
+  { head: "When", cell: ({ at, zone }) => (at === "always" ? at : `every day at ${at} ${zone}`) },
   { head: "Devices ready", number: true, cell: ({ idle }) => `at least ${count(idle)}` },
   { head: "Rounds", number: true, cell: ({ rounds }) => count(rounds) },
-  { head: "Last run, or set", minor: true, cell: ({ last }) => time(last) },
+  { head: "Last run", minor: true, cell: ({ last }) => time(last) },
   { head: "Actions", cell: (row) => h("span", { class: "buttons" }, setSchedule(row), removeSchedule(row)) },
 ].filter(({ head }) => head !== "Actions" || may("operator"));
 

@@ -21,6 +21,7 @@ from cryptography.x509.oid import NameOID
 from auricle.errors import SettingsError, StorageError
 from auricle.files import sync_folder, write_durably
 from auricle.mqtt_link.identity_files import FOLDER, IdentityFiles
+from auricle.process.times import Time
 from auricle.wire.broker_passwords import read_login, write_login
 from auricle.wire.claims import LONGEST_TOKEN_FILE, Certified, Claim, Renewal, pin, read_token
 from auricle.wire.identity import DEVICE_KEY, Identity
@@ -47,7 +48,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     device: str
     done: str
     """`claimed`, `there already`, `renewed` or `not due`."""
-    expires: float
+    expires: Time
     token_erased: bool = True
 
 
