@@ -81,3 +81,32 @@ def test_files_without_end_are_refused() -> None:
             """Read over."""
     with pytest.raises(NotPlainError, match="more than 8192 files"):
         require_plain(io.BytesIO(data))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "magic", "prefix"),
+    [
+        (b"file", b"0", b"ustar  \0", b"above"),
+        (b"folder/", b"\0", b"ustar\x0000", b""),
+        (b"folder/", b"0", b"ustar  \0", b""),
+        (b"file", b"0", b"ustar\x0000", b"above"),
+        (b"file", b"\0", b"ustar  \0", b""),
+    ],
+)
+def test_what_is_accepted_is_the_same_file_to_tarfile(name: bytes, kind: bytes, magic: bytes, prefix: bytes) -> None:
+    """Who looked at the headers and who unpacks must not see two archives in one."""
+    header = bytearray(tar({"x": b""})[:512])
+    header[:100], header[156:157], header[257:265], header[345:500] = (
+        name.ljust(100, b"\0"),
+        kind,
+        magic,
+        prefix.ljust(155, b"\0"),
+    )
+    header[148:156] = b" " * 8
+    header[148:156] = f"{sum(header):06o}\0 ".encode()
+    theirs = tarfile.TarInfo.frombuf(bytes(header), "utf-8", "strict")
+    try:
+        ours = parse_header(bytes(header))
+    except NotPlainError:
+        return
+    assert ours is not None and (theirs.name, theirs.isreg()) == (ours.name, True)

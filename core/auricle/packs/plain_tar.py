@@ -103,8 +103,10 @@ def parse_header(header: bytes) -> Member | None:
         told = path.decode()
     except UnicodeDecodeError as error:
         raise NotPlainError("it holds a file whose name is not text") from error
-    if header[156:157] not in (b"0", b"\0") or not name or any(header[157:257]):
+    if header[156:157] not in (b"0", b"\0") or not name or path.endswith(b"/") or any(header[157:257]):
         raise NotPlainError(f"it holds {told!r}, which is not a plain file")
+    if header[257:265] == _GNU and any(header[345:500]):
+        raise NotPlainError(f"the header of {told!r} has fields that others would read as part of its name")
     return Member(told, _number(header[124:136]))
 
 
