@@ -19,6 +19,7 @@ from auricle_fleet.results.compare import compare as side_by_side
 from auricle_fleet.results.csv_files import write_csv
 from auricle_fleet.results.result import FleetResult
 from auricle_fleet.results.run_folder import newest_run
+from auricle_fleet.results.trackers import Tracking
 from auricle_fleet.run import FleetRun
 from auricle_fleet.settings import FleetSettings
 
@@ -99,17 +100,29 @@ def run(
         help="Go on with the run in --out [the newest in runs/], with the settings it began with; a larger --rounds "
         "prolongs it.",
     ),
+    track: str | None = typer.Option(
+        None, help="Also hand each round on to tensorboard, mlflow or wandb, of which the package is installed."
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print a JSON object a round and the summary, nothing else."),
 ) -> int:
     """Train a shared keyword model on many emulated devices and leave a report."""
     view = View(as_json=as_json)
+    tracking = None if track is None else Tracking(track, view.say)
+    on_round = None if tracking is None else tracking.round
     if resume:
         rounds = rounds_alone(config, given, options)
-        fleet_run = FleetRun.resume(newest_run(Path("runs")) if out is None else out, rounds=rounds, view=view)
+        folder = newest_run(Path("runs")) if out is None else out
+        fleet_run = FleetRun.resume(folder, rounds=rounds, on_round=on_round, view=view)
         view.say(f"goes on with {fleet_run.out}")
     else:
-        fleet_run = FleetRun(read_settings(config, given, options), out, view=view)
-    return _conclude(fleet_run.run(), as_json)
+        fleet_run = FleetRun(read_settings(config, given, options), out, on_round=on_round, view=view)
+    if tracking is None:
+        return _conclude(fleet_run.run(), as_json)
+    tracking.of(fleet_run.out, fleet_run.settings)
+    try:
+        return _conclude(fleet_run.run(), as_json)
+    finally:
+        tracking.end()
 
 
 @app.command()
