@@ -93,6 +93,7 @@ def unpacked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
             str(tmp_path / "fleet.toml"),
             "--out",
             str(tmp_path),
+            "--without-updates",
             "--json",
         ]
     )
