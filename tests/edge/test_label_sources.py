@@ -294,6 +294,17 @@ def test_a_missed_word_that_was_just_kept_as_something_else_gets_its_label(tmp_p
     assert home.kept == [("no", "missed", 0.8)]
 
 
+def test_a_word_that_was_confirmed_is_not_taken_for_a_missed_one(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.hears(start=140_000)
+    home.labeller.confirm()
+
+    with pytest.raises(DataError, match="sounds like a word"):
+        home.labeller.missed("no")
+
+    assert home.kept == [("yes", "confirmed", 1.0)]
+
+
 def test_a_missed_word_ends_the_wait_of_the_detection_that_it_was_taken_for(tmp_path: Path) -> None:
     home = Home(tmp_path)
     home.hears(start=140_000, score=0.99)

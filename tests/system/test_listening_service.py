@@ -61,9 +61,7 @@ def room(tmp_path: Path) -> Iterator[VirtualRoom]:
 def service(tmp_path: Path, room: VirtualRoom, start: Callable[..., Command]) -> Command:
     """A device that listens in the room."""
     config = tmp_path / "edge.toml"
-    config.write_text(
-        'pack = "gsc12"\n[labels]\nconfirm_seconds = 120\nmissed_seconds = 40\n[detect]\nring = 60\nthreshold = 0.6\n'
-    )
+    config.write_text('pack = "gsc12"\n[labels]\nconfirm_seconds = 120\nmissed_seconds = 40\n[detect]\nring = 60\n')
     command = start(
         "edge",
         "run",

@@ -79,6 +79,11 @@ class Answers:
         """Those that still take a first answer, the oldest first."""
         return tuple(self._waiting)
 
+    @property
+    def confirmed(self) -> tuple[Detection, ...]:
+        """Those of the last ones that were said to be right."""
+        return tuple(each.heard.detection for each in self._judged if each.source == "confirmed")
+
     def heard(self, detection: Detection, samples: NDArray[np.int16] | None, now: float) -> None:
         """A detection was reported; from now on it is the newest. A command says that its wake word was followed."""
         if detection.wake is not None:

@@ -139,7 +139,8 @@ class Labeller:
     def missed(self, word: str | None = None) -> Labelled:
         """A word was said and not detected: keep the loudest second of the last ones that may be it.
 
-        What the device has just kept of the same sound under another label gets this one instead.
+        What the device has just kept of the same sound under another label gets this one instead, but what somebody
+        confirmed is no word that was missed.
 
         Raises
         ------
@@ -159,7 +160,9 @@ class Labeller:
         newest = self._ears.newest
         begin = max(self._ears.oldest, newest - round(self._settings.missed_seconds * RATE))
         sound = self._ears.audio(begin, newest)
-        place = loudest_word(sound, self._length)
+        with self._lock:
+            known = [(each.start - begin, each.end - begin) for each in self._answers.confirmed]
+        place = loudest_word(sound, self._length, known=known)
         if place is None:
             seconds = len(sound) / RATE
             raise DataError(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -38,16 +40,22 @@ def stretches(loud: NDArray[np.bool_], gap: int) -> list[tuple[int, int]]:
     return found
 
 
-def loudest_word(samples: NDArray[np.int16], length: int, above: float = 10.0) -> int | None:
+def loudest_word(
+    samples: NDArray[np.int16], length: int, above: float = 10.0, known: Sequence[tuple[int, int]] = ()
+) -> int | None:
     """First sample of the clip of `length` samples around the loudest stretch that may be a word; None without one.
 
     A stretch is what stands `above` dB over the room, with pauses of at most 150 ms, and may be a word if it lasts
-    80 ms to 1.5 s. The clip has it in its middle as far as the sound reaches.
+    80 ms to 1.5 s. The clip has it in its middle as far as the sound reaches. Nothing counts in `known`: ranges (first,
+    after) of samples of which it is clear already what they are.
     """
     found = levels(samples)
+    loud = found > room(found) + above
+    for first, after in known:
+        loud[max(0, first) // FRAME : max(0, after) // FRAME] = False
     candidates = [
         (float(10 * np.log10(np.sum(10 ** (found[a:b] / 10)))), -a, b)
-        for a, b in stretches(found > room(found) + above, 15)
+        for a, b in stretches(loud, 15)
         if 8 <= b - a <= 150
     ]
     if not candidates or len(samples) < length:
