@@ -88,15 +88,20 @@ def assigned(groups: Sequence[Group], devices: int, seed: int) -> list[Group | N
     SettingsError
         There are fewer devices than the groups ask for.
     """
-    wanted = sum(group.count for group in groups)
-    if wanted > devices:
-        raise SettingsError(f"The groups have {wanted} devices together, and this run has {devices}: raise --devices.")
+    require_room(groups, devices)
     found: list[Group | None] = [None] * devices
     places = iter(np.random.default_rng([seed, 23]).permutation(devices))
     for group in groups:
         for _ in range(group.count):
             found[next(places)] = group
     return found
+
+
+def require_room(groups: Sequence[Group], devices: int) -> None:
+    """SettingsError where the groups ask for more devices than there are."""
+    wanted = sum(group.count for group in groups)
+    if wanted > devices:
+        raise SettingsError(f"The groups have {wanted} devices together, and this run has {devices}: raise --devices.")
 
 
 def check_groups(groups: Sequence[Group]) -> None:

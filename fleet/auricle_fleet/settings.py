@@ -20,7 +20,7 @@ from auricle_cloud.aggregation.rules import get_rule, rule_names
 from auricle_cloud.settings import Buffer, Detection, Limits
 from auricle_edge.training.learn_settings import LearnSettings
 from auricle_edge.training.own_model import own_model
-from auricle_fleet.groups import Group, check_groups
+from auricle_fleet.groups import Group, check_groups, require_room
 
 BROKERS = ("mosquitto", "amqtt")
 """Brokers that a run can start itself."""
@@ -169,6 +169,8 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         if self.detect and self.mode == "async":
             raise SettingsError("--detect compares the losses of one round's devices: it needs --mode sync.")
         check_groups(self.groups)
+        if self.devices is not None:
+            require_room(self.groups, self.devices)
         for name in (*self.architectures(), *(group.local for group in self.groups if group.local)):
             if self.pack is None and name not in LOCALS:
                 raise SettingsError(f'There is no local model "{name}"; {nearest(name, (*LOCALS, "mixed"))}')

@@ -27,6 +27,7 @@ from auricle_fleet.settings import LOCALS, FleetSettings
         ({"rule": "lpa", "rule_options": {"prune_hihg": 0.2}}, 'did you mean "prune_high"'),
         ({"rule": "trimmed-mean", "rule_options": {"beta": 0.5}}, "beta"),
         ({"groups": (Group(name="a"), Group(name="a"))}, 'Two groups are called "a"'),
+        ({"devices": 3, "groups": (Group(name="a", count=4),)}, "4 devices together, and this run has 3"),
         ({"groups": (Group(name="a", count=0),)}, 'the group "a"'),
         ({"groups": (Group(name="a", local="crnn-bas"),)}, 'did you mean "crnn-base"'),
         ({"local": "crnn-wied"}, 'did you mean "crnn-wide"'),

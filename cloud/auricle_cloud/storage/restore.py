@@ -232,7 +232,7 @@ def _load(tx: sa.Connection, beside: Path, manifest: Manifest) -> None:
                 table = there.tables[Path(entry.path).stem]
                 for rows in _batches(beside / entry.path, table):
                     tx.execute(table.insert(), rows)
-        # Who was here when the backup was made may be gone: whoever is here is heard by the coordinator that starts.
+        # Devices of the time of the backup may be gone: the coordinator that starts hears those that are here.
         tx.execute(sa.update(there.tables["devices"]).values(online=False))
         meta = there.tables["meta"]
         last = tx.execute(sa.select(meta.c.value).where(meta.c.key == "epoch")).scalar()

@@ -45,7 +45,7 @@ class Rounds:
             return RoundRow.first(tx, query.order_by(rounds.c.round.desc()).limit(1))
 
     def planned_by(self, task: str) -> dict[str, float]:
-        """When whoever plans rounds last did so, in seconds since 1970; a schedule is `schedule NAME`."""
+        """When rounds were last planned by each, in seconds since 1970; a schedule is `schedule NAME`."""
         query = sa.select(rounds.c.asked_by, sa.func.max(rounds.c.planned)).where(rounds.c.task == task)
         with self._db.reading() as tx:
             return {who: at for who, at in tx.execute(query.group_by(rounds.c.asked_by)) if at}

@@ -19,7 +19,7 @@ _POSIX, _GNU = b"ustar\x0000", b"ustar  \0"
 
 
 class NotPlainError(ValueError):
-    """An archive holds anything but plain files, or is none."""
+    """Something is not an archive, or holds anything but plain files."""
 
 
 class Readable(Protocol):

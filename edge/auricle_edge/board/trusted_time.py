@@ -54,7 +54,7 @@ def trusted_time(clock: float, kept: bool | None, floors: Iterable[float], signe
     floors
         Moments that have passed as far as files say that a clock has dated.
     signed
-        Moment at which signed metadata was in order. A clock before it is not right, whoever says so.
+        Moment at which signed metadata was in order. A clock before it is wrong, even if NTP says otherwise.
     """
     if kept:
         return TrustedTime(max(clock, signed), clock >= signed)

@@ -18,7 +18,7 @@ class TrainingInterrupted(AuricleError):  # noqa: N818 - not an error: somebody 
 
 @dataclass(frozen=True)
 class Epoch:
-    """A finished epoch, for whoever watches."""
+    """A finished epoch, for a watch."""
 
     model: str
     number: int

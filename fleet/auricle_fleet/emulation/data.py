@@ -22,6 +22,7 @@ from auricle.speech.split import DEFAULT_MIN_CLIPS, split_by_speaker
 from auricle.speech.synthesis import SynthesisSettings, synthesise
 from auricle.speech.words import MIN_WORD_CLIPS, WORD_SETS
 from auricle_edge.training.speech_data import Clips, DeviceData, device_data
+from auricle_fleet.groups import require_room
 from auricle_fleet.settings import FleetSettings
 
 Progress = Callable[[str, int, int], None]
@@ -74,6 +75,7 @@ def load_data(settings: FleetSettings, progress: Progress = lambda *_: None) -> 
     if settings.data == "synthetic":
         devices = devices if devices is not None else SYNTHETIC_DEVICES
         unseen = unseen if unseen is not None else SYNTHETIC_UNSEEN
+        require_room(settings.groups, devices)
         spoken = SynthesisSettings(words=words, speakers=devices + unseen, takes=settings.takes, seed=settings.seed)
         speech = synthesise(spoken, lambda done, total: progress("synthesising speakers", done, total))
     else:

@@ -51,7 +51,7 @@ class RunFolder:
 
     @property
     def card(self) -> Path:
-        """What the model is, in Markdown, for whoever gets it."""
+        """What the model is, in Markdown, for those who use it."""
         return self.folder / "card.md"
 
     @property
