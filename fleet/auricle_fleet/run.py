@@ -251,6 +251,7 @@ class FleetRun:
             lambda done, total: self._step("training centrally", done, total),
             start.weights,
             self.judging.learn,
+            self.judging.accuracy,
         )
 
     async def _watch(self, done: RoundDone) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,8 +86,7 @@ class Augmenter:
         snr = rng.uniform(*self.settings.snr_db, count)
         on = rng.random(count) < self.settings.noise_probability
         segments = self.noise[starts[:, None] + np.arange(frames)]
-        speech, level = word_level(energies), segments.mean(axis=(1, 2)) + 1e-12
-        factor = np.where(on, speech / level * 10 ** (-snr / 10), 0)
+        factor = np.where(on, noise_factors(energies, segments, snr), 0)
         energies += segments * factor[:, None, None].astype(np.float32)
 
     def _mask(self, logs: NDArray[np.float32], rng: np.random.Generator) -> NDArray[np.float32]:
@@ -117,6 +117,14 @@ def word_level(energies: Energies) -> NDArray[np.float32]:
     last = np.argmax(enough, axis=1)
     level: NDArray[np.float32] = (sums[np.arange(len(sums)), last] / (last + 1)).astype(np.float32)
     return level
+
+
+def noise_factors(
+    energies: Energies, noise: Energies, snr_db: float | NDArray[np.float64]
+) -> NDArray[np.floating[Any]]:
+    """By what noise (B, T, mels) is multiplied for the words of clips (B, T, mels) to be so many decibels above it."""
+    factors: NDArray[np.floating[Any]] = word_level(energies) / (noise.mean(axis=(1, 2)) + 1e-12) * 10 ** (-snr_db / 10)
+    return factors
 
 
 def noise_energies(frontend: LogMel, noise: list[NDArray[np.float32]]) -> NDArray[np.float32] | None:

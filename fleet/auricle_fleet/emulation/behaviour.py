@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle.speech.augment import word_level
+from auricle.speech.augment import noise_factors
 from auricle.speech.features import Energies
 from auricle.wire.messages import Plan
 from auricle.wire.tensors import Flat
@@ -66,9 +66,8 @@ class GroupTrainer(Trainer):
             raise TrainingStopped("This device answers nothing in this round.")
         _wait(late, checkpoint)
         if self.group.attack == "free-ride":
-            none = LocalState(state.weights, state.slots, state.steps)
             return RoundResult(
-                plugin.copy(), none, self.inference_loss(plugin), 1, late, len(self.data.train), None, None, 0
+                plugin.copy(), state, self.inference_loss(plugin), 1, late, len(self.data.train), None, None, 0
             )
         return self._changed(super().run(plan, round_number, plugin, state, checkpoint), plugin, rng)
 
@@ -139,6 +138,6 @@ def in_noise(energies: Energies, noise: NDArray[np.float32] | None, level: float
         noise = rng.gamma(1.0, 1.0, (frames, mels)).astype(np.float32)
     starts = rng.integers(0, len(noise) - frames + 1, count)
     pieces = noise[starts[:, None] + np.arange(frames)]
-    factor = word_level(energies) / (pieces.mean(axis=(1, 2)) + 1e-12) * 10 ** (-level / 10)
-    mixed: Energies = energies + pieces * factor[:, None, None].astype(np.float32)
+    factors = noise_factors(energies, pieces, level).astype(np.float32)
+    mixed: Energies = energies + pieces * factors[:, None, None]
     return mixed
