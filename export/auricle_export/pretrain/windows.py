@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.speech.features import Energies, LogMel
-from auricle_export.pretrain.acoustics import Range, echoed, masked, tilts, warped
-from auricle_export.pretrain.made_noise import NoiseMaker
+from auricle_export.pretrain.acoustics import masked, warped
 from auricle_export.pretrain.mined import Mined, drawn
 from auricle_export.pretrain.sounds import Sounds
+from auricle_export.pretrain.surroundings import Surroundings
 from auricle_export.pretrain.window_settings import WindowSettings
 
 LEAD = 30
@@ -85,11 +85,12 @@ class Composer:
             for sounds in (bank.keywords, bank.spoken)
         )
         self._mined: Mined | None = None
-        self._made = NoiseMaker(frontend.task)
+        self._surroundings = Surroundings(bank.running, bank.noise, frontend.task, self.settings)
 
     def weigh(self, mined: Mined) -> None:
         """From now on meet what a model mistook for a keyword more often."""
         self._mined = mined
+        self._surroundings.noise_found = mined.noise
 
     def __call__(self, count: int, rng: np.random.Generator) -> tuple[NDArray[np.float32], Places]:
         """Log-mels (count, T, mels) and labels (count,)."""
@@ -113,7 +114,7 @@ class Composer:
         before = words & ~led & (rng.random(count) < s.before)
         self._neighbours(mixed, np.flatnonzero(before), first, level, rng, after=False)
         self._neighbours(mixed, np.flatnonzero(words & (rng.random(count) < s.after)), last, level, rng, after=True)
-        self._surround(mixed, kinds == Kind.NOISE, level, rng)
+        self._surroundings(mixed, kinds == Kind.NOISE, level, rng)
         window = mixed[:, LEAD:] * (10 ** (rng.uniform(*s.gain_db, count) / 10)).astype(np.float32)[:, None, None]
         logs = self.frontend.finish(warped(window, rng, s.warp))
         return masked(logs, rng, s.masks), targets
@@ -273,49 +274,3 @@ class Composer:
         speed = 1 + rng.uniform(-s.tempo, s.tempo, len(which))
         ratio = level[which] / sounds.levels[chosen] * 10 ** (rng.uniform(*s.neighbour_db, len(which)) / 10)
         self._add(mixed, which, sounds, chosen, span, at, speed, ratio.astype(np.float32))
-
-    def _surround(
-        self, mixed: Energies, silent: NDArray[np.bool_], level: NDArray[np.float32], rng: np.random.Generator
-    ) -> None:
-        """Room, other people in the background, the microphone's colour, noise."""
-        s, count = self.settings, len(mixed)
-        there = np.flatnonzero(rng.random(count) < s.room)
-        mixed[there] = echoed(mixed[there], rng, s.decay, s.direct_db)
-        talk = np.flatnonzero(~silent & (rng.random(count) < s.babble))
-        self._background(mixed, talk, self.bank.running, level, s.babble_db, rng)
-        mixed *= tilts(count, mixed.shape[2], rng, s.tilt_db)
-        loud = np.where(silent, level * 10 ** rng.uniform(-1, 2, count), level).astype(np.float32)
-        noisy, made = (rng.random(count) < s.noise) | silent, rng.random(count) < s.made
-        self._background(mixed, np.flatnonzero(noisy & ~made), self.bank.noise, loud, s.snr_db, rng)
-        which = np.flatnonzero(noisy & made)
-        factor = loud[which] * 10 ** (-rng.uniform(*s.snr_db, len(which)) / 10)
-        mixed[which] += self._made(len(which), mixed.shape[1], rng) * factor.astype(np.float32)[:, None, None]
-        second = np.flatnonzero(rng.random(count) < s.second_noise)
-        self._background(mixed, second, self.bank.noise, loud, s.snr_db, rng)
-
-    def _background(
-        self,
-        mixed: Energies,
-        which: Places,
-        sounds: Sounds,
-        level: NDArray[np.float32],
-        ratio_db: Range,
-        rng: np.random.Generator,
-    ) -> None:
-        """Add a random stretch of a recording, at another speed, so many decibels below the word."""
-        count = len(which)
-        chosen = rng.choice(len(sounds), count, p=sounds.lengths / sounds.lengths.sum())
-        start = rng.integers(0, sounds.lengths[chosen])
-        if self._mined is not None and sounds is self.bank.noise:
-            hard = rng.random(count) < self.settings.mined
-            found = self._mined.noise
-            places = drawn(found.scores, int(hard.sum()), rng)
-            chosen[hard], start[hard] = found.sounds[places], found.frames[places]
-        speed = np.exp(rng.uniform(-0.4, 0.4, count))
-        speed *= np.where(rng.random(count) < self.settings.backwards, -1, 1)
-        source = start[:, None] + np.rint(np.arange(len(self._times))[None] * speed[:, None]).astype(np.int64)
-        rows = sounds.starts[chosen][:, None] + source % sounds.lengths[chosen][:, None]
-        stretch = sounds.energies[rows]
-        own = stretch.mean(axis=(1, 2)) + 1e-9
-        factor = level[which] / own * 10 ** (-rng.uniform(*ratio_db, count) / 10)
-        mixed[which] += stretch * np.minimum(factor, 1e6).astype(np.float32)[:, None, None]
