@@ -37,7 +37,7 @@ def test_tokens_are_made_for_new_names_and_shown_once(server: Server) -> None:
     assert seen["pin"] == made["pin"]
     assert not any(row["token"] in str(seen) for row in made["tokens"])
     events = server.ask("GET", "/v1/journal?limit=5")[1]["events"]
-    assert {event["who"] for event in events if event["kind"] == "claim token created"} == {"admin"}
+    assert {event["who"] for event in events if event["kind"] == "claim token created"} == {"the-admin"}
 
 
 @pytest.mark.parametrize("role", ["viewer", "operator"])
