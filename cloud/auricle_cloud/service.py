@@ -21,7 +21,7 @@ from auricle_cloud.api.app import make_app
 from auricle_cloud.api.health import BlobsTake, Check, database_answers, folder_takes, metadata_lives
 from auricle_cloud.evaluation.evaluator import Evaluator, choose_evaluator
 from auricle_cloud.evaluation.validation_set import load_validation
-from auricle_cloud.identity.enrolment import FleetTold, open_enrolment
+from auricle_cloud.identity.enrolment import Enrolment, FleetTold, open_enrolment
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.rounds.coordinator import Coordinator
 from auricle_cloud.settings import RoundDone, RunSettings
@@ -114,10 +114,13 @@ def application(coordinator: Coordinator, api: ApiSettings) -> web.Application:
         loop.call_soon_threadsafe(coordinator.look_again)
 
     def operations(who: str) -> Operations:
-        return Operations(store, coordinator.blobs, settings.task, wake, who, table)
+        return Operations(store, coordinator.blobs, settings.task, wake, who, table, enrolment)
 
     def table(identity: str) -> TensorTable | None:
         return coordinator.pack.plugin_table if identity == coordinator.pack.identity else None
+
+    def enrolment() -> Enrolment | None:
+        return open_enrolment(settings.folder, store.database, coordinator.inbox.reload, tells)
 
     def connected() -> str | None:
         return None if coordinator.link.connected else "The broker is not connected."
@@ -138,6 +141,6 @@ def application(coordinator: Coordinator, api: ApiSettings) -> web.Application:
         healthy,
         {"broker": connected, "blobs": BlobsTake(coordinator.blobs), "updates": metadata_lives(releases)},
         api,
-        lambda: open_enrolment(settings.folder, store.database, coordinator.inbox.reload, tells),
+        enrolment,
         releases,
     )

@@ -11,6 +11,7 @@ import numpy as np
 from auricle.packs.pack import Pack, load_pack
 from auricle.wire.messages import Register, Update
 from auricle.wire.tensors import encode
+from auricle_cloud.identity.enrolment import Enrolment, open_enrolment
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.storage.blobs import Blobs
 from auricle_cloud.storage.store import FILE, Store
@@ -31,7 +32,11 @@ class Filled:
 
     def operations(self, who: str = "tester") -> Operations:
         """Operations on it."""
-        return Operations(self.store, self.blobs, TASK, who=who, table=self.table)
+        return Operations(self.store, self.blobs, TASK, who=who, table=self.table, enrolment=self.enrolment)
+
+    def enrolment(self) -> Enrolment | None:
+        """What certifies devices, once there is an authority."""
+        return open_enrolment(self.folder, self.store.database)
 
     def table(self, pack: str) -> Any:
         """The plug-in's table of its one pack."""

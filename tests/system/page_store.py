@@ -7,15 +7,19 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from auricle.packs.pack import load_pack
 from auricle.wire.messages import DeviceState
 from auricle.wire.tensors import encode
+from auricle_cloud.identity.authority import Authority
 from auricle_cloud.storage.blobs import Blobs
+from auricle_cloud.storage.state_folders import AUTHORITY
 from auricle_cloud.storage.store import FILE, Store
 from tests.cloud.filled_store import TASK, Filled, register, update
 from tests.cloud.hearing_reports import HOUR, enter, report
+from tests.cloud.rolling import ROWS, release
 
 ROUNDS = 8
 ATTACKED = 6
@@ -48,7 +52,31 @@ def fill_fleet(folder: Path, devices: int = 24, cohort: int = 12, rounds: int = 
     store.schedules.set("nightly", task=TASK, at="02:30", idle=20, rounds=5, who="the-operator")
     _hear(store)
     store.devices.set_standing([ATTACKER], "quarantined", who="policy", reason="harmful in 1 rounds")
+    _roll_out(store, members)
+    Authority.create(folder / AUTHORITY, "Kitchens")
     return Filled(folder, store, blobs, pack)
+
+
+def _roll_out(store: Store, names: list[str]) -> None:
+    """A rollout whose first stage is asked."""
+    releases = [msgspec.structs.replace(row, fleet="f") for row in ROWS[:2]]
+    store.releases.mirror(releases, who="the-operator")
+    with store.database.writing() as tx:
+        for name in names:
+            store.rollouts.enter(tx, release(name, fleet="f"))
+    rollout = store.rollouts.start(
+        releases[:1],
+        label=None,
+        stages=[25.0, 100.0],
+        errors=0.1,
+        minimum=3,
+        soak=60.0,
+        deadline=600.0,
+        replacing=False,
+        who="the-operator",
+    )
+    while store.rollouts.step(rollout, time.time(), "f"):
+        pass
 
 
 def _hear(store: Store) -> None:

@@ -17,8 +17,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from auricle.wire.claims import read_token
 from tests.cloud.api_server import Server, serving
 from tests.cloud.filled_store import TASK, update
+from tests.cloud.rolling import PATH
 from tests.system.page_store import ATTACKER, PRUNED, ROUNDS, fill_fleet
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -38,6 +40,8 @@ PAGES = (
     "#/devices",
     f"#/devices/{PRUNED}",
     "#/models",
+    "#/updates",
+    "#/enrolment",
     "#/events",
     "#/tokens",
     "#/rounds/7?outcome=pruned",
@@ -231,18 +235,23 @@ def test_roles_see_what_they_may_do(still: Server, visit: Visiting) -> None:
         "Add a schedule",
         "Remove nightly",
         "Create a token",
+        f"Roll out {PATH}",
+        "Pause",
+        "End",
+        "New devices",
+        "Replace a board",
     }
 
     def offered(role: str) -> set[str]:
         one = visit(still, role)
         found = set()
-        for place in PAGES:
+        for place in (*PAGES, f"#/updates/{rollout_of(still)}"):
             one.open(place)
             found |= {name for name in acts if one.button(name).count()}
         return found
 
     assert offered("viewer") == set()
-    assert offered("operator") == acts - {"Revoke", "Create a token"}
+    assert offered("operator") == acts - {"Revoke", "Create a token", "New devices", "Replace a board"}
     assert offered("admin") == acts
 
 
@@ -263,11 +272,12 @@ def test_the_page_is_used_by_keyboard_alone(server: Server, visit: Visiting) -> 
     one.loaded()
     expect(focused).to_have_text("Fleet")
     order = []
-    for _ in range(7):
+    for _ in range(9):
         press("Shift+Tab")
         order.append(focused.inner_text())
         assert focused.evaluate("element => getComputedStyle(element).outlineStyle") == "solid"
-    assert order[::-1] == ["Skip to the content", "Fleet", "Rounds", "Devices", "Models", "Events", "Sign out"]
+    pages = ["Fleet", "Rounds", "Devices", "Models", "Updates", "Enrolment", "Events"]
+    assert order[::-1] == ["Skip to the content", *pages, "Sign out"]
     press("Enter")
     expect(focused).to_have_id("main")
 
@@ -310,6 +320,64 @@ def test_every_control_and_part_has_a_name(still: Server, visit: Visiting) -> No
         assert one.page.title().endswith(" · Auricle")
 
 
+# -- what is sent and installed
+
+
+def test_a_version_is_downloaded_by_whoever_may_look(still: Server, visit: Visiting, tmp_path: Path) -> None:
+    one = visit(still, "viewer")
+    one.open("#/models")
+    with one.page.expect_download() as saved:
+        one.button(f"Download version {ROUNDS}").click()
+    saved.value.save_as(tmp_path / "model")
+
+    assert saved.value.suggested_filename == f"model-{ROUNDS}.safetensors"
+    _, content, _ = still.ask("GET", f"/v1/models/{ROUNDS}/file")
+    assert (tmp_path / "model").read_bytes() == content
+
+
+def rollout_of(server: Server) -> str:
+    """The name of its one rollout."""
+    (rollout,) = server.ask("GET", "/v1/rollouts")[1]["rollouts"]
+    return str(rollout["rollout"])
+
+
+def test_a_rollout_is_read_paused_and_resumed(server: Server, visit: Visiting) -> None:
+    one = visit(server, "operator")
+    one.open("#/updates")
+    expect(one.panel("Releases").get_by_role("row")).to_have_count(3)
+    one.page.get_by_role("link", name=rollout_of(server)).click()
+    one.loaded()
+    expect(one.panel("Devices")).to_contain_text("was asked, and it has not answered yet")
+
+    one.button("Pause").click()
+    one.answer("Pause", "Monday")
+    expect(one.said).to_contain_text("is paused.")
+    expect(one.panel("How far it is")).to_contain_text("Monday")
+    one.button("Resume").click()
+    one.answer("Resume")
+    expect(one.button("Pause")).to_be_visible()
+
+
+def test_a_new_device_gets_a_token_that_is_saved_as_its_file(
+    server: Server, visit: Visiting, tmp_path: Path, shots: Path
+) -> None:
+    one = visit(server)
+    one.open("#/enrolment")
+    one.button("New devices").click()
+    one.page.get_by_label("Names begin with").fill("hall")
+    one.page.get_by_label("How many").fill("2")
+    one.answer("Make tokens")
+    with one.page.expect_download() as saved:
+        one.button("Save hall-001.token").click()
+    saved.value.save_as(tmp_path / "token")
+    one.page.screenshot(path=shots / "claim-tokens.png")
+
+    assert saved.value.suggested_filename == "hall-001.token"
+    assert len(read_token(tmp_path / "token")) > 40
+    one.button("Close").click()
+    expect(one.panel("Claim tokens that may still be used")).to_contain_text("hall-002")
+
+
 # -- in every light and on a phone
 
 
@@ -319,10 +387,10 @@ def test_no_page_scrolls_sideways(
     still: Server, visit: Visiting, shots: Path, scheme: str, size: dict[str, int]
 ) -> None:
     one = visit(still, color_scheme=scheme, viewport=size)
-    for place in PAGES:
+    for place in (*PAGES, f"#/updates/{rollout_of(still)}"):
         one.open(place)
         wide = one.page.evaluate("document.documentElement.scrollWidth - innerWidth")
-        name = re.sub(r"[^a-z0-9]+", "-", place).strip("-") or "fleet"
+        name = re.sub(r"[^a-z0-9]+", "-", place.replace(rollout_of(still), "rollout")).strip("-") or "fleet"
         one.page.screenshot(path=shots / f"{name}-{scheme}-{size['width']}.png", full_page=True)
 
         assert wide <= 0, place

@@ -13,10 +13,10 @@ from auricle_cloud.api.gatekeeper import Gatekeeper, address_of
 from auricle_cloud.api.health import InThread
 from auricle_cloud.api.problems import RefusedError
 from auricle_cloud.identity.enrolment import ClaimError, Enrolment
+from auricle_cloud.operations.enrolment_operations import MISSING
 
 Asked = TypeVar("Asked", Claim, Renewal)
 Body = Callable[[web.Request], Awaitable[dict[str, object]]]
-MISSING = "This coordinator has no certificate authority: make it with auricle cloud enrol init."
 
 
 class EnrolmentRoutes:

@@ -186,6 +186,8 @@ ROUTES = (
     Route("POST", "/v1/rollouts/{rollout}/pause", "pause_rollout", "operator"),
     Route("POST", "/v1/rollouts/{rollout}/resume", "resume_rollout", "operator"),
     Route("POST", "/v1/rollouts/{rollout}/abort", "abort_rollout", "operator"),
+    Route("GET", "/v1/enrolled", "list_enrolled", "viewer"),
+    Route("POST", "/v1/claims", "create_claims", "admin", 201),
     Route("GET", "/v1/tokens", "list_tokens", "admin"),
     Route("POST", "/v1/tokens", "create_token", "admin", 201),
     Route("DELETE", "/v1/tokens/{name}", "revoke_token", "admin"),

@@ -15,7 +15,6 @@ from auricle.files import write_durably
 from auricle.mqtt_link.identity_files import FOLDER as IDENTITY
 from auricle.mqtt_link.identity_files import IdentityFiles
 from auricle.process.table import console
-from auricle.process.times import Time
 from auricle.wire.broker_passwords import write_login
 from auricle.wire.claims import RESERVED, token_text
 from auricle_cloud.commands.answers import say, show, table
@@ -26,7 +25,7 @@ from auricle_cloud.identity.broker_folder import BrokerFolder, had_passwords, re
 from auricle_cloud.identity.certificates import new_key
 from auricle_cloud.identity.enrolment import Enrolment
 from auricle_cloud.operations.answer import Answer, Done
-from auricle_cloud.operations.operating import as_answer
+from auricle_cloud.operations.enrolment_operations import claim_tokens, enrolled
 from auricle_cloud.storage.state_folders import AUTHORITY
 from auricle_cloud.storage.store import FILE, Store
 
@@ -48,58 +47,11 @@ class Made(Answer, frozen=True, kw_only=True):
     folder: str
 
 
-class TokenRow(Answer, frozen=True, kw_only=True):
-    """What a device is given; the token is never shown again."""
-
-    device: str
-    token: str
-    expires: Time
-    replaces: bool
-    """Whether who claims it takes the place of the board that has the name."""
-
-
-class Tokens(Answer, frozen=True, kw_only=True):
-    """Claim tokens."""
-
-    pin: str
-    tokens: list[TokenRow]
-
-
 class Written(Answer, frozen=True, kw_only=True):
     """Files of a server or broker."""
 
     folder: str
     reloaded: bool = False
-
-
-class CertificateRow(Answer, frozen=True, kw_only=True):
-    """One certificate."""
-
-    name: str
-    kind: str
-    serial: str
-    issued: Time
-    expires: Time
-    renew_after: Time
-    revoked: Time | None
-    reason: str
-
-
-class ClaimRow(Answer, frozen=True, kw_only=True):
-    """One token that may still be used."""
-
-    device: str
-    created: Time
-    expires: Time
-    replaces: bool
-
-
-class Enrolled(Answer, frozen=True, kw_only=True):
-    """Everybody who is certified, and who may be."""
-
-    pin: str
-    certificates: list[CertificateRow]
-    claims: list[ClaimRow]
 
 
 @operator_command(app, "init")
@@ -117,7 +69,7 @@ def init(
         store.journal.note("authority made", who=user(), detail=enrolment.authority.pin)
     finally:
         store.close()
-    made = Made(pin=enrolment.authority.pin, folder=str(state / AUTHORITY))
+    made = Made(pin=enrolment.pin, folder=str(state / AUTHORITY))
     if as_json:
         show(made, as_json=True)
         return 0
@@ -150,18 +102,12 @@ def token(
     if replace and count:
         raise SettingsError("Name with --device the devices that --replace is for.")
     with _enrolment(place) as enrolment:
-        names = list(dict.fromkeys(device or _free(enrolment, prefix, count)))
+        names = list(dict.fromkeys(device or enrolment.free_names(prefix, count)))
         folders = _folders(broker)
         enrolment.require_names(names, replace=replace)
         if replace:
             confirm(f"{REPLACING} Make tokens that replace {', '.join(names)}?", yes=yes)
-        made = enrolment.tokens(names, read_duration(ttl), who=user(), replace=replace)
-        answer = Tokens(
-            pin=enrolment.authority.pin,
-            tokens=[
-                TokenRow(device=name, token=text, expires=expires, replaces=replace) for name, text, expires in made
-            ],
-        )
+        answer = claim_tokens(enrolment, names, read_duration(ttl), who=user(), replace=replace)
         _write(folders, enrolment)
     server = claim_at or _api_url(_state(place))
     for row in answer.tokens if out is not None else ():
@@ -187,11 +133,7 @@ def token(
 def list_(place: Place, as_json: bool = False) -> int:
     """List certificates, and tokens that may still be used."""
     with _enrolment(place) as enrolment:
-        answer = Enrolled(
-            pin=enrolment.authority.pin,
-            certificates=[as_answer(CertificateRow, row) for row in enrolment.records.all()],
-            claims=[as_answer(ClaimRow, row) for row in enrolment.records.pending()],
-        )
+        answer = enrolled(enrolment)
     _tell(answer, answer.certificates, ("name", "kind", "serial", "expires", "revoked", "reason"), as_json)
     if answer.claims and not as_json:
         say("Tokens that may still be used:")
@@ -326,17 +268,6 @@ def _api_url(state: Path) -> str | None:
     """Where devices exchange tokens, as `auricle cloud fleet new` wrote it down."""
     file = state / "api-url"
     return file.read_text("ascii").strip() if file.is_file() else None
-
-
-def _free(enrolment: Enrolment, prefix: str, count: int) -> list[str]:
-    """New names in order: none that has a claim or a certificate."""
-    taken, number = enrolment.records.names(), 0
-    names: list[str] = []
-    while len(names) < count:
-        number += 1
-        if (name := f"{prefix}-{number:03}") not in taken:
-            names.append(name)
-    return names
 
 
 def _tell(answer: Answer, rows: Sequence[Answer], columns: Sequence[str], as_json: bool) -> None:

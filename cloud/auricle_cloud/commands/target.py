@@ -12,6 +12,7 @@ from auricle.errors import SettingsError, StorageError, nearest
 from auricle.packs.pack import SHIPPED, load_pack
 from auricle.wire.tensors import TensorTable
 from auricle_cloud.api.remote import TOKEN, Remote, checked, connect
+from auricle_cloud.identity.enrolment import open_enrolment
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.storage.blobs import Blobs, BlobStore, open_blobs
 from auricle_cloud.storage.store import FILE, Store
@@ -65,7 +66,16 @@ class Place:
             return
         with self.local_store() as store:
             task = _task(store, self.task)
-            yield checked(Operations(store, self.local_blobs(), task, who=user(), table=_Tables(pack)))
+            yield checked(
+                Operations(
+                    store,
+                    self.local_blobs(),
+                    task,
+                    who=user(),
+                    table=_Tables(pack),
+                    enrolment=lambda: None if self.state is None else open_enrolment(self.state, store.database),
+                )
+            )
 
     def remote(self) -> Remote | None:
         """The coordinator elsewhere, where there is one."""

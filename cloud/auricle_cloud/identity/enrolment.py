@@ -85,6 +85,11 @@ class Enrolment:
         self._devices = Devices(database)
         self._days = days
 
+    @property
+    def pin(self) -> str:
+        """SHA-256 of the root's certificate, which every device is told."""
+        return self.authority.pin
+
     # -- by the operator
 
     def tokens(
@@ -130,6 +135,16 @@ class Enrolment:
                         else f"{device} is taken: add --replace for its own board, with a new card or not, or one that "
                         "takes its place; any other needs another name."
                     )
+
+    def free_names(self, prefix: str, count: int) -> list[str]:
+        """New names in order, PREFIX-001 and so on: none that has a claim or a certificate."""
+        taken, number = self.records.names(), 0
+        names: list[str] = []
+        while len(names) < count:
+            number += 1
+            if (name := f"{prefix}-{number:03}") not in taken:
+                names.append(name)
+        return names
 
     def user(self, name: str, public: PublicKey, *, who: str) -> str:
         """Certify the coordinator or the observer: its chain."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 
 from auricle.errors import NOT_FOUND, REFUSED, AuricleError, StorageError, nearest
 from auricle.wire.tensors import TensorTable
 from auricle_cloud.storage.blobs import BlobStore
+from auricle_cloud.storage.claim_records import ClaimRecords
 from auricle_cloud.storage.database import SupersededError
 from auricle_cloud.storage.listings import Listings, MemberRow
 from auricle_cloud.storage.rows import Row
@@ -31,7 +32,29 @@ class ConflictError(StorageError):
     exit_code = REFUSED
 
 
+class Certifier(Protocol):
+    """What certifies devices: `auricle_cloud.identity.enrolment.Enrolment`."""
+
+    records: ClaimRecords
+
+    @property
+    def pin(self) -> str:
+        """SHA-256 of the root's certificate."""
+
+    def free_names(self, prefix: str, count: int) -> list[str]:
+        """Names that nobody has."""
+
+    def tokens(
+        self, devices: Sequence[str], seconds: float, *, who: str, replace: bool = False
+    ) -> list[tuple[str, str, float]]:
+        """Make claim tokens."""
+
+
 def _no_table(_pack: str) -> TensorTable | None:
+    return None
+
+
+def _no_authority() -> Certifier | None:
     return None
 
 
@@ -50,6 +73,8 @@ class Operator:
         Whose operations they are, for the events.
     table
         Finds the plug-in's tensor table by the pack's identity; None where the pack is not at hand.
+    enrolment
+        Opens what certifies devices; None where there is no authority.
     """
 
     def __init__(
@@ -60,9 +85,10 @@ class Operator:
         wake: Callable[[], None] = lambda: None,
         who: str = "cli",
         table: Callable[[str], TensorTable | None] = _no_table,
+        enrolment: Callable[[], Certifier | None] = _no_authority,
     ) -> None:
         self.store, self.blobs, self.task, self.who = store, blobs, task, who
-        self._wake, self._table = wake, table
+        self._wake, self._table, self._enrolment = wake, table, enrolment
         self._list = Listings(store.database)
 
     @contextmanager

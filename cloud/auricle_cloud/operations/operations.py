@@ -10,6 +10,7 @@ from auricle_cloud.operations.access_answers import TokenList, TokenMade, TokenR
 from auricle_cloud.operations.answer import Done
 from auricle_cloud.operations.device_answers import EventRow
 from auricle_cloud.operations.device_operations import DeviceOperations
+from auricle_cloud.operations.enrolment_operations import EnrolmentOperations
 from auricle_cloud.operations.fleet_answers import Overview
 from auricle_cloud.operations.hearing_operations import HearingOperations
 from auricle_cloud.operations.model_operations import ModelOperations
@@ -27,7 +28,9 @@ BY_ITSELF = ("", "policy", "devices", "serve")
 """Who causes an alarm: what an operator did is no news to him."""
 
 
-class Operations(RoundOperations, DeviceOperations, ModelOperations, RolloutOperations, HearingOperations):
+class Operations(
+    RoundOperations, DeviceOperations, ModelOperations, RolloutOperations, HearingOperations, EnrolmentOperations
+):
     """Everything that an operator can do; see `Operator` for what it is made of."""
 
     def overview(self) -> Overview:

@@ -1,7 +1,7 @@
 /** What can be done to rounds, schedules, devices, models and tokens, wherever it stands. */
 
-import { ask } from "./api.js";
-import { action, field, reason } from "./dialogs.js";
+import { ask, download } from "./api.js";
+import { action, field, reason, tell } from "./dialogs.js";
 import { h } from "./dom.js";
 
 export const startRounds = () => action("Start rounds", {
@@ -125,6 +125,13 @@ export function deviceActions(row) {
 }
 
 // -- models
+
+/** The weights as a file; anybody who may look may have them. */
+export const downloadModel = ({ version }) => h("button", {
+  type: "button", "aria-label": `Download version ${version}`,
+  onclick: () => download(["models", version, "file"], `model-${version}.safetensors`).then(
+    () => tell(`Version ${version} is downloaded.`), (error) => tell(error.message)),
+}, "Download");
 
 export const promote = ({ version }) => action("Promote", {
   name: `Promote version ${version}`, title: `Promote version ${version}?`, says: "It is sent to all devices, and the next round begins with it.",

@@ -72,6 +72,26 @@ export async function ask(method, parts, values = {}, signal = undefined) {
   throw new Refusal(answer.status, sentence);
 }
 
+/** Save what a request answers as a file. */
+export async function download(parts, name) {
+  const path = `/v1/${parts.map((part) => encodeURIComponent(part)).join("/")}`;
+  const answer = await fetch(path, { headers: headers(), cache: "no-store" }).catch(() => null);
+  if (!answer?.ok) {
+    const content = await answer?.json().catch(() => null);
+    throw new Refusal(answer?.status ?? 0, content?.detail ?? "The coordinator does not answer: try again.");
+  }
+  save(await answer.blob(), name);
+}
+
+/** Save something as a file. */
+export function save(content, name) {
+  const url = URL.createObjectURL(content);
+  const anchor = document.createElement("a");
+  Object.assign(anchor, { href: url, download: name });
+  anchor.click();
+  setTimeout(() => URL.revokeObjectURL(url), 60_000);
+}
+
 export const get = (parts, query, signal) => ask("GET", parts, query, signal);
 
 /**

@@ -5,11 +5,13 @@ import { tell, warn } from "./dialogs.js";
 import { h, link } from "./dom.js";
 import { follow, leave } from "./panel.js";
 import { devicePage, devicesPage } from "./devices.js";
+import { enrolmentPage } from "./enrolment.js";
 import { eventsPage } from "./events.js";
 import { fleetPage } from "./fleet.js";
 import { modelsPage } from "./models.js";
 import { roundPage, roundsPage, whyPage } from "./rounds.js";
 import { tokensPage } from "./tokens.js";
+import { rolloutPage, updatesPage } from "./updates.js";
 
 const ROUTES = [
   [/^$/, fleetPage],
@@ -19,10 +21,14 @@ const ROUTES = [
   [/^devices$/, devicesPage],
   [/^devices\/([a-z0-9-]+)$/, devicePage],
   [/^models$/, modelsPage],
+  [/^updates$/, updatesPage],
+  [/^updates\/([A-Za-z0-9_-]+)$/, rolloutPage],
+  [/^enrolment$/, enrolmentPage],
   [/^events$/, eventsPage],
   [/^tokens$/, tokensPage],
 ];
-const PAGES = [["Fleet", ""], ["Rounds", "rounds"], ["Devices", "devices"], ["Models", "models"], ["Events", "events"]];
+const PAGES = [["Fleet", ""], ["Rounds", "rounds"], ["Devices", "devices"], ["Models", "models"],
+  ["Updates", "updates"], ["Enrolment", "enrolment"], ["Events", "events"]];
 const ADMIN = [["Tokens", "tokens"]];
 
 const at = (id) => document.getElementById(id);

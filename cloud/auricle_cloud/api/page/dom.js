@@ -62,7 +62,8 @@ const SIGNS = {
   counted: ["✓", "good"], failed: ["✕", "bad"], declined: ["○", "idle"], late: ["○", "wait"],
   refused: ["✕", "bad"], dropped: ["✕", "bad"], silent: ["○", "wait"], elsewhere: ["✓", "good"],
   harmful: ["▲", "bad"], current: ["✓", "good"], running: ["◐", "busy"], paused: ["▲", "bad"], finished: ["✓", "good"],
-  replaced: ["○", "idle"],
+  replaced: ["○", "idle"], valid: ["✓", "good"], expired: ["○", "idle"], waiting: ["○", "idle"], asked: ["◐", "busy"],
+  updated: ["✓", "good"],
 };
 
 /** A state as a badge. */

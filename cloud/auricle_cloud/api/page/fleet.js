@@ -5,7 +5,7 @@ import { curves } from "./charts.js";
 import { rollBack, roundActions, startRounds } from "./actions.js";
 import { badge, count, deviceLink, facts, fixed, h, link, percent, plural, progress, roundLink, sentences, table, time } from "./dom.js";
 import { panel } from "./panel.js";
-import { rolloutsPanel } from "./rollouts.js";
+import { rolloutsPanel } from "./updates.js";
 
 const ROUNDS = 200;
 

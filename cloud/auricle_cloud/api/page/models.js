@@ -1,7 +1,7 @@
 /** Versions of the model and where each comes from. */
 
-import { get, may } from "./api.js";
-import { promote, rollBack } from "./actions.js";
+import { get } from "./api.js";
+import { downloadModel, promote, rollBack } from "./actions.js";
 import { badge, fixed, h, percent, roundLink, table, time } from "./dom.js";
 import { panel } from "./panel.js";
 
@@ -14,8 +14,8 @@ const columns = (line) => [
   { head: "Loss (nats)", number: true, minor: true, cell: ({ loss }) => fixed(loss) },
   { head: "Made", minor: true, cell: ({ created }) => time(created) },
   { head: "SHA-256", minor: true, cell: ({ blob }) => h("code", { title: blob }, blob.slice(0, 12)) },
-  { head: "Actions", cell: (row) => (row.current ? rollBack(row) : promote(row)) || "–" },
-].filter(({ head }) => head !== "Actions" || may("operator"));
+  { head: "Actions", cell: (row) => h("span", { class: "buttons" }, downloadModel(row), row.current ? rollBack(row) : promote(row)) },
+];
 
 export function modelsPage() {
   // By page: the version with which the current one's line goes on there. A parent is always older.

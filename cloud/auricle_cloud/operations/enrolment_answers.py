@@ -1,0 +1,54 @@
+"""What operators are told about certificates and claim tokens."""
+
+from __future__ import annotations
+
+from auricle.process.times import Time
+from auricle_cloud.operations.answer import Answer
+
+
+class ClaimTokenRow(Answer, frozen=True, kw_only=True):
+    """What a device is given; the token is never shown again."""
+
+    device: str
+    token: str
+    expires: Time
+    replaces: bool
+    """Whether who claims it takes the place of the board that has the name."""
+
+
+class ClaimTokens(Answer, frozen=True, kw_only=True):
+    """Claim tokens."""
+
+    pin: str
+    """SHA-256 of the authority's root certificate, which every device is told."""
+    tokens: list[ClaimTokenRow]
+
+
+class CertificateRow(Answer, frozen=True, kw_only=True):
+    """One certificate."""
+
+    name: str
+    kind: str
+    serial: str
+    issued: Time
+    expires: Time
+    renew_after: Time
+    revoked: Time | None
+    reason: str
+
+
+class ClaimRow(Answer, frozen=True, kw_only=True):
+    """One token that may still be used."""
+
+    device: str
+    created: Time
+    expires: Time
+    replaces: bool
+
+
+class Enrolled(Answer, frozen=True, kw_only=True):
+    """Everybody who is certified, and who may be."""
+
+    pin: str
+    certificates: list[CertificateRow]
+    claims: list[ClaimRow]
