@@ -60,6 +60,8 @@ class Synchronous:
         self._cohort: set[str] = set()
         self._answered: set[str] = set()
         self._failed: set[str] = set()
+        self._refused: set[str] = set()
+        """Whose update was refused: a device gives one for each round, and has been told."""
         self._doubts = Doubts()
         self._message: Invite | Measure | None = None
         """What whoever is waited for was sent: the question for a loss, or the invitation."""
@@ -79,7 +81,7 @@ class Synchronous:
             self.site.changed.set()
 
     async def note_late(self, update: Update, verdict: Verdict) -> None:
-        """Note on its invitation that an update came late or was refused, so that nobody calls it silence.
+        """Note on its invitation that an update came late or was refused: nobody calls it silence, or waits for it.
 
         Not in an asynchronous round: there the device counts as idle once its invitation has ended, and would train at
         once for the same refusal.
@@ -91,18 +93,21 @@ class Synchronous:
         else:
             return
 
-        def enter() -> None:
+        def enter() -> bool:
             rounds, place = self.site.store.rounds, (update.task, update.round)
             try:
                 mode = rounds.get(*place).mode
             except StorageError as error:
                 if error.__cause__ is not None:
                     raise
-                return  # a round that never was
-            if mode == "sync":
-                rounds.mark_failed(*place, update.device, state, verdict.code.removeprefix("rejected:"))
+                return False  # a round that never was
+            reason = verdict.code.removeprefix("rejected:")
+            return mode == "sync" and rounds.mark_failed(*place, update.device, state, reason)
 
-        await asyncio.to_thread(enter)
+        noted = await asyncio.to_thread(enter)
+        if noted and state == "refused" and (update.task, update.round) == (self._task, self._number):
+            self._refused.add(update.device)
+            self.site.changed.set()
 
     async def mark_failed(self, status: Status) -> None:
         """A device failed or declined, or trains and doubts the round's model."""
@@ -114,14 +119,18 @@ class Synchronous:
                 await asyncio.to_thread(self.site.store.rounds.doubted, *place, status.reason)
                 self.site.changed.set()
             return
-        await asyncio.to_thread(self.site.store.rounds.mark_failed, *place, status.state, status.reason)
-        self._failed.add(status.device)
-        self.site.changed.set()
+        if await asyncio.to_thread(self.site.store.rounds.mark_failed, *place, status.state, status.reason):
+            self._failed.add(status.device)
+            self.site.changed.set()
 
     async def idle(self, device: str) -> None:
         """A device asks what is next: tell it again what it is waited for."""
-        if self._message is not None and device in self._cohort - self._answered - self._failed:
+        if self._message is not None and device in self._waited_for():
             await self.site.messenger.ask(self._message, [device])
+
+    def _waited_for(self) -> set[str]:
+        """Who has neither answered nor given up, and was not refused."""
+        return self._cohort - self._answered - self._failed - self._refused
 
     # -- the round
 
@@ -137,7 +146,7 @@ class Synchronous:
             "aggregated": self._closing.publish,
         }
         self._number, self._message, began = number, None, time.monotonic()
-        self._doubts = Doubts()
+        self._doubts, self._failed, self._refused = Doubts(), set(), set()
         row = await self._row()
         try:
             while row.state not in FINISHED:
@@ -165,11 +174,12 @@ class Synchronous:
         return await asyncio.to_thread(self.site.store.rounds.get, self._task, self._number)
 
     async def _enter(self, row: RoundRow) -> None:
-        """Know again who was invited, and who failed."""
+        """Know again who was invited, who failed, and who was refused."""
         self._state = row.state
         invited = await asyncio.to_thread(self.site.store.rounds.invited, self._task, row.round)
         self._cohort = set(invited)
-        self._failed = {name for name, entry in invited.items() if entry.state in GAVE_UP}
+        self._failed |= {name for name, entry in invited.items() if entry.state in GAVE_UP}
+        self._refused |= {name for name, entry in invited.items() if entry.state == "refused"}
         self._doubts.restore(invited)
         self._answered = set()
 
@@ -255,11 +265,11 @@ class Synchronous:
         known = await asyncio.to_thread(rounds.losses, self._task, number, row.begun.base)
         self._answered = set(known)
         self._message = site.messenger.question(number, row.begun.base)
-        await site.messenger.ask(self._message, sorted(self._cohort - self._answered - self._failed))
+        await site.messenger.ask(self._message, sorted(self._waited_for()))
         assert site.settings.detection is not None
         until = time.monotonic() + min(site.settings.detection.wait, site.settings.deadline)
         pace = Pace()
-        while time.monotonic() < until and (waited := self._cohort - self._answered - self._failed):
+        while time.monotonic() < until and (waited := self._waited_for()):
             if pace.due:
                 await self._obey()
                 if not waited & await pace.look(site.store.devices.not_gone):
@@ -303,7 +313,7 @@ class Synchronous:
         plan = msgspec.msgpack.decode(row.begun.plan, type=Plan)
         self._answered |= await asyncio.to_thread(self.site.store.updates.sent_for, self._task, row.round)
         self._message = self.site.messenger.invitation(row.round, row.begun.base, plan, self.site.settings.deadline)
-        await self.site.messenger.ask(self._message, sorted(self._cohort - self._answered - self._failed))
+        await self.site.messenger.ask(self._message, sorted(self._waited_for()))
 
     async def _collect(self, row: RoundRow) -> None:
         await self._call(row)
@@ -329,7 +339,7 @@ class Synchronous:
                 await self._obey()
                 online = await pace.look(site.store.devices.not_gone)
             now = time.monotonic()
-            waited = self._cohort - self._answered - self._failed
+            waited = self._waited_for()
             if len(self._answered) >= max(quorum, wanted):
                 return
             if len(self._answered) >= quorum:
