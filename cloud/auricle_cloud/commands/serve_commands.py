@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -27,7 +26,7 @@ from auricle_cloud.commands.coordinator_settings import (
     read_coordinator,
     template,
 )
-from auricle_cloud.commands.embedded_broker import EMBEDDED, embedded_broker
+from auricle_cloud.commands.embedded_broker import EMBEDDED, EmbeddedBroker, embedded_broker
 from auricle_cloud.service import Started, run_service
 from auricle_cloud.settings import RoundDone, RunSettings
 
@@ -122,9 +121,9 @@ def serve(
     if told.broker == EMBEDDED:
         assert told.state is not None
         assert told.fleet is not None
-        with embedded_broker(Path(told.state) / "broker", told.fleet, embedded_device, embedded_port) as addresses:
-            _say_addresses(addresses, as_json)
-            _run(replace(told, broker=addresses["coordinator"]), loaded, as_json)
+        with embedded_broker(Path(told.state) / "broker", told.fleet, embedded_device, embedded_port) as broker:
+            _say_addresses(broker, as_json)
+            _run(replace(told, broker=broker.coordinator), loaded, as_json)
         return 0
     _run(told, loaded, as_json)
     return 0
@@ -136,15 +135,15 @@ def _run(told: CoordinatorSettings, loaded: Pack, as_json: bool) -> None:
     asyncio.run(run_service(settings, loaded, told.api_settings(), greet, tell))
 
 
-def _say_addresses(addresses: Mapping[str, str], as_json: bool) -> None:
-    """Where devices of this machine connect."""
+def _say_addresses(broker: EmbeddedBroker, as_json: bool) -> None:
+    """Where devices of this machine connect; JSON is often logged, so that it names the file with the passwords."""
     if as_json:
-        typer.echo(json.dumps({"embedded_broker": dict(addresses)}))
+        typer.echo(json.dumps({"embedded_broker": broker.without_passwords(), "passwords": broker.passwords}))
         return
     typer.echo("An embedded broker runs on 127.0.0.1. Devices, with --broker:")
-    for name, address in addresses.items():
-        if name != "coordinator":
-            typer.echo(f"  {address}")
+    for address in broker.devices.values():
+        typer.echo(f"  {address}")
+    typer.echo(f"Their passwords are kept in {broker.passwords}.")
 
 
 def settings(
