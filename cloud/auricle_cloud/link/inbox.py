@@ -77,10 +77,10 @@ class Receiver(Protocol):
     async def on_update(self, update: Update, verdict: Verdict) -> None:
         """An update was counted or refused."""
 
-    async def released(self, message: Release, changed: list[tuple[str, str]]) -> None:
+    async def on_release(self, message: Release, changed: list[tuple[str, str]]) -> None:
         """A device says what it runs; its rollouts whose state for it changed, with that state."""
 
-    async def reported(self, message: HearingReport) -> None:
+    async def on_hearing(self, message: HearingReport) -> None:
         """A device says how well it hears."""
 
     async def on_kept(self, device: str) -> None:
@@ -287,7 +287,7 @@ class Inbox:
                 await self._receiver.on_status(message)
             case Release():
                 changed = await self._batch.run(lambda tx: self._store.rollouts.enter(tx, message))
-                await self._receiver.released(message, changed)
+                await self._receiver.on_release(message, changed)
             case HearingReport():
                 await self._hearing(message)
             case Loss():
@@ -313,7 +313,7 @@ class Inbox:
         if refusal is not None:
             self._refuse(message.device, refusal)
         else:
-            await self._receiver.reported(message)
+            await self._receiver.on_hearing(message)
 
     async def _loss(self, message: Loss) -> None:
         if not 1 <= message.samples <= self._limits.samples:
