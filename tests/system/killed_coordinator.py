@@ -146,13 +146,13 @@ class Killed(Coordinator):
         self._open = [socket.socket() for _ in range(told.sockets)]
 
     def _slow_down(self, seconds: float) -> None:
-        commit = self.inbox._ledger._commit
+        commit = self.inbox._updates._ledger._commit
 
         def slowly(arrived: Sequence[tuple[Update, bytes]]) -> list[Verdict]:
             time.sleep(seconds * len(arrived))
             return commit(arrived)
 
-        self.inbox._ledger._commit = slowly  # type: ignore[method-assign]
+        self.inbox._updates._ledger._commit = slowly  # type: ignore[method-assign]
 
     def _point(self, name: str) -> None:
         if self.orders.tell:
