@@ -101,14 +101,14 @@ class Dispatcher:
     async def on_loss(self, message: Loss) -> None:
         """A device's inference loss."""
         self._site.announcements.tell("update", device=message.device, round=message.round, verdict="loss")
-        await self._rounds.synchronous.on_loss(message)
+        await self._rounds.progress.on_loss(message)
 
     async def on_update(self, update: Update, verdict: Verdict) -> None:
         """An update was counted or refused: tell the round, so that it does not ask again, then the device."""
         site = self._site
         if self._rounds.current is not None and update.task == site.task:
             await self._rounds.current.on_update(update, verdict)
-        await self._rounds.synchronous.note_late(update, verdict)
+        await self._rounds.progress.note_late(update, verdict)
         await site.messenger.acknowledge(update, verdict)
         site.metrics.update(verdict.code, time.monotonic() - self._came.pop(update.device, time.monotonic()))
         site.announcements.tell("update", device=update.device, round=update.round, verdict=verdict.code)

@@ -8,6 +8,7 @@ import time
 
 from auricle.errors import AuricleError, StorageError
 from auricle_cloud.rounds.asynchronous import Asynchronous
+from auricle_cloud.rounds.cohort_progress import CohortProgress
 from auricle_cloud.rounds.context import POLL, RoundContext
 from auricle_cloud.rounds.synchronous import RoundFailedError, Synchronous
 from auricle_cloud.storage.database import SupersededError
@@ -27,9 +28,10 @@ class RoundLoop:
     """
 
     def __init__(self, site: RoundContext, synchronous: Synchronous, asynchronous: Asynchronous) -> None:
-        self._site, self.synchronous, self._asynchronous = site, synchronous, asynchronous
-        self.current: Synchronous | Asynchronous | None = None
-        """What runs the round that is under way."""
+        self._site, self._synchronous, self._asynchronous = site, synchronous, asynchronous
+        self.progress = synchronous.progress
+        self.current: CohortProgress | Asynchronous | None = None
+        """Heeds what devices say to the round that is under way."""
 
     async def run(self) -> None:
         """Run all rounds that are due, then leave; where their number is not set, wait for more for ever.
@@ -55,8 +57,9 @@ class RoundLoop:
                 await asyncio.sleep(POLL)
                 continue
             if row is not None:
-                self.current = self._asynchronous if row.mode == "async" else self.synchronous
-                await self._go_on(self.current, row.round)
+                is_async = row.mode == "async"
+                self.current = self._asynchronous if is_async else self.progress
+                await self._go_on(self._asynchronous if is_async else self._synchronous, row.round)
                 continue
             self.current = None
             if settings.rounds is not None:
