@@ -13,7 +13,7 @@ from auricle.hearing.rule import keyword_mask
 from auricle.packs.pack import load_pack
 from auricle.speech.features import LogMel
 from auricle_edge.evaluate.listeners import listeners_of, rule_of, thresholds_of
-from auricle_edge.evaluate.windows import posteriors_of
+from auricle_edge.evaluate.windows import said_of, waiting_levels
 from auricle_edge.listening.detect import Detector, DetectTable, detect_settings
 from auricle_edge.listening.sound import RATE, Block
 from auricle_edge.runtimes import choose_runtime
@@ -49,9 +49,11 @@ def make(spec: dict[str, Any]) -> tuple[Step, dict[str, Any]]:
     wake = () if pack.listening is None else pack.listening.wake
     names = wake or [label for label, word in zip(labels, keyword_mask(labels), strict=True) if word]
     columns = [labels.index(name) for name in wake or labels]
+    waiting = waiting_levels(labels, settings)
     for sound, scores in zip(spec["sounds"], spec["scores"], strict=True):
         samples = np.fromfile(sound, "<i2")
-        found = posteriors_of(samples, frontend, [listener.recognise], settings, labels)[0]
+        said = said_of(samples, frontend, [listener.recognise], settings, len(labels))[0]
+        found = said.counted(waiting, settings.smoothing)
         np.save(Path(scores), found[:, columns])
     levels, rule = thresholds_of(labels, settings), rule_of(settings)
     facts = {

@@ -25,7 +25,7 @@ from auricle_edge.evaluate.listeners import rule_of, thresholds_of
 from auricle_edge.evaluate.plan import composed
 from auricle_edge.evaluate.report import setting_of
 from auricle_edge.evaluate.sources import Sources
-from auricle_edge.evaluate.windows import posteriors_of
+from auricle_edge.evaluate.windows import said_of
 from auricle_edge.listening.detect import detect_settings
 from auricle_edge.runtimes import choose_runtime, recogniser
 from auricle_edge.training.own_model import own_model
@@ -83,8 +83,8 @@ class Judge:
                 models[_digest(state.own)] = (own, state.own)
         recognisers = [recogniser(self._runtime, model, weights) for model, weights in models.values()]
         for scene in scenes:
-            rows = posteriors_of(scene.samples, frontend, recognisers, self._detect, labels)
-            said = dict(zip(models, rows, strict=True))
+            rows = said_of(scene.samples, frontend, recognisers, self._detect, len(labels))
+            said = {digest: row.first for digest, row in zip(models, rows, strict=True)}
             for state, mine in zip(states, found, strict=True):
                 mine[PLUGIN].append(said[_digest(state.plugin)])
                 mine[DEVICE].append(self._combined(state, said))

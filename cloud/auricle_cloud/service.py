@@ -131,7 +131,7 @@ def application(coordinator: Coordinator, api: ApiSettings) -> web.Application:
     healthy: dict[str, Check] = {
         "database": database_answers(store),
         "disk": folder_takes(settings.folder),
-        "chores": coordinator.chores.failing,
+        "chores": coordinator.upkeep.chores.failing,
     }
     return make_app(
         operations,

@@ -11,7 +11,7 @@ from auricle.errors import SettingsError
 from auricle.process.options import Given, Option, optional, with_options
 from auricle.process.table import print_grid
 from auricle.settings import declared, from_mapping, read_toml
-from auricle_cloud.commands.serve_commands import rule_options
+from auricle_cloud.commands.serve_options import rule_options
 from auricle_fleet.broker import command as broker_command
 from auricle_fleet.live import View, percent
 from auricle_fleet.results.compare import COLUMNS, each_run, rows

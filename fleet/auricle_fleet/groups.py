@@ -74,11 +74,6 @@ class Group(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """The strength of the attack."""
         return self.strength if self.strength is not None else STRENGTHS.get(self.attack or "", 0.0)
 
-    @property
-    def is_plain_training(self) -> bool:
-        """Whether its devices train and answer as any other does, whatever network and room they have."""
-        return not self.delay and not self.drop_out and self.attack is None
-
 
 def assigned(groups: Sequence[Group], devices: int, seed: int) -> list[Group | None]:
     """Which group each device is in, drawn by the seed; None: in none.

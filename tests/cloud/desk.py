@@ -71,10 +71,10 @@ class Answers:
     async def on_update(self, update: Update, verdict: Verdict) -> None:
         self._say(update, verdict.code)
 
-    async def released(self, message: Release, changed: list[tuple[str, str]]) -> None:
+    async def on_release(self, message: Release, changed: list[tuple[str, str]]) -> None:
         self._say(message, " ".join(f"{rollout}:{state}" for rollout, state in changed))
 
-    async def reported(self, message: HearingReport) -> None:
+    async def on_hearing(self, message: HearingReport) -> None:
         self._say(message, "hearing")
 
     async def on_taken(self, message: Register, reason: str) -> None:

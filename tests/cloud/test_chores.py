@@ -146,8 +146,8 @@ def test_a_connection_and_the_clock_do_no_chore_at_once(tmp_path: Path) -> None:
             both.wait(0.3)
             met.append("two at once")
 
-    coordinator.hearing.look = meet  # type: ignore[method-assign]
-    threads = [threading.Thread(target=coordinator._look) for _ in range(2)]
+    coordinator.upkeep.hearing.look = meet  # type: ignore[method-assign]
+    threads = [threading.Thread(target=coordinator.upkeep.look) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -176,19 +176,19 @@ def test_a_coordinators_health_names_the_chore_and_the_others_go_on(tmp_path: Pa
         coordinator.inbox.flush = broken  # type: ignore[method-assign]
         looked = asyncio.Event()
         loop = asyncio.get_running_loop()
-        coordinator.hearing.look = lambda: loop.call_soon_threadsafe(looked.set)  # type: ignore[method-assign,assignment]
+        coordinator.upkeep.hearing.look = lambda: loop.call_soon_threadsafe(looked.set)  # type: ignore[method-assign,assignment]
         running = asyncio.create_task(coordinator.run())
         app = application(coordinator, ApiSettings("127.0.0.1", 0, None, None, True))
         async with TestClient(TestServer(app)) as client:
-            while coordinator.chores.failing() is None:
+            while coordinator.upkeep.chores.failing() is None:
                 looked.clear()
                 await asyncio.wait_for(looked.wait(), 30)
             answer = await client.get("/healthz")
             assert answer.status == 503
             assert (await answer.json())["checks"] == {"database": "ok", "disk": "ok", "chores": "failing"}
-            assert "The coordinator's journal of refusals fails" in (coordinator.chores.failing() or "")
+            assert "The coordinator's journal of refusals fails" in (coordinator.upkeep.chores.failing() or "")
             coordinator.inbox.flush = lambda: None  # type: ignore[method-assign]
-            while coordinator.chores.failing() is not None:
+            while coordinator.upkeep.chores.failing() is not None:
                 looked.clear()
                 await asyncio.wait_for(looked.wait(), 30)
         coordinator.inbox.flush = lambda: None  # type: ignore[method-assign]

@@ -224,6 +224,7 @@ def test_preflight_finds_what_serve_would_fail_at(tmp_path: Path) -> None:
         "0.0.0.0:80",
         "--state",
         tmp_path,
+        *("--fleet", "home", "--approval", "claimed", "--participation", "0.5", "--deadline", "60"),  # as serve is told
         "--json",
     )
 

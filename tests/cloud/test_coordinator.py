@@ -236,7 +236,7 @@ def test_nobody_there_is_said(runtime: StepRuntime, tmp_path: Path) -> None:
 def test_a_coordinator_that_starts_again_goes_on_with_the_open_round_and_its_cohort(
     runtime: StepRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("auricle_cloud.rounds.coordinator.HEARD_WITHIN", 2.0)
+    monkeypatch.setattr("auricle_cloud.rounds.upkeep.HEARD_WITHIN", 2.0)
 
     async def case(site: Site) -> None:
         half = {"participation": 0.5, "seed": 6}
@@ -279,7 +279,7 @@ def test_a_coordinator_that_starts_again_goes_on_with_the_open_round_and_its_coh
 def test_a_device_that_left_while_no_coordinator_ran_is_neither_invited_nor_waited_for(
     runtime: StepRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("auricle_cloud.rounds.coordinator.HEARD_WITHIN", 2.0)
+    monkeypatch.setattr("auricle_cloud.rounds.upkeep.HEARD_WITHIN", 2.0)
 
     async def case(site: Site) -> None:
         coordinator = site.coordinator(1, FEDAVG, devices=2, quorum=1.0)
@@ -377,7 +377,7 @@ def test_when_updates_came_is_remembered_of_registered_devices_only(runtime: Ste
         for name in (*DEVICES, "dev-unknown"):
             await coordinator._take(Delivery(TOPICS.up(name, "upd"), b"noise", 1, False, False, 1, 1))
 
-        assert list(coordinator._came) == [DEVICES[0]]
+        assert list(coordinator.dispatcher._came) == [DEVICES[0]]
         coordinator.store.close()
 
     run(case, runtime, tmp_path)

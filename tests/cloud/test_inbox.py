@@ -384,7 +384,7 @@ def test_parts_that_are_together_too_long_are_given_up(make: Callable[..., Desk]
         desk.tell(ANA, "dev-a", "upd", update(body, part=i, parts=4096), body[:CHUNK])
 
     assert desk.inbox.refused == {"part": 20}
-    assert desk.inbox._assemblies.size <= len(body)
+    assert desk.inbox._updates._assemblies.size <= len(body)
 
 
 def test_parts_of_a_lying_header_are_rejected_as_a_whole(make: Callable[..., Desk]) -> None:
@@ -407,7 +407,7 @@ def test_memory_for_unfinished_updates_is_bounded_and_who_found_no_room_may_send
 ) -> None:
     size = CHUNK // 4 + 1
     desk = make(size)
-    desk.inbox._assemblies = Assemblies(CHUNK + 10)
+    desk.inbox._updates._assemblies = Assemblies(CHUNK + 10)
     body = bytes(4 * size)
 
     desk.tell(ANA, "dev-a", "upd", *parts_of(body, "dev-a")[0])
@@ -418,16 +418,16 @@ def test_memory_for_unfinished_updates_is_bounded_and_who_found_no_room_may_send
 
     assert desk.inbox.refused == {"memory": 1}
     assert desk.verdicts() == ["accepted", "accepted"]
-    assert desk.inbox._assemblies.size == 0
+    assert desk.inbox._updates._assemblies.size == 0
 
 
 def test_an_update_that_rests_makes_room(make: Callable[..., Desk]) -> None:
     size = CHUNK // 4 + 1
     desk = make(size)
-    desk.inbox._assemblies = Assemblies(CHUNK + 10)
+    desk.inbox._updates._assemblies = Assemblies(CHUNK + 10)
     body = bytes(4 * size)
     desk.tell(ANA, "dev-a", "upd", *parts_of(body, "dev-a")[0])
-    desk.inbox._assemblies._kept["dev-a"].touched -= assembly.PATIENCE + 1
+    desk.inbox._updates._assemblies._kept["dev-a"].touched -= assembly.PATIENCE + 1
 
     for message, piece in parts_of(body, "dev-b"):
         desk.tell(BOB, "dev-b", "upd", message, piece)

@@ -6,7 +6,8 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.cloud.rolling import NEW, OTHER, Rolling
 
-from auricle_cloud.observing.metrics import DEVICE_STATES, ROLLOUTS, Metrics
+from auricle_cloud.observing.metrics import ROLLOUTS, Metrics
+from auricle_cloud.states.rollout import DEVICE_STATES
 from auricle_cloud.storage.rows import ModelRow
 from auricle_cloud.storage.store import Store
 

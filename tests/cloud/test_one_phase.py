@@ -88,7 +88,7 @@ def test_a_round_that_was_moved_is_judged_as_it_was_moved(runtime: StepRuntime, 
         shape = (4, site.pack.manifest.task.frames, site.pack.manifest.task.frontend.mels)
         validation = ValidationSet(np.zeros(shape, np.float32), np.arange(4) % len(site.pack.labels))
         third = site.coordinator(3, FEDAVG, detection=ONE_PHASE, evaluator=OnnxEvaluator(site.pack, validation))
-        judgement = third._synchronous._judgement
+        judgement = third.rounds._synchronous._judgement
         assert judgement is not None
 
         cohort = third.site.cohort(store.rounds.get(TASK, 2), store.updates.counted(TASK, 2))

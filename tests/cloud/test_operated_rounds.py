@@ -217,7 +217,7 @@ def test_an_alarm_on_a_model_whose_updates_are_gone_goes_back_to_the_one_before(
         )
         for row in store.updates.counted(TASK, 1):
             second.blobs.remove(row.body)
-        judgement = second._synchronous._judgement
+        judgement = second.rounds._synchronous._judgement
         assert judgement is not None
 
         found = await judgement.find(4, 1)

@@ -357,6 +357,23 @@ def test_who_gave_up_is_kept_with_the_reason(store: Store) -> None:
     assert [verdict.code for verdict in store.updates.count([update()])] == ["accepted"]
 
 
+def test_a_device_whose_update_counts_has_not_failed_whatever_it_says_later(store: Store) -> None:
+    begin(store)
+    open_round(store, ["dev-a", "dev-b"])
+    assert [verdict.code for verdict in store.updates.count([update(device="dev-a")])] == ["accepted"]
+
+    noted = [
+        store.rounds.mark_failed(TASK, 1, device, "refused", "norm: too far") for device in ("dev-a", "dev-b", "dev-z")
+    ]
+
+    assert noted == [False, True, False]
+    invited = store.rounds.invited(TASK, 1)
+    assert {name: (row.state, row.reason) for name, row in invited.items()} == {
+        "dev-a": ("invited", None),
+        "dev-b": ("refused", "norm: too far"),
+    }
+
+
 def test_losses_are_kept_by_model_from_invited_devices_only(store: Store) -> None:
     begin(store)
     open_round(store, ["dev-a", "dev-b"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -12,8 +13,10 @@ import pytest
 import sqlalchemy as sa
 from tests.cloud.arrivals import BASE, PACK, TASK, begin, end_round, open_round, update
 
+import auricle_cloud
 from auricle.errors import StorageError
 from auricle_cloud.states.round import FINISHED
+from auricle_cloud.storage.journal import AUDITED
 from auricle_cloud.storage.schema import events
 from auricle_cloud.storage.store import Store
 
@@ -121,6 +124,33 @@ def test_no_kind_of_event_pushes_out_another(store: Store) -> None:
     assert kept == {"conflict": 5, "revoked": 10, "registered": 1}
     store.journal.trim(5, 0.0)
     assert Counter(event.kind for event in store.journal.events()) == {"conflict": 5, "registered": 1}
+
+
+BY_DEVICES = {
+    *("registered", "claim refused", "renewal refused", "certificate issued", "conflict", "loss set aside", "bounded"),
+    *("planned", "unplanned"),
+}
+"""What a device can make happen, and plans, which a schedule makes every few minutes."""
+
+
+def kinds_in_the_code() -> set[str]:
+    """The kind of every event that the code names as it enters it."""
+    package = Path(auricle_cloud.__file__).parent
+    calls = [
+        node
+        for path in package.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ("note", "note_each")
+    ]
+    first = [argument for call in calls for argument in call.args[:2] if isinstance(argument, ast.Constant)]
+    return {argument.value for argument in first if isinstance(argument.value, str) and argument.value}
+
+
+def test_every_event_that_a_device_cannot_make_is_kept_for_auditors() -> None:
+    kinds = kinds_in_the_code()
+
+    assert {"forgotten", "fleet made", "release key replaced", "certificate revoked"} <= AUDITED & kinds
+    assert kinds - AUDITED == BY_DEVICES
 
 
 def test_what_was_sent_leaves_the_outbox_and_the_rest_stays_in_order(store: Store) -> None:

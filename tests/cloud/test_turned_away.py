@@ -82,3 +82,31 @@ def test_late_and_refused_updates_are_known_to_the_round(runtime: StepRuntime, t
         assert site.done[0].report["failed"] == {} and do.show_round(1).row.failed == 0
 
     run(case, runtime, tmp_path)
+
+
+def test_nobody_waits_for_a_device_whose_update_was_refused(runtime: StepRuntime, tmp_path: Path) -> None:
+    """Patience and deadline are far beyond what the test waits for: only the refusal can end the round."""
+
+    async def case(site: Site) -> None:
+        key = Identity.create()
+        coordinator = site.coordinator(None, FEDAVG, devices=3, quorum=0.5, least_wait=900.0, deadline=900.0)
+        site.start_agents(coordinator, DEVICES[:2])
+        async with site.scripted("dev-c", key) as link:
+            running = asyncio.create_task(coordinator.run())
+            while len(coordinator.store.devices.not_gone()) < 3:
+                await coordinator.site.wait_change(0.1)
+            (number,) = coordinator.store.rounds.plan(TASK, 1, who="test")
+            while coordinator.store.rounds.get(TASK, number).state != "collecting":
+                await coordinator.site.wait_change(0.1)
+            start = coordinator.store.models.get(TASK, 0).blob
+            await send(link, "dev-c", key, start, coordinator.weights(start) + np.float32(1e4))
+            await site.rounds(1)
+            (why,) = Operations(coordinator.store, coordinator.blobs, TASK).why_round(1, "dev-c").devices
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+        assert [(done.state, done.counted) for done in site.done] == [("published", 2)]
+        assert why.outcome == "refused"
+        assert why.sentences[0].startswith("dev-c sent an update to round 1 that was refused: norm: further from")
+
+    run(case, runtime, tmp_path)

@@ -269,7 +269,7 @@ def test_after_the_broker_lost_everything_the_update_still_arrives(runtime: Step
 
             site.broker.kill()
             await site.broker.restart()
-            await until(lambda: all(link.connected and link.counters.reconnects for link in (agent.link, c.link)))
+            await until(lambda: all(link.connected and link.counters.connections > 1 for link in (agent.link, c.link)))
             await c.say("inv", c.invite(site.model))
             again = await c.wait(Update, heard + 1)
             await c.ack(again)

@@ -24,7 +24,7 @@ from auricle_edge.evaluate.listeners import waking_of
 from auricle_edge.evaluate.plan import Plan, composed, planned
 from auricle_edge.evaluate.report import Events, speakers_of
 from auricle_edge.evaluate.sources import Folders, Sources, read_sources
-from auricle_edge.evaluate.windows import posteriors_of
+from auricle_edge.evaluate.windows import said_of
 from auricle_edge.listening.detect import Detector, DetectSettings, DetectTable, detect_settings
 from auricle_edge.listening.detect.unsmoothed import unsmoothed
 from auricle_edge.listening.sound import RATE, Block
@@ -32,6 +32,7 @@ from auricle_edge.runtimes import choose_runtime, recogniser
 
 PACK = load_pack("gsc12")
 FRONTEND = LogMel(PACK.manifest.task)
+LABELS = len(PACK.labels)
 RECOGNISE = recogniser(
     choose_runtime("auto", PACK, training=False).runtime, "crnn-lite", start_weights(PACK, "crnn-lite")
 )
@@ -49,7 +50,7 @@ def scene(spoken: Sources) -> Scene:
 
 
 def test_windows_at_once_say_what_the_detector_says_one_by_one(scene: Scene) -> None:
-    found = posteriors_of(scene.samples, FRONTEND, [RECOGNISE], DetectSettings(), PACK.labels)[0]
+    found = said_of(scene.samples, FRONTEND, [RECOGNISE], DetectSettings(), LABELS)[0].first
     one_by_one = unsmoothed(scene.samples, FRONTEND, PACK.labels, RECOGNISE, DetectSettings())
     assert found.shape == one_by_one.shape and found.any() and not found.all(axis=1).all()
     np.testing.assert_allclose(found, one_by_one, atol=2e-6)
@@ -65,7 +66,7 @@ def test_the_swept_rule_hears_what_a_detector_hears(scene: Scene) -> None:
         for start in range(0, len(scene.samples) - hop + 1, hop)
         for found in detector.feed(Block(scene.samples[start : start + hop], start, 0.0))
     ]
-    rows = posteriors_of(scene.samples, FRONTEND, [RECOGNISE], settings, PACK.labels)[0]
+    rows = said_of(scene.samples, FRONTEND, [RECOGNISE], settings, LABELS)[0].first
     swept = detect(rows, PACK.labels, np.array([0.1, 0.3, 0.9]), Rule())
     mine = swept.only(swept.threshold == 1)
     assert len(heard) >= 5
@@ -77,14 +78,14 @@ def test_two_models_hear_the_same_sound_in_one_go(scene: Scene) -> None:
     other = recogniser(
         choose_runtime("auto", PACK, training=False).runtime, "crnn-base", PACK.table("crnn-base").initial(0)
     )
-    both = posteriors_of(scene.samples, FRONTEND, [RECOGNISE, other], DetectSettings(), PACK.labels)
-    alone = posteriors_of(scene.samples, FRONTEND, [other], DetectSettings(), PACK.labels)
-    assert np.array_equal(both[1], alone[0]) and not np.array_equal(both[0], both[1])
+    both = [said.first for said in said_of(scene.samples, FRONTEND, [RECOGNISE, other], DetectSettings(), LABELS)]
+    alone = said_of(scene.samples, FRONTEND, [other], DetectSettings(), LABELS)[0].first
+    assert np.array_equal(both[1], alone) and not np.array_equal(both[0], both[1])
 
 
 def test_sound_shorter_than_a_hop_has_no_window() -> None:
-    found = posteriors_of(np.zeros(100, np.int16), FRONTEND, [RECOGNISE], DetectSettings(), PACK.labels)
-    assert found[0].shape == (0, len(PACK.labels))
+    found = said_of(np.zeros(100, np.int16), FRONTEND, [RECOGNISE], DetectSettings(), LABELS)
+    assert found[0].first.shape == (0, LABELS)
 
 
 def test_a_plan_has_every_kind_and_says_every_keyword_once_in_each(spoken: Sources) -> None:

@@ -23,7 +23,7 @@ from auricle_edge.evaluate.listeners import Listener, listeners_of, rule_of, wak
 from auricle_edge.evaluate.plan import Plan, composed, planned
 from auricle_edge.evaluate.run import Judged, hear, reports, thresholds_from
 from auricle_edge.evaluate.sources import Sources
-from auricle_edge.evaluate.windows import posteriors_of, said_of, waiting_levels
+from auricle_edge.evaluate.windows import said_of, waiting_levels
 from auricle_edge.listening.detect import Cascade, Detector, DetectSettings, DetectTable, detect_settings
 from auricle_edge.listening.sound import RATE, Block
 from auricle_edge.runtimes import choose_runtime, recogniser
@@ -75,7 +75,7 @@ def test_the_cascade_at_once_is_the_detectors_own_hop_by_hop(
         averages.append(list(detector.posteriors.values()))
     levels = waiting_levels(PACK.labels, settings)
     said = said_of(scene.samples, FRONTEND, [cascade], settings, len(PACK.labels))[0]
-    rows = posteriors_of(scene.samples, FRONTEND, [cascade], settings, PACK.labels)[0]
+    rows = said.counted(levels, settings.smoothing)
     np.testing.assert_allclose(smoothed(rows, settings.smoothing), averages, atol=5e-6)
     asked = said.proposed(levels, settings.smoothing)
     assert int(asked.sum()) == detector.figures.second_windows

@@ -8,24 +8,14 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.edge.gate_case import DEFAULT, FINE, NOON, changed, decide
 
 from auricle.errors import SettingsError
 from auricle.settings import from_mapping
-from auricle_edge.board.gate import Closed, Decision, Gate, GateSettings, Readings, Throttling, decide, look
-
-NOON = datetime(2026, 5, 4, 12, 0)
-FINE = Readings(
-    power="mains", battery=80.0, temperature=50.0, throttling=Throttling(), load=0.2, memory=500.0, network="free"
-)
-DEFAULT = GateSettings()
-
-
-def _settings(**changes: Any) -> GateSettings:
-    return msgspec.structs.replace(DEFAULT, **changes)
+from auricle_edge.board.gate import Closed, Decision, Gate, GateSettings, Readings, Throttling, look
 
 
 @pytest.mark.parametrize(
@@ -97,7 +87,7 @@ def test_the_firmwares_bits_have_their_meaning(bits: int, now: tuple[str, ...], 
 def test_the_hours_are_local_and_may_go_over_midnight(hours: tuple[str, ...], at: str, open_: bool) -> None:
     hour, minute = map(int, at.split(":"))
 
-    decision = decide(FINE, _settings(hours=hours), NOON.replace(hour=hour, minute=minute))
+    decision = decide(FINE, changed(hours=hours), NOON.replace(hour=hour, minute=minute))
 
     assert (decision.gate == "train") == open_
     assert open_ or decision.cause == "hours"
@@ -106,7 +96,7 @@ def test_the_hours_are_local_and_may_go_over_midnight(hours: tuple[str, ...], at
 def test_a_clock_that_was_never_set_knows_no_hours() -> None:
     since_1970 = datetime(1970, 1, 1, 23, 0)
 
-    assert decide(FINE, _settings(hours=("22:00-06:00",)), since_1970).gate == "decline"
+    assert decide(FINE, changed(hours=("22:00-06:00",)), since_1970).gate == "decline"
     assert decide(FINE, DEFAULT, since_1970).gate == "train"
 
 
@@ -117,18 +107,18 @@ def test_what_is_not_known_does_not_close_the_gate_unless_it_is_required() -> No
         "train",
         "Nothing speaks against training. Not known: power, temperature, throttling, load, memory, network.",
     )
-    decision = decide(nothing, _settings(required=("temperature",)), NOON)
+    decision = decide(nothing, changed(required=("temperature",)), NOON)
     assert (decision.gate, decision.cause) == ("decline", "unknown")
     assert "temperature" in decision.reason
 
 
 def test_the_settings_can_allow_what_is_refused() -> None:
-    free = _settings(on_battery=True, on_metered=True, heed_speech=False, heed_throttling=False)
+    free = changed(on_battery=True, on_metered=True, heed_speech=False, heed_throttling=False)
     tired = replace(FINE, power="battery", network="metered", speaking=True, throttling=Throttling.of(0xF))
 
     assert decide(tired, free, NOON).gate == "train"
-    assert decide(FINE, _settings(metered="yes"), NOON).cause == "network"
-    assert decide(replace(FINE, network="metered"), _settings(metered="no"), NOON).gate == "train"
+    assert decide(FINE, changed(metered="yes"), NOON).cause == "network"
+    assert decide(replace(FINE, network="metered"), changed(metered="no"), NOON).gate == "train"
 
 
 @pytest.mark.parametrize("hours", [["25:00-06:00"], ["22:00"], ["22:00-06:00\n"], ["7:00-8:00"]], ids=str)
@@ -251,7 +241,7 @@ def test_a_device_at_its_limit_changes_its_verdict_once() -> None:
     ids=str,
 )
 def test_the_gate_opens_only_past_a_margin(bad: dict[str, Any], still: dict[str, Any], good: dict[str, Any]) -> None:
-    at_once = _settings(settle=0)
+    at_once = changed(settle=0)
 
     verdicts = _verdicts(at_once, [replace(FINE, **r) for r in (still, bad, still, good, still)])
 

@@ -8,20 +8,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.edge.gate_case import DEFAULT, FINE, NOON, changed, decide
 
 from auricle.errors import SettingsError
 from auricle.settings import from_mapping
-from auricle_edge.board.gate import Closed, Decision, Gate, GateSettings, Readings, Throttling, decide, look, tightened
-
-NOON = datetime(2026, 5, 4, 12, 0)
-FINE = Readings(
-    power="mains", battery=80.0, temperature=50.0, throttling=Throttling(), load=0.2, memory=500.0, network="free"
-)
-DEFAULT = GateSettings()
-
-
-def _settings(**changes: Any) -> GateSettings:
-    return msgspec.structs.replace(DEFAULT, **changes)
+from auricle_edge.board.gate import Closed, Decision, Gate, GateSettings, Readings, Throttling, look, tightened
 
 
 def test_the_limits_are_those_of_the_documentation() -> None:
@@ -162,7 +153,7 @@ def test_a_battery_is_missed_by_what_runs_on_one() -> None:
 def test_a_decision_says_its_reason(
     reading: dict[str, Any], changes: dict[str, Any], expected: tuple[Any, str, str]
 ) -> None:
-    assert decide(replace(FINE, **reading), _settings(**changes), NOON) == Decision(*expected)
+    assert decide(replace(FINE, **reading), changed(**changes), NOON) == Decision(*expected)
 
 
 def test_the_gravest_comes_first_and_among_equals_the_first() -> None:
@@ -192,13 +183,13 @@ def test_the_gravest_comes_first_and_among_equals_the_first() -> None:
 def test_a_network_is_what_the_settings_say_it_is(metered: str, network: Any, declines: bool) -> None:
     seen = replace(FINE, network=network)
 
-    assert (decide(seen, _settings(metered=metered), NOON).cause == "network") == declines
-    assert decide(seen, _settings(metered=metered, on_metered=True), NOON).gate == "train"
+    assert (decide(seen, changed(metered=metered), NOON).cause == "network") == declines
+    assert decide(seen, changed(metered=metered, on_metered=True), NOON).gate == "train"
 
 
 @pytest.mark.parametrize(("year", "reason"), [(2023, "The clock is not set"), (2024, "It is 12:00")])
 def test_a_year_before_2024_is_no_time(year: int, reason: str) -> None:
-    decision = decide(FINE, _settings(hours=("22:00-06:00",)), datetime(year, 7, 1, 12, 0))
+    decision = decide(FINE, changed(hours=("22:00-06:00",)), datetime(year, 7, 1, 12, 0))
 
     assert decision.gate == "decline"
     assert decision.cause == "hours"
@@ -207,7 +198,7 @@ def test_a_year_before_2024_is_no_time(year: int, reason: str) -> None:
 
 def test_a_clock_that_is_not_set_declines_once() -> None:
     """Even in the hours that it believes it is: the time is not looked at."""
-    decision = decide(FINE, _settings(hours=("00:00-00:00",)), datetime(1970, 1, 1))
+    decision = decide(FINE, changed(hours=("00:00-00:00",)), datetime(1970, 1, 1))
 
     assert decision.reason == "The clock is not set, so its training hours are not known."
 
@@ -234,7 +225,7 @@ def test_what_closed_the_gate_has_a_margin(cause: str, changes: dict[str, float]
 
 def test_a_margin_never_asks_for_more_than_there_can_be() -> None:
     """A battery of 98 % and 5 more is a full one; a load below none is none."""
-    both = tightened(_settings(battery_percent=98.0, load=0.05), frozenset({"battery", "load"}))
+    both = tightened(changed(battery_percent=98.0, load=0.05), frozenset({"battery", "load"}))
 
     assert (both.battery_percent, both.load) == (100.0, 0.0)
 
@@ -283,7 +274,7 @@ def test_who_speaks_while_the_gate_settles_is_the_reason() -> None:
 
 def test_what_ends_at_once_leaves_nothing_behind() -> None:
     for seen, limits in (({"muted": True}, {}), ({"speaking": True}, {}), ({}, {"hours": ("22:00-06:00",)})):
-        state, decision = look(Closed(), replace(FINE, **seen), _settings(**limits), NOON, 0.0)  # type: ignore[arg-type]
+        state, decision = look(Closed(), replace(FINE, **seen), changed(**limits), NOON, 0.0)  # type: ignore[arg-type]
         assert state == Closed()
         assert decision.gate != "train"
 

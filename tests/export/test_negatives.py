@@ -1,4 +1,4 @@
-"""A pack's negatives made from recordings: what goes in comes back within the step, and what cannot be is refused."""
+"""A pack's negatives: what goes in comes back within the step, and what a pack cannot carry is refused."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import pytest
 from tests.core.bare_pack import bare_pack
 
 from auricle.errors import PackError
+from auricle.packs.listening import LARGEST_NEGATIVES
 from auricle.packs.manifest import FORMAT, LISTENING_FORMAT
 from auricle.speech.features import stream_energies
-from auricle_export.packs.negatives import energies_of, with_negatives
+from auricle_export.packs.negatives import with_negatives
 
 PACK = bare_pack("gsc12")
 TASK = PACK.manifest.task
@@ -22,7 +23,7 @@ def _noise(seconds: float, seed: int) -> np.ndarray:
 def test_a_pack_carries_the_energies_of_the_recordings() -> None:
     recordings = [("noise", _noise(3.0, 0)), ("speech", _noise(1.5, 1))]
 
-    read = with_negatives(PACK, energies_of(TASK, recordings))
+    read = with_negatives(PACK, [(kind, stream_energies(TASK, samples)) for kind, samples in recordings])
 
     assert (PACK.manifest.format, read.manifest.format) == (FORMAT, LISTENING_FORMAT)
     assert read.manifest.negatives.kinds == ("noise", "speech")
@@ -35,17 +36,14 @@ def test_a_pack_carries_the_energies_of_the_recordings() -> None:
 
 
 def test_new_negatives_take_the_place_of_those_before() -> None:
-    once = with_negatives(PACK, energies_of(TASK, [("noise", _noise(2.0, 0))]))
-    twice = with_negatives(once, energies_of(TASK, [("words", _noise(1.0, 1))]))
+    once = with_negatives(PACK, [("noise", stream_energies(TASK, _noise(2.0, 0)))])
+    twice = with_negatives(once, [("words", stream_energies(TASK, _noise(1.0, 1)))])
 
     assert twice.manifest.negatives.kinds == ("words",)
     assert sorted(twice.files) == sorted(once.files)
 
 
-def test_what_no_window_fits_into_and_what_a_pack_cannot_carry_is_refused() -> None:
-    with pytest.raises(PackError, match="shorter than a clip"):
-        energies_of(TASK, [("noise", _noise(0.9, 0))])
-    with pytest.raises(PackError, match=r"at most 13\.1 minutes"):
-        energies_of(TASK, [("noise", np.zeros(14 * 60 * TASK.sample_rate, np.int16))])
-    with pytest.raises(PackError, match="one recording or more"):
-        energies_of(TASK, [])
+def test_more_than_a_pack_carries_is_refused() -> None:
+    mels = TASK.frontend.mels
+    with pytest.raises(PackError, match="a pack carries at most"):
+        with_negatives(PACK, [("noise", np.zeros((LARGEST_NEGATIVES // mels + 1, mels), np.float32))])

@@ -130,6 +130,15 @@ class Killed(Coordinator):
             await ask(message, devices)
 
         self.site.messenger.ask = asking  # type: ignore[method-assign]
+        answer = self.dispatcher.on_update
+
+        async def answering(update: Update, verdict: Verdict) -> None:
+            """Points around the acknowledgement, which comes after the commit."""
+            self._point("before ack")
+            await answer(update, verdict)
+            self._point("after ack")
+
+        self.dispatcher.on_update = answering  # type: ignore[method-assign]
         if told.slow:
             self._slow_down(told.slow)
         if told.keepalive:
@@ -137,13 +146,13 @@ class Killed(Coordinator):
         self._open = [socket.socket() for _ in range(told.sockets)]
 
     def _slow_down(self, seconds: float) -> None:
-        commit = self.inbox._ledger._commit
+        commit = self.inbox._updates._ledger._commit
 
         def slowly(arrived: Sequence[tuple[Update, bytes]]) -> list[Verdict]:
             time.sleep(seconds * len(arrived))
             return commit(arrived)
 
-        self.inbox._ledger._commit = slowly  # type: ignore[method-assign]
+        self.inbox._updates._ledger._commit = slowly  # type: ignore[method-assign]
 
     def _point(self, name: str) -> None:
         if self.orders.tell:
@@ -190,12 +199,6 @@ class Killed(Coordinator):
             "grown_mb": resident - self.first_mb,
         }
         self.peaks = {name: max(value, now[name]) for name, value in self.peaks.items()}
-
-    async def on_update(self, update: Update, verdict: Verdict) -> None:
-        """Points around the acknowledgement, which comes after the commit."""
-        self._point("before ack")
-        await super().on_update(update, verdict)
-        self._point("after ack")
 
 
 def main() -> int:

@@ -24,7 +24,13 @@ def serving(state: Path) -> tuple[subprocess.Popen[str], dict[str, str]]:
     command += ["--embedded-device", "kitchen-1"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
     assert process.stdout is not None
-    users: dict[str, str] = json.loads(process.stdout.readline())["embedded_broker"]
+    said = process.stdout.readline()
+    passwords: dict[str, str] = json.loads((state / "broker" / "passwords.json").read_text())
+    assert set(passwords) == {"coordinator", "kitchen-1"}
+    assert not [name for name, password in passwords.items() if password in said]
+    told = json.loads(said)
+    assert told["passwords"] == str(state / "broker" / "passwords.json")
+    users: dict[str, str] = told["embedded_broker"]
     assert "coordinator" in json.loads(process.stdout.readline())
     return process, users
 
@@ -39,7 +45,8 @@ def test_the_broker_lives_as_long_as_its_coordinator(tmp_path: Path, end: signal
     process, users = serving(tmp_path / "state")
     try:
         address = BrokerAddress.parse(users["kitchen-1"])
-        assert set(users) == {"coordinator", "kitchen-1"}
+        assert set(users) == {"kitchen-1"}
+        assert (address.username, address.password) == ("kitchen-1", None)
         assert is_open(address.port)
         assert (tmp_path / "state" / "broker" / "passwords.json").stat().st_mode & 0o777 == 0o600
     finally:
@@ -52,9 +59,10 @@ def test_the_broker_lives_as_long_as_its_coordinator(tmp_path: Path, end: signal
         time.sleep(0.1)
     assert not is_open(address.port)
 
-    again, same = serving(tmp_path / "state")
+    kept = (tmp_path / "state" / "broker" / "passwords.json").read_text()
+    again, _ = serving(tmp_path / "state")
     again.terminate()
     again.wait(30)
     assert again.stdout is not None
     again.stdout.close()
-    assert BrokerAddress.parse(same["kitchen-1"]).password == address.password
+    assert (tmp_path / "state" / "broker" / "passwords.json").read_text() == kept

@@ -13,11 +13,15 @@ from auricle.mqtt_link.dial import close, dial
 from auricle.mqtt_link.link import BrokerAddress, LinkSettings
 from auricle.process import checkup as checks
 from auricle.process.checkup import Finding, Verdict, size, versions_of
+from auricle.process.table import Column, print_grid
 from auricle_cloud.aggregation.compute.accelerator import accelerators
+from auricle_cloud.commands.answers import plain, show
 from auricle_cloud.operations.answer import Answer
 from auricle_cloud.storage.store import Store
 
 LITTLE_DISK = 1 << 30
+FAILED = 1
+"""Exit code of a checkup that found something bad."""
 LIBRARIES = (
     "msgspec",
     "numpy",
@@ -41,6 +45,17 @@ class Checkup(Answer, frozen=True, kw_only=True):
     def failed(self) -> bool:
         """Whether something is bad."""
         return any(finding.verdict == "bad" for finding in self.findings)
+
+
+def tell(found: list[Finding], as_json: bool) -> int:
+    """Print what was found; the exit code."""
+    checkup = Checkup(findings=found)
+    if as_json:
+        show(checkup, as_json=True)
+    else:
+        columns = (Column("", 0), Column("", 0), Column("", 0, is_sentence=True))
+        print_grid(columns, [(each.verdict, each.check, plain(each.sentence)) for each in found])
+    return FAILED if checkup.failed else 0
 
 
 def versions() -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
 
 from auricle.errors import BrokerError
 
@@ -16,9 +18,32 @@ WAIT = 10.0
 """Seconds for the broker to end."""
 
 
+class EmbeddedBroker(msgspec.Struct, frozen=True):
+    """What `auricle fleet broker --json` says of itself."""
+
+    users: dict[str, str]
+    """Address of each user, password included: it never leaves this process but for a person to type."""
+    passwords: str
+    """The file with the password of each user, which its owner alone can read."""
+
+    @property
+    def coordinator(self) -> str:
+        """Where the coordinator connects."""
+        return self.users["coordinator"]
+
+    @property
+    def devices(self) -> dict[str, str]:
+        """Where devices connect, password included."""
+        return {name: address for name, address in self.users.items() if name != "coordinator"}
+
+    def without_passwords(self) -> dict[str, str]:
+        """Where devices connect."""
+        return {name: _without_password(address) for name, address in self.devices.items()}
+
+
 @contextmanager
-def embedded_broker(folder: Path, fleet: str, devices: Sequence[str], port: int) -> Iterator[Mapping[str, str]]:
-    """Run `auricle fleet broker`; the address of each user by name, password included.
+def embedded_broker(folder: Path, fleet: str, devices: Sequence[str], port: int) -> Iterator[EmbeddedBroker]:
+    """Run `auricle fleet broker`, which ends with this process.
 
     Raises
     ------
@@ -33,7 +58,7 @@ def embedded_broker(folder: Path, fleet: str, devices: Sequence[str], port: int)
     assert child.stdin is not None
     assert child.stdout is not None
     try:
-        yield _addresses(child.stdout.readline())
+        yield _said(child.stdout.readline())
     finally:
         child.stdin.close()
         try:
@@ -44,13 +69,16 @@ def embedded_broker(folder: Path, fleet: str, devices: Sequence[str], port: int)
         child.stdout.close()
 
 
-def _addresses(line: str) -> dict[str, str]:
+def _said(line: str) -> EmbeddedBroker:
     try:
-        told = json.loads(line)
-        users: dict[str, str] = told["users"]
-    except (ValueError, KeyError, TypeError) as error:
+        return msgspec.json.decode(line, type=EmbeddedBroker)
+    except msgspec.MsgspecError as error:
         raise BrokerError(
             'No broker could be started here: pip install "auricle[fleet]" brings the embedded one, apt install '
             "mosquitto another."
         ) from error
-    return users
+
+
+def _without_password(url: str) -> str:
+    parts = urlsplit(url)
+    return parts._replace(netloc=f"{parts.username}@{parts.hostname}:{parts.port}").geturl()

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-import msgspec
 import typer
 from msgspec.structs import replace
 
@@ -18,85 +16,17 @@ from auricle.files import be_private, make_private
 from auricle.packs.first_weights import chosen_weights
 from auricle.packs.pack import Pack, load_pack
 from auricle.packs.signature import trusted_key
-from auricle.process.options import Given, Option, optional, with_options
-from auricle.settings import declared
+from auricle.process.options import Given, with_options
 from auricle_cloud.commands.coordinator_settings import (
-    STRUCTS,
     CoordinatorSettings,
     all_settings,
     read_coordinator,
     template,
 )
-from auricle_cloud.commands.embedded_broker import EMBEDDED, embedded_broker
+from auricle_cloud.commands.embedded_broker import EMBEDDED, EmbeddedBroker, embedded_broker
+from auricle_cloud.commands.serve_options import TOLD, by_table
 from auricle_cloud.service import Started, run_service
 from auricle_cloud.settings import RoundDone, RunSettings
-
-_SETTINGS = {(table, each.name): each for table, struct in STRUCTS.items() for each in declared(struct)}
-
-
-def _option(
-    table: str, name: str, *flags: str, path: bool = False, hidden: bool = False, envvar: str | None = None
-) -> tuple[str, Option]:
-    return table, optional(_SETTINGS[table, name], *flags, path=path, hidden=hidden, envvar=envvar)
-
-
-_RULE_OPTION = typer.Option([], "--rule-option", help="NAME=VALUE of the rule; may be given more than once.")
-
-TOLD: tuple[tuple[str, Option], ...] = (
-    _option("", "fleet"),
-    _option("", "broker"),
-    _option("", "state", path=True, envvar="AURICLE_STATE"),
-    _option("", "pack"),
-    _option("", "pack_key", hidden=True),
-    _option("", "task", hidden=True),
-    _option("rounds", "rounds"),
-    _option("rounds", "devices"),
-    _option("rounds", "gather", hidden=True),
-    _option("", "approval"),
-    _option("rounds", "mode"),
-    _option("buffer", "size", "--buffer", hidden=True),
-    _option("buffer", "stale_limit", hidden=True),
-    _option("rounds", "participation"),
-    _option("rounds", "over_selection", hidden=True),
-    _option("rounds", "quorum", hidden=True),
-    _option("rounds", "deadline"),
-    _option("rounds", "rule"),
-    ("rounds", Option("rule_options", list[str], _RULE_OPTION)),
-    _option("rounds", "preset"),
-    _option("rounds", "server_rate", hidden=True),
-    _option("detection", "enabled", "--detect/--no-detect"),
-    _option("detection", "one_phase", "--one-phase/--two-phase", hidden=True),
-    _option("", "validation", path=True),
-    _option("detection", "repair", hidden=True),
-    _option("detection", "margin", hidden=True),
-    _option("detection", "quarantine_after", hidden=True),
-    _option("", "compute", hidden=True),
-    _option("", "start"),
-    _option("", "seed", hidden=True),
-    _option("storage", "database", envvar="AURICLE_DATABASE"),
-    _option("storage", "blobs", envvar="AURICLE_BLOBS", hidden=True),
-    _option("storage", "keep_models", hidden=True),
-    _option("storage", "keep_hearing", hidden=True),
-    _option("api", "listen"),
-    _option("api", "certificate", path=True),
-    _option("api", "key", path=True),
-    _option("api", "metrics_open", "--metrics-open/--metrics-closed", hidden=True),
-)
-"""Options of `serve`, each with the table that its setting stands in; the others are for a file."""
-
-
-def rule_options(texts: list[str]) -> dict[str, object]:
-    """Read `NAME=VALUE` options of a rule; SettingsError for anything else."""
-    options: dict[str, object] = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise SettingsError(f'The rule option "{text}" is not NAME=VALUE, e.g. prune_high=0.2.')
-        try:
-            options[name] = msgspec.json.decode(value)
-        except msgspec.DecodeError:
-            options[name] = value
-    return options
 
 
 @with_options(given=[option for _, option in TOLD])
@@ -111,7 +41,7 @@ def serve(
     as_json: bool = typer.Option(False, "--json", help="Print a JSON object a round."),
 ) -> int:
     """Run a task's rounds, and serve API and page. Every setting fits into --config; options count above it."""
-    told = read_coordinator(config, _by_table(given))
+    told = read_coordinator(config, by_table(given))
     told.require()
     if given["one_phase"] and not told.detection.enabled:
         raise SettingsError("--one-phase says how to detect: add --detect.")
@@ -122,9 +52,9 @@ def serve(
     if told.broker == EMBEDDED:
         assert told.state is not None
         assert told.fleet is not None
-        with embedded_broker(Path(told.state) / "broker", told.fleet, embedded_device, embedded_port) as addresses:
-            _say_addresses(addresses, as_json)
-            _run(replace(told, broker=addresses["coordinator"]), loaded, as_json)
+        with embedded_broker(Path(told.state) / "broker", told.fleet, embedded_device, embedded_port) as broker:
+            _say_addresses(broker, as_json)
+            _run(replace(told, broker=broker.coordinator), loaded, as_json)
         return 0
     _run(told, loaded, as_json)
     return 0
@@ -136,15 +66,15 @@ def _run(told: CoordinatorSettings, loaded: Pack, as_json: bool) -> None:
     asyncio.run(run_service(settings, loaded, told.api_settings(), greet, tell))
 
 
-def _say_addresses(addresses: Mapping[str, str], as_json: bool) -> None:
-    """Where devices of this machine connect."""
+def _say_addresses(broker: EmbeddedBroker, as_json: bool) -> None:
+    """Where devices of this machine connect; JSON is often logged, so that it names the file with the passwords."""
     if as_json:
-        typer.echo(json.dumps({"embedded_broker": dict(addresses)}))
+        typer.echo(json.dumps({"embedded_broker": broker.without_passwords(), "passwords": broker.passwords}))
         return
     typer.echo("An embedded broker runs on 127.0.0.1. Devices, with --broker:")
-    for name, address in addresses.items():
-        if name != "coordinator":
-            typer.echo(f"  {address}")
+    for address in broker.devices.values():
+        typer.echo(f"  {address}")
+    typer.echo(f"Their passwords are kept in {broker.passwords}.")
 
 
 def settings(
@@ -153,15 +83,6 @@ def settings(
     """Print a coordinator.toml with every setting, its default and what it is for."""
     typer.echo(json.dumps([each._asdict() for each in all_settings()]) if as_json else template(), nl=as_json)
     return 0
-
-
-def _by_table(given: Given) -> dict[str, dict[str, object]]:
-    values: dict[str, dict[str, object]] = {table: {} for table in STRUCTS}
-    for table, option in TOLD:
-        value = given[option.name]
-        values[table][option.name] = str(value) if isinstance(value, Path) else value
-    values["rounds"]["rule_options"] = rule_options(msgspec.convert(given["rule_options"], list[str])) or None
-    return values
 
 
 def _greet(said: Started, settings: RunSettings, pack: Pack, as_json: bool) -> None:

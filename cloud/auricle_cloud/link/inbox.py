@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import math
 import threading
 import time
-from collections.abc import Sequence
-from typing import Protocol
-
-import numpy as np
 
 from auricle.errors import BrokerError, StorageError, WireError
 from auricle.mqtt_link.link import Delivery
@@ -28,75 +22,25 @@ from auricle.wire.messages import (
     WireMessage,
 )
 from auricle.wire.plain_text import plain, plain_fields
-from auricle.wire.tensors import CODECS, Flat, decode, digest
-from auricle_cloud.link.assembly import Assemblies
-from auricle_cloud.link.batch import Batch, Batcher
+from auricle_cloud.link.batch import Batch
 from auricle_cloud.link.ledger import Ledger
 from auricle_cloud.link.rate_limit import RateLimit
+from auricle_cloud.link.receiver import Receiver
 from auricle_cloud.link.refusals import Refusals
+from auricle_cloud.link.update_intake import UpdateIntake
 from auricle_cloud.settings import Limits
 from auricle_cloud.states.refusal import refusal_code
 from auricle_cloud.states.verdict import Verdict
-from auricle_cloud.storage.journal import About
 from auricle_cloud.storage.rows import Standing
 from auricle_cloud.storage.store import Store
 
 log = logging.getLogger("auricle.cloud")
-
-PAUSE = 0.03
-"""Seconds that updates wait for others when many come: those that are checked together are counted together."""
 
 TAKEN = (
     "identity: this name is in use with another key. A board that was flashed again: auricle cloud enrol token "
     "--device NAME --replace. A second board: give it another name"
 )
 """What is said of a registration whose key is not that of the device of this name."""
-
-Arrival = tuple[Update, bytes, "Flat | None"]
-"""An update, its body, and the model (P,) it started from if that is at hand."""
-
-
-class Receiver(Protocol):
-    """Who acts on messages that passed."""
-
-    async def on_register(self, message: Register) -> None:
-        """A device is known now."""
-
-    async def on_presence(self, message: DeviceState) -> None:
-        """A device came or went."""
-
-    async def on_get(self, message: Get) -> None:
-        """A device asks what is next."""
-
-    async def on_status(self, message: Status) -> None:
-        """A device says how it fares."""
-
-    async def on_loss(self, message: Loss) -> None:
-        """A device's inference loss."""
-
-    async def on_update(self, update: Update, verdict: Verdict) -> None:
-        """An update was counted or refused."""
-
-    async def released(self, message: Release, changed: list[tuple[str, str]]) -> None:
-        """A device says what it runs; its rollouts whose state for it changed, with that state."""
-
-    async def reported(self, message: HearingReport) -> None:
-        """A device says how well it hears."""
-
-    async def on_kept(self, device: str) -> None:
-        """The broker had kept that a device is here, and nothing was heard of it yet."""
-
-    async def on_taken(self, message: Register, reason: str) -> None:
-        """Another board asks for the name of a registered one."""
-
-    async def on_unregistered(self, device: str) -> None:
-        """Somebody speaks who is not registered."""
-
-    def base(self, sha256: str) -> Flat | None:
-        """The model (P,) of this hash, if it is at hand."""
-
-    def refused(self, device: str, code: str, detail: str) -> None:
-        """A frame was refused; `code` is a word, `detail` the sentence."""
 
 
 class Inbox:
@@ -132,13 +76,10 @@ class Inbox:
         approve_claimed: bool = False,
         limits: Limits | None = None,
     ) -> None:
-        self._fleet, self._size, self._store, self._ledger = fleet, size, store, ledger
-        self._receiver, self._standing, self._limits = receiver, standing, limits or Limits()
-        self._approve_claimed = approve_claimed
+        self._fleet, self._store, self._receiver = fleet, store, receiver
+        self._standing, self._approve_claimed, self._limits = standing, approve_claimed, limits or Limits()
         self._batch = Batch(store.database)
-        # The mathematics of a large model would hold up everybody else's messages.
-        self._checks = Batcher[Arrival, WireError | None](self._complaints, PAUSE)
-        self._assemblies = Assemblies()
+        self._updates = UpdateIntake(size, self._limits, ledger, store.journal, receiver.base)
         self._rate = RateLimit(self._limits.frames, self._limits.burst)
         self._refusals = Refusals(store.devices)
         self.keys: dict[str, bytes] = {}
@@ -155,7 +96,7 @@ class Inbox:
     @property
     def unfinished(self) -> int:
         """Bytes of updates that are not whole yet."""
-        return self._assemblies.size
+        return self._updates.unfinished
 
     def reload(self) -> None:
         """Read again whose key is believed: a device may have been revoked, forgotten, or replaced by another board."""
@@ -287,7 +228,7 @@ class Inbox:
                 await self._receiver.on_status(message)
             case Release():
                 changed = await self._batch.run(lambda tx: self._store.rollouts.enter(tx, message))
-                await self._receiver.released(message, changed)
+                await self._receiver.on_release(message, changed)
             case HearingReport():
                 await self._hearing(message)
             case Loss():
@@ -313,7 +254,7 @@ class Inbox:
         if refusal is not None:
             self._refuse(message.device, refusal)
         else:
-            await self._receiver.reported(message)
+            await self._receiver.on_hearing(message)
 
     async def _loss(self, message: Loss) -> None:
         if not 1 <= message.samples <= self._limits.samples:
@@ -329,68 +270,17 @@ class Inbox:
 
     async def _update(self, update: Update, body: bytes) -> None:
         try:
-            self._require_header(update)
-            whole = self._assemblies.add(update, body)
-            if whole is None:
-                return
-            complaint = await self._checks.add((update, whole, self._receiver.base(update.base)))
-            if complaint is not None:
-                raise complaint
+            verdict = await self._updates.take(update, body)
         except WireError as error:
             self._refuse(update.device, str(error))
             if not str(error).startswith("memory:"):  # for that one there is room when the device sends it again
                 await self._receiver.on_update(update, Verdict(f"rejected:{error}"))
             return
-        verdict = await self._ledger.count(update, whole)
-        if verdict.code == "conflict":
-            log.error("SECURITY: %s sent two different updates for round %d", update.device, update.round)
-            what: About = {
-                "device": update.device,
-                "task": update.task,
-                "number": update.round,
-                "detail": "two different updates for one round",
-            }
-            await asyncio.to_thread(lambda: self._store.journal.note("conflict", **what))
+        if verdict is None:
+            return
         if verdict.code.startswith("rejected:"):
             self._refuse(update.device, f"{verdict.code.removeprefix('rejected:')}: of round {update.round}")
         await self._receiver.on_update(update, verdict)
-
-    def _require_header(self, update: Update) -> None:
-        """Refuse by the signed header alone, before any memory is given to the body."""
-        limits = self._limits
-        if update.codec not in CODECS:
-            raise WireError("codec: unknown")
-        if update.length != self._size * CODECS[update.codec].itemsize:
-            raise WireError("shape: not the plug-in's number of weights")
-        if not 1 <= update.samples <= limits.samples:
-            raise WireError("samples: none, or more than a device can have")
-        if not 0 <= update.loss <= limits.loss:
-            raise WireError("loss: not a finite number of at least 0")
-        if update.part >= update.parts:
-            raise WireError("part: beyond the last")
-
-    def _complaints(self, arrived: Sequence[Arrival]) -> list[WireError | None]:
-        complaints: list[WireError | None] = []
-        for update, body, base in arrived:
-            try:
-                self._require_body(update, body, base)
-                complaints.append(None)
-            except WireError as error:
-                complaints.append(error)
-        return complaints
-
-    def _require_body(self, update: Update, body: bytes, base: Flat | None) -> None:
-        if len(body) != update.length or digest(body) != update.body:
-            raise WireError("hash: the body is not the one the header names")
-        try:
-            weights = decode(body, self._size, update.codec)
-        except WireError as error:
-            raise WireError(f"values: {error}") from error
-        if np.abs(weights).max(initial=0.0) > self._limits.weight:
-            raise WireError("values: a weight no model learns")
-        # A sum of squares and no dot product, for which BLAS would wake a thread on every core.
-        if base is not None and math.sqrt(float(np.square(weights - base, dtype=np.float64).sum())) > self._limits.norm:
-            raise WireError(f"norm: further from the round's model than {self._limits.norm:g}")
 
 
 def _own_key(message: Message) -> bytes | None:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from collections.abc import Iterable, Mapping
-from typing import Any, get_args
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from auricle_cloud.observing.hearing_figures import HearingFigures
 from auricle_cloud.states.refusal import CODES, OTHER
-from auricle_cloud.states.rollout import DeviceState
+from auricle_cloud.states.rollout import DEVICE_STATES
 from auricle_cloud.storage.rows import DeviceRow, ModelRow
 
-DEVICE_STATES = get_args(DeviceState)
 ROLLOUTS = 20
 """Rollouts that have figures of their own: the newest."""
 

@@ -23,7 +23,7 @@ from auricle_cloud.operations.rollout_answers import (
 )
 from auricle_cloud.ota.explanation import about_device, about_rollout
 from auricle_cloud.states.release import Released
-from auricle_cloud.states.rollout import DeviceState
+from auricle_cloud.states.rollout import DEVICE_STATES, DeviceState
 from auricle_cloud.storage import release_rows
 
 ReleaseName = Annotated[
@@ -38,7 +38,6 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 Minimum = Annotated[int, Meta(ge=1, le=1_000_000)]
 Span = Annotated[float, Meta(ge=0, le=90 * 86400, description="Seconds.")]
 Deadline = Annotated[float, Meta(ge=10, le=90 * 86400, description="Seconds.")]
-STATES: tuple[DeviceState, ...] = ("waiting", "asked", "updated", "failed", "refused", "silent")
 
 
 class RolloutOperations(Operator):
@@ -57,7 +56,7 @@ class RolloutOperations(Operator):
     def _rollout_rows(self, found: Sequence[release_rows.RolloutRow]) -> list[RolloutRow]:
         names = [row.rollout for row in found]
         tallies, targets = self.store.rollouts.tallies(names), self.store.rollouts.targets(names)
-        zero: dict[str, int] = dict.fromkeys(STATES, 0)
+        zero: dict[str, int] = dict.fromkeys(DEVICE_STATES, 0)
         return [
             as_answer(
                 RolloutRow,

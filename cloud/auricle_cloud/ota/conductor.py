@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 
 from auricle.wire.messages import Release
 from auricle_cloud.link.messenger import Messenger
 from auricle_cloud.observing.announcements import Announcements
 from auricle_cloud.storage.store import Store
-
-log = logging.getLogger("auricle.cloud.rollouts")
 
 EVERY = 5.0
 """Seconds between looks, when nothing has happened."""

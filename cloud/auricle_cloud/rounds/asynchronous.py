@@ -8,7 +8,6 @@ waited for.
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from functools import lru_cache
 
@@ -23,8 +22,6 @@ from auricle_cloud.states.round import FINISHED
 from auricle_cloud.states.selection import unfit
 from auricle_cloud.states.verdict import Verdict
 from auricle_cloud.storage.rows import RoundChanges, RoundRow
-
-log = logging.getLogger("auricle.cloud")
 
 
 class Asynchronous:

@@ -16,16 +16,15 @@ import msgspec
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from auricle.errors import AuricleError, StorageError
-from auricle.wire.messages import WORSE, Invite, Loss, Measure, Plan, Status, Update
+from auricle.errors import AuricleError
+from auricle.wire.messages import WORSE, Plan
 from auricle_cloud.aggregation.next_model import NextModel, next_model
-from auricle_cloud.rounds.closing import GAVE_UP, Closing, Entry
+from auricle_cloud.rounds.closing import Closing, Entry
+from auricle_cloud.rounds.cohort_progress import CohortProgress
 from auricle_cloud.rounds.context import Pace, RoundContext
-from auricle_cloud.rounds.doubts import Doubts
 from auricle_cloud.rounds.poisoning import Found, Judgement
 from auricle_cloud.states.round import FINISHED, TRANSITIONS, State
 from auricle_cloud.states.selection import choose
-from auricle_cloud.states.verdict import Verdict
 from auricle_cloud.storage.rows import RoundChanges, RoundRow, UpdateRow
 
 log = logging.getLogger("auricle.cloud")
@@ -55,75 +54,7 @@ class Synchronous:
     def __init__(self, site: RoundContext, judgement: Judgement | None, closing: Closing) -> None:
         self.site, self._judgement, self._closing = site, judgement, closing
         self._task = site.task
-        self._number: int | None = None
-        self._state: State = "planned"
-        self._cohort: set[str] = set()
-        self._answered: set[str] = set()
-        self._failed: set[str] = set()
-        self._doubts = Doubts()
-        self._message: Invite | Measure | None = None
-        """What whoever is waited for was sent: the question for a loss, or the invitation."""
-
-    # -- what devices say meanwhile
-
-    async def on_loss(self, loss: Loss) -> None:
-        """A device said its loss."""
-        if loss.round == self._number and self._state == "losses":
-            self._answered.add(loss.device)
-            self.site.changed.set()
-
-    async def on_update(self, update: Update, verdict: Verdict) -> None:
-        """A device's update was counted, or was before."""
-        if update.round == self._number and verdict.code in ("accepted", "duplicate"):
-            self._answered.add(update.device)
-            self.site.changed.set()
-
-    async def note_late(self, update: Update, verdict: Verdict) -> None:
-        """Note on its invitation that an update came late or was refused, so that nobody calls it silence.
-
-        Not in an asynchronous round: there the device counts as idle once its invitation has ended, and would train at
-        once for the same refusal.
-        """
-        if verdict.code in ("late", "closed"):
-            state = "late"
-        elif verdict.code.startswith("rejected:"):
-            state = "refused"
-        else:
-            return
-
-        def enter() -> None:
-            rounds, place = self.site.store.rounds, (update.task, update.round)
-            try:
-                mode = rounds.get(*place).mode
-            except StorageError as error:
-                if error.__cause__ is not None:
-                    raise
-                return  # a round that never was
-            if mode == "sync":
-                rounds.mark_failed(*place, update.device, state, verdict.code.removeprefix("rejected:"))
-
-        await asyncio.to_thread(enter)
-
-    async def mark_failed(self, status: Status) -> None:
-        """A device failed or declined, or trains and doubts the round's model."""
-        if status.round != self._number or status.device not in self._cohort:
-            return
-        place = (self._task, status.round, status.device)
-        if status.state == "training":
-            if self._doubts.hear(status.device, status.reason):
-                await asyncio.to_thread(self.site.store.rounds.doubted, *place, status.reason)
-                self.site.changed.set()
-            return
-        await asyncio.to_thread(self.site.store.rounds.mark_failed, *place, status.state, status.reason)
-        self._failed.add(status.device)
-        self.site.changed.set()
-
-    async def idle(self, device: str) -> None:
-        """A device asks what is next: tell it again what it is waited for."""
-        if self._message is not None and device in self._cohort - self._answered - self._failed:
-            await self.site.messenger.ask(self._message, [device])
-
-    # -- the round
+        self.progress = CohortProgress(site)
 
     async def run(self, number: int) -> None:
         """Take a round from the state in which it is to its end."""
@@ -136,54 +67,40 @@ class Synchronous:
             "closing": self._aggregate,
             "aggregated": self._closing.publish,
         }
-        self._number, self._message, began = number, None, time.monotonic()
-        self._doubts = Doubts()
-        row = await self._row()
+        progress, began = self.progress, time.monotonic()
+        progress.begin(number)
+        row = await asyncio.to_thread(self.site.store.rounds.get, self._task, number)
         try:
             while row.state not in FINISHED:
-                await self._enter(row)
+                await progress.enter(row)
                 try:
                     if (row.state, "aborted") in TRANSITIONS:
-                        await self._obey()
+                        await self._obey(number)
                     await steps[row.state](row)
                 except RoundAbortedError as error:
-                    await self._abort(row.state, error)
-                self._message = None
-                row = await self._row()
+                    await self._abort(number, row.state, error)
+                progress.message = None
+                row = await asyncio.to_thread(self.site.store.rounds.get, self._task, number)
                 self.site.announcements.tell("state", round=number, state=row.state)
+            cohort, failed = progress.cohort, progress.failed
         finally:
-            self._number, self._message = None, None
+            progress.begin(None)
         await self._closing.finish(row, began)
-        if row.state == "aborted" and self._cohort and self._failed >= self._cohort:
+        if row.state == "aborted" and cohort and failed >= cohort:
             reasons = (await asyncio.to_thread(self._closing.failures, number)).values()
             # Devices that judged the round and refused it are well, and may train better in the next one.
             if not any(reason.startswith(WORSE) for reason in reasons):
                 raise RoundFailedError(f"All devices failed in round {number}: {sorted(reasons)[0]}")
 
-    async def _row(self) -> RoundRow:
-        assert self._number is not None
-        return await asyncio.to_thread(self.site.store.rounds.get, self._task, self._number)
-
-    async def _enter(self, row: RoundRow) -> None:
-        """Know again who was invited, and who failed."""
-        self._state = row.state
-        invited = await asyncio.to_thread(self.site.store.rounds.invited, self._task, row.round)
-        self._cohort = set(invited)
-        self._failed = {name for name, entry in invited.items() if entry.state in GAVE_UP}
-        self._doubts.restore(invited)
-        self._answered = set()
-
-    async def _obey(self) -> None:
+    async def _obey(self, number: int) -> None:
         """Do what an operator asked."""
-        assert self._number is not None
-        if await asyncio.to_thread(self.site.store.rounds.request_for, self._task, self._number) == "abort":
+        if await asyncio.to_thread(self.site.store.rounds.request_for, self._task, number) == "abort":
             raise RoundAbortedError("aborted by an operator")
 
-    async def _abort(self, state: State, error: RoundAbortedError) -> None:
-        number, rounds, models, reason = self._number, self.site.store.rounds, self.site.store.models, str(error)
-        assert number is not None
+    async def _abort(self, number: int, state: State, error: RoundAbortedError) -> None:
+        rounds, models, progress, reason = self.site.store.rounds, self.site.store.models, self.progress, str(error)
         back = error.back if isinstance(error, WorseModelError) else None
-        said = {"reason": reason, "doubts": self._doubts.reported(), "went_back": back}
+        said = {"reason": reason, "doubts": progress.doubts.reported(), "went_back": back}
         report = await asyncio.to_thread(self._closing.report, number, said)
 
         def commit() -> None:
@@ -192,7 +109,7 @@ class Synchronous:
                     models.go_back(tx, self._task, back, number, reason)
 
         await asyncio.to_thread(commit)
-        await self.site.messenger.call_off(number, sorted(self._cohort - self._answered), reason)
+        await self.site.messenger.call_off(number, sorted(progress.cohort - progress.answered), reason)
         if back is not None:
             self.site.warn(f"round {number}: {reason}")
             await self._closing.send_outgoing()
@@ -205,25 +122,25 @@ class Synchronous:
         WorseModelError
             The next round begins with the model before it.
         """
-        if not self._doubts.prevail(self._cohort):
+        if not self.progress.doubts.prevail(self.progress.cohort):
             return
         version = row.begun.version
         back = await asyncio.to_thread(self.site.store.models.before, self._task, version)
         if back is None:
             self.site.warn(f"most devices find version {version} of the model worse than one that they had before")
             return
-        raise WorseModelError(self._doubts.sentence(self._cohort, version, back), back)
+        raise WorseModelError(self.progress.doubts.sentence(self.progress.cohort, version, back), back)
 
     async def _choose(self, row: RoundRow) -> None:
         """Wait until somebody can be invited, and choose the cohort."""
         site, settings, number = self.site, self.site.settings, row.round
         while not await site.all_heard():  # or a round after a restart would be of those that answer first
-            await self._obey()
+            await self._obey(row.round)
             await site.wait_change()
         fit, others = await asyncio.to_thread(site.eligible)
         while not fit:
             site.warn("no device can be invited: waiting")
-            await self._obey()
+            await self._obey(row.round)
             await site.wait_change()
             fit, others = await asyncio.to_thread(site.eligible)
         wanted = max(1, round(settings.participation * len(fit)))
@@ -253,15 +170,14 @@ class Synchronous:
         assert self._judgement is not None
         site, number, rounds = self.site, row.round, self.site.store.rounds
         known = await asyncio.to_thread(rounds.losses, self._task, number, row.begun.base)
-        self._answered = set(known)
-        self._message = site.messenger.question(number, row.begun.base)
-        await site.messenger.ask(self._message, sorted(self._cohort - self._answered - self._failed))
+        self.progress.answered = set(known)
+        await self.progress.ask(site.messenger.question(number, row.begun.base))
         assert site.settings.detection is not None
         until = time.monotonic() + min(site.settings.detection.wait, site.settings.deadline)
         pace = Pace()
-        while time.monotonic() < until and (waited := self._cohort - self._answered - self._failed):
+        while time.monotonic() < until and (waited := self.progress.waited_for()):
             if pace.due:
-                await self._obey()
+                await self._obey(row.round)
                 if not waited & await pace.look(site.store.devices.not_gone):
                     break
             await site.wait_change(min(1.0, until - time.monotonic()))
@@ -275,11 +191,8 @@ class Synchronous:
 
         await asyncio.to_thread(enter)
         if new == "alarm":
-            self._alarm(number, detection["sentence"])
-
-    def _alarm(self, number: int, sentence: str) -> None:
-        self.site.metrics.alarm()
-        self._warn(number, sentence)
+            self.site.metrics.alarm()
+            self._warn(number, detection["sentence"])
 
     def _warn(self, number: int, sentence: str) -> None:
         log.warning("round %d: %s", number, sentence)
@@ -301,9 +214,9 @@ class Synchronous:
     async def _call(self, row: RoundRow) -> None:
         """Invite whoever has not answered; again after a restart."""
         plan = msgspec.msgpack.decode(row.begun.plan, type=Plan)
-        self._answered |= await asyncio.to_thread(self.site.store.updates.sent_for, self._task, row.round)
-        self._message = self.site.messenger.invitation(row.round, row.begun.base, plan, self.site.settings.deadline)
-        await self.site.messenger.ask(self._message, sorted(self._cohort - self._answered - self._failed))
+        self.progress.answered |= await asyncio.to_thread(self.site.store.updates.sent_for, self._task, row.round)
+        message = self.site.messenger.invitation(row.round, row.begun.base, plan, self.site.settings.deadline)
+        await self.progress.ask(message)
 
     async def _collect(self, row: RoundRow) -> None:
         await self._call(row)
@@ -318,21 +231,21 @@ class Synchronous:
         RoundAbortedError
             There is no quorum at the deadline, most devices find the model worse, or an operator aborts.
         """
-        site, settings = self.site, self.site.settings
+        site, settings, progress = self.site, self.site.settings, self.progress
         began, reached = time.monotonic(), None
-        quorum = max(1, math.ceil(settings.quorum * len(self._cohort) - 1e-9))
-        wanted = (row.report or {}).get("wanted", len(self._cohort))
-        pace, online = Pace(), self._cohort
+        quorum = max(1, math.ceil(settings.quorum * len(progress.cohort) - 1e-9))
+        wanted = (row.report or {}).get("wanted", len(progress.cohort))
+        pace, online = Pace(), progress.cohort
         while True:
             await self._heed_doubts(row)
             if pace.due:
-                await self._obey()
+                await self._obey(row.round)
                 online = await pace.look(site.store.devices.not_gone)
             now = time.monotonic()
-            waited = self._cohort - self._answered - self._failed
-            if len(self._answered) >= max(quorum, wanted):
+            waited = progress.waited_for()
+            if len(progress.answered) >= max(quorum, wanted):
                 return
-            if len(self._answered) >= quorum:
+            if len(progress.answered) >= quorum:
                 reached = now if reached is None else reached
                 patience = max(settings.least_wait, settings.patience * (reached - began))
                 until = min(began + settings.deadline, reached + patience)
@@ -374,7 +287,8 @@ class Synchronous:
         judgement = self._judgement
         if found is None:
             return {"detection": detection}, None, lambda tx: judgement.note_set_aside(tx, number, detection)
-        self._alarm(number, detection["sentence"])
+        self.site.metrics.alarm()
+        self._warn(number, detection["sentence"])
         if found.weights is not None:
             detection["trained_from"] = row.begun.base
         values, settle = await asyncio.to_thread(judgement.settling, number, found, detection)

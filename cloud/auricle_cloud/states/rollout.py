@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 RolloutState = Literal["running", "paused", "finished", "replaced", "aborted"]
 """`finished`: all stages are through, and devices that come later still get it; `replaced`: by a newer rollout."""
 
 DeviceState = Literal["waiting", "asked", "updated", "failed", "refused", "silent"]
 """`updated`: the device said so itself, healthy on the new version; `silent`: it was asked, and no more was heard."""
+DEVICE_STATES: tuple[DeviceState, ...] = get_args(DeviceState)
 
 OFFERING = ("running", "finished")
 """States in which devices are asked."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 AUDITED = frozenset(
     (
-        *("approved", "pending", "quarantined", "revoked", "replaced", "labelled", "sensitivity"),
+        *("approved", "pending", "quarantined", "revoked", "replaced", "forgotten", "labelled", "sensitivity"),
         *("alarm", "verdict", "repair", "promoted", "rolled back", "abort", "resumed", "scheduled", "schedule removed"),
         *(
             "token created",
@@ -28,8 +28,9 @@ AUDITED = frozenset(
             "replacement token created",
             "certificate revoked",
             "authority made",
+            "fleet made",
         ),
-        *("releases made", "releases renewed", "released", "release removed"),
+        *("releases made", "releases renewed", "release key replaced", "released", "release removed"),
         *("rollout started", "rollout stage", *(f"rollout {state}" for state in get_args(RolloutState))),
     )
 )

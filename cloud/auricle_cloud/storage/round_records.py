@@ -16,7 +16,7 @@ from auricle_cloud.states.round import FINISHED, TRANSITIONS, State, label
 from auricle_cloud.storage.database import PLANNING, Database
 from auricle_cloud.storage.journal import note
 from auricle_cloud.storage.rows import InvitationRow, LossRow, RoundChanges, RoundGlance, RoundRow
-from auricle_cloud.storage.schema import devices, invitations, losses, rounds
+from auricle_cloud.storage.schema import devices, invitations, losses, rounds, updates
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -203,11 +203,13 @@ class Rounds:
                 tx.execute(sa.update(devices).where(devices.c.device == device).values(selected=devices.c.selected + 1))
         return fresh
 
-    def mark_failed(self, task: str, number: int, device: str, state: str, reason: str) -> None:
-        """Note that an invited device failed or declined."""
+    def mark_failed(self, task: str, number: int, device: str, state: str, reason: str) -> bool:
+        """Note that an invited device failed, declined, or sent what is not counted; False where its update counts."""
         key = _key(task, number, invitations) & (invitations.c.device == device)
+        counted = sa.exists().where(_key(task, number, updates) & (updates.c.device == device))
+        entry = {"state": state, "reason": reason[:200].replace("\0", "")}
         with self._db.writing() as tx:
-            tx.execute(sa.update(invitations).where(key).values(state=state, reason=reason[:200].replace("\0", "")))
+            return tx.execute(sa.update(invitations).where(key & ~counted).values(**entry)).rowcount == 1
 
     def doubted(self, task: str, number: int, device: str, reason: str) -> None:
         """Note that an invited device trains, and finds the round's model worse than an earlier one."""

@@ -229,8 +229,3 @@ class Counters:
     """Messages that no filter of ours matched."""
     overflowed: int = 0
     """Messages left for redelivery because the queue was at its hard limit."""
-
-    @property
-    def reconnects(self) -> int:
-        """Connections after the first."""
-        return max(0, self.connections - 1)

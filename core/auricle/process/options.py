@@ -85,9 +85,9 @@ def with_options(**groups: Sequence[Option]) -> Callable[[Command], Command]:
                 parameters.append(_parameter(own.name, hints[own.name], own.default))
 
         @functools.wraps(function)
-        def command(**values: object) -> int:
+        def command(*first: object, **values: object) -> int:
             told = {name: {each.name: values.pop(each.name) for each in group} for name, group in groups.items()}
-            return function(**told, **values)
+            return function(*first, **told, **values)
 
         return cast("Command", sign(command, parameters))
 

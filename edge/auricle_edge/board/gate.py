@@ -136,18 +136,8 @@ class Decision:
     """What decided, in one word: `heat`; empty when nothing speaks against training."""
 
 
-def decide(readings: Readings, settings: GateSettings, now: datetime) -> Decision:
-    """Decide by the gravest objection; among equals by the first one.
-
-    Parameters
-    ----------
-    now
-        Local time.
-    """
-    return _gravest(tuple(_objections(readings, settings, now)), readings)
-
-
 def _gravest(found: tuple[Decision, ...], readings: Readings) -> Decision:
+    """The gravest objection; among equals the first one."""
     for state in ("decline", "wait"):
         for objection in found:
             if objection.gate == state:
@@ -239,10 +229,12 @@ def tightened(s: GateSettings, causes: frozenset[str]) -> GateSettings:
 def look(
     state: Closed, readings: Readings, settings: GateSettings, now: datetime, clock: float
 ) -> tuple[Closed, Decision]:
-    """One look at the readings: `decide` with memory.
+    """One look at the readings: the gravest objection decides, and what closed the gate is remembered.
 
     Parameters
     ----------
+    now
+        Local time.
     clock
         Seconds of a clock that never jumps.
     """

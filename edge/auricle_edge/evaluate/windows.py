@@ -53,23 +53,6 @@ def waiting_levels(labels: Sequence[str], settings: DetectSettings) -> Levels:
     return levels_of(labels, {label: rule.thresholds[i] for i, label in enumerate(labels) if rule.active[i]})
 
 
-def posteriors_of(
-    samples: NDArray[np.int16],
-    frontend: LogMel,
-    recognisers: Sequence[Recognise],
-    settings: DetectSettings,
-    labels: Sequence[str],
-) -> list[Posteriors]:
-    """Posteriors (hops, L) of a recording by each recogniser, as a device that waits comes to them.
-
-    Of a `Cascade` the windows that the first stage proposes at the thresholds of `settings` have the mean of both. The
-    parameters and errors are those of `said_of`.
-    """
-    levels = waiting_levels(labels, settings)
-    found = said_of(samples, frontend, recognisers, settings, len(labels))
-    return [said.counted(levels, settings.smoothing) for said in found]
-
-
 def said_of(
     samples: NDArray[np.int16],
     frontend: LogMel,

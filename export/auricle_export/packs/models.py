@@ -38,7 +38,6 @@ ARCHITECTURES: dict[str, CrnnShape] = {
     "crnn-lite": CrnnShape((32, 32), 64),
 }
 PLUGIN = "crnn-lite"
-LOCALS = tuple(ARCHITECTURES)
 
 
 class Crnn(nn.Module):

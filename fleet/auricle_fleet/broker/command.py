@@ -60,15 +60,16 @@ def _passwords(folder: Path, names: Sequence[str]) -> dict[str, str]:
 
 async def _run(folder: Path, fleet: str, users: dict[str, str], port: int, with_parent: bool, as_json: bool) -> None:
     async with await start_broker(folder, users, fleet=fleet, port=port) as running:
-        _say(running, fleet, users, as_json)
+        _say(running, fleet, users, folder / PASSWORDS, as_json)
         ended = asyncio.to_thread(sys.stdin.buffer.read) if with_parent else asyncio.Event().wait()
         await until_signal(ended)
 
 
-def _say(running: Broker, fleet: str, users: dict[str, str], as_json: bool) -> None:
+def _say(running: Broker, fleet: str, users: dict[str, str], file: Path, as_json: bool) -> None:
     if as_json:
         addresses = {name: _url(running, name, users[name]) for name in users}
-        typer.echo(json.dumps({"broker": running.kind, "port": running.port, "users": addresses}))
+        said = {"broker": running.kind, "port": running.port, "users": addresses, "passwords": str(file)}
+        typer.echo(json.dumps(said))
         sys.stdout.flush()
         return
     typer.echo(f"{running.kind} listens on 127.0.0.1:{running.port} for the fleet {fleet}. Addresses:")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -16,7 +15,6 @@ from auricle.errors import SettingsError
 if TYPE_CHECKING:
     from gpiod import LineRequest
 
-log = logging.getLogger("auricle.events")
 
 Line = Annotated[str, Meta(pattern=r"^gpiochip[0-9]{1,2}:[0-9]{1,3}\Z")]
 Press = Literal["confirm", "deny", "missed"]
