@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from tools import command_tree
 from tools.doc_pages import ROOT, Block, blocks, commands, mentions, simple_commands
+from tools.doc_settings import refusal
 
 from auricle.settings import tomllib
 
@@ -54,7 +55,7 @@ def mistakes(path: Path) -> list[Mistake]:
     page = path.read_text(encoding="utf-8")
     found = [*_in_commands(page), *_in_sentences(page), *_in_links(path, page)]
     for block in blocks(page):
-        found += _unreadable(block)
+        found += _unreadable(block, path)
     return sorted(set(found))
 
 
@@ -157,7 +158,7 @@ def anchors(page: str) -> set[str]:
     return written | set(re.findall(r'<a (?:id|name)="([^"]+)"', page))
 
 
-def _unreadable(block: Block) -> Iterator[Mistake]:
+def _unreadable(block: Block, path: Path) -> Iterator[Mistake]:
     try:
         if block.kind == "python":
             tree = ast.parse(block.text)
@@ -169,6 +170,8 @@ def _unreadable(block: Block) -> Iterator[Mistake]:
                             yield Mistake(block.line, f"{statement.module} has no {name.name}")
         elif block.kind == "toml":
             tomllib.loads(block.text)
+            if ROOT in path.parents and (said := refusal(str(path.relative_to(ROOT)), block.text)):
+                yield Mistake(block.line, said)
         elif block.kind == "json":
             json.loads(block.text)
     except (SyntaxError, ModuleNotFoundError, ValueError) as error:

@@ -147,6 +147,7 @@ def simple_commands(text: str) -> Iterator[list[str]]:
     ValueError
         A quotation that does not end.
     """
+    text = text.replace("$(which auricle)", "auricle")
     marked = re.sub(r"(?<=\w)\|(?=\w)", "\N{BROKEN BAR}", re.sub(r"(?<!\S)\d?>&\d", " ", text))
     lexer = shlex.shlex(marked, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True

@@ -51,6 +51,7 @@ PAGES: dict[str, str] = {
     "docs/hearing-reports.md": "needs a fleet that reports",
     "docs/hearing.md": "needs recordings",
     "docs/identity.md": "needs a host hub.lan; tests/system/test_tls_identity.py does the like",
+    "docs/quick-start-board.md": "needs a board with a microphone",
     "docs/pretrain.md": "needs recordings",
     "docs/releases.md": "needs releases and devices; tests/system/test_rollout.py does the like",
     "docs/service.md": "needs a device that listens",
