@@ -163,11 +163,23 @@ def reason(said: str, values: Mapping[str, object], kind: type | None = None) ->
     return said
 
 
-def _choices(kind: type | None, name: str) -> list[str]:
-    """The words that a setting takes."""
-    hint = get_type_hints(kind).get(name) if kind is not None else None
-    found = [hint, *get_args(hint)]
+def _choices(kind: type | None, path: str) -> list[str]:
+    """The words that a setting takes, also one in a table or a list of tables."""
+    hint: object = kind
+    for name in re.findall(r"[a-z_]\w*", path):
+        kinds = [one for one in _inside(hint) if hasattr(one, "__struct_fields__") or dataclasses.is_dataclass(one)]
+        hints = (get_type_hints(one) for one in kinds)
+        hint = next((own[name] for own in hints if name in own), None)
+    found = _inside(hint)
     return [word for one in found if get_origin(one) is Literal for word in get_args(one) if isinstance(word, str)]
+
+
+def _inside(hint: object) -> Iterator[object]:
+    """A type with all that it is made of, such as those of a union or a tuple."""
+    yield hint
+    if get_origin(hint) is not Literal:
+        for one in get_args(hint):
+            yield from _inside(one)
 
 
 def _at(values: object, path: str) -> object:

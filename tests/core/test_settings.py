@@ -25,6 +25,13 @@ class Radio(msgspec.Struct, frozen=True):
     station: str = msgspec.field(default="one", name="channel")
 
 
+class House(msgspec.Struct, frozen=True):
+    """A struct with structs in it."""
+
+    kitchen: Radio = Radio()
+    others: tuple[Radio, ...] | None = None
+
+
 @dataclass(frozen=True)
 class Lamp:
     """A dataclass."""
@@ -51,6 +58,8 @@ def test_what_is_not_given_takes_its_default() -> None:
         (Radio, {"volume": "loud"}, 'radio.toml: volume takes a whole number, not "loud".'),
         (Radio, {"volume": None}, "radio.toml: volume takes a whole number, not nothing."),
         (Radio, {"band": "fn"}, 'radio.toml: band cannot be "fn": did you mean "fm"?'),
+        (House, {"kitchen": {"band": "fn"}}, 'radio.toml: kitchen.band cannot be "fn": did you mean "fm"?'),
+        (House, {"others": [{}, {"band": "fn"}]}, 'radio.toml: others[1].band cannot be "fn": did you mean "fm"?'),
         (Radio, {"name": "Pi 1"}, 'radio.toml: name takes 4 to 64 of a-z, 0-9 and hyphen, not "Pi 1".'),
         (Radio, {"presets": ["x"]}, 'radio.toml: presets[0] takes a number, not "x".'),
         (Lamp, {"watt": 1.0}, 'did you mean "watts"'),
