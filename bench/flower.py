@@ -1,6 +1,6 @@
 """A fleet of four devices beside Flower's: seconds a round, what a death costs, and memory, in one run.
 
-Ours: `auricle cloud serve`, mosquitto and four `auricle edge run --speech` on a few synthetic clips. Flower:
+Ours: `auricle cloud serve`, mosquitto and four `auricle edge run --data` on a few synthetic clips. Flower:
 `flower-superlink --database`, four `flower-supernode` and an app that `flwr run` submits, in an environment of its own
 (made once under ~/.cache/auricle/bench). Both have the settings they come with, a model of 28,000 float32, and all
 processes on loopback. Ours train for real, and tell how long; Flower's add one to every weight.

@@ -1,4 +1,4 @@
-"""Our fleet: `auricle cloud serve`, mosquitto and four `auricle edge run --speech`."""
+"""Our fleet: `auricle cloud serve`, mosquitto and four `auricle edge run --data`."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Ours(Fleet):
                 self.broker.address(name).url,
                 "--coordinator",
                 self._key(),
-                "--speech",
+                "--data",
                 self._speech,
                 "--speaker",
                 sorted({clip.name.split("_nohash_")[0] for clip in self._speech.rglob("*.wav")})[number],
@@ -160,7 +160,7 @@ class Ours(Fleet):
                 "cloud",
                 "rounds",
                 "start",
-                "--count",
+                "--rounds",
                 str(rounds),
                 "--state",
                 self._state,

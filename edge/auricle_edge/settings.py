@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
@@ -28,6 +29,8 @@ from auricle_edge.listening.detect.settings import DetectTable
 from auricle_edge.listening.events.buttons import ButtonSettings
 from auricle_edge.listening.events.settings import EventSettings
 from auricle_edge.training.learn_settings import LearnSettings
+
+log = logging.getLogger(__name__)
 
 CONFIG = Path("/etc/auricle/edge.toml")
 """Settings file of an installed device."""
@@ -63,7 +66,7 @@ class EdgeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     broker: str | None = None
     coordinator: str | None = None
     """The coordinator's public key, 64 hexadecimal digits; `auricle cloud serve` prints it."""
-    speech: str | None = None
+    data: str | None = None
     """Folder of labelled recordings to learn from; without, the device listens and learns from what it hears."""
     pack: str = DEFAULT_PACK
     pack_key: str | None = None
@@ -131,6 +134,9 @@ def read_settings(config: Path | None, given: Mapping[str, object]) -> EdgeSetti
     """
     values = {} if config is None else read_toml(config)
     where = "command line" if config is None else str(config)
+    if "speech" in values and "data" not in values:
+        values["data"] = values.pop("speech")
+        log.warning("%s: speech is now data; the old name goes with the next version.", where)
     for name, kind in TABLES.items():
         table = values.get(name)
         if isinstance(table, dict):
@@ -152,8 +158,8 @@ def read_settings(config: Path | None, given: Mapping[str, object]) -> EdgeSetti
     missing = [name for name, value in fleet.items() if value is None]
     if missing and len(missing) < len(fleet):
         raise SettingsError(f"{where}: to take part in a fleet, say {' and '.join(missing)} too.")
-    if missing and settings.speech is not None:
-        raise SettingsError(f"{where}: speech is for training in a fleet: say fleet, broker and coordinator too.")
+    if missing and settings.data is not None:
+        raise SettingsError(f"{where}: data is for training in a fleet: say fleet, broker and coordinator too.")
     return settings
 
 

@@ -122,7 +122,7 @@ def test_a_round_between_host_and_board_counts_all_three(
                     broker.address(device).url,
                     "--coordinator",
                     key,
-                    "--speech",
+                    "--data",
                     f"{folder}/clips",
                     "--state",
                     f"{folder}/{device}",

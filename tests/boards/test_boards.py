@@ -116,7 +116,7 @@ def check_up(root: Root) -> dict[str, str]:
 def take_part(root: Root, home: House, device: str) -> dict[str, object]:
     """One round of the installed agent with the coordinator; what the coordinator says of it."""
     tones(root.path / CLIPS[1:], device, seed=0)
-    agent = Inside(root, "edge", "run", "--config", SETTINGS, "--speech", CLIPS, "--json")
+    agent = Inside(root, "edge", "run", "--config", SETTINGS, "--data", CLIPS, "--json")
     try:
         agent.wait_line(lambda line: "training_clips" in line, ROUND)
         home.wait_device(device, ROUND)

@@ -101,7 +101,7 @@ def test_the_short_form_explains_a_round(filled: Filled) -> None:
 def test_an_operator_acts_without_a_coordinator(filled: Filled) -> None:
     given = here(filled)
 
-    assert told(auricle("rounds", "start", "--count", 2, "--json", **given)) == {"rounds": [4, 5]}
+    assert told(auricle("rounds", "start", "--rounds", 2, "--json", **given)) == {"rounds": [4, 5]}
     assert told(auricle("rounds", "abort", 2, "--yes", "--reason", "test", "--json", **given))["request"] == "abort"
     assert told(auricle("rounds", "resume", 2, "--json", **given))["request"] is None
     assert told(auricle("devices", "approve", "--all", "--json", **given))["devices"] == ["dev-e"]
@@ -180,7 +180,7 @@ def test_watch_tells_every_change_until_the_round_is_finished(filled: Filled, re
 def test_a_model_is_fetched_from_there(filled: Filled, tmp_path: Path, form: str) -> None:
     target = tmp_path / "model"
     with serving(filled) as server:
-        done = auricle("models", "download", 1, "--form", form, "--output", target, **there(server, "viewer"))
+        done = auricle("models", "download", 1, "--form", form, "--out", target, **there(server, "viewer"))
 
     assert done.returncode == 0 and "SHA-256" in done.stdout, done.stderr
     table = filled.pack.plugin_table

@@ -101,7 +101,7 @@ def test_the_options_that_say_where_stand_once_in_the_help() -> None:
         (("rounds", "show", 77), 5),
         (("devices", "show", "nobody"), 5),
         (("rounds", "abort", 1, "--yes"), 7),
-        (("rounds", "start", "--count", 0), 2),
+        (("rounds", "start", "--rounds", 0), 2),
         (("overview", "--server", "http://127.0.0.1:9"), 6),
         (("rounds", "wait", 3, "--timeout", 0), 4),
     ],

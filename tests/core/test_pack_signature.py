@@ -174,7 +174,7 @@ def test_a_public_key_is_64_hex_digits() -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        ["edge", "run", "--device", "kitchen-1", "--speech", "/no/where", "--coordinator", "00" * 32],
+        ["edge", "run", "--device", "kitchen-1", "--data", "/no/where", "--coordinator", "00" * 32],
         ["cloud", "serve"],
     ],
 )

@@ -57,7 +57,7 @@ def round_done(site: Site, speech_folder: Path) -> Iterator[int]:
     assert site.auricle("cloud", "devices", "approve", DEVICE)["devices"] == [DEVICE]
     # Rates are of what comes after the first look.
     wait(lambda: site.value('up{job="auricle"}') == 1, 60)
-    site.auricle("cloud", "rounds", "start", "--count", "1")
+    site.auricle("cloud", "rounds", "start", "--rounds", "1")
 
     def state() -> str:
         rounds = site.auricle("cloud", "rounds", "list")["rounds"]

@@ -62,14 +62,26 @@ def test_every_part_has_its_table() -> None:
         (WHOLE.replace('"/tmp/x"', "1"), "state takes a text in quotes, not 1"),
         (WHOLE.replace("[capture]", "[[capture]]"), "takes a table"),
         ('device = "kitchen-1"\nstate = "x"\nfleet = "home"\n', "say broker and coordinator too"),
-        ('device = "kitchen-1"\nstate = "x"\nspeech = "clips"\n', "say fleet, broker and coordinator too"),
+        ('device = "kitchen-1"\nstate = "x"\ndata = "clips"\n', "say fleet, broker and coordinator too"),
         ('device = "Kitchen 1"\nstate = "x"\n', "device"),
     ],
-    ids=["table", "name", "value", "type", "array", "half-a-fleet", "speech-alone", "device"],
+    ids=["table", "name", "value", "type", "array", "half-a-fleet", "data-alone", "device"],
 )
 def test_what_cannot_work_is_refused_with_its_place(tmp_path: Path, text: str, says: str) -> None:
     with pytest.raises(SettingsError, match=says):
         read_settings(written(tmp_path, text), {})
+
+
+def test_a_setting_has_its_old_name_for_one_version(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    given = {"fleet": "home", "broker": "mqtt://127.0.0.1", "coordinator": KEY}
+
+    assert (
+        read_settings(written(tmp_path, 'state = "x"\ndevice = "kitchen-1"\nspeech = "clips"\n'), given).data == "clips"
+    )
+
+    assert "speech is now data; the old name goes with the next version." in caplog.text
+    with pytest.raises(SettingsError, match='no setting "speech"'):
+        read_settings(written(tmp_path, 'state = "x"\nspeech = "clips"\ndata = "more"\n'), given)
 
 
 def test_a_key_that_is_none_is_refused() -> None:

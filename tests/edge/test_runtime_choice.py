@@ -108,7 +108,7 @@ def test_the_command_refuses_a_runtime_before_it_looks_at_clips(
         "fleet": "home",
         "broker": "mqtt://127.0.0.1:1",
         "coordinator": "0" * 64,
-        "speech": str(tmp_path / "none"),
+        "data": str(tmp_path / "none"),
         "state": str(tmp_path),
         "pack": "digits",
         "runtime": name,

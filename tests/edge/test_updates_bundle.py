@@ -192,7 +192,7 @@ def test_the_command_says_how_it_ended(folder: Path, device: Device, server: Ser
     config.write_text(f'device = "kitchen-1"\nstate = "/var/lib/auricle"\n[updates]\nurl = "{server.url}"\n')
 
     def command(*more: str) -> tuple[int, dict[str, Any]]:
-        arguments = ["edge", "upgrade", "--config", str(config), "--root", str(device.root), "--json", *more]
+        arguments = ["edge", "update", "--config", str(config), "--root", str(device.root), "--json", *more]
         done = subprocess.run(
             [sys.executable, "-m", "auricle", *arguments], capture_output=True, text=True, check=False
         )

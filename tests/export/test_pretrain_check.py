@@ -130,7 +130,7 @@ def test_a_pack_is_the_same_as_what_its_recipe_gives(
     path = tmp_path / "made.tar.zst"
     path.write_bytes(pack_bytes(trained.made.pack))
     check = ["export", "pretrain", "--recipe", str(trained.recipe), "--data", str(trained.data), "--check", str(path)]
-    assert main([*check, "--device", "cpu", "--json"]) == 0
+    assert main([*check, "--compute", "cpu", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert said["same"] and said["identity"] == load_pack(path).identity and not said["notes"]
     assert {row["same"] for row in said["rows"]} == {True}

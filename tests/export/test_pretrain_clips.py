@@ -191,7 +191,7 @@ def made(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 
 def arguments(made: Made, data: Path | None = None) -> list[str]:
-    return ["--recipe", str(made.recipe), "--data", str(data or made.data), "--device", "cpu"]
+    return ["--recipe", str(made.recipe), "--data", str(data or made.data), "--compute", "cpu"]
 
 
 def test_the_command_makes_a_pack_of_the_recipes_models(made: Made) -> None:
@@ -272,7 +272,7 @@ def test_without_a_recipe_several_folders_are_trained_on_at_once(
     base = write_pack(tmp_path / "toy.tar.zst", crnn_pack(LABELS))
     out = tmp_path / "o.tar.zst"
     folders = ["--data", str(data / "first"), "--data", str(data / "second"), "--leave-out", str(data / "out")]
-    settings = ["--epochs", "1", "--device", "cpu", "--pack", str(base), "--out", str(out), "--json"]
+    settings = ["--epochs", "1", "--compute", "cpu", "--pack", str(base), "--out", str(out), "--json"]
 
     assert main(["export", "pretrain", *folders, *settings]) == 0
 

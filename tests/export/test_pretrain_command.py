@@ -43,7 +43,7 @@ def command(folder: Path, pack: Path, out: Path, *more: str) -> list[str]:
         str(out),
         "--batch",
         "16",
-        "--device",
+        "--compute",
         "cpu",
         *more,
     ]
@@ -88,7 +88,7 @@ def test_it_says_how_well_it_did_and_on_whom(
         (("--models", "crnn-light"), 'did you mean "crnn-lite"'),
         (("--words", "low,hihg"), "hihg"),
         (("--epochs", "0"), "--epochs is 0"),
-        (("--device", "gpu"), 'There is no device "gpu"'),
+        (("--compute", "gpu"), 'There is no device "gpu"'),
     ],
 )
 def test_mistakes_are_said_in_a_sentence(

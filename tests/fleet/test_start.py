@@ -176,7 +176,7 @@ def test_a_local_model_that_ones_own_pack_lacks_is_named(path: Path) -> None:
             "home",
             "--coordinator",
             "00" * 32,
-            "--speech",
+            "--data",
             "/no/such/folder",
             "--local",
             "crnn-lite",

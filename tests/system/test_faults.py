@@ -66,7 +66,7 @@ class Site:
             self.broker.address(name).url,
             "--coordinator",
             self.key,
-            "--speech",
+            "--data",
             str(self._speech),
             "--state",
             str(self._folder / name),

@@ -126,7 +126,7 @@ class House:
             await asyncio.gather(running, return_exceptions=True)
 
     async def start_round(self) -> None:
-        await asyncio.to_thread(self.ask, "rounds", "start", "--count", 1)
+        await asyncio.to_thread(self.ask, "rounds", "start", "--rounds", 1)
 
     async def end_round(self, number: int) -> None:
         await until(lambda: self.store.rounds.get(TASK, number).state == "published", DEADLINE)

@@ -84,13 +84,13 @@ def download(
     place: Place,
     version: Version,
     form: Annotated[Form, typer.Option(help="safetensors: named tensors; raw: the float32 numbers.")] = "safetensors",
-    output: Annotated[Path | None, typer.Option(help="The file [named by task and version].")] = None,
+    out: Annotated[Path | None, typer.Option(help="The file [named by task and version].")] = None,
     pack: PackOption = None,
 ) -> Done:
     """Fetch a version's weights."""
     with place.operations(pack) as do:
         file = do.download_model(version, form)
-    target = output or Path(Path(file.name).name)
+    target = out or Path(Path(file.name).name)
     write_durably(target, file.content)
     sha256 = hashlib.sha256(file.content).hexdigest()
     return Done(done=f"{target}: {len(file.content)} bytes, SHA-256 {sha256}.")
@@ -103,7 +103,7 @@ def evaluate(
     validation: Annotated[Path, typer.Option(help="Folder of labelled clips, one sub-folder a word.")],
     pack: PackOption = None,
     pack_key: Annotated[str | None, typer.Option(help="Public key in hex: refuse a pack it has not signed.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    compute: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     keep: Annotated[bool, typer.Option("--keep", help="Write the result to the model's row, on this machine.")] = False,
 ) -> Judged:
     """Judge a version on labelled clips of this machine."""
@@ -116,7 +116,7 @@ def evaluate(
         identity, block = do.overview().pack or "", do.download_model(version, "raw").content
         loaded = _pack(pack, identity, pack_key)
         clips = load_validation(validation, loaded)
-        judge, _ = choose_evaluator(loaded, clips, device)
+        judge, _ = choose_evaluator(loaded, clips, compute)
         scores = judge.scores(decode(block, loaded.plugin_table.size)[np.newaxis])
         accuracy, loss = float(scores.accuracy[0]), float(scores.loss[0])
         task = do.show_model(version).task

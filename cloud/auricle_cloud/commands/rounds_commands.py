@@ -42,7 +42,7 @@ Before = Annotated[int | None, typer.Option(help="Go on before this one.")]
 After = Annotated[str | None, typer.Option(help="Go on after this device.")]
 Outcome = Annotated[
     OutcomeFilter | None,
-    typer.Option("--outcome", "--fate", help="Only devices that had this outcome; pruned: left out in some layer."),
+    typer.Option(help="Only devices that had this outcome; pruned: left out in some layer."),
 ]
 Timeout = Annotated[float | None, typer.Option(help="Seconds to wait at most [for ever].")]
 Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=complete_schedule)]
@@ -51,7 +51,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=complete_sch
 @operator_command(app, "start")
 def start(
     do: Operations,
-    count: Annotated[int, typer.Option(help="How many.")] = 1,
+    rounds: Annotated[int, typer.Option(help="How many.")] = 1,
     mode: Annotated[Mode, typer.Option(help="sync or async.")] = "sync",
     wait_: Annotated[
         bool, typer.Option("--wait", help="Wait until the last of them is finished; exit codes as of rounds wait.")
@@ -60,7 +60,7 @@ def start(
     as_json: bool = False,
 ) -> Started | int:
     """Plan rounds: the coordinator runs them one after the other."""
-    started = do.start_rounds(count, mode)
+    started = do.start_rounds(rounds, mode)
     if not wait_:
         return started
     if not as_json:

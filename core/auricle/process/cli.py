@@ -17,6 +17,7 @@ from auricle import __version__
 from auricle.errors import AuricleError, nearest
 from auricle.process import fresh_process
 from auricle.process.ending import begin_log, fail
+from auricle.process.renamed import with_names_of_today
 
 PARTS = {
     "fleet": ("auricle_fleet.commands", "Emulate a fleet: real speech, real agents, a real broker."),
@@ -126,6 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if COMPLETE in os.environ:
         return _complete()
+    given = with_names_of_today(given)
     as_json = "--json" in given
     begin_log(as_json)
     part = given[0] if given else None

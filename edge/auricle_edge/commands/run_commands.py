@@ -46,7 +46,7 @@ def run(
         None, help="mqtt://user:password@host:port; the password may be left to AURICLE_PASSWORD."
     ),
     coordinator: str | None = typer.Option(None, help="Public key of the coordinator, 64 hexadecimal digits."),
-    speech: str | None = typer.Option(
+    data: str | None = typer.Option(
         None,
         help="Learn from this folder of labelled recordings, <word>/<speaker>_nohash_<n>.(wav|flac), "
         "instead of listening.",
@@ -55,7 +55,7 @@ def run(
     pack_key: str | None = typer.Option(None, help="Public key in hex: refuse a pack that it has not signed."),
     local: str | None = typer.Option(None, help="The device's own model [the pack's larger model]."),
     runtime: str | None = typer.Option(None, help="auto, step or ort-training [auto]."),
-    speaker: str | None = typer.Option(None, help="With --speech: use this speaker's clips only."),
+    speaker: str | None = typer.Option(None, help="With --data: use this speaker's clips only."),
     threads: int | None = typer.Option(None, help="Threads inside one operator [1]."),
     start: str | None = typer.Option(
         None, help="Local model's first weights: pack (trained) or scratch (seeded noise) [pack where it has some]."
@@ -73,7 +73,7 @@ def run(
         "fleet": fleet,
         "broker": broker,
         "coordinator": coordinator,
-        "speech": speech,
+        "data": data,
         "state": state,
         "pack": pack,
         "pack_key": pack_key,
@@ -89,7 +89,7 @@ def run(
     if verbose:
         logging.getLogger("auricle").setLevel(logging.INFO)
     settings = read_settings(config_file(config), {name: value for name, value in given.items() if value is not None})
-    if settings.speech is not None:
+    if settings.data is not None:
         say_of_fleet(as_json)
         _train_only(settings, as_json)
         return 0
@@ -104,31 +104,33 @@ def run(
 def _train_only(settings: EdgeSettings, as_json: bool) -> None:
     loaded = running_pack(settings)
     agent = agent_settings(settings)
-    assert agent is not None, "read_settings refuses speech without a fleet"
-    assert settings.speech is not None
+    assert agent is not None, "read_settings refuses data without a fleet"
+    assert settings.data is not None
     own = own_model(loaded, settings.local, settings.start)
     why = passed_over(loaded, settings.local, settings.start)
     first = chosen_weights(settings.start, loaded, own, settings.seed)
     choice = choose_runtime(settings.runtime, loaded, settings.threads)
-    data, skipped = load_clips(Path(settings.speech), loaded, speaker=settings.speaker, seed=settings.seed)
-    trainer = Trainer(choice.runtime, own, data, settings.seed, first)
+    clips, skipped = load_clips(Path(settings.data), loaded, speaker=settings.speaker, seed=settings.seed)
+    trainer = Trainer(choice.runtime, own, clips, settings.seed, first)
     facts = {
         "device": settings.name,
         "fleet": settings.fleet,
         "pack": loaded.identity,
         "pack_name": loaded.manifest.name,
-        "training_clips": len(data.train),
-        "held_out_clips": len(data.held_out),
+        "training_clips": len(clips.train),
+        "held_out_clips": len(clips.held_out),
         "skipped_files": len(skipped),
         "runtime": choice.runtime.name,
         "reason": choice.reason,
         "own_model": own,
         "own_model_reason": why,
     }
-    clips = f"{len(data.train)} training clips, {len(data.held_out)} held out, {len(skipped)} unreadable files skipped"
-    runs = f"{settings.name}: {clips}; pack {loaded.manifest.name} ({loaded.identity[:12]})."
+    heard = (
+        f"{len(clips.train)} training clips, {len(clips.held_out)} held out, {len(skipped)} unreadable files skipped"
+    )
+    runs = f"{settings.name}: {heard}; pack {loaded.manifest.name} ({loaded.identity[:12]})."
     say(facts, as_json, "\n".join(filter(None, (runs, choice.reason, why))))
-    asyncio.run(_serve(agent, trainer, settings.speech))
+    asyncio.run(_serve(agent, trainer, settings.data))
 
 
 async def _serve(settings: AgentSettings, trainer: Trainer, speech: str) -> None:

@@ -1,4 +1,4 @@
-"""Commands that look after a device: its check-up, its microphones, its diagnosis, its packs."""
+"""Commands that look after a device: its check-up, its microphones, its diagnosis, its unit."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ PATIENCE = 6.0
 
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
-    for command in (doctor, devices, diag, update, rollback, unit):
+    for command in (doctor, devices, diag, unit):
         app.command()(command)
 
 
@@ -192,37 +192,6 @@ def diag(
     }
     written = write_bundle(out, parts)
     typer.echo(json.dumps({"file": str(out), "parts": written}) if as_json else f"{out}: {', '.join(written)}.")
-    return 0
-
-
-def _shelf(state: Path | None, config: Path | None) -> PackShelf:
-    settings = settings_of(config)
-    name, key = (DEFAULT_PACK, None) if settings is None else (settings.pack, settings.pack_key)
-    return PackShelf(state_folder(state, config), name, trusted_key(key))
-
-
-def update(
-    pack: str = typer.Argument(help="A pack: a folder, a .tar.zst, or the name of a shipped one."),
-    state: State = None,
-    config: Config = None,
-    as_json: AsJson = False,
-) -> int:
-    """Make another pack the one that runs, once it has proved itself; the running one is kept for `rollback`."""
-    shelf = _shelf(state, config)
-    return _switched(shelf.install(pack), state_folder(state, config), as_json)
-
-
-def rollback(state: State = None, config: Config = None, as_json: AsJson = False) -> int:
-    """Go back to the pack before the last update."""
-    shelf = _shelf(state, config)
-    return _switched(shelf.roll_back(), state_folder(state, config), as_json)
-
-
-def _switched(pack: Pack, folder: Path, as_json: bool) -> int:
-    running = (folder / SOCKET).exists()
-    then = "Restart the service: systemctl restart auricle-edge." if running else "The service will start with it."
-    told = {"pack": pack.identity, "name": pack.manifest.name, "restart_needed": running}
-    typer.echo(json.dumps(told) if as_json else f"{pack.manifest.name} ({pack.identity[:12]}) runs next. {then}")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""What can be asked of an agent that learns from a folder of recordings (`--speech`): how it is, and no sound."""
+"""What can be asked of an agent that learns from a folder of recordings (`--data`): how it is, and no sound."""
 
 from __future__ import annotations
 
@@ -64,4 +64,4 @@ class TrainingOnly:
         raise self._deaf()
 
     def _deaf(self) -> AuricleError:
-        return AuricleError(f"This agent learns from {self._speech} and does not listen: start it without --speech.")
+        return AuricleError(f"This agent learns from {self._speech} and does not listen: start it without --data.")

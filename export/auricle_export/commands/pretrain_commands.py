@@ -55,7 +55,7 @@ def _by_recipe(ctx: typer.Context, options: PretrainOptions, checked: str | None
         words=tuple(options.words or ()),
         attribution=tuple(options.attribution or ()),
         seed=options.seed,
-        device=options.device,
+        device=options.compute,
         threads=options.threads,
         as_json=options.as_json,
     )
@@ -95,7 +95,7 @@ def _task(work: ModuleType, options: PretrainOptions, folder: Path) -> PretrainT
         options.batch,
         options.rate,
         options.seed,
-        options.device,
+        options.compute,
         **given(threads=options.threads),
     )
     task: PretrainTask = work.PretrainTask(

@@ -81,7 +81,7 @@ class PretrainOptions(Struct, frozen=True, kw_only=True):
         Path | None,
         Meta(description="Folder that keeps an interrupted training; the same one goes on with it [OUT.state]."),
     ] = None
-    device: Annotated[str, Meta(description="auto, cpu or cuda.")] = PretrainSettings.device
+    compute: Annotated[str, Meta(description="auto, cpu or cuda.")] = PretrainSettings.device
     threads: Annotated[
         int | None, Meta(description="PyTorch's threads [1]; more help only where nothing else runs.")
     ] = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 OWNED = ("device", "state", "fleet", "broker", "coordinator", "pack", "pack_key")
 """What a bundle says by itself."""
-PLAIN = ("speech", "local", "runtime", "speaker", "threads", "start", "seed")
+PLAIN = ("data", "local", "runtime", "speaker", "threads", "start", "seed")
 TABLES: dict[str, tuple[str, ...]] = {
     "capture": (
         "source",

@@ -37,7 +37,7 @@ def _refuse_device(device: str) -> None:
     import torch
 
     if not torch.cuda.is_available():
-        raise SettingsError("PyTorch finds no CUDA GPU here: take --device cpu, or auto.")
+        raise SettingsError("PyTorch finds no CUDA GPU here: take --compute cpu, or auto.")
 
 
 @dataclass(frozen=True)
