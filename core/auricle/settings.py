@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_o
 
 import msgspec
 
-from auricle.errors import SettingsError, nearest
+from auricle.errors import SettingsError, because, nearest
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -85,10 +85,20 @@ def read_toml(path: Path) -> dict[str, object]:
     try:
         values: dict[str, object] = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
-        raise SettingsError(f"{path} cannot be read ({error.strerror}).") from error
+        raise SettingsError(f"{path} cannot be read: {because(error)}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path} is not valid TOML: {error}.") from error
+        raise SettingsError(f"{path} is not valid TOML: {_misread(path, error)}.") from error
     return values
+
+
+def _misread(path: Path, error: ValueError) -> str:
+    """Why it is not TOML."""
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not a text"
+    if path.read_bytes().lstrip()[:1] == b"{":
+        return "it looks like JSON; write NAME = VALUE, a setting a line, and tables as [NAME]"
+    said = str(error)
+    return said[:1].lower() + said[1:]
 
 
 # -- a validator's words as a sentence
@@ -143,7 +153,9 @@ def reason(said: str, values: Mapping[str, object], kind: type | None = None) ->
     if match := _MISSING.fullmatch(what):
         return f"{match['name']}{f' in {path}' if path else ''} is missing: name it"
     if match := _UNKNOWN.fullmatch(what):
-        return f'there is no setting "{match["name"]}"{f" in {path}" if path else ""}'
+        known = [] if kind is None else sorted(_fields(kind, path))
+        hint = f": {nearest(match['name'], known).removesuffix('.')}" if known else ""
+        return f'there is no setting "{match["name"]}"{f" in {path}" if path else ""}{hint}'
     if match := _PATTERN.fullmatch(what):
         wanted = next((words for pattern, words in PATTERNS.items() if repr(pattern)[1:-1] == match["pattern"]), None)
         return f"{name} takes {wanted}{shown}" if wanted else said
@@ -161,6 +173,23 @@ def reason(said: str, values: Mapping[str, object], kind: type | None = None) ->
         hint = f": {nearest(str(given), known).removesuffix('.')}" if known else ""
         return f"{name} cannot be {_quoted(given)}{hint}"
     return said
+
+
+def _fields(kind: object, path: str) -> set[str]:
+    """Names of the settings of the struct that a path leads to; empty where it leads to none."""
+    structs = [kind]
+    for part in re.findall(r"[^.\[\]]+", path):
+        if not part.isdecimal() and part != "...":  # an element is of the same hint as its list
+            structs = [get_type_hints(each).get(part) for each in structs if isinstance(each, type)]
+        structs = [inner for each in structs for inner in _structs(each)]
+    return {name for each in structs if isinstance(each, type) for name in getattr(each, "__struct_fields__", ())}
+
+
+def _structs(hint: object) -> list[type]:
+    """The structs in a hint, such as those of `tuple[Group, ...]`."""
+    if isinstance(hint, type) and hasattr(hint, "__struct_fields__"):
+        return [hint]
+    return [found for part in get_args(hint) for found in _structs(part)]
 
 
 def _choices(kind: type | None, name: str) -> list[str]:
