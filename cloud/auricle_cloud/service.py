@@ -51,7 +51,7 @@ def listen_address(text: str) -> tuple[str, int] | None:
     if text == "none":
         return None
     host, _, port = text.rpartition(":")
-    if not host or not port.isdecimal() or int(port) > 65535:
+    if not host or "/" in host or not port.isdecimal() or int(port) > 65535:
         raise SettingsError(f'The API cannot listen on "{text}": write HOST:PORT, e.g. 127.0.0.1:8080, or none.')
     return host.strip("[]"), int(port)
 

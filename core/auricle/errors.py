@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import errno
+import os
+import re
 from collections.abc import Iterable
 
 INVALID = 2
@@ -68,3 +71,77 @@ def nearest(word: str, known: Iterable[str]) -> str:
     choices = sorted(known)
     close = difflib.get_close_matches(word, choices, n=1, cutoff=0.5)
     return f'did you mean "{close[0]}"?' if close else f"there is: {', '.join(choices)}."
+
+
+# -- why the system, the network or TLS refused something, without numbers and names of a library
+
+_CERTIFICATE = {
+    9: "it is not valid yet",
+    10: "it has expired",
+    18: "nobody vouches for it but itself",
+    19: "its authority is not one that is trusted here",
+    20: "its authority is not one that is trusted here",
+    21: "its authority is not one that is trusted here",
+    23: "it was revoked",
+    62: "it is for another name",
+    64: "it is for another address",
+}
+"""OpenSSL's X509_V_ERR codes."""
+_HANDSHAKE = {
+    "WRONG_VERSION_NUMBER": "what listens there does not speak TLS",
+    "RECORD_LAYER_FAILURE": "what listens there does not speak TLS",
+    "UNEXPECTED_EOF_WHILE_READING": "the connection was closed during the TLS handshake",
+    "NO_START_LINE": "it does not hold what it should in PEM",
+    "PEM_LIB": "it does not hold what it should in PEM",
+    "NO_CERTIFICATE_OR_CRL_FOUND": "it does not hold a certificate in PEM",
+    "KEY_VALUES_MISMATCH": "the key is not that of the certificate",
+    "TLSV1_ALERT_UNKNOWN_CA": "it does not trust the authority of this side's certificate",
+    "TLSV13_ALERT_CERTIFICATE_REQUIRED": "it wants a certificate of this side",
+    "SSLV3_ALERT_CERTIFICATE_REVOKED": "this side's certificate was revoked",
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "this side's certificate has expired",
+}
+"""What `ssl.SSLError.reason` says, by OpenSSL's names."""
+_NETWORK = {
+    errno.ECONNREFUSED: "nothing listens there",
+    errno.ECONNRESET: "the other side closed the connection",
+    errno.EPIPE: "the other side closed the connection",
+    errno.EHOSTUNREACH: "no network leads there",
+    errno.ENETUNREACH: "no network leads there",
+    errno.EADDRINUSE: "the port is in use",
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk is full",
+}
+
+
+def because(error: BaseException) -> str:
+    """Why it failed, for the middle of a sentence: begins small, ends without a full stop.
+
+    Parameters
+    ----------
+    error
+        Of the system, of a connection or of TLS; another one's own words are taken as they are.
+    """
+    import socket
+    import ssl  # here: what has no connection does without them
+
+    if isinstance(error, ssl.SSLCertVerificationError):
+        why = _CERTIFICATE.get(error.verify_code) or _small(error.verify_message)
+        return f"its certificate does not hold: {why}"
+    if isinstance(error, ssl.SSLError):
+        reason = (getattr(error, "reason", None) or "").upper().replace(" ", "_")
+        if not reason:  # some have their reason in the message alone: "[SSL] PEM lib (_ssl.c:3905)"
+            reason = re.sub(r"^\[.*?\]\s*|\s*\(_ssl.*", "", str(error)).upper().replace(" ", "_")
+        return _HANDSHAKE.get(reason) or f"TLS failed, {reason.replace('_', ' ').lower()}"
+    if isinstance(error, socket.gaierror):
+        return "no address is known for this name"
+    if isinstance(error, TimeoutError):
+        return "no answer came in time"
+    if isinstance(error, OSError) and error.errno is not None:
+        return _NETWORK.get(error.errno) or _small(os.strerror(error.errno))
+    return _small(str(error).strip().rstrip(".")) or type(error).__name__
+
+
+def _small(text: str) -> str:
+    """With a small first letter, where the first word is one that only begins a sentence."""
+    first = text.split(" ")[0]
+    return text[:1].lower() + text[1:] if first[1:].islower() else text

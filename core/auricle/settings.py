@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_o
 
 import msgspec
 
-from auricle.errors import SettingsError, nearest
+from auricle.errors import SettingsError, because, nearest
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -85,10 +85,20 @@ def read_toml(path: Path) -> dict[str, object]:
     try:
         values: dict[str, object] = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
-        raise SettingsError(f"{path} cannot be read ({error.strerror}).") from error
+        raise SettingsError(f"{path} cannot be read: {because(error)}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path} is not valid TOML: {error}.") from error
+        raise SettingsError(f"{path} is not valid TOML: {_misread(path, error)}.") from error
     return values
+
+
+def _misread(path: Path, error: ValueError) -> str:
+    """Why it is not TOML."""
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not a text"
+    if path.read_bytes().lstrip()[:1] == b"{":
+        return "it looks like JSON; write NAME = VALUE, a setting a line, and tables as [NAME]"
+    said = str(error)
+    return said[:1].lower() + said[1:]
 
 
 # -- a validator's words as a sentence
@@ -143,7 +153,9 @@ def reason(said: str, values: Mapping[str, object], kind: type | None = None) ->
     if match := _MISSING.fullmatch(what):
         return f"{match['name']}{f' in {path}' if path else ''} is missing: name it"
     if match := _UNKNOWN.fullmatch(what):
-        return f'there is no setting "{match["name"]}"{f" in {path}" if path else ""}'
+        known = [] if kind is None else sorted(_fields(kind, path))
+        hint = f": {nearest(match['name'], known).removesuffix('.')}" if known else ""
+        return f'there is no setting "{match["name"]}"{f" in {path}" if path else ""}{hint}'
     if match := _PATTERN.fullmatch(what):
         wanted = next((words for pattern, words in PATTERNS.items() if repr(pattern)[1:-1] == match["pattern"]), None)
         return f"{name} takes {wanted}{shown}" if wanted else said
@@ -163,15 +175,29 @@ def reason(said: str, values: Mapping[str, object], kind: type | None = None) ->
     return said
 
 
+def _fields(kind: object, path: str) -> set[str]:
+    """Names of the settings of the struct that a path leads to; empty where it leads to none."""
+    return {name for each in _structs(_led_to(kind, path)) for name in get_type_hints(each)}
+
+
 def _choices(kind: type | None, path: str) -> list[str]:
     """The words that a setting takes, also one in a table or a list of tables."""
-    hint: object = kind
-    for name in re.findall(r"[a-z_]\w*", path):
-        kinds = [one for one in _inside(hint) if hasattr(one, "__struct_fields__") or dataclasses.is_dataclass(one)]
-        hints = (get_type_hints(one) for one in kinds)
-        hint = next((own[name] for own in hints if name in own), None)
-    found = _inside(hint)
+    found = _inside(_led_to(kind, path))
     return [word for one in found if get_origin(one) is Literal for word in get_args(one) if isinstance(word, str)]
+
+
+def _led_to(kind: object, path: str) -> object:
+    """The type of what a path leads to, such as `groups[...].board`; None where it leads nowhere."""
+    hint = kind
+    for name in re.findall(r"[a-z_]\w*", path):
+        hint = next((hints[name] for each in _structs(hint) if name in (hints := get_type_hints(each))), None)
+    return hint
+
+
+def _structs(hint: object) -> list[type]:
+    """The structs in a type, such as those of `tuple[Group, ...]`."""
+    found = (one for one in _inside(hint) if isinstance(one, type))
+    return [one for one in found if hasattr(one, "__struct_fields__") or dataclasses.is_dataclass(one)]
 
 
 def _inside(hint: object) -> Iterator[object]:

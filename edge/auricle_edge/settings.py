@@ -151,7 +151,8 @@ def read_settings(config: Path | None, given: Mapping[str, object]) -> EdgeSetti
         before = values.get("report", ReportSettings())
         assert isinstance(before, ReportSettings)
         values["report"] = msgspec.structs.replace(before, hearing=True)
-    if "state" not in {**values, **rest}:
+    known = {field.encode_name for field in msgspec.structs.fields(EdgeSettings)}
+    if "state" not in {**values, **rest} and {**values, **rest}.keys() <= known:
         raise SettingsError(f"{where}: name the device's folder: --state FOLDER, or state in its settings file.")
     settings = _with_fleet(_with_name(from_mapping(EdgeSettings, {**values, **rest}, where), where))
     fleet = {"fleet": settings.fleet, "broker": settings.broker, "coordinator": settings.coordinator}

@@ -26,7 +26,7 @@ from auricle_fleet.results.card import HIDDEN
 from auricle_fleet.results.csv_files import write_rounds
 from auricle_fleet.results.record import Record
 from auricle_fleet.results.result import DeviceRow, FleetResult, RoundRow, device_rows
-from auricle_fleet.results.run_folder import RunFolder, prepare_folder, remove_folder
+from auricle_fleet.results.run_folder import RunFolder, missing_folders, prepare_folder, remove_folders
 from auricle_fleet.results.summary import Ran, read_model, write_model, write_results
 from auricle_fleet.settings import FleetSettings
 
@@ -171,7 +171,7 @@ class FleetRun:
             raise SettingsError("A FleetRun runs once: make another, or go on with this one's folder by resume.")
         self._ran = True
         await require_broker(self.settings)
-        was_there = self.out.exists()
+        made = missing_folders(self.out)
         prepare_folder(self.out, resume=self._resumes)
         if not self._resumes or FleetSettings.load(self.out) != self.settings:
             self.settings.save(self.out)
@@ -179,8 +179,8 @@ class FleetRun:
         try:
             result = await self._work
         except (AuricleError, asyncio.CancelledError):
-            if not was_there and self.federation is None:
-                remove_folder(self.out)
+            if made and self.federation is None:
+                remove_folders(self.out, made)
             raise
         finally:
             self._work = None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
-from auricle.errors import SettingsError, StorageError, nearest
+from auricle.errors import NOT_FOUND, SettingsError, StorageError, nearest
 from auricle.files import describe, write_durably
 from auricle.mqtt_link.link import BrokerAddress
 from auricle.packs.first_weights import check_start
@@ -39,6 +40,17 @@ MOST_SELECTED = 10.0
 LEARNING = ("mutual", "supervised")
 
 LOCALS = ("crnn-base", "crnn-wide", "crnn-deep", "crnn-stacked", "crnn-lite")
+
+
+class NoRunError(StorageError):
+    """A folder that holds no run."""
+
+    exit_code = NOT_FOUND
+
+
+def slip(broker: str) -> str | None:
+    """The broker's program that was meant by a word that is nearly its name; None where it is an address."""
+    return None if "://" in broker else next(iter(get_close_matches(broker, BROKERS, 1, 0.7)), None)
 
 
 class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -194,6 +206,8 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
             )
         if self.codec not in CODECS:
             raise SettingsError(f'There is no codec "{self.codec}"; {nearest(self.codec, CODECS)}')
+        if self.broker is not None and self.broker not in BROKERS and (near := slip(self.broker)):
+            raise SettingsError(f'There is no broker "{self.broker}"; did you mean "{near}"?')
         if not 0 <= self.port <= 65535:
             raise SettingsError(f"--port is {self.port}: it has to be from 0 (a free one) to 65535.")
 
@@ -243,9 +257,9 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
     @classmethod
     def load(cls, folder: Path) -> FleetSettings:
-        """Read the settings of an earlier run; StorageError where it is missing in this folder."""
+        """Read the settings of an earlier run; NoRunError where it is missing in this folder."""
         if not (folder / "settings.json").exists():
-            raise StorageError(f"{folder} holds no run to go on with (no settings.json in it).")
+            raise NoRunError(f"{folder} holds no run: there is no settings.json in it.")
         return cls.read(folder / "settings.json")
 
     @classmethod

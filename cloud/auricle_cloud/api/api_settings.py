@@ -6,7 +6,7 @@ import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from auricle.errors import SettingsError
+from auricle.errors import SettingsError, because
 from auricle.mqtt_link.loopback import is_loopback
 
 
@@ -67,7 +67,7 @@ class ApiSettings:
         """Refuse to send tokens in the clear."""
         if self.certificate is None and not is_loopback(self.host):
             raise SettingsError(
-                f"The API listens on {self.host} only with TLS: give a certificate and key, or listen on 127.0.0.1."
+                f"The API listens on {self.host} only with TLS: give --certificate and --key, or listen on 127.0.0.1."
             )
 
     def tls(self) -> ssl.SSLContext | None:
@@ -78,5 +78,6 @@ class ApiSettings:
         try:
             context.load_cert_chain(self.certificate, self.key)
         except (OSError, ssl.SSLError) as error:
-            raise SettingsError(f"The certificate {self.certificate} or its key cannot be used: {error}.") from error
+            named = self.certificate if self.key is None else f"{self.certificate} or its key {self.key}"
+            raise SettingsError(f"The certificate {named} cannot be used: {because(error)}.") from error
         return context

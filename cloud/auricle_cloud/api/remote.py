@@ -10,12 +10,13 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from typing import Any, cast
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 import msgspec
 
-from auricle.errors import DENIED, LATER, UNREACHABLE, AuricleError, SettingsError
+from auricle.errors import DENIED, LATER, UNREACHABLE, AuricleError, SettingsError, because
 from auricle.mqtt_link.loopback import is_loopback
+from auricle.mqtt_link.urls import require_port, split_url
 from auricle_cloud.api.routes import BY_OPERATION, Route
 from auricle_cloud.observing.announcements import Event
 from auricle_cloud.operations.answer import File, Problem
@@ -71,13 +72,14 @@ class Remote:
     """
 
     def __init__(self, server: str, token: str) -> None:
-        parts = urlsplit(server)
+        parts, token = split_url(server), token.strip()  # what reads a file gives its new line, too
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
             raise SettingsError(f'"{server}" is not the address of a coordinator: write https://host:port.')
+        require_port(parts, f"The coordinator's address {server}")
         if parts.scheme == "http" and not is_loopback(parts.hostname):
             raise SettingsError(f"The token would travel in the clear to {parts.hostname}: use https://.")
         if not token.isascii() or not token.isprintable():
-            raise SettingsError(f"The token in {TOKEN} is not one: it begins with auricle_.")
+            raise DeniedError(f"The token in {TOKEN} is not one: it begins with auricle_.")
         self._server, self._token = server.rstrip("/"), token
         self._opener = urllib.request.build_opener(_NoRedirect())
 
@@ -137,17 +139,29 @@ class Remote:
             why = getattr(error, "reason", error)
             if isinstance(why, ssl.SSLCertVerificationError):
                 raise RemoteError(_untrusted(self._server, why)) from error
-            said = (getattr(why, "strerror", None) or str(why)).rstrip(".")
-            hint = "; is auricle cloud serve running there?" if isinstance(why, ConnectionRefusedError) else "."
-            raise RemoteError(f"The coordinator at {self._server} cannot be reached: {said}{hint}") from error
+            cause = why if isinstance(why, BaseException) else error
+            raise RemoteError(
+                f"The coordinator at {self._server} cannot be reached: {because(cause)}{_hint(self._server, cause)}"
+            ) from error
         return response
+
+
+def _hint(server: str, why: BaseException) -> str:
+    """What may be wrong where a server does not answer; the end of the sentence."""
+    if isinstance(why, ConnectionRefusedError):
+        return "; is auricle cloud serve running there?"
+    if isinstance(why, ssl.SSLError):
+        return "; if it was started without a certificate, write http://."
+    if isinstance(why, http.client.RemoteDisconnected | ConnectionResetError) and server.startswith("http:"):
+        return "; if it was started with a certificate, write https://."
+    return "."
 
 
 def _untrusted(server: str, why: ssl.SSLCertVerificationError) -> str:
     """A certificate that this machine does not believe, in a sentence."""
-    said = why.verify_message.rstrip(".") or "it cannot be verified"
+    said = because(why).partition(": ")[2]
     return (
-        f"The certificate of {server} is not trusted here ({said}): set SSL_CERT_FILE to the authority's root.pem "
+        f"The certificate of {server} is not trusted here, {said}: set SSL_CERT_FILE to the authority's root.pem "
         "(authority/root.pem in the coordinator's folder), and use a name that the certificate has."
     )
 

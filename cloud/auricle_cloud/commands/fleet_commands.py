@@ -19,6 +19,7 @@ from auricle_cloud.commands.operator_command import operator_command
 from auricle_cloud.commands.target import Place, user
 from auricle_cloud.identity.authority import Authority
 from auricle_cloud.identity.broker_folder import BrokerFolder
+from auricle_cloud.identity.certificates import host_of
 from auricle_cloud.identity.enrolment import Enrolment
 from auricle_cloud.operations.answer import Answer
 from auricle_cloud.storage.release_folder import FOLDER as RELEASES
@@ -101,6 +102,8 @@ def new(
     The coordinator's state is OUT/state unless --state names another folder, which is added to.
     """
     _require_name(name)
+    for each in host:
+        host_of(each)  # refused before anything is made
     folder = (out or Path(name)).absolute()
     if (folder / "fleet.toml").exists():
         raise FleetExistsError(f"There is a fleet in {folder}: choose another folder with --out.")

@@ -47,6 +47,8 @@ def serve(
         raise SettingsError("--one-phase says how to detect: add --detect.")
     loaded = load_pack(told.pack, trusted_key(told.pack_key))
     require_sound(loaded)
+    if (api := told.api_settings()) is not None:
+        api.tls()
     be_private()
     make_private(Path(told.state or "") / "blobs")
     if told.broker == EMBEDDED:

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.serialization import Encoding, PrivateFormat
 
-from auricle.errors import SettingsError, StorageError
+from auricle.errors import REFUSED, SettingsError, StorageError
 from auricle.files import write_durably
 from auricle.wire.claims import pin
 from auricle_cloud.identity.certificates import (
@@ -37,6 +37,12 @@ ROOT_YEARS, ISSUING_YEARS = 30, 20
 LAG = datetime.timedelta(days=1)
 """A revocation list says that it is a day old: a broker whose clock is behind would refuse everybody otherwise."""
 YEAR = datetime.timedelta(days=365)
+
+
+class AuthorityExistsError(SettingsError):
+    """There is an authority already."""
+
+    exit_code = REFUSED
 
 
 class Authority:
@@ -74,7 +80,9 @@ class Authority:
             There is one already, or the name is not allowed.
         """
         if (folder / "issuing.pem").exists():
-            raise SettingsError(f"There is an authority in {folder}: with another one all its devices were strangers.")
+            raise AuthorityExistsError(
+                f"There is an authority in {folder}: with another one all its devices were strangers."
+            )
         if not (0 < len(name) <= 48 and name.isascii() and name.isprintable()):
             raise SettingsError("An authority's name is 1 to 48 letters and digits.")
         now = datetime.datetime.now(datetime.timezone.utc)

@@ -64,12 +64,13 @@ def server_certificate(
     """
     if not hosts:
         raise SettingsError("A server's certificate needs at least one name or address under which it is reached.")
-    alternatives = x509.SubjectAlternativeName([_host(host) for host in hosts])
+    alternatives = x509.SubjectAlternativeName([host_of(host) for host in hosts])
     builder = _begin(named(hosts[0][:64]), public, signer, issuer, until).add_extension(alternatives, critical=False)
     return _leaf(builder, ExtendedKeyUsageOID.SERVER_AUTH, signer)
 
 
-def _host(text: str) -> x509.GeneralName:
+def host_of(text: str) -> x509.GeneralName:
+    """A host's name or address as it stands in a certificate; SettingsError where it is neither."""
     try:
         return x509.IPAddress(ipaddress.ip_address(text))
     except ValueError:

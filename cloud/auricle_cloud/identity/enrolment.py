@@ -14,7 +14,7 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from auricle.errors import AuricleError, SettingsError, StorageError
+from auricle.errors import NOT_FOUND, AuricleError, SettingsError, StorageError
 from auricle.wire.claims import RESERVED, Certified, Claim, Renewal, key_hash
 from auricle.wire.messages import DeviceId
 from auricle_cloud.identity.authority import Authority
@@ -37,6 +37,12 @@ MOST_TOKENS = 10_000
 
 class ClaimError(AuricleError):
     """A claim or renewal that is refused; its request is not at fault, but the right to it is missing."""
+
+
+class UnknownNameError(StorageError):
+    """A name that nothing was given to."""
+
+    exit_code = NOT_FOUND
 
 
 class RequestError(AuricleError):
@@ -169,7 +175,9 @@ class Enrolment:
             Nothing is known of the name.
         """
         if name not in self.records.names():
-            raise StorageError(f'There is no claim and no certificate of "{name}": auricle cloud enrol list shows all.')
+            raise UnknownNameError(
+                f'There is no claim and no certificate of "{name}": auricle cloud enrol list shows all.'
+            )
         if any(row.device == name for row in self._devices.all()):
             self._devices.set_standing([name], "revoked", who=who, reason=reason)
         with self.records.writing() as tx:

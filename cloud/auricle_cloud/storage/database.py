@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from alembic.util import CommandError
 from sqlalchemy.dialects import postgresql, sqlite
 
-from auricle.errors import NOT_FOUND, StorageError
+from auricle.errors import LATER, NOT_FOUND, StorageError
 from auricle.files import make_private
 from auricle_cloud.storage.migrations import upgrade
 from auricle_cloud.storage.schema import meta
@@ -24,6 +24,12 @@ MIGRATING = 0x41555249
 PLANNING = MIGRATING + 1
 ROLLING = MIGRATING + 2
 """Names of the locks under which PostgreSQL databases are migrated, numbers of rounds given out, rollouts changed."""
+
+
+class BusyDatabaseError(StorageError):
+    """Another program holds the database for longer than anybody waits."""
+
+    exit_code = LATER
 
 
 class NoDatabaseError(StorageError):
@@ -79,7 +85,17 @@ class Database:
         self._engine = _engine(self._url)
         self._insert = sqlite.insert if self._url.get_backend_name() == "sqlite" else postgresql.insert
         with self._translated():
+            self._refuse_another_programs()
             self._upgrade()
+
+    def _refuse_another_programs(self) -> None:
+        if self._url.get_backend_name() == "sqlite":
+            tables = _tables_of(Path(self._url.database or ""))
+        else:
+            with self._engine.connect() as connection:
+                tables = sa.inspect(connection).get_table_names()
+        if tables and not {"alembic_version", "devices"} & {*tables}:  # the first version kept no alembic_version
+            raise StorageError(f"The database {self.name} is of another program: name a coordinator's, or a new one.")
 
     def _upgrade(self) -> None:
         """Migrate; of several that start at once on PostgreSQL one does, and the others wait for it."""
@@ -102,6 +118,8 @@ class Database:
             yield
         except sa.exc.DBAPIError as error:
             why = str(error.orig).strip().splitlines()
+            if "database is locked" in why:
+                raise BusyDatabaseError(f"The database {self.name} is held by another program: try again.") from error
             raise StorageError(f"The database {self.name} cannot take this: {why[0] if why else error}.") from error
         except (sqlite3.Error, sa.exc.SQLAlchemyError) as error:
             raise StorageError(f"The database {self.name} cannot be used: {error}.") from error
@@ -194,7 +212,7 @@ def _url(place: Path | str, *, must_exist: bool) -> sa.URL:
             raise StorageError(f'There is no "{url.get_backend_name()}" storage: use SQLite or a postgresql:// URL.')
         return url.set(drivername="postgresql+psycopg") if url.get_backend_name() == "postgresql" else url
     path = Path(place)
-    if must_exist and not path.is_file():
+    if must_exist and not (path.is_file() and path.stat().st_size):  # none, or the power went when it was made
         raise NoDatabaseError(f"There is no coordinator's database at {path}.")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -204,6 +222,15 @@ def _url(place: Path | str, *, must_exist: bool) -> sa.URL:
         path.touch(0o600)  # and gives its log the same rights
     make_private(path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm"))
     return sa.URL.create("sqlite", database=str(path))
+
+
+def _tables_of(path: Path) -> list[str]:
+    """Tables of a SQLite file, which stays as it is; none where it cannot be read."""
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            return [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    except sqlite3.Error:
+        return []
 
 
 def _engine(url: sa.URL) -> sa.Engine:

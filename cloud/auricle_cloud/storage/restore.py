@@ -20,7 +20,7 @@ import zstandard
 from alembic import command
 from alembic.script import ScriptDirectory
 
-from auricle.errors import AuricleError, StorageError
+from auricle.errors import REFUSED, AuricleError, StorageError
 from auricle.files import describe, sync_folder, write_durably
 from auricle.packs.plain_tar import members
 from auricle_cloud.storage.backup import FORMAT, MANIFEST, ROWS, Entry, Manifest
@@ -48,6 +48,12 @@ class BackupError(AuricleError):
     """A file that is no backup, or is damaged."""
 
 
+class DatabaseInUseError(StorageError):
+    """A coordinator runs on it."""
+
+    exit_code = REFUSED
+
+
 def restore_backup(source: Path, folder: Path, blobs: BlobStore, database: str | None = None) -> Manifest:
     """Verify a backup, then put it in place of a coordinator's state.
 
@@ -71,6 +77,8 @@ def restore_backup(source: Path, folder: Path, blobs: BlobStore, database: str |
         A coordinator runs on the folder, the database is not empty, or the disk cannot take the state.
     """
     try:
+        if not source.is_file():
+            raise BackupError(f"{source} is not there: name a backup's file.")
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".restore-", dir=folder) as beside:
             manifest = _unpack(source, Path(beside))
@@ -93,8 +101,10 @@ def _unpack(source: Path, folder: Path) -> Manifest:
             left = min(LARGEST, shutil.disk_usage(folder).free)
             for path, content, size in _members(file, source):
                 left -= size
-                if left < 0 or size > LARGEST_FILE or path in found:
-                    raise BackupError(f"{source} holds {path} twice, or more than this disk can take.")
+                if path in found:
+                    raise BackupError(f"{source} holds {path} twice.")
+                if left < 0 or size > LARGEST_FILE:
+                    raise BackupError(f"{source} is too large for the disk of {folder.parent}: free some space.")
                 found[path] = _keep(content, folder, path)
     except (zstandard.ZstdError, EOFError, ValueError) as error:
         raise BackupError(f"{source} is not a backup, or is damaged: {error}.") from error
@@ -194,7 +204,7 @@ def _release(path: Path) -> None:
             return
         mode = "wal"
     if mode != "delete":
-        raise StorageError(f"A coordinator runs on {path}: stop it first.")
+        raise DatabaseInUseError(f"A coordinator runs on {path}: stop it first.")
 
 
 def _fill_empty(database: str, beside: Path, manifest: Manifest) -> None:

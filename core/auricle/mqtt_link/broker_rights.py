@@ -70,7 +70,7 @@ def check_names(names: Iterable[str]) -> None:
     """
     for name in names:
         if not _NAME.fullmatch(name):
-            raise SettingsError(f'name "{name}": use 1 to 64 small letters, digits and hyphens')
+            raise SettingsError(f'The name "{name}" is not valid: use 1 to 64 small letters, digits and hyphens.')
 
 
 def covers(allowed: str, wanted: str) -> bool:

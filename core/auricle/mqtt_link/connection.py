@@ -218,6 +218,8 @@ class Connection:
             return
         if code.is_failure:
             sentence = f"the broker at {self._settings.address} refuses {self._settings.client_id}: {code}"
+            if str(code) in ("Not authorized", "Bad user name or password"):
+                sentence += ", look at its name and password"
             self._connack.set_exception(BrokerError(sentence))
             return
         announced = getattr(properties, "MaximumPacketSize", None)

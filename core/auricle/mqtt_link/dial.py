@@ -13,7 +13,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from auricle.errors import BrokerError
+from auricle.errors import BrokerError, because
 from auricle.mqtt_link.settings import LinkSettings
 
 # Its own pool: a program that fills asyncio's with training or aggregation must not stop its links from reconnecting.
@@ -49,7 +49,9 @@ def dial(settings: LinkSettings) -> Client:
     try:
         return _dial(settings)
     except (OSError, ValueError) as error:
-        reason = str(error)
+        reason = because(error)
+        if settings.address.tls and isinstance(error, ConnectionResetError):
+            reason += ", as what does not speak TLS does"
     # Outside of the handler: the original traceback would keep the half-open socket until the next garbage collection.
     raise BrokerError(f"cannot reach the broker at {settings.address}: {reason}")
 

@@ -156,7 +156,7 @@ class MqttLink:
             await within(self._ready(), timeout)
         except (asyncio.TimeoutError, TimeoutError) as error:
             why = self.last_error or "no answer yet"
-            raise BrokerError(f"no connection to {self.settings.address} within {timeout} s: {why}") from error
+            raise BrokerError(f"no connection to {self.settings.address} within {timeout:g} s: {why}.") from error
 
     # -- what callers do
 

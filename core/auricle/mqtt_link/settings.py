@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal, get_args
-from urllib.parse import parse_qs, quote, unquote, urlsplit
+from urllib.parse import parse_qs, quote, unquote
 
-from auricle.errors import SettingsError, nearest
+from auricle.errors import SettingsError, because, nearest
+from auricle.mqtt_link.urls import require_port, split_url
 from auricle.wire.broker_passwords import read_login
 
 Protocol = Literal["5", "3.1.1"]
@@ -56,15 +57,12 @@ class BrokerAddress:
         SettingsError
             The scheme, the host, the port or the protocol is not one of these.
         """
-        parts = urlsplit(url if "://" in url else f"mqtt://{url}")
+        parts = split_url(url if "://" in url else f"mqtt://{url}")
         if parts.scheme not in _PORTS:
             raise SettingsError(f'broker URL with scheme "{parts.scheme}": {nearest(parts.scheme, _PORTS)}')
-        try:
-            port = parts.port or _PORTS[parts.scheme]
-        except ValueError as error:
-            raise SettingsError(f"broker URL: {error}; write mqtt://user:password@host:port") from error
+        port = require_port(parts, "The broker's address") or _PORTS[parts.scheme]
         if not parts.hostname:
-            raise SettingsError("broker URL without a host: write mqtt://user:password@host:port")
+            raise SettingsError("The broker's address has no host: write mqtt://user:password@host:port.")
         return cls(
             host=parts.hostname,
             port=port,
@@ -128,7 +126,7 @@ class BrokerAddress:
             return _tls_context(*files, stamps)
         except (OSError, ssl.SSLError) as error:
             named = ", ".join(str(file) for file in files if file is not None)
-            raise SettingsError(f"cannot use the certificate files {named}: {error}") from error
+            raise SettingsError(f"cannot use the certificate files {named}: {because(error)}.") from error
 
 
 def _protocol(text: str) -> Protocol:

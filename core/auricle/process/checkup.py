@@ -15,7 +15,7 @@ from typing import Literal
 
 import msgspec
 
-from auricle.errors import AuricleError, BrokerError
+from auricle.errors import AuricleError, BrokerError, because
 from auricle.files import write_durably
 from auricle.mqtt_link.link import BrokerAddress
 
@@ -43,7 +43,7 @@ def finding(check: str, examine: Callable[[], str | tuple[Verdict, str]]) -> Fin
     except AuricleError as error:
         return Finding(check=check, verdict="bad", sentence=str(error))
     except OSError as error:
-        return Finding(check=check, verdict="bad", sentence=f"It failed: {error}.")
+        return Finding(check=check, verdict="bad", sentence=f"It failed: {because(error)}.")
     if isinstance(found, str):
         return Finding(check=check, verdict="good", sentence=found)
     return Finding(check=check, verdict=found[0], sentence=found[1])
@@ -108,7 +108,7 @@ def broker_reached(address: BrokerAddress, seconds: float = 5.0) -> str:
             if context is not None:
                 context.wrap_socket(plain, server_hostname=address.host).close()
     except (OSError, ssl.SSLError) as error:
-        raise BrokerError(f"The broker at {address} cannot be reached: {error}.") from error
+        raise BrokerError(f"The broker at {address} cannot be reached: {because(error)}.") from error
     return f"The broker at {address} takes {'TLS ' if address.tls else ''}connections."
 
 

@@ -14,10 +14,11 @@ import typer
 from typer.core import TyperGroup
 
 from auricle import __version__
-from auricle.errors import AuricleError, nearest
+from auricle.errors import INVALID, AuricleError, nearest
 from auricle.process import fresh_process
 from auricle.process.ending import begin_log, fail
 from auricle.process.renamed import with_names_of_today
+from auricle.process.wrong_line import of_the_system, wrong_line
 
 PARTS = {
     "fleet": ("auricle_fleet.commands", "Emulate a fleet: real speech, real agents, a real broker."),
@@ -141,7 +142,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except AuricleError as error:
         return fail(str(error), error.exit_code, as_json)
     except CommandLineError as error:
-        return fail(error.format_message(), 2, as_json)
+        return fail(wrong_line(error), INVALID, as_json)
+    except OSError as error:  # what no part has a sentence of its own for, such as a folder that may not be read
+        return fail(of_the_system(error), INVALID, as_json)
     except (typer.Abort, KeyboardInterrupt):
         return fail("Interrupted.", 130, as_json)
     return result if isinstance(result, int) else 0

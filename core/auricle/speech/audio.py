@@ -11,7 +11,7 @@ from types import ModuleType
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle.errors import DataError
+from auricle.errors import DataError, because
 
 SAMPLE_RATE = 16_000
 """Hz, of every clip after reading."""
@@ -130,12 +130,17 @@ def read_audio(path: Path, most: int = MAX_SECONDS) -> NDArray[np.float32]:
     """
     soundfile = _soundfile()
     try:
+        path.stat()
         with soundfile.SoundFile(path) as file:
             rate, frames, channels = int(file.samplerate), int(file.frames), int(file.channels)
             _check_header(path, rate, frames, channels, most)
             samples = np.asarray(file.read(dtype="float32", always_2d=True))
-    except (soundfile.SoundFileError, OSError) as error:
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {because(error)}.") from error
+    except soundfile.SoundFileError as error:
         raise DataError(f"{path} cannot be read as audio ({_reason(error)}): replace or remove it.") from error
+    if not frames:
+        raise DataError(f"{path} holds no sound: replace or remove it.")
     if len(samples) < frames or not len(samples):
         raise DataError(f"{path} holds {len(samples)} of its {frames} samples: replace or remove it.")
     if not np.isfinite(samples).all():

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from auricle.errors import DataError, StorageError
+from auricle.errors import DataError, StorageError, because
 from auricle.speech.speech_set import Progress
 
 _CHUNK = 1 << 20
@@ -147,7 +147,7 @@ def _download(archive: Archive, part: Path, progress: Progress | None) -> None:
             elif error.code < http.client.INTERNAL_SERVER_ERROR:
                 failures = _ATTEMPTS
         except (urllib.error.URLError, http.client.HTTPException) as error:
-            problem = str(getattr(error, "reason", error) or type(error).__name__)
+            problem = because(why if isinstance(why := getattr(error, "reason", None), BaseException) else error)
         failures = 0 if _size(part) > furthest else failures + 1
         furthest = max(furthest, _size(part))
         if failures >= _ATTEMPTS:

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import track
 
-from auricle.errors import SettingsError, nearest
+from auricle.errors import DataError, SettingsError, nearest
 from auricle.hearing.scenes import Scene
 from auricle.hearing.splits import PARTS, Part
 from auricle.packs.pack import DEFAULT_PACK, Pack, load_pack
@@ -94,6 +94,10 @@ def evaluate(
     """Say how well a device hears: hits at fixed false accepts an hour, by kind, word, level and speaker."""
     loaded = load_pack(pack)
     folders = Folders(*(tuple(given or ()) for given in (keywords, noise, speech, words, languages, leave_out)))
+    if not (keywords or noise or speech or words or languages or recording):
+        raise SettingsError(
+            "Name what it is to hear: --keywords DIR and --noise DIR, or --recording FILE with --labels FILE."
+        )
     chosen = _parts(part, validate)
     recorded = _recorded(recording or [], labels or [], _keywords_of(loaded))
     settings = detect_settings(DetectTable(threshold=threshold), loaded)
@@ -110,6 +114,9 @@ def evaluate(
         known = read_sources(folders, _keywords_of(loaded), ["validation"])
         validated = thresholds_from(heard(known, ["validation"], [], events=False), listeners, judged, rate)
     sources = read_sources(folders, _keywords_of(loaded), chosen)
+    if keywords and not sources.keywords and part == EVERYBODY:
+        named, known = ", ".join(map(str, keywords)), ", ".join(_keywords_of(loaded))
+        raise DataError(f"{named} has none of the words of the pack {loaded.manifest.name}: {known}.")
     for kind in sources.missing(folders):
         typer.echo(f"Nothing of --{kind} belongs to the {part} part: it is left out.", err=True)
     began = time.perf_counter()

@@ -89,6 +89,7 @@ def run(
     if verbose:
         logging.getLogger("auricle").setLevel(logging.INFO)
     settings = read_settings(config_file(config), {name: value for name, value in given.items() if value is not None})
+    agent_settings(settings)  # refused before anything is made
     if settings.data is not None:
         say_of_fleet(as_json)
         _train_only(settings, as_json)

@@ -19,6 +19,7 @@ from auricle.errors import AuricleError, DataError
 from auricle.packs.pack import DEFAULT_PACK, Pack
 from auricle.packs.signature import trusted_key
 from auricle.process.checkup import Finding
+from auricle.process.table import Column, print_grid
 from auricle.process.until_signal import broker_of
 from auricle.speech.features import LogMel
 from auricle_edge.board.gate import GateSettings
@@ -86,8 +87,8 @@ def doctor(
     if as_json:
         typer.echo(json.dumps({"findings": [msgspec.to_builtins(each) for each in found]}))
     else:
-        for each in found:
-            typer.echo(f"{MARKS[each.verdict]:>2} {each.check:<11} {each.sentence}")
+        columns = (Column("", 0), Column("", 0), Column("", 0, is_sentence=True))
+        print_grid(columns, [(MARKS[each.verdict], each.check, each.sentence) for each in found])
     return verdict_of(found)
 
 

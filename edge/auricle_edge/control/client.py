@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from auricle.errors import AuricleError
+from auricle.errors import AuricleError, because
 
 SOCKET = "control.sock"
 PATIENCE = 30.0
@@ -46,7 +46,7 @@ class ControlClient:
                     raise AuricleError(str(answer["error"]))
                 yield answer
         except (OSError, ValueError) as error:
-            raise AuricleError(f"The service in {self._folder} stopped answering: {error}.") from error
+            raise AuricleError(f"The service in {self._folder} stopped answering: {because(error)}.") from error
         finally:
             response.close()
 
@@ -55,7 +55,7 @@ class ControlClient:
         try:
             answer: dict[str, Any] = json.loads(response.read())
         except (OSError, ValueError, http.client.HTTPException) as error:
-            raise AuricleError(f"The service in {self._folder} stopped answering: {error}.") from error
+            raise AuricleError(f"The service in {self._folder} stopped answering: {because(error)}.") from error
         return answer
 
     def _ask(self, method: str, place: str, body: Mapping[str, Any] | None) -> http.client.HTTPResponse:
@@ -71,7 +71,7 @@ class ControlClient:
         except PermissionError as error:
             raise AuricleError(f"You may not use the service in {self._folder}: ask as the user it runs as.") from error
         except (OSError, http.client.HTTPException) as error:
-            raise AuricleError(f"The service in {self._folder} does not answer: {error}.") from error
+            raise AuricleError(f"The service in {self._folder} does not answer: {because(error)}.") from error
         if response.status != 200:
             raise AuricleError(_reason(response))
         return response

@@ -24,6 +24,7 @@ from msgspec import Meta
 
 from auricle.errors import AuricleError, SettingsError, StorageError
 from auricle.files import describe, write_durably
+from auricle.settings import reason
 from auricle_edge.control.actions import Actions
 from auricle_edge.control.client import SOCKET
 from auricle_edge.control.door import Door, Joined
@@ -174,7 +175,7 @@ class _Handler(BaseHTTPRequestHandler):
             else:
                 places[self.path]()
         except msgspec.MsgspecError as error:
-            self._say(400, {"error": str(error)})
+            self._say(400, {"error": f"The request is not valid: {reason(str(error), {})}."})
         except AuricleError as error:
             self._say(409, {"error": str(error)})
         except OSError:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from auricle.errors import AuricleError, PackError
+from auricle.errors import REFUSED, AuricleError, PackError, because
 from auricle.files import write_durably
 from auricle.packs.archive import read_file
 from auricle.packs.pack import Pack, load_pack, pack_bytes
@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from auricle_edge.settings import EdgeSettings
 
 SWITCH = "current.json"
+
+
+class NoEarlierPackError(PackError):
+    """There is no pack to go back to."""
+
+    exit_code = REFUSED
 
 
 class Switch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -57,7 +63,9 @@ class PackShelf:
         except FileNotFoundError:
             return Switch()
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise PackError(f"{path} cannot be read ({error}): remove it to run the pack of the settings.") from error
+            if isinstance(error, OSError):
+                raise PackError(f"{path} cannot be read: {because(error)}.") from error
+            raise PackError(f"{path} is damaged: remove it to run the pack of the settings.") from error
 
     def current(self) -> Pack:
         """The pack that runs; PackError when it is not sound any more."""
@@ -87,7 +95,7 @@ class PackShelf:
         """Go back to the pack before; PackError when there is none, or it is not sound any more."""
         switch = self.switch
         if switch.current is None:
-            raise PackError("There is no pack to go back to: the one of the settings runs.")
+            raise NoEarlierPackError("There is no pack to go back to: the one of the settings runs.")
         pack = self._load(switch.previous)
         self._turn(Switch(switch.previous, switch.current if switch.previous is not None else None))
         return pack

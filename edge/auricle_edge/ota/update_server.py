@@ -13,7 +13,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from cryptography import x509
 
-from auricle.errors import SettingsError, StorageError
+from auricle.errors import SettingsError, StorageError, because
 from auricle.mqtt_link.identity_files import FOLDER, IdentityFiles
 from auricle.mqtt_link.loopback import is_loopback
 from auricle.wire.claims import pin
@@ -170,4 +170,4 @@ def _authority(path: Path, expected: str) -> str:
             raise StorageError(f"{path} is not the authority that this device claimed its certificate from.")
         return data.decode("ascii")
     except ValueError as error:
-        raise StorageError(f"{path} cannot be read ({error}).") from error
+        raise StorageError(f"{path} cannot be read ({because(error)}).") from error

@@ -131,7 +131,7 @@ def memory(root: Path) -> tuple[Verdict, str]:
     for line in (root / "proc/meminfo").read_text().splitlines():
         if line.startswith("MemAvailable:"):
             free = int(line.split()[1]) << 10
-            sentence = f"{size(free)} of memory can be had."
+            sentence = f"{size(free)} of memory are free."
             return ("good", sentence) if free >= LEAST_MEMORY else ("doubtful", f"{sentence} A round may not fit.")
     return "doubtful", "The system does not say how much memory is free."
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal
 
-from auricle.errors import BrokerError, nearest
+from auricle.errors import BrokerError, SettingsError, because, nearest
 from auricle.mqtt_link.link import BrokerAddress
 from auricle_fleet.broker.amqtt import amqtt
 from auricle_fleet.broker.mosquitto import find_mosquitto, mosquitto
@@ -177,14 +177,16 @@ def _choose(
 
 
 def _check_free(port: int) -> None:
+    if not 0 <= port <= 65535:
+        raise SettingsError(f"--port is {port}: it has to be from 0 (a free one) to 65535.")
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((_HOST, port))
         except OSError as error:
             raise BrokerError(
-                f"port {port} on {_HOST} is already in use or not allowed: stop the program that listens there, "
-                f"or leave the port out to take a free one ({error.strerror})"
+                f"A broker cannot listen on port {port} of {_HOST}, {because(error)}: stop the program that listens "
+                "there, or name another port (0 takes a free one)."
             ) from error
 
 
@@ -209,9 +211,8 @@ async def connect_broker(url: str, *, timeout: float = 5.0, ca: Path | None = No
     try:
         _, writer = await asyncio.wait_for(asyncio.open_connection(address.host, address.port), timeout)
     except (OSError, asyncio.TimeoutError, TimeoutError) as error:
-        reason = str(error) or f"no answer within {timeout} s"
         raise BrokerError(
-            f"cannot reach the broker at {address}: {reason}; check the address, or leave --broker out"
+            f"The broker at {address} cannot be reached: {because(error)}; check the address, or leave --broker out."
         ) from error
     writer.close()
     return address

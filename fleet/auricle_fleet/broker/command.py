@@ -16,7 +16,8 @@ import typer
 from auricle.errors import SettingsError, StorageError
 from auricle.files import describe, write_durably
 from auricle.process.until_signal import until_signal
-from auricle_fleet.broker.broker import Broker, start_broker
+from auricle_fleet.broker.broker import Broker, require_startable, start_broker
+from auricle_fleet.broker.rights import check_names
 
 COORDINATOR = "coordinator"
 PASSWORDS = "passwords.json"
@@ -37,6 +38,8 @@ def broker(
     Everybody has a password, which is kept in the folder; what each may read and write is as on a real broker.
     """
     names = device or [f"device-{number}" for number in range(1, 11)]
+    check_names([fleet, *names])
+    require_startable(None, port)
     users = _passwords(folder, [COORDINATOR, *names])
     asyncio.run(_run(folder, fleet, users, port, with_parent, as_json))
     return 0

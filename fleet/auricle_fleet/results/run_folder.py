@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from auricle.errors import StorageError
 from auricle.files import describe
+from auricle_fleet.settings import NoRunError
 
 NEEDED_BYTES = 64 << 20
 """Free space a run asks for besides what its devices keep."""
@@ -66,16 +69,27 @@ class RunFolder:
 
 
 def newest_run(runs: Path) -> Path:
-    """The folder of the run that began last; StorageError where there is no run."""
+    """The folder of the run that began last; NoRunError where there is no run."""
     found = [path.parent for path in runs.glob("*/settings.json")] if runs.is_dir() else []
     if not found:
-        raise StorageError(f"There is no run in {runs.absolute()}: name its folder with --out.")
+        raise NoRunError(f"There is no run in {runs.absolute()}: name its folder with --out.")
     return max(found, key=lambda folder: (RunFolder(folder).settings.stat().st_mtime, folder.name))
 
 
-def remove_folder(out: Path) -> None:
-    """Take back the folder of a run that could not begin."""
+def missing_folders(out: Path) -> list[Path]:
+    """The folders of a path that are not there yet, the innermost first; StorageError where none may look."""
+    try:
+        return [folder for folder in (out, *out.parents) if not folder.exists()]
+    except OSError as error:
+        raise StorageError(describe(error, out)) from error
+
+
+def remove_folders(out: Path, made: Sequence[Path]) -> None:
+    """Take back the folder of a run that could not begin, and those that were made for it and hold nothing else."""
     shutil.rmtree(out, ignore_errors=True)
+    for folder in made[1:]:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
 
 
 def prepare_folder(out: Path, *, resume: bool) -> None:

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from auricle.errors import SettingsError, StorageError
+from auricle.errors import SettingsError, StorageError, because
 from auricle.files import sync_folder, write_durably
 from auricle.mqtt_link.identity_files import FOLDER, IdentityFiles
 from auricle.process.times import Time
@@ -185,7 +185,9 @@ def _key(path: Path) -> ec.EllipticCurvePrivateKey:
         write_durably(path, drawn.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()), mode=0o600)
         return drawn
     except (OSError, ValueError, TypeError) as error:
-        raise StorageError(f"The key {path} cannot be read ({error}): remove it and use a new token.") from error
+        raise StorageError(
+            f"The key {path} cannot be read ({because(error)}): remove it and use a new token."
+        ) from error
     if not isinstance(loaded, ec.EllipticCurvePrivateKey):
         raise StorageError(f"{path} is a key of another kind: remove it, and claim with a new token.")
     return loaded
@@ -251,4 +253,4 @@ def _read_record(path: Path) -> ClaimRecord:
     try:
         return msgspec.json.decode(path.read_bytes(), type=ClaimRecord)
     except (OSError, msgspec.DecodeError) as error:
-        raise ClaimError(f"{path} does not say where to renew ({error}): claim with a token.") from error
+        raise ClaimError(f"{path} does not say where to renew ({because(error)}): claim with a token.") from error

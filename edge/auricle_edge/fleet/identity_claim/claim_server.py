@@ -11,7 +11,7 @@ import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from auricle.errors import AuricleError, SettingsError
+from auricle.errors import AuricleError, SettingsError, because
 from auricle.mqtt_link.loopback import is_loopback
 from auricle.wire.claims import AuthorityShown, Certified, Claim, Renewal, pin
 
@@ -113,7 +113,7 @@ class ClaimServer:
                 "look at the device's clock, and at the names in the coordinator's certificate."
             ) from error
         except (TimeoutError, OSError, http.client.HTTPException) as error:
-            raise TryLaterError(f"The coordinator at {self._host} does not answer: {error}.") from error
+            raise TryLaterError(f"The coordinator at {self._host} does not answer: {because(error)}.") from error
         finally:
             connection.close()
         if answer.status == 200 and len(content) <= LARGEST:

@@ -8,6 +8,7 @@ from typing import Any
 
 import soundfile
 
+from auricle.errors import because
 from auricle_edge.listening.capture.piece import Piece, Refusal
 
 _SUFFIXES = (".wav", ".flac")
@@ -54,7 +55,7 @@ class Recordings:
         try:
             self._file = soundfile.SoundFile(path)
         except (soundfile.LibsndfileError, OSError) as error:
-            raise Refusal("unreadable", f"{path} cannot be read as sound: {error}.") from error
+            raise Refusal("unreadable", f"{path} cannot be read as sound: {because(error)}.") from error
         self._number += 1
         self.rate, self.channels = self._file.samplerate, self._file.channels
         return True

@@ -27,7 +27,7 @@ import msgspec
 import numpy as np
 
 from auricle import __version__
-from auricle.errors import SettingsError, WireError
+from auricle.errors import SettingsError, WireError, because
 from auricle_edge.listening.events.wyoming_events import LARGEST_LINE, read_event
 from auricle_edge.listening.sound import RATE, Block, Detection, Event
 
@@ -137,7 +137,9 @@ class WyomingService:
         try:
             self._server = await asyncio.start_server(self._serve, self._host, self._port, limit=LARGEST_LINE)
         except OSError as error:
-            raise SettingsError(f"events.wyoming cannot listen on {self._host}:{self._port}: {error}.") from error
+            raise SettingsError(
+                f"events.wyoming cannot listen on {self._host}:{self._port}: {because(error)}."
+            ) from error
         self._port = self._server.sockets[0].getsockname()[1]
 
     async def deliver(self, event: Event) -> None:

@@ -1,0 +1,1 @@
+"""Mistakes that people make, as records, and what runs them."""
