@@ -26,7 +26,7 @@ help: ## List the targets
 $(FLEET_STAMP): pyproject.toml
 	$(PYTHON) -m venv $(FLEET_ENV)
 	lock=fleet/requirements/$$(uname -m)-cp$$($(FLEET_ENV)/bin/python -c 'import sys; print("%d%d" % sys.version_info[:2])').txt; \
-	if [ -f $$lock ]; then \
+	if [ "$$(uname -s)" = Linux ] && [ -f $$lock ]; then \
 	  $(FLEET_ENV)/bin/pip install -q --disable-pip-version-check --require-hashes --only-binary=:all: -r $$lock && \
 	  $(FLEET_ENV)/bin/pip install -q --disable-pip-version-check --require-hashes --only-binary=:all: -r deploy/requirements/build.txt && \
 	  $(FLEET_ENV)/bin/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .; \
