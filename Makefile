@@ -18,7 +18,7 @@ CHECK_cloud := check,cloud-base,postgres
 CHECK_export := check,export
 CHECK_fleet := check,fleet
 
-.PHONY: help fleet check test slow arm64 boards first-boot mutants sbom bench bench-step clean
+.PHONY: help fleet check test slow arm64 boards first-boot mutants sbom dist dist-arm64 bench bench-step clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -26,7 +26,7 @@ help: ## List the targets
 $(FLEET_STAMP): pyproject.toml
 	$(PYTHON) -m venv $(FLEET_ENV)
 	lock=fleet/requirements/$$(uname -m)-cp$$($(FLEET_ENV)/bin/python -c 'import sys; print("%d%d" % sys.version_info[:2])').txt; \
-	if [ -f $$lock ]; then \
+	if [ "$$(uname -s)" = Linux ] && [ -f $$lock ]; then \
 	  $(FLEET_ENV)/bin/pip install -q --disable-pip-version-check --require-hashes --only-binary=:all: -r $$lock && \
 	  $(FLEET_ENV)/bin/pip install -q --disable-pip-version-check --require-hashes --only-binary=:all: -r deploy/requirements/build.txt && \
 	  $(FLEET_ENV)/bin/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .; \
@@ -79,6 +79,12 @@ mutants: $(TEST_STAMP) ## Changes of FILES="..." that no test sees; see docs/tes
 
 sbom: $(TEST_STAMP) ## Bills of materials (CycloneDX) of every way to install, in out/sbom
 	$(TEST_ENV)/bin/python tools/sbom.py $(ARGS)
+
+dist: $(TEST_STAMP) ## Build wheel and sdist in dist/ and try them in clean environments; see docs/releasing.md
+	$(TEST_ENV)/bin/python tools/dist.py $(ARGS)
+
+dist-arm64: $(TEST_STAMP) ## The wheel of dist/ on an emulated arm64 board (needs root, and make dist before it)
+	$(TEST_ENV)/bin/python -m tests.arm64.try_wheel dist/auricle-*.whl
 
 bench: $(TEST_STAMP) ## Measure the overhead of a round
 	$(TEST_ENV)/bin/python bench/round_overhead.py $(ARGS)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +21,7 @@ from auricle.process.until_signal import broker_of
 from auricle.wire.topics import UP
 from auricle_cloud.identity.authority import Authority
 from auricle_cloud.identity.broker_files import Listener, emqx_acl
-from auricle_cloud.identity.broker_folder import read_duration, reload_mosquitto
+from auricle_cloud.identity.broker_folder import mosquitto_process, read_duration, reload_mosquitto
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +159,23 @@ def test_only_a_process_named_mosquitto_is_told_to_reload(tmp_path: Path, conten
     file.write_text(str(os.getpid()) if content == "self" else content)
 
     assert reload_mosquitto(file) is False
+
+
+def test_where_there_is_no_proc_a_mosquitto_is_known_by_ps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if shutil.which("ps") is None:
+        pytest.skip("ps is not installed (procps)")
+    shutil.copy(str(shutil.which("sleep")), tmp_path / "mosquitto")
+    pid_file = tmp_path / "mosquitto.pid"
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with subprocess.Popen([tmp_path / "mosquitto", "600"]) as broker:
+        pid_file.write_text(f"{broker.pid}\n")
+        found = mosquitto_process(pid_file)
+        broker.kill()
+
+    assert found == broker.pid
+    assert mosquitto_process(pid_file) is None
+    pid_file.write_text(f"{os.getpid()}\n")
+    assert mosquitto_process(pid_file) is None
 
 
 def test_times_are_read() -> None:

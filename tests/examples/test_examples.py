@@ -105,6 +105,41 @@ def test_a_session_shows_rounds_and_devices(tmp_path: Path) -> None:
     assert (tmp_path / report).read_text().startswith("<!doctype html>")
 
 
+def test_the_notebook_is_kept_without_outputs_and_listed() -> None:
+    nbformat = pytest.importorskip("nbformat")
+    (path,) = EXAMPLES.glob("*.ipynb")
+    notebook = nbformat.read(path, as_version=4)
+
+    nbformat.validate(notebook)
+    assert f"]({path.name})" in (EXAMPLES / "README.md").read_text()
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert [cell for cell in code if cell.outputs or cell.execution_count] == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_the_notebook_draws_rounds_and_compares_rules(tmp_path: Path) -> None:
+    for package in ("espeakng_loader", "ipykernel", "matplotlib", "nbclient"):
+        pytest.importorskip(package)
+    import nbclient
+    import nbformat
+
+    notebook = nbformat.read(EXAMPLES / "fleet_run.ipynb", as_version=4)
+    nbclient.NotebookClient(notebook, startup_timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
+
+    shown = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+    data = [output["data"] for output in shown if "data" in output]
+    tables = [each["text/html"] for each in data if "text/html" in each]
+    assert [each for each in data if "image/png" in each]
+    assert len(tables) == 3
+    assert "<td>dev-005</td>" in tables[1]
+    assert "<td>median</td>" in tables[2]
+    printed = "".join(output.get("text", "") for output in shown)
+    assert "runs/notebook/first/report.html" in printed
+    assert "rule=fedavg" in printed  # of auricle fleet compare
+    assert (tmp_path / "runs" / "notebook" / "first" / "report.html").is_file()
+
+
 @pytest.mark.slow
 def test_a_model_becomes_a_pack(tmp_path: Path) -> None:
     pytest.importorskip("torch")

@@ -15,6 +15,7 @@ import os
 import socket
 import ssl
 import struct
+import sys
 import termios
 from collections import Counter
 from collections.abc import Coroutine
@@ -39,7 +40,7 @@ DESCRIPTORS = Path("/dev/fd")
 SENDING_SECONDS = 600.0
 """An answer may take so long to be read, once it is on its way."""
 STALLED_SECONDS = 60
-"""A peer that takes in nothing of an answer for so long is cut off, by the kernel."""
+"""A peer that takes in nothing of an answer for so long is cut off, on Linux; elsewhere after `SENDING_SECONDS`."""
 
 
 @dataclass(eq=False)
@@ -70,7 +71,9 @@ class Held:
         """Bytes of answers that the other side has not confirmed: on a slow network these take their time."""
         if self.gone or not isinstance(self.transport, asyncio.WriteTransport):
             return 0
-        queued: int = struct.unpack("i", fcntl.ioctl(self.socket, termios.TIOCOUTQ, bytes(4)))[0]
+        queued: int = 0
+        if sys.platform.startswith("linux"):  # elsewhere what the kernel still holds is not known
+            queued = struct.unpack("i", fcntl.ioctl(self.socket, termios.TIOCOUTQ, bytes(4)))[0]
         return queued + self.transport.get_write_buffer_size()
 
     def close_unless_open(self, _: asyncio.Task[None]) -> None:
@@ -187,8 +190,9 @@ class Connections:
             if not self._room_for(address):
                 taken.close()
                 continue
-            with contextlib.suppress(OSError):
-                taken.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STALLED_SECONDS * 1000)
+            if sys.platform.startswith("linux"):
+                with contextlib.suppress(OSError):
+                    taken.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STALLED_SECONDS * 1000)
             held, handler = Held(taken, address, loop.time()), server()
             self._held[handler] = held
             held.task = self._start(self._shake_hands(held, handler))

@@ -68,8 +68,10 @@ def devices_to_compute_on() -> list[Finding]:
     """One finding for each accelerator."""
     found = []
     for each in accelerators():
-        total, free = each.memory_total, each.memory_free or 0
-        memory = "" if total is None else f", {size(free)} of {size(total)} free"
+        total, free = each.memory_total, each.memory_free
+        memory = (
+            "" if total is None else f", {size(total)}" if free is None else f", {size(free)} of {size(total)} free"
+        )
         used = "used" if each.used else "not used"
         sentence = f"{each.kind} {each.name}{memory}: {used}, {each.why}."
         found.append(Finding(check="accelerator", verdict="good", sentence=sentence))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Literal
 
@@ -120,10 +122,19 @@ def mosquitto_process(pid_file: Path) -> int | None:
     """The process of a pid file, if it is a mosquitto that runs here."""
     try:
         pid = int(pid_file.read_text())
-        name = Path(f"/proc/{pid}/comm").read_text().strip()
+        name = _name_of_process(pid)
     except (OSError, ValueError):
         return None
     return pid if pid > 1 and name == "mosquitto" else None
+
+
+def _name_of_process(pid: int) -> str:
+    """Its program's name, of Linux or of ps(1); OSError where there is no such process."""
+    if sys.platform.startswith("linux"):
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    command = ["ps", "-p", str(pid), "-o", "comm="]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False).stdout
+    return Path(said.strip()).name
 
 
 def read_duration(text: str) -> float:

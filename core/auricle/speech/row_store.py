@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from dataclasses import dataclass
 from math import prod
@@ -95,7 +96,8 @@ def _reserved(folder: Path, size: int) -> IO[bytes]:
                 "free some space or choose another folder."
             )
         file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
-        os.posix_fallocate(file.fileno(), 0, size)
+        if sys.platform.startswith("linux"):
+            os.posix_fallocate(file.fileno(), 0, size)
     except OSError as error:
         raise StorageError(describe(error, folder)) from error
     return file

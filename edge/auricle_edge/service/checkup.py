@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import platform
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -30,8 +32,8 @@ from auricle_edge.service.microphone_check import clipping, examine_levels, leve
 LEAST_DISK = 64 << 20
 LEAST_MEMORY = 128 << 20
 LIBRARIES = ("onnxruntime", "numpy", "msgspec", "paho-mqtt", "soundfile", "sounddevice", "soxr", "wyoming")
-VECTORS = {"x86_64": ("avx2", "fma"), "aarch64": ("asimd",)}
-"""Processor features without which the kernels fall back to slow ones."""
+VECTORS = {"x86_64": ("avx2", "fma"), "aarch64": ("asimd",), "arm64": ("asimd",)}
+"""Processor features without which the kernels fall back to slow ones; arm64 is what macOS calls aarch64."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,9 @@ def versions() -> tuple[Verdict, str]:
 
 
 def processor(root: Path) -> tuple[Verdict, str]:
-    """Cores and vector instructions."""
+    """Cores and, where the system tells them, vector instructions."""
+    if not sys.platform.startswith("linux"):
+        return "good", f"{os.cpu_count()} cores of {platform.machine()}."
     text = (root / "proc/cpuinfo").read_text("utf-8", "replace")
     lines = [line.partition(":") for line in text.splitlines()]
     flags = {flag for key, _, value in lines if key.strip() in ("flags", "Features") for flag in value.split()}
@@ -127,7 +131,10 @@ def processor(root: Path) -> tuple[Verdict, str]:
 
 
 def memory(root: Path) -> tuple[Verdict, str]:
-    """Free memory."""
+    """Free memory; all of it where the system does not tell what is free."""
+    if not sys.platform.startswith("linux"):
+        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        return "good", f"{size(total)} of memory in all; this system does not say how much is free."
     for line in (root / "proc/meminfo").read_text().splitlines():
         if line.startswith("MemAvailable:"):
             free = int(line.split()[1]) << 10

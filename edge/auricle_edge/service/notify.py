@@ -47,7 +47,7 @@ class Notifier:
         if not self._address:
             return
         try:
-            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
                 sender.sendto(message.encode(), self._address)
         except OSError:
             return  # systemd is gone or busy; the next sign follows

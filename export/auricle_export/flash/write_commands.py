@@ -31,6 +31,7 @@ def add_to(app: typer.Typer) -> None:
 
 def disks(as_json: bool = typer.Option(False, "--json", help="Print a JSON object, nothing else.")) -> None:
     """List the disks and cards of this machine, and why some are not written to."""
+    _require_linux()
     found = [(disk, refusal(disk, homes=homes())) for disk in Machine().disks()]
     found.sort(key=lambda each: each[1] is not None)
     if as_json:
@@ -78,6 +79,15 @@ def write(
         typer.echo(f"{size(done.size)} written to {named} and read back: they are the same. It may be unplugged.")
 
 
+def _require_linux() -> None:
+    """DiskError where it is not known what a disk is used for."""
+    if not sys.platform.startswith("linux"):
+        raise DiskError(
+            "Only on Linux does auricle know which disk the system uses: write the image with Raspberry Pi Imager, "
+            "or name a file and give --file."
+        )
+
+
 def _require_file(image: Path, target: Path) -> None:
     """Refuse what is no regular file, and the image itself."""
     if target.exists() and (not target.is_file() or target.samefile(image)):
@@ -86,6 +96,7 @@ def _require_file(image: Path, target: Path) -> None:
 
 def _chosen(device: Path, image: Image, force_fixed: bool) -> Disk:
     """The disk to write to. DiskError: it is not one that may be written to."""
+    _require_linux()
     disk = Machine().at(device)
     reason = refusal(disk, needed=image.size, fixed_allowed=force_fixed, homes=homes())
     if reason is not None:

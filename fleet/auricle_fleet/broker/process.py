@@ -65,6 +65,8 @@ class BrokerProcess:
             await asyncio.sleep(0.01)
 
     def _launch(self) -> None:
+        # The child begins with our limit of open files, which only Linux lets us lift later on.
+        raise_open_files()
         # A session of its own: Ctrl-C reaches us, and we stop the broker after its clients.
         with self._log.open("ab") as out:
             try:

@@ -35,8 +35,9 @@ class Outlet:
         self._descriptor = descriptor
         self._rest = memoryview(b"")
         os.set_blocking(descriptor, False)
-        with suppress(OSError):  # over this user's allowance: the pipe stays at 64 kB
-            fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        if sys.platform.startswith("linux"):
+            with suppress(OSError):  # over this user's allowance: the pipe stays at 64 kB
+                fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
     def send(self, message: bytes, wait: bool) -> bool:
         """Write a frame; False when it was dropped because the listener has not made room for it."""

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import stat
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
@@ -95,6 +96,10 @@ def check_source(source: Source) -> None:
     DataError
         The recording, folder or FIFO is not one.
     """
+    if source.kind in ("alsa", "arecord") and not sys.platform.startswith("linux"):
+        raise SettingsError(
+            f'The source {source.kind} is for Linux: take "mic", or mic:NAME of a microphone in `auricle edge devices`.'
+        )
     if source.kind in ("mic", "alsa") and find_spec("sounddevice") is None:
         raise SettingsError('A microphone needs sounddevice: pip install "auricle[mic]", or use source = "arecord".')
     if source.kind in ("mic", "alsa", "arecord") and find_spec("soxr") is None:

@@ -11,7 +11,9 @@ class Wake:
     """What one thread waits with; any other wakes it."""
 
     def __init__(self) -> None:
-        self._out, self._in = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._out, self._in = os.pipe()
+        os.set_blocking(self._out, False)
+        os.set_blocking(self._in, False)
 
     def set(self) -> None:
         """Wake the thread that waits, or the next wait."""

@@ -12,6 +12,7 @@ import lzma
 import mmap
 import os
 import stat
+import sys
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
@@ -94,11 +95,12 @@ def opened(path: Path, block: int | None = None) -> Iterator[Target]:
 
 
 def _direct(path: Path, flags: int) -> int:
-    try:
-        return os.open(path, flags | os.O_DIRECT, 0o600)
-    except OSError as error:
-        if error.errno != errno.EINVAL:
-            raise
+    if sys.platform.startswith("linux"):
+        try:
+            return os.open(path, flags | os.O_DIRECT, 0o600)
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
     return os.open(path, flags, 0o600)  # an image may hold keys and tokens
 
 
@@ -224,10 +226,11 @@ def _get(descriptor: int, view: memoryview, place: int, wanted: int) -> int:
 
 
 def _forget(descriptor: int) -> None:
-    """Drop what is cached, so that the medium itself is read; files have only the weaker way."""
-    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-    with suppress(OSError):
-        fcntl.ioctl(descriptor, BLKFLSBUF)
+    """Drop what is cached, so that the medium itself is read; files have only the weaker way, other systems none."""
+    if sys.platform.startswith("linux"):
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        with suppress(OSError):
+            fcntl.ioctl(descriptor, BLKFLSBUF)
 
 
 def _interrupted(step: Step, target: str) -> str:
@@ -243,7 +246,7 @@ def _reason(error: OSError, target: str) -> str:
         errno.EACCES: "may be written to by root only: put sudo before the command.",
         errno.EPERM: "may be written to by root only: put sudo before the command.",
         errno.EROFS: "is read-only: move the lock of the card, or take another one.",
-        errno.ENOMEDIUM: "has no medium: put a card in.",
+        getattr(errno, "ENOMEDIUM", errno.ENXIO): "has no medium: put a card in.",
         errno.ENOSPC: "is full: the image does not fit.",
         errno.ENOENT: "went away: plug it in again.",
         errno.ENXIO: "went away: plug it in again.",

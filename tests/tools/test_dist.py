@@ -1,0 +1,135 @@
+"""What is published: that files which are missing are seen, and that a build is whole, repeatable and usable."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+
+import dist
+import dist_environments
+
+TARGETS = dist.tomllib.loads((dist.ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]
+
+
+def test_every_pack_page_and_lock_is_wanted_in_the_wheel_by_its_name_there() -> None:
+    tracked = [
+        "core/auricle/packs/home.tar.zst",
+        "edge/requirements/x86_64-cp311.txt",
+        "firmware-configs/pi5.toml",
+        "tests/test_imports.py",
+        "README.md",
+    ]
+
+    wheel = dist.wanted_files(tracked, "wheel", TARGETS)
+    sdist = dist.wanted_files(tracked, "sdist", TARGETS)
+
+    assert wheel == {
+        "auricle/packs/home.tar.zst",
+        "auricle_export/flash/locks/x86_64-cp311.txt",
+        "auricle_export/flash/profiles/pi5.toml",
+    }
+    assert sdist == set(tracked)
+
+
+def test_a_wheel_that_lacks_a_file_or_has_one_too_many_is_not_published(tmp_path: Path) -> None:
+    if subprocess.run(["git", "rev-parse", "HEAD"], cwd=dist.ROOT, capture_output=True, check=False).returncode:
+        pytest.skip("this is no clone: there is no commit to compare with")
+    tracked = dist.run(["git", "ls-tree", "-r", "--name-only", "-z", "HEAD"], dist.ROOT).split("\0")
+    names = sorted(dist.wanted_files(tracked, "wheel", TARGETS))
+    path = tmp_path / "auricle-1-py3-none-any.whl"
+
+    def made_of(chosen: list[str]) -> dict[str, Path]:
+        with zipfile.ZipFile(path, "w") as archive:
+            for name in (*chosen, "auricle-1.dist-info/METADATA"):
+                archive.writestr(name, b"")
+        return {"wheel": path}
+
+    dist.check_files(made_of(names), "HEAD")
+    with pytest.raises(SystemExit, match=r"lacks 1 files: auricle/packs/home\.tar\.zst"):
+        dist.check_files(made_of([name for name in names if name != "auricle/packs/home.tar.zst"]), "HEAD")
+    with pytest.raises(SystemExit, match=r"the commit has not, 1 files: auricle/secret\.key"):
+        dist.check_files(made_of([*names, "auricle/secret.key"]), "HEAD")
+
+
+def test_a_tag_of_another_version_publishes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "auricle-1.2-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("auricle-1.2.dist-info/METADATA", "Metadata-Version: 2.4\nName: auricle\nVersion: 1.2\n")
+
+    dist.check_tag("v1.2", path)
+    dist.check_tag(None, path)
+    with pytest.raises(SystemExit, match=r"the tag is v1\.3, .* tag v1\.2\."):
+        dist.check_tag("v1.3", path)
+
+
+def test_a_python_that_is_not_there_is_named() -> None:
+    mine = ".".join(map(str, sys.version_info[:2]))
+
+    assert dist_environments.interpreters([mine, "2.99"]) == ([Path(sys.executable)], ["2.99"])
+
+
+def test_every_extra_for_users_is_tried_with_what_it_is_for() -> None:
+    """A new extra has to say which parts run with it, or which module it brings."""
+    offered = set(dist.tomllib.loads((dist.ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
+    known = set(dist_environments.PARTS) | set(dist_environments.MODULES)
+
+    # Those of libraries that have no wheel for every Python: installed where there is one.
+    assert offered - dist_environments.NOT_FOR_USERS - known == {"cloud-base", "ort-training", "tflite-runtime"}
+    assert known <= offered
+
+
+def test_the_workflows_are_what_the_forge_takes() -> None:
+    pytest.importorskip("check_jsonschema", reason="check-jsonschema is not installed")
+    files = sorted((dist.ROOT / ".github" / "workflows").glob("*.yml"))
+    command = [
+        sys.executable,
+        "-m",
+        "check_jsonschema",
+        "--builtin-schema",
+        "vendor.github-workflows",
+        *map(str, files),
+    ]
+
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert [path.name for path in files] == ["checks.yml", "release.yml"]
+    assert done.returncode == 0, done.stdout
+
+
+def test_only_the_job_that_publishes_can_speak_for_us_and_it_runs_no_code_of_ours() -> None:
+    yaml = pytest.importorskip("yaml")
+    made = yaml.safe_load((dist.ROOT / ".github" / "workflows" / "release.yml").read_text())
+    publish = made["jobs"].pop("publish")
+
+    assert made[True] == {"push": {"tags": ["v*"]}}  # YAML reads `on` as true
+    assert made["permissions"] == {"contents": "read"}
+    assert publish["permissions"] == {"id-token": "write"}
+    assert publish["needs"] == ["dist", "wheel"]
+    assert [step for step in publish["steps"] if "run" in step] == []
+    assert [name for name, job in made["jobs"].items() if "permissions" in job] == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+def test_a_build_is_repeatable_and_its_wheel_runs_a_fleet_without_the_checkout(tmp_path: Path) -> None:
+    pytest.importorskip("hatchling")
+    pytest.importorskip("twine", reason="twine is not installed")
+    command = [sys.executable, str(dist.ROOT / "tools" / "dist.py"), "--quick", "--out", str(tmp_path)]
+
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Two builds and one of the sdist have the same bytes." in done.stdout
+    version = importlib.metadata.version("auricle")
+    assert f"auricle: auricle {version}" in done.stdout
+    assert re.search(r"auricle\[fleet\]: imports, help and a round of two devices; \d+ MB", done.stdout)
+    kinds = sorted(path.name.removeprefix(f"auricle-{version}") for path in tmp_path.iterdir())
+    assert kinds == ["-py3-none-any.whl", ".tar.gz"]
