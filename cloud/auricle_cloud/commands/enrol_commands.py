@@ -15,10 +15,11 @@ from auricle.files import write_durably
 from auricle.mqtt_link.identity_files import FOLDER as IDENTITY
 from auricle.mqtt_link.identity_files import IdentityFiles
 from auricle.process.table import console
-from auricle.process.times import Time
 from auricle.wire.broker_passwords import write_login
 from auricle.wire.claims import RESERVED, token_text
-from auricle_cloud.commands.answers import say, show, table
+from auricle_cloud.commands.answer_tables import table
+from auricle_cloud.commands.answers import say, show
+from auricle_cloud.commands.enrol_answers import CertificateRow, ClaimRow, Enrolled, Made, TokenRow, Tokens, Written
 from auricle_cloud.commands.operator_command import Reason, Yes, confirm, operator_command
 from auricle_cloud.commands.target import Place, user
 from auricle_cloud.identity.authority import Authority, key_pem
@@ -38,68 +39,6 @@ REPLACING = (
     "more; name, standing and history stay."
 )
 BrokerOption = Annotated[list[Path] | None, typer.Option("--broker", help="Folder of a broker to tell it to.")]
-
-
-class Made(Answer, frozen=True, kw_only=True):
-    """A new authority."""
-
-    pin: str
-    """SHA-256 of the root's certificate, which every device is told."""
-    folder: str
-
-
-class TokenRow(Answer, frozen=True, kw_only=True):
-    """What a device is given; the token is never shown again."""
-
-    device: str
-    token: str
-    expires: Time
-    replaces: bool
-    """Whether who claims it takes the place of the board that has the name."""
-
-
-class Tokens(Answer, frozen=True, kw_only=True):
-    """Claim tokens."""
-
-    pin: str
-    tokens: list[TokenRow]
-
-
-class Written(Answer, frozen=True, kw_only=True):
-    """Files of a server or broker."""
-
-    folder: str
-    reloaded: bool = False
-
-
-class CertificateRow(Answer, frozen=True, kw_only=True):
-    """One certificate."""
-
-    name: str
-    kind: str
-    serial: str
-    issued: Time
-    expires: Time
-    renew_after: Time
-    revoked: Time | None
-    reason: str
-
-
-class ClaimRow(Answer, frozen=True, kw_only=True):
-    """One token that may still be used."""
-
-    device: str
-    created: Time
-    expires: Time
-    replaces: bool
-
-
-class Enrolled(Answer, frozen=True, kw_only=True):
-    """Everybody who is certified, and who may be."""
-
-    pin: str
-    certificates: list[CertificateRow]
-    claims: list[ClaimRow]
 
 
 @operator_command(app, "init")
