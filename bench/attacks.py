@@ -29,7 +29,7 @@ from auricle.packs.pack import load_pack
 from auricle.speech.features import LogMel
 from auricle.speech.folder import load_folder
 from auricle.speech.split import split_by_speaker
-from auricle.wire.messages import Plan
+from auricle.wire.plan import Plan
 from auricle_cloud.aggregation.bounded import BoundedRule
 from auricle_cloud.aggregation.cohort import Aggregate, Cohort, FloatArray, layers_of
 from auricle_cloud.aggregation.rules import Rule, get_rule

@@ -11,7 +11,7 @@ import torch
 from bench.parity_cases import Array, Batch
 from bench.parity_reference import SHIPPED, Authors, Reference
 
-from auricle.packs.manifest import SLOTS
+from auricle.packs.graph_interface import SLOTS
 from auricle.wire.tensors import Flat, TensorTable
 from auricle_edge.runtimes import Job, StepRuntime
 

@@ -33,7 +33,7 @@ from bench.step_process import Failed, Worker, say, workers
 from bench.step_table import Series, report
 
 from auricle.errors import AuricleError
-from auricle.packs.manifest import LOSSES, SCALARS, carried
+from auricle.packs.graph_interface import LOSSES, SCALARS, carried
 from auricle.packs.pack import Pack, load_pack, pack_bytes
 from auricle_edge.runtimes.interface import NEUTRAL, named_parts
 

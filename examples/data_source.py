@@ -9,7 +9,7 @@ import numpy as np
 
 from auricle import load_pack
 from auricle.speech.features import LogMel
-from auricle.wire.messages import Plan
+from auricle.wire.plan import Plan
 from auricle_edge import Trainer
 from auricle_edge.runtimes import StepRuntime
 from auricle_edge.training.speech_data import DataSource, DeviceData, device_data

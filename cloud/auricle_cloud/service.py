@@ -21,7 +21,8 @@ from auricle_cloud.api.app import make_app
 from auricle_cloud.api.health import BlobsTake, Check, database_answers, folder_takes, metadata_lives
 from auricle_cloud.evaluation.evaluator import Evaluator, choose_evaluator
 from auricle_cloud.evaluation.validation_set import load_validation
-from auricle_cloud.identity.enrolment import Enrolment, FleetTold, open_enrolment
+from auricle_cloud.identity.enrolment import Enrolment, open_enrolment
+from auricle_cloud.identity.issuing import FleetTold
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.rounds.coordinator import Coordinator
 from auricle_cloud.settings import RoundDone, RunSettings

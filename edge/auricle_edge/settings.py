@@ -15,7 +15,7 @@ from auricle.mqtt_link.identity_files import FOLDER, IdentityFiles
 from auricle.packs.pack import DEFAULT_PACK
 from auricle.process.until_signal import broker_of
 from auricle.settings import from_mapping, read_toml
-from auricle.wire.messages import Count, DeviceId, FleetName
+from auricle.wire.kinds import Count, DeviceId, FleetName
 from auricle_edge.board.gate import GateSettings
 from auricle_edge.clips.settings import ClipSettings
 from auricle_edge.control.server import ControlSettings

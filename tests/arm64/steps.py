@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 
-from auricle.packs.manifest import PARTS, ROLES, carried
+from auricle.packs.graph_interface import PARTS, ROLES, carried
 from auricle.packs.pack import Graph, Pack, load_pack
 from auricle.speech.features import LogMel
 

@@ -19,7 +19,8 @@ from auricle_cloud.api.api_server import listening
 from auricle_cloud.api.api_settings import ApiSettings, Rates
 from auricle_cloud.api.app import make_app
 from auricle_cloud.api.health import Check, database_answers, folder_takes
-from auricle_cloud.identity.enrolment import FleetTold, open_enrolment
+from auricle_cloud.identity.enrolment import open_enrolment
+from auricle_cloud.identity.issuing import FleetTold
 from auricle_cloud.observing.announcements import Announcements
 
 GENEROUS = Rates(address=(1e6, 1e6), token=(1e6, 1e6), failures=(1e6, 1e6))

@@ -14,7 +14,7 @@ from auricle.packs.pack import Pack, load_pack
 from auricle.speech.features import LogMel
 from auricle.speech.folder import load_folder
 from auricle.speech.split import split_by_speaker
-from auricle.wire.messages import Plan
+from auricle.wire.plan import Plan
 from auricle_cloud.aggregation.cohort import Cohort, FloatArray, layers_of
 from auricle_cloud.aggregation.rules.fedvsa import fedvsa, limit_losses, softmax_share
 from auricle_cloud.detection.alarm import Alarm, alarm, next_reference

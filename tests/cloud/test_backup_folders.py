@@ -26,7 +26,8 @@ from auricle.packs.pack import load_pack
 from auricle.wire.identity import Identity
 from auricle_cloud.identity.authority import Authority
 from auricle_cloud.ota.candidate import Candidate, read_candidate
-from auricle_cloud.ota.repository import LEAP, Repository
+from auricle_cloud.ota.metadata import LEAP
+from auricle_cloud.ota.repository import Repository
 from auricle_cloud.storage import backup as backup_module
 from auricle_cloud.storage import restore as restore_module
 from auricle_cloud.storage.backup import write_backup

@@ -26,7 +26,9 @@ from auricle.wire.claims import Claim, Renewal
 from auricle_cloud.api.api_settings import ApiSettings, Rates
 from auricle_cloud.identity.authority import Authority
 from auricle_cloud.identity.certificates import Key, new_key
-from auricle_cloud.identity.enrolment import DAY, ClaimError, Enrolment, RequestError
+from auricle_cloud.identity.enrolment import Enrolment
+from auricle_cloud.identity.issuing import DAY
+from auricle_cloud.identity.requests import ClaimError, RequestError
 from auricle_cloud.storage.blobs import Blobs
 from auricle_cloud.storage.schema import certificates, claims
 from auricle_cloud.storage.store import Store

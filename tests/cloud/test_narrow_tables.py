@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 
 from auricle.process.times import time_zone
 from auricle.wire.messages import DeviceState, Register
-from auricle_cloud.commands import answers, app
+from auricle_cloud.commands import answer_tables, app
+from auricle_cloud.commands.answers import _parts
 from auricle_cloud.operations.round_answers import ScheduleList, ScheduleRow
 
 LONG = "kitchen-window-left-of-door-17"
@@ -89,13 +90,13 @@ def test_nothing_is_cut_at_80_columns(
 
 
 TABLES = {
-    "releases": answers.RELEASE,
-    "rollouts": answers.ROLLOUT,
-    "cohort": answers.MEMBER,
-    "rounds": answers.ROUND,
-    "models": answers.MODEL,
-    "devices": answers.DEVICE,
-    "journal": answers.EVENT,
+    "releases": answer_tables.RELEASE,
+    "rollouts": answer_tables.ROLLOUT,
+    "cohort": answer_tables.MEMBER,
+    "rounds": answer_tables.ROUND,
+    "models": answer_tables.MODEL,
+    "devices": answer_tables.DEVICE,
+    "journal": answer_tables.EVENT,
     "certificates": ("name", "kind", "serial", "expires", "revoked", "reason"),
     "claims": ("device", "created", "expires", "replaces"),
 }
@@ -117,7 +118,7 @@ def test_what_has_to_be_typed_is_whole_in_every_table(name: str) -> None:
     columns = TABLES[name]
     row = SimpleNamespace(**{column: LONGEST.get(column, 1_700_000_000.5) for column in columns})
 
-    lines = answers.table([row], columns).lines(80)
+    lines = answer_tables.table([row], columns).lines(80)
 
     typed = [LONGEST[column] for column in columns if column in ("path", "rollout", "device", "name", "serial")]
     assert all(text in lines[1] for text in typed), lines
@@ -135,7 +136,7 @@ def test_a_schedule_says_when_it_last_ran_and_of_whose_clock(filled: Filled, mon
     assert before["last"] is None
     assert datetime.fromisoformat(after["last"]).tzinfo is not None
     elsewhere = ScheduleList(schedules=[replace(SCHEDULED, zone="UTC+05:45")])
-    *_, said = answers._parts(elsewhere)
+    *_, said = _parts(elsewhere)
     assert said == f"at: the coordinator's clock, UTC+05:45; last: this machine's, {time_zone()}."
 
 

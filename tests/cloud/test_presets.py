@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from auricle.errors import SettingsError
-from auricle.wire.messages import Plan
+from auricle.wire.plan import Plan
 from auricle_cloud.aggregation.presets import FEDAVG, PAPER, PRACTICAL, PRESETS, Preset, get_preset
 from auricle_cloud.aggregation.rules import get_rule
 from auricle_cloud.aggregation.server_optimizer import OptimizerSettings

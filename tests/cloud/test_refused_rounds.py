@@ -11,7 +11,7 @@ from tests.cloud.coordinator_site import DEVICES, FLEET, TASK, Site, run, traine
 
 from auricle.packs.pack import load_pack
 from auricle.speech.features import LogMel
-from auricle.wire.messages import Plan
+from auricle.wire.plan import Plan
 from auricle_cloud.aggregation.presets import Preset
 from auricle_cloud.aggregation.server_optimizer import OptimizerSettings
 from auricle_cloud.operations.explanation import explain

@@ -31,6 +31,7 @@ from auricle_cloud.api.api_settings import ApiSettings, Rates
 from auricle_cloud.api.health import metadata_lives
 from auricle_cloud.api.problems import problems
 from auricle_cloud.api.release_routes import ReleaseRoutes, Transfers
+from auricle_cloud.ota import metadata as metadata_module
 from auricle_cloud.ota import repository as repository_module
 from auricle_cloud.ota.candidate import read_candidate
 from auricle_cloud.ota.expiry import LIVES
@@ -426,7 +427,7 @@ class PowerCutError(Exception):
 def test_a_release_that_was_cut_off_at_any_write_is_not_seen_and_can_be_made_again(
     device: Device, repository: Repository, keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write, first = repository_module.write_durably, repository.add(read_candidate(bundle(tmp_path)), keys)
+    write, first = metadata_module.write_durably, repository.add(read_candidate(bundle(tmp_path)), keys)
     second = read_candidate(bundle(tmp_path, "1.1.0"))
     for writes in range(3):
         left = [writes]
@@ -437,7 +438,7 @@ def test_a_release_that_was_cut_off_at_any_write_is_not_seen_and_can_be_made_aga
             left[0] -= 1
             write(*given, **named)
 
-        monkeypatch.setattr(repository_module, "write_durably", cut)
+        monkeypatch.setattr(metadata_module, "write_durably", cut)
         with pytest.raises(PowerCutError):
             repository.add(second, keys)
         monkeypatch.undo()

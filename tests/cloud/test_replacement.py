@@ -23,7 +23,8 @@ from auricle.wire.claims import Certified, Claim, Renewal
 from auricle.wire.identity import Identity
 from auricle_cloud.identity.authority import Authority
 from auricle_cloud.identity.certificates import Key, new_key
-from auricle_cloud.identity.enrolment import ClaimError, Enrolment, RequestError
+from auricle_cloud.identity.enrolment import Enrolment
+from auricle_cloud.identity.requests import ClaimError, RequestError
 from auricle_cloud.storage.state_folders import AUTHORITY
 from auricle_cloud.storage.store import FILE, Store
 

@@ -21,7 +21,7 @@ from auricle.checks.layout_shapes import RULES
 from auricle.checks.onnx_reader import read_model
 from auricle.checks.onnx_wire import MOST_FIELDS
 from auricle.errors import PackError
-from auricle.packs.manifest import Graph, step_inputs, step_outputs
+from auricle.packs.graph_interface import Graph, step_inputs, step_outputs
 from auricle.packs.pack import SHIPPED, load_pack
 
 ort = pytest.importorskip("onnxruntime", reason="shapes are compared with those of onnxruntime")

@@ -25,7 +25,8 @@ from tests.core.tiny_pack import EVALUATE, STEP, TABLE, WEIGHTS
 
 from auricle.checks.graph_check import check_graph
 from auricle.errors import PackError
-from auricle.packs.manifest import FileEntry, Graph, Manifest, encode_manifest, step_inputs
+from auricle.packs.graph_interface import Graph, step_inputs
+from auricle.packs.manifest import FileEntry, Manifest, encode_manifest
 from auricle.packs.pack import Pack, load_pack, pack_bytes
 from auricle.packs.signature import encode_signature, sign_manifest
 from auricle.packs.start import start_weights

@@ -10,9 +10,10 @@ import msgspec
 import pytest
 from msgspec import inspect
 
-from auricle.wire import messages
+from auricle.wire import kinds, messages
 from auricle.wire.frames import LARGEST_HEADER
-from auricle.wire.messages import Get, Invite, Message, Plan, Register, Update
+from auricle.wire.messages import Get, Invite, Message, Register, Update
+from auricle.wire.plan import Plan
 from auricle.wire.topics import Topics
 
 EVERY_MESSAGE = tuple(t for union in (messages.Uplink, messages.Downlink, messages.Retained) for t in get_args(union))
@@ -205,7 +206,7 @@ def test_a_report_of_hearing_can_say_nothing_between_its_steps(changes: dict[str
 @pytest.mark.parametrize("text", ["A" * 64, "0" * 63, "0" * 65, "0" * 64 + "\n", "g" * 64])
 def test_a_hash_is_64_lower_case_hexadecimal_digits(text: str) -> None:
     with pytest.raises(msgspec.ValidationError):
-        msgspec.convert(text, messages.Sha256)
+        msgspec.convert(text, kinds.Sha256)
 
 
 def test_the_default_plan_is_fedmlacs() -> None:

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from auricle.errors import PackError
 from auricle.packs import pack as pack_module
 from auricle.packs.archive import untar
-from auricle.packs.manifest import OrtTraining, Start, Tflite, step_inputs, step_outputs
+from auricle.packs.graph_interface import step_inputs, step_outputs
+from auricle.packs.manifest import OrtTraining, Start, Tflite
 from auricle.packs.pack import (
     FORMAT,
     LARGEST_PACK,

@@ -9,8 +9,8 @@ import pytest
 from auricle.checks.graph_check import HIGHEST_IR, HIGHEST_OPSET, LARGEST_TOTAL, LOWEST_IR, LOWEST_OPSET
 from auricle.checks.onnx_reader import HIGHEST_RANK, LARGEST_TENSOR, MOST_NODES
 from auricle.checks.onnx_wire import LONGEST_TEXT, MOST_FIELDS
-from auricle.packs.archive import LARGEST_MANIFEST
-from auricle.packs.manifest import FORMAT, LARGEST_PACK, LOSSES, SCALARS, SLOTS, TAKEN, TERMS, Manifest
+from auricle.packs.graph_interface import LOSSES, SCALARS, SLOTS, TAKEN, TERMS
+from auricle.packs.manifest import FORMAT, LARGEST_MANIFEST, LARGEST_PACK, Manifest
 from auricle.packs.signature import DOMAIN, LARGEST_SIGNATURE
 
 PAGE = (Path(__file__).parents[2] / "docs" / "pack-format.md").read_text()

@@ -12,7 +12,7 @@ import pytest
 
 from auricle.errors import SettingsError, nearest
 from auricle.settings import from_mapping, read_toml
-from auricle.wire.messages import DeviceId
+from auricle.wire.kinds import DeviceId
 
 
 class Radio(msgspec.Struct, frozen=True):

@@ -11,7 +11,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from auricle.packs.manifest import PARTS, FileEntry, Frontend, Graph, Manifest, Start, Task, step_inputs, step_outputs
+from auricle.packs.graph_interface import PARTS, Graph, step_inputs, step_outputs
+from auricle.packs.manifest import FileEntry, Frontend, Manifest, Start, Task
 from auricle.packs.pack import FORMAT, Pack
 from auricle.packs.start import start_file
 from auricle.wire.tensors import TensorSpec, TensorTable

@@ -15,7 +15,8 @@ from auricle.mqtt_link.link import BrokerAddress, Delivery, LinkSettings, MqttLi
 from auricle.packs.pack import Pack
 from auricle.wire.frames import CHUNK, open_frame, seal
 from auricle.wire.identity import Identity
-from auricle.wire.messages import Ack, Invite, Message, Nothing, Plan, Register, Update
+from auricle.wire.messages import Ack, Invite, Message, Nothing, Register, Update
+from auricle.wire.plan import Plan
 from auricle.wire.tensors import digest, encode
 from auricle.wire.topics import Topics
 from auricle_edge.fleet.agent import Agent

@@ -8,7 +8,7 @@ from tests.edge.toy import clips
 
 from auricle.packs.pack import Pack
 from auricle.speech.features import Energies, LogMel
-from auricle.wire.messages import Plan
+from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
 from auricle_edge.listening.detect import DetectSettings
 from auricle_edge.runtimes import StepRuntime

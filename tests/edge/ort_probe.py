@@ -16,7 +16,7 @@ import numpy as np
 
 from auricle.errors import AuricleError
 from auricle.packs.pack import Pack, load_pack
-from auricle.wire.messages import Plan
+from auricle.wire.plan import Plan
 from auricle_edge.runtimes import Job, StepRuntime, choose_runtime
 from auricle_edge.runtimes.interface import Runtime
 from auricle_edge.runtimes.ort_model import OrtArtifacts, OrtModel

@@ -11,7 +11,8 @@ from tests.edge.agent_site import DEVICE, FLEET, KEY, OTHER, TASK, TOPICS, Site,
 
 from auricle.packs.pack import load_pack
 from auricle.wire.frames import seal
-from auricle.wire.messages import Abort, CoordinatorState, DeviceState, Invite, Plan, Register, Status, Update
+from auricle.wire.messages import Abort, CoordinatorState, DeviceState, Invite, Register, Status, Update
+from auricle.wire.plan import Plan
 from auricle.wire.tensors import decode, digest, encode
 from auricle_edge.runtimes import StepRuntime
 

@@ -14,7 +14,8 @@ from tests.edge.toy import PACK, device
 
 from auricle.packs.pack import load_pack
 from auricle.speech.features import LogMel
-from auricle.wire.messages import DeviceState, Loss, Measure, Plan, Register, Status, Update
+from auricle.wire.messages import DeviceState, Loss, Measure, Register, Status, Update
+from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat, digest, encode
 from auricle_edge.board.gate import Decision
 from auricle_edge.fleet.agent import Agent

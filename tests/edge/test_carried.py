@@ -9,7 +9,7 @@ from tests.edge.judge_toy import PACK, stretches
 from tests.edge.toy import clips
 
 from auricle.packs.pack import Pack
-from auricle.wire.messages import Plan
+from auricle.wire.plan import Plan
 from auricle_edge.listening.detect import DetectSettings
 from auricle_edge.runtimes import StepRuntime
 from auricle_edge.training.batches import Pseudo, batches, fixmatch_batches, mixed_batches

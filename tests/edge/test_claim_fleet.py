@@ -17,7 +17,8 @@ from auricle.wire.claims import read_token, read_token_file, token_text
 from auricle_cloud.api.api_settings import ApiSettings
 from auricle_cloud.identity.authority import Authority, key_pem
 from auricle_cloud.identity.certificates import new_key
-from auricle_cloud.identity.enrolment import Enrolment, FleetTold
+from auricle_cloud.identity.enrolment import Enrolment
+from auricle_cloud.identity.issuing import FleetTold
 from auricle_cloud.storage.blobs import Blobs
 from auricle_cloud.storage.store import FILE, Store
 from auricle_edge.settings import agent_settings, read_settings

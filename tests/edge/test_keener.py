@@ -9,7 +9,7 @@ from tests.edge.toy import clips
 
 from auricle.packs.pack import Pack
 from auricle.speech.features import LogMel
-from auricle.wire.messages import Plan
+from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
 from auricle_edge.runtimes import StepRuntime
 from auricle_edge.training.judge.sound import carried_negatives

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.edge.judge_toy import DETECT, PACK, RUNTIME, device, keywords, louder, negatives, stretches, taught
 
-from auricle.wire.messages import Plan
+from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
 from auricle_edge.training.judge.round_judge import RoundJudge, Verdict
 from auricle_edge.training.judge.sound import Judging

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.edge.judge_toy import DETECT, PACK, RUNTIME, device, negatives
 
-from auricle.wire.messages import Plan
+from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
 from auricle_edge.training.judge import round_judge
 from auricle_edge.training.judge.heard import Heard

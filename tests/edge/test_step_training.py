@@ -10,7 +10,7 @@ from onnx import helper
 from tests.core import tiny_pack
 
 from auricle.errors import AuricleError, PackError
-from auricle.packs.manifest import Graph, step_inputs, step_outputs
+from auricle.packs.graph_interface import Graph, step_inputs, step_outputs
 from auricle.packs.pack import Pack
 from auricle_edge.runtimes import Job, StepRuntime
 

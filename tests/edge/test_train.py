@@ -13,7 +13,7 @@ from tests.edge.toy import LABELS, PACK, clips, device
 
 from auricle.errors import AuricleError
 from auricle.speech.features import LogMel
-from auricle.wire.messages import Plan
+from auricle.wire.plan import Plan
 from auricle_edge.board.gate import Decision
 from auricle_edge.fleet.gate_watch import OPEN, RoundControl
 from auricle_edge.runtimes import Job, StepRuntime

@@ -13,7 +13,7 @@ pytest.importorskip("torch", reason="graphs are built with PyTorch and onnx")
 
 from tests.export.small_graph import run
 
-from auricle.packs.manifest import PARTS
+from auricle.packs.graph_interface import PARTS
 from auricle_export.compiler.builder import GraphBuilder
 from auricle_export.compiler.optimizers import update
 

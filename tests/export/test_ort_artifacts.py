@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.core import tiny_pack
 
 from auricle.errors import AuricleError
-from auricle.packs.manifest import step_inputs
+from auricle.packs.graph_interface import step_inputs
 from auricle_export.packs.ort_artifacts import artifacts_of, forward_model, training_packages
 from auricle_export.packs.recurrent_split import one_direction_each
 

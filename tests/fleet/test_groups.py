@@ -16,7 +16,7 @@ import pytest
 from auricle.errors import SettingsError
 from auricle.packs.pack import load_pack
 from auricle.speech.augment import word_level
-from auricle.wire.messages import Plan
+from auricle.wire.plan import Plan
 from auricle_edge.runtimes import StepRuntime
 from auricle_edge.training.speech_data import Clips, DeviceData
 from auricle_edge.training.train import LocalState, RoundResult, Trainer, TrainingStopped

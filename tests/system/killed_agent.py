@@ -23,7 +23,8 @@ import msgspec
 from auricle.mqtt_link.link import BrokerAddress
 from auricle.packs.pack import load_pack
 from auricle.process.until_signal import until_signal
-from auricle.wire.messages import Ack, Message, Plan, Update
+from auricle.wire.messages import Ack, Message, Update
+from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
 from auricle_edge.fleet import agent as agent_module
 from auricle_edge.fleet.agent import Agent

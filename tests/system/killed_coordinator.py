@@ -31,7 +31,8 @@ from auricle.errors import AuricleError
 from auricle.mqtt_link.link import BrokerAddress, Delivery
 from auricle.packs.pack import load_pack
 from auricle.process.until_signal import until_signal
-from auricle.wire.messages import Invite, Measure, Plan, Update
+from auricle.wire.messages import Invite, Measure, Update
+from auricle.wire.plan import Plan
 from auricle_cloud.aggregation.presets import Preset
 from auricle_cloud.aggregation.server_optimizer import OptimizerSettings
 from auricle_cloud.link.inbox import device_of

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from auricle.wire.messages import Plan
+from auricle.wire.plan import Plan
 from auricle_cloud.storage.rows import InvitationRow
 from auricle_cloud.storage.store import Store
 from auricle_edge.fleet.agent import Agent

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from auricle.wire.messages import Plan
+from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
 from auricle_cloud.aggregation.presets import Preset
 from auricle_cloud.evaluation.evaluator import OnnxEvaluator

@@ -25,7 +25,7 @@ from auricle.wire.topics import UP, Topics
 from auricle_cloud.identity.authority import Authority
 from auricle_cloud.identity.broker_files import LARGEST_PACKET
 from auricle_cloud.identity.certificates import Key, new_key
-from auricle_cloud.identity.enrolment import DAY
+from auricle_cloud.identity.issuing import DAY
 from auricle_cloud.storage.store import FILE, Store
 from auricle_fleet.broker.broker import Broker
 from auricle_fleet.broker.mosquitto import find_mosquitto

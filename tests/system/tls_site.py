@@ -14,7 +14,8 @@ from auricle.mqtt_link.link import BrokerAddress, LinkSettings, MqttLink
 from auricle_cloud.identity.authority import Authority, key_pem
 from auricle_cloud.identity.broker_folder import BrokerFolder
 from auricle_cloud.identity.certificates import Key, new_key
-from auricle_cloud.identity.enrolment import DAY, Enrolment
+from auricle_cloud.identity.enrolment import Enrolment
+from auricle_cloud.identity.issuing import DAY
 from auricle_cloud.storage.store import FILE, Store
 from auricle_fleet.broker.mosquitto import find_mosquitto
 from auricle_fleet.broker.process import BrokerProcess
@@ -61,7 +62,7 @@ class TlsSite:
         key = new_key()
         certificate = self.authority.certify(name, key.public_key(), time.time() + until)
         with self.enrolment.records.writing() as tx:
-            self.enrolment._enter(tx, name, "device", certificate, 1.0, "test")
+            self.enrolment._issuer.enter(tx, name, "device", certificate, 1.0, "test")
         return self.given(folder or name, key, self.authority.chain(certificate))
 
     def address(self, user: str) -> BrokerAddress:

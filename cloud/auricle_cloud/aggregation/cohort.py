@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, TypedDict
+from typing import Literal, NamedTuple, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from auricle.errors import DataError
+from auricle_cloud.aggregation.cohort_checks import CohortError as CohortError
+from auricle_cloud.aggregation.cohort_checks import Layer as Layer
+from auricle_cloud.aggregation.cohort_checks import (
+    check_ids,
+    check_layers,
+    check_samples,
+    check_start,
+    check_upload,
+    is_finite,
+    per_client,
+)
+from auricle_cloud.aggregation.cohort_checks import layers_of as layers_of
 from auricle_cloud.aggregation.compute.distances import Float64Array as Float64Array
 from auricle_cloud.aggregation.compute.distances import FloatArray as FloatArray
 from auricle_cloud.aggregation.compute.matrix import Matrix, NumpyMatrix, Opener
@@ -20,55 +30,6 @@ from auricle_cloud.aggregation.compute.matrix import Matrix, NumpyMatrix, Opener
 BoolArray = NDArray[np.bool_]
 
 NO_UPDATE = "no usable update: the model is unchanged"
-
-
-class CohortError(DataError):
-    """Updates that cannot be compared: shapes, sizes or ids that do not fit together."""
-
-
-@dataclass(frozen=True)
-class Layer:
-    """The parameters that are judged together: one or more spans of the flat vector, usually one module's tensors."""
-
-    name: str
-    slices: tuple[slice, ...]
-
-
-def layers_of(table: Iterable[tuple[str, int, str | None]]) -> tuple[Layer, ...]:
-    """Derive the layer groups from a tensor table whose tensors lie one after the other in the flat vector.
-
-    Parameters
-    ----------
-    table
-        (tensor name, number of values, layer name) in the order of the flat vector. A tensor whose layer name is None
-        or empty is its own group (A11).
-
-    Returns
-    -------
-    tuple of Layer
-        In the order of first appearance; neighbouring tensors of a layer share one span.
-
-    Raises
-    ------
-    CohortError
-        A tensor is listed twice or has a negative size.
-    """
-    spans: dict[str, list[slice]] = {}
-    seen: set[str] = set()
-    start = 0
-    for tensor, size, layer in table:
-        if tensor in seen or size < 0:
-            raise CohortError(
-                f'the tensor table lists "{tensor}" twice or with a negative size; export the pack again.'
-            )
-        seen.add(tensor)
-        span = spans.setdefault(layer or tensor, [])
-        if span and span[-1].stop == start:
-            span[-1] = slice(span[-1].start, start + size)
-        else:
-            span.append(slice(start, start + size))
-        start += size
-    return tuple(Layer(name, tuple(slices)) for name, slices in spans.items())
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,16 +110,16 @@ class Cohort:
             Shapes or dtypes differ from the model's, an id comes twice, a sample count is negative or not finite,
             w^t is not finite, or the layers do not cover the model exactly once.
         """
-        _check_start(start)
-        _check_layers(layers, start.size)
-        _check_ids(ids, weights)
+        check_start(start)
+        check_layers(layers, start.size)
+        check_ids(ids, weights)
         for client, row in zip(ids, weights, strict=True):
-            _check_upload(client, row, start)
-        counts = _per_client("sample counts", samples, len(ids))
-        _check_samples(ids, counts)
-        known = _per_client("losses", [np.nan] * len(ids) if losses is None else losses, len(ids))
+            check_upload(client, row, start)
+        counts = per_client("sample counts", samples, len(ids))
+        check_samples(ids, counts)
+        known = per_client("losses", [np.nan] * len(ids) if losses is None else losses, len(ids))
         order = sorted(range(len(ids)), key=lambda k: ids[k])
-        finite = [k for k in order if _is_finite(weights[k], start.dtype)]
+        finite = [k for k in order if is_finite(weights[k], start.dtype)]
         left = set(finite)
         return cls(
             ids=tuple(ids[k] for k in finite),
@@ -169,7 +130,7 @@ class Cohort:
             layers=tuple(layers),
             dropped=tuple(ids[k] for k in order if k not in left),
             opener=opener,
-            registered=None if registered is None else _per_client("registered clips", registered, len(ids))[finite],
+            registered=None if registered is None else per_client("registered clips", registered, len(ids))[finite],
         )
 
 
@@ -271,71 +232,3 @@ def _rows(weights: Sequence[FloatArray] | FloatArray, chosen: list[int], start: 
     if isinstance(weights, np.ndarray) and chosen == list(range(len(weights))):
         return weights
     return np.stack([weights[k] for k in chosen])
-
-
-def _check_start(start: FloatArray) -> None:
-    if start.ndim != 1 or not start.size or start.dtype not in (np.float32, np.float64):
-        raise CohortError(
-            f"the model must be one float32 or float64 vector with values, it is {start.dtype} {start.shape}."
-        )
-    if not np.isfinite(start).all():
-        raise CohortError("the round began with a model that has values that are not finite; go back to a checkpoint.")
-
-
-def _check_layers(layers: Sequence[Layer], size: int) -> None:
-    covered = np.zeros(size, np.int64)
-    for layer in layers:
-        if not layer.slices:
-            raise CohortError(f'layer "{layer.name}" has no values; leave it out.')
-        for span in layer.slices:
-            if (
-                None in (span.start, span.stop)
-                or span.step not in (None, 1)
-                or not 0 <= span.start <= span.stop <= size
-            ):
-                raise CohortError(f'layer "{layer.name}" must lie inside the model of {size} values, not at {span}.')
-            covered[span] += 1
-    if (covered != 1).any():
-        wrong = int(np.flatnonzero(covered != 1)[0])
-        raise CohortError(f"value {wrong} of the model is in {covered[wrong]} layers; the layers must cover each once.")
-    _refuse_repeated("layer", [layer.name for layer in layers])
-
-
-def _check_ids(ids: Sequence[str], weights: Sequence[FloatArray] | FloatArray) -> None:
-    if len(ids) != len(weights):
-        raise CohortError(f"there are {len(ids)} client ids but {len(weights)} updates; one id for each update.")
-    _refuse_repeated("client", ids)
-
-
-def _refuse_repeated(what: str, names: Iterable[str]) -> None:
-    twice = sorted(name for name, count in Counter(names).items() if count > 1)
-    if twice:
-        raise CohortError(f'{what} "{twice[0]}" is there more than once in the round; hand in each {what} once.')
-
-
-def _check_upload(client: str, row: FloatArray, start: FloatArray) -> None:
-    if row.shape != start.shape or row.dtype not in (np.float32, np.float64):
-        raise CohortError(
-            f'the update of client "{client}" is {row.dtype} {row.shape}, the model is {start.dtype} {start.shape}; '
-            "it was trained with another pack."
-        )
-
-
-def _per_client(what: str, values: ArrayLike, count: int) -> Float64Array:
-    array = np.array(values, dtype=np.float64)
-    if array.shape != (count,):
-        raise CohortError(f"the {what} have the shape {array.shape}; one number for each of the {count} clients.")
-    return array
-
-
-def _check_samples(ids: Sequence[str], counts: Float64Array) -> None:
-    wrong = np.flatnonzero(~(np.isfinite(counts) & (counts >= 0)))
-    if wrong.size:
-        k = int(wrong[0])
-        raise CohortError(f'client "{ids[k]}" says that it used {counts[k]} samples; a count is finite and at least 0.')
-
-
-def _is_finite(row: FloatArray, dtype: np.dtype[Any]) -> bool:
-    # In the model's dtype: a float64 upload of 1e300 is infinite in a float32 model.
-    with np.errstate(over="ignore"):
-        return bool(np.isfinite(row.astype(dtype, copy=False)).all())

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from auricle.errors import SettingsError, nearest
-from auricle.wire.messages import Plan
+from auricle.wire.plan import Plan
 from auricle_cloud.aggregation.server_optimizer import OptimizerSettings
 
 

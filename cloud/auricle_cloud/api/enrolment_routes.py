@@ -12,7 +12,8 @@ from auricle.wire.claims import AuthorityShown, Certified, Claim, Renewal
 from auricle_cloud.api.gatekeeper import Gatekeeper, address_of
 from auricle_cloud.api.health import InThread
 from auricle_cloud.api.problems import RefusedError
-from auricle_cloud.identity.enrolment import ClaimError, Enrolment
+from auricle_cloud.identity.enrolment import Enrolment
+from auricle_cloud.identity.requests import ClaimError
 from auricle_cloud.operations.enrolment_operations import MISSING
 
 Asked = TypeVar("Asked", Claim, Renewal)

@@ -15,8 +15,8 @@ from auricle.errors import SettingsError
 from auricle.packs.pack import DEFAULT_PACK
 from auricle.process.until_signal import broker_of
 from auricle.settings import declared, from_mapping, read_toml
-from auricle.wire.messages import Count, FleetName
-from auricle.wire.messages import Token as Name
+from auricle.wire.kinds import Count, FleetName
+from auricle.wire.kinds import Token as Name
 from auricle.wire.tensors import Flat
 from auricle_cloud.aggregation.presets import Preset, get_preset
 from auricle_cloud.api.api_settings import ApiSettings, ConnectionLimits

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from auricle.wire.messages import Count
+from auricle.wire.kinds import Count
 from auricle_cloud.api.api_settings import ApiSettings, ConnectionLimits
 from auricle_cloud.settings import Detection
 

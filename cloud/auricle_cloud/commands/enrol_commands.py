@@ -17,7 +17,9 @@ from auricle.mqtt_link.identity_files import IdentityFiles
 from auricle.process.table import console
 from auricle.wire.broker_passwords import write_login
 from auricle.wire.claims import RESERVED, token_text
-from auricle_cloud.commands.answers import say, show, table
+from auricle_cloud.commands.answer_tables import table
+from auricle_cloud.commands.answers import say, show
+from auricle_cloud.commands.enrol_answers import Made, Written
 from auricle_cloud.commands.operator_command import Reason, Yes, confirm, operator_command
 from auricle_cloud.commands.target import Place, user
 from auricle_cloud.identity.authority import Authority, key_pem
@@ -37,21 +39,6 @@ REPLACING = (
     "more; name, standing and history stay."
 )
 BrokerOption = Annotated[list[Path] | None, typer.Option("--broker", help="Folder of a broker to tell it to.")]
-
-
-class Made(Answer, frozen=True, kw_only=True):
-    """A new authority."""
-
-    pin: str
-    """SHA-256 of the root's certificate, which every device is told."""
-    folder: str
-
-
-class Written(Answer, frozen=True, kw_only=True):
-    """Files of a server or broker."""
-
-    folder: str
-    reloaded: bool = False
 
 
 @operator_command(app, "init")

@@ -12,7 +12,7 @@ from auricle.errors import REFUSED, SettingsError, StorageError
 from auricle.files import describe, write_durably
 from auricle.mqtt_link.identity_files import FOLDER as IDENTITY
 from auricle.wire.identity import Identity
-from auricle.wire.messages import FleetName
+from auricle.wire.kinds import FleetName
 from auricle_cloud.commands.answers import say, show
 from auricle_cloud.commands.enrol_commands import COORDINATOR, certify_server, certify_user
 from auricle_cloud.commands.operator_command import operator_command

@@ -11,7 +11,8 @@ from rich.text import Text
 
 from auricle.process.table import console
 from auricle.process.times import to_json
-from auricle_cloud.commands.answers import ROLLOUT, plain, say, table
+from auricle_cloud.commands.answer_tables import ROLLOUT, plain, table
+from auricle_cloud.commands.answers import say
 from auricle_cloud.commands.target import Place
 from auricle_cloud.commands.watching import looks
 from auricle_cloud.operations.operations import Operations

@@ -17,7 +17,8 @@ from auricle.errors import ENDED_OTHERWISE, OUT_OF_TIME, AuricleError, SettingsE
 from auricle.process.table import console
 from auricle.process.times import to_json
 from auricle_cloud.api.remote import Remote
-from auricle_cloud.commands.answers import EVENT, ROUND, cell, plain, say, table, waiting_lines
+from auricle_cloud.commands.answer_tables import EVENT, ROUND, cell, plain, table
+from auricle_cloud.commands.answers import say, waiting_lines
 from auricle_cloud.commands.target import Place
 from auricle_cloud.operations.fleet_answers import Overview
 from auricle_cloud.operations.operations import Operations

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from auricle.checks.graph_check import check_graph
 from auricle.errors import AuricleError, PackError, SettingsError, nearest
-from auricle.packs.manifest import PARTS
+from auricle.packs.graph_interface import PARTS
 from auricle.packs.pack import Pack
 from auricle_cloud.aggregation.cohort import FloatArray
 from auricle_cloud.aggregation.compute.accelerator import gpu_in_sight

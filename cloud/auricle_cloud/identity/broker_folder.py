@@ -13,7 +13,7 @@ import msgspec
 
 from auricle.errors import SettingsError, StorageError
 from auricle.mqtt_link.broker_rights import Roles
-from auricle.wire.messages import FleetName
+from auricle.wire.kinds import FleetName
 from auricle_cloud.identity.authority import key_pem
 from auricle_cloud.identity.broker_files import (
     EMQX_USERS,

@@ -2,62 +2,37 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
 import sqlalchemy as sa
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.asymmetric import ec
 
-from auricle.errors import NOT_FOUND, AuricleError, SettingsError, StorageError
+from auricle.errors import AuricleError, SettingsError
 from auricle.wire.claims import RESERVED, Certified, Claim, Renewal, key_hash
-from auricle.wire.messages import DeviceId
 from auricle_cloud.identity.authority import Authority
 from auricle_cloud.identity.certificates import PublicKey
-from auricle_cloud.storage.access_rows import CertificateRow, ClaimRow, Kind
+from auricle_cloud.identity.issuing import DAY, DEVICE_DAYS, STANDING_DAYS, FleetTold, Issuer
+from auricle_cloud.identity.requests import (
+    ClaimError,
+    RequestError,
+    UnknownNameError,
+    check_device,
+    public_key_of,
+    read_certificate,
+    read_request,
+    serial_of,
+)
+from auricle_cloud.storage.access_rows import CertificateRow, ClaimRow
 from auricle_cloud.storage.claim_records import ClaimRecords
 from auricle_cloud.storage.database import Database
 from auricle_cloud.storage.device_records import Devices
 from auricle_cloud.storage.journal import note
 from auricle_cloud.storage.state_folders import AUTHORITY
 
-DAY = 86400.0
-DEVICE_DAYS, STANDING_DAYS = 365.0, 3650.0
-"""How long certificates live: those of devices, which renew them by themselves, and those of servers and users."""
-RENEW_AT = 2 / 3
-"""Share of its life after which a certificate is renewed."""
 LONGEST_CLAIM = 30 * DAY
 MOST_TOKENS = 10_000
-
-
-class ClaimError(AuricleError):
-    """A claim or renewal that is refused; its request is not at fault, but the right to it is missing."""
-
-
-class UnknownNameError(StorageError):
-    """A name that nothing was given to."""
-
-    exit_code = NOT_FOUND
-
-
-class RequestError(AuricleError):
-    """A certificate request that is none, or not signed by its own key, or for a key of another kind."""
-
-
-@dataclass(frozen=True)
-class FleetTold:
-    """What a device that claims is told of its fleet, so that its agent needs nothing else."""
-
-    fleet: str
-    broker: str | None
-    """As devices reach it."""
-    coordinator: str
-    """Public key in hex."""
 
 
 class Enrolment:
@@ -86,10 +61,9 @@ class Enrolment:
         replaced: Callable[[], None] = lambda: None,
         tells: FleetTold | None = None,
     ) -> None:
-        self.authority, self._replaced, self._tells = authority, replaced, tells
-        self.records = ClaimRecords(database)
-        self._devices = Devices(database)
-        self._days = days
+        self.authority, self._replaced, self._days = authority, replaced, days
+        self.records, self._devices = ClaimRecords(database), Devices(database)
+        self._issuer = Issuer(authority, self.records, tells)
 
     @property
     def pin(self) -> str:
@@ -157,14 +131,14 @@ class Enrolment:
         if name not in RESERVED[:2]:
             raise SettingsError(f'"{name}" is a device: make it a claim token with auricle cloud enrol token.')
         with self.records.writing() as tx:
-            return self._issue(tx, name, "user", public, STANDING_DAYS, who).certificate
+            return self._issuer.issue(tx, name, "user", public, STANDING_DAYS, who).certificate
 
     def server(self, hosts: Sequence[str], public: PublicKey, *, who: str) -> str:
         """Certify a server under its names and addresses: its chain; SettingsError for what is no host."""
         until = time.time() + STANDING_DAYS * DAY
         certificate = self.authority.certify_server(hosts, public, until)
         with self.records.writing() as tx:
-            return self._enter(tx, hosts[0], "server", certificate, STANDING_DAYS, who).certificate
+            return self._issuer.enter(tx, hosts[0], "server", certificate, STANDING_DAYS, who).certificate
 
     def revoke(self, name: str, *, who: str, reason: str = "") -> int:
         """Revoke every certificate and token of a name, and a device's standing; write the list; how many there were.
@@ -200,11 +174,11 @@ class Enrolment:
                 row = self.records.find(tx, asked.token, hold=False)
                 return None if row is None else f"claim {row.device} {row.expires}"
             try:
-                held, request = _read_certificate(asked.certificate), read_request(asked.request)
+                held, request = read_certificate(asked.certificate), read_request(asked.request)
             except (ClaimError, RequestError):
                 return None
             ours = self.authority.issued(held) and key_hash(held) == key_hash(request)
-            return f"certificate {_serial(held)}" if ours else None
+            return f"certificate {serial_of(held)}" if ours else None
 
     def claim(self, claim: Claim, *, who: str) -> Certified:
         """Exchange a token for a certificate; the same token and key get the same certificate again.
@@ -266,11 +240,11 @@ class Enrolment:
             known = self.records.newest(tx, device, key) if row.key == key else None
             if known is None:
                 raise ClaimError(f"The claim token of {device} was used by another key: if that was not you, revoke.")
-            return self._certified(known)
+            return self._issuer.certified(known)
         if row.replaces:
             self._replace(tx, device, public_key, who)
         self.records.use(tx, device, key)
-        return self._issue(tx, device, "device", _public(request), self._days, who)
+        return self._issuer.issue(tx, device, "device", public_key_of(request), self._days, who)
 
     def _replace(self, tx: sa.Connection, device: str, public_key: str | None, who: str) -> None:
         """What the board that had the name holds is worth nothing from now on; standing and history stay."""
@@ -296,8 +270,8 @@ class Enrolment:
         with self.records.writing() as tx:
             device = ""
             try:
-                held, request = _read_certificate(renewal.certificate), read_request(renewal.request)
-                row = self.records.get(tx, _serial(held)) if self.authority.issued(held) else None
+                held, request = read_certificate(renewal.certificate), read_request(renewal.request)
+                row = self.records.get(tx, serial_of(held)) if self.authority.issued(held) else None
                 device = "" if row is None else row.name
                 return self._next(tx, row, request, who)
             except (ClaimError, RequestError) as found:
@@ -322,43 +296,8 @@ class Enrolment:
             raise ClaimError(f"The request is not signed by the key of {device}'s certificate.")
         newest = self.records.newest(tx, device, key)
         if newest is not None and time.time() < newest.renew_after:
-            return self._certified(newest)
-        return self._issue(tx, device, "device", _public(request), self._days, who)
-
-    # -- issuing
-
-    def _issue(self, tx: sa.Connection, name: str, kind: Kind, public: PublicKey, days: float, who: str) -> Certified:
-        certificate = self.authority.certify(name, public, time.time() + days * DAY)
-        return self._enter(tx, name, kind, certificate, days, who)
-
-    def _enter(
-        self, tx: sa.Connection, name: str, kind: Kind, certificate: x509.Certificate, days: float, who: str
-    ) -> Certified:
-        now, expires = time.time(), certificate.not_valid_after_utc.timestamp()
-        row = CertificateRow(
-            serial=_serial(certificate),
-            name=name,
-            kind=kind,
-            key=key_hash(certificate),
-            chain=self.authority.chain(certificate),
-            issued=now,
-            expires=expires,
-            renew_after=now + (expires - now) * RENEW_AT,
-        )
-        self.records.add(tx, row)
-        device = name if kind == "device" else ""
-        note(tx, "certificate issued", device=device, who=who, detail=f"{kind} {name}, for {days:.0f} days")
-        return self._certified(row)
-
-    def _certified(self, row: CertificateRow) -> Certified:
-        return Certified(
-            device=row.name,
-            certificate=row.chain,
-            expires=row.expires,
-            renew_after=row.renew_after,
-            password=self.authority.passwords().of(row.name) if row.kind == "device" else None,
-            **({} if self._tells is None else dataclasses.asdict(self._tells)),
-        )
+            return self._issuer.certified(newest)
+        return self._issuer.issue(tx, device, "device", public_key_of(request), self._days, who)
 
 
 def open_enrolment(
@@ -369,50 +308,3 @@ def open_enrolment(
     if not (folder / "issuing.pem").is_file():
         return None
     return Enrolment(Authority(folder), database, replaced=replaced, tells=tells)
-
-
-def check_device(name: str) -> None:
-    """SettingsError for what cannot be a device's name, or is the name of somebody with other rights."""
-    try:
-        msgspec.convert(name, DeviceId)
-    except msgspec.ValidationError as error:
-        raise SettingsError(f'A device cannot be named "{name}": use 4 to 64 of a-z, 0-9 and hyphen.') from error
-    if name in RESERVED:
-        raise SettingsError(f'A device cannot be named "{name}": that name has other rights at the broker.')
-
-
-def read_request(pem: str) -> x509.CertificateSigningRequest:
-    """A certificate request that its own key has signed.
-
-    Raises
-    ------
-    RequestError
-        It is no request, its signature is wrong, or its key is not on P-256.
-    """
-    try:
-        request = x509.load_pem_x509_csr(pem.encode())
-        _public(request)
-        good = request.is_signature_valid
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise RequestError("The certificate request cannot be read: send PKCS #10 as PEM.") from error
-    if not good:
-        raise RequestError("The certificate request is not signed by the key in it.")
-    return request
-
-
-def _public(request: x509.CertificateSigningRequest) -> PublicKey:
-    public = request.public_key()
-    if not isinstance(public, ec.EllipticCurvePublicKey) or not isinstance(public.curve, ec.SECP256R1):
-        raise RequestError("The certificate request is for a key of another kind: use one on P-256.")
-    return public
-
-
-def _read_certificate(pem: str) -> x509.Certificate:
-    try:
-        return x509.load_pem_x509_certificate(pem.encode())
-    except ValueError as error:
-        raise ClaimError("The certificate cannot be read: send it as PEM.") from error
-
-
-def _serial(certificate: x509.Certificate) -> str:
-    return f"{certificate.serial_number:x}"

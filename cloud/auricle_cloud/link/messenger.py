@@ -23,11 +23,11 @@ from auricle.wire.messages import (
     Message,
     Model,
     Nothing,
-    Plan,
     Target,
     Tune,
     Update,
 )
+from auricle.wire.plan import Plan
 from auricle.wire.topics import Topics
 from auricle_cloud.settings import NAME
 from auricle_cloud.states.verdict import Verdict

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from auricle.errors import StorageError
-from auricle.wire.messages import DeviceId, Sensitivity
+from auricle.wire.kinds import DeviceId, Sensitivity
 from auricle_cloud.operations.answer import Done
 from auricle_cloud.operations.device_answers import (
     Changed,

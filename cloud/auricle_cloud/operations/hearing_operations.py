@@ -8,7 +8,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from auricle.errors import StorageError
-from auricle.wire.messages import DeviceId
+from auricle.wire.kinds import DeviceId
 from auricle_cloud.observing.hearing_summary import shared_labels, together, troubles
 from auricle_cloud.operations.hearing_answers import HearingDetail, HearingPage, HearingPeriod, HearingSummary
 from auricle_cloud.operations.operating import Operator, absent

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, get_args
 
 from msgspec import Meta
 
-from auricle.wire.messages import DeviceId
+from auricle.wire.kinds import DeviceId
 
 Mode = Literal["sync", "async"]
 Form = Literal["safetensors", "raw"]

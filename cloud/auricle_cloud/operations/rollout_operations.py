@@ -10,7 +10,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from auricle.errors import StorageError
-from auricle.wire.messages import DeviceId, Token
+from auricle.wire.kinds import DeviceId, Token
 from auricle_cloud.operations.operating import ConflictError, NotFoundError, Operator, absent, as_answer
 from auricle_cloud.operations.parameters import HearingHours, Label, Limit, Number, Reason
 from auricle_cloud.operations.rollout_answers import (

@@ -9,7 +9,7 @@ from msgspec.structs import asdict, replace
 
 from auricle.errors import StorageError
 from auricle.process.times import time_zone
-from auricle.wire.messages import DeviceId
+from auricle.wire.kinds import DeviceId
 from auricle_cloud.operations.answer import Done
 from auricle_cloud.operations.explanation import explain, filter_by_outcome, involved, is_whole
 from auricle_cloud.operations.operating import (

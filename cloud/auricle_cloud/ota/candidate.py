@@ -16,7 +16,7 @@ from auricle.packs.pack import load_pack
 from auricle.packs.plain_tar import members
 from auricle.packs.versions import version_key
 from auricle.wire.identity import verified
-from auricle.wire.messages import FleetName, Sha256, TargetPath, Token
+from auricle.wire.kinds import FleetName, Sha256, TargetPath, Token
 
 Kind = Literal["bundle", "pack"]
 MANIFEST, SIGNATURE = "bundle.json", "bundle.sig"

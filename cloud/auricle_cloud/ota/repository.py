@@ -1,8 +1,6 @@
-"""The signed metadata of updates (TUF, https://theupdateframework.io) and the files it names, in a folder.
+"""The releases that devices may fetch, in a folder: `targets/` beside the signed metadata that names them.
 
-`metadata/` and `targets/` are what devices fetch; `online.key` signs snapshot and timestamp. The keys of root and
-targets lie elsewhere. `timestamp.json` is written last and names everything else, so that devices see all of a change
-or nothing of it, wherever the power is cut.
+The keys of root and targets lie elsewhere.
 """
 
 from __future__ import annotations
@@ -10,13 +8,10 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Mapping
-from datetime import datetime, timezone
+from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar
 
-from securesystemslib.signer import CryptoSigner
-from tuf.api.exceptions import RepositoryError, UnsignedMetadataError
-from tuf.api.metadata import Metadata, MetaFile, Root, Snapshot, TargetFile, Targets, Timestamp
+from tuf.api.metadata import Root, Snapshot, TargetFile, Targets, Timestamp
 
 from auricle.errors import DataError, SettingsError, StorageError
 from auricle.files import describe, sync_folder, write_durably
@@ -24,18 +19,12 @@ from auricle.packs.versions import version_key
 from auricle_cloud.ota.candidate import BLOCK, Candidate, read_candidate
 from auricle_cloud.ota.expiry import LIVES, OFFLINE, Expiry, Offline
 from auricle_cloud.ota.keys import load_key, make_key, next_key, put_in_use
+from auricle_cloud.ota.metadata import SignedMetadata, signed_by
 from auricle_cloud.states.release import Released
-from auricle_cloud.storage.release_folder import ONLINE, RESTORED, alone, exists
-
-LEAP = 1000
-"""Versions left out after a restore: devices may have seen later ones than the backup knows, and believe none twice."""
-KEPT = 5
-"""Older versions of targets and snapshot that stay for devices that are just fetching."""
-
-S = TypeVar("S", Root, Timestamp, Snapshot, Targets)
+from auricle_cloud.storage.release_folder import ONLINE, alone, exists
 
 
-class Repository:
+class Repository(SignedMetadata):
     """The repository in this folder.
 
     Parameters
@@ -51,10 +40,10 @@ class Repository:
         There is none, or it cannot be read.
     """
 
-    def __init__(self, folder: Path, now: Callable[[], datetime] = lambda: datetime.now(timezone.utc)) -> None:
-        self.folder, self._now = folder, now
+    def __init__(self, folder: Path, now: Callable[[], datetime] | None = None) -> None:
         if not exists(folder):
             raise StorageError(f"There are no releases in {folder}: make them with auricle cloud releases init.")
+        super().__init__(folder, now)
 
     @classmethod
     def create(cls, folder: Path, keys: Path, now: Callable[[], datetime] | None = None) -> Repository:
@@ -70,53 +59,22 @@ class Repository:
         if exists(folder):
             raise SettingsError(f"There are releases in {folder}: devices would not believe another root.")
         (folder / ONLINE).unlink(missing_ok=True)
-        root = Root(expires=_until("root", now), consistent_snapshot=True)
+        self = cls.__new__(cls)
+        SignedMetadata.__init__(self, folder, now)
+        root = Root(expires=self._until("root"), consistent_snapshot=True)
         signers = {"root": make_key(keys, "root"), "targets": make_key(keys, "targets")}
         online = make_key(folder, "online", online=True)
         for role in ("root", "targets", "snapshot", "timestamp"):
             root.add_key(signers.get(role, online).public_key, role)
         (folder / "targets").mkdir(parents=True, exist_ok=True)
-        self = cls.__new__(cls)
-        self.folder, self._now = folder, now or (lambda: datetime.now(timezone.utc))
-        self._write("1.root.json", _signed(root, signers["root"]))
+        self._write("1.root.json", signed_by(root, signers["root"]))
         snapshot, timestamp = Snapshot(), Timestamp()
         snapshot.version = timestamp.version = 0
-        targets = Targets(expires=_until("targets", now))
-        self._publish(_signed(targets, signers["targets"]), snapshot, timestamp, online)
+        targets = Targets(expires=self._until("targets"))
+        self._publish(signed_by(targets, signers["targets"]), snapshot, timestamp, online)
         return self
 
     # -- looking
-
-    @property
-    def root_file(self) -> Path:
-        """The newest root."""
-        versions = [int(path.name.split(".")[0]) for path in self._metadata.glob("*.root.json")]
-        return self._metadata / f"{max(versions)}.root.json"
-
-    @property
-    def _metadata(self) -> Path:
-        return self.folder / "metadata"
-
-    def _read(self, name: str, kind: type[S]) -> Metadata[S]:
-        try:
-            found: Metadata[S] = Metadata[S].from_bytes((self._metadata / name).read_bytes())
-        except (RepositoryError, OSError) as error:
-            raise StorageError(f"The metadata {self._metadata / name} cannot be read: {error}.") from error
-        if not isinstance(found.signed, kind):
-            raise StorageError(f"The metadata {self._metadata / name} is not a {kind.__name__}.")
-        return found
-
-    def _root(self) -> Metadata[Root]:
-        return self._read(self.root_file.name, Root)
-
-    def _timestamp(self) -> Timestamp:
-        return self._read("timestamp.json", Timestamp).signed
-
-    def _snapshot(self) -> Snapshot:
-        return self._read(f"{self._timestamp().snapshot_meta.version}.snapshot.json", Snapshot).signed
-
-    def _targets(self) -> Targets:
-        return self._read(f"{self._snapshot().meta['targets.json'].version}.targets.json", Targets).signed
 
     def releases(self) -> list[Released]:
         """Everything that is released, by path."""
@@ -298,78 +256,11 @@ class Repository:
                 self._publish_timestamp(self._timestamp(), self._online())
         return due
 
-    @property
-    def _restored(self) -> Path:
-        """Is there until somebody with the key of targets has signed after a restore; empty before serve has."""
-        return self.folder / RESTORED
-
-    def _after(self, version: int) -> int:
-        return version + (LEAP if self._restored.exists() else 1)
-
     def _due(self) -> list[str]:
         if self._restored.exists() and self._restored.stat().st_size == 0:
             return ["snapshot", "timestamp"]
         left = {"snapshot": self._snapshot().expires, "timestamp": self._timestamp().expires}
         return [role for role, expires in left.items() if expires - self._now() < LIVES[role] / 2]
-
-    # -- publishing
-
-    def _publish_root(self, root: Root, *signers: CryptoSigner) -> None:
-        old = self._root().signed
-        root.version, root.expires = old.version + 1, self._now_plus("root")
-        signed = _signed(root, *signers)
-        for believed in (old, root):
-            self._check(believed, "root", signed)
-        self._write(f"{root.version}.root.json", signed)
-
-    def _publish_targets(self, targets: Targets, keys: Path | CryptoSigner) -> None:
-        targets.version, targets.expires = self._after(targets.version), self._now_plus("targets")
-        signed = _signed(targets, load_key(keys, "targets") if isinstance(keys, Path) else keys)
-        self._check(self._root().signed, "targets", signed)
-        self._publish(signed, self._snapshot(), self._timestamp(), self._online())
-        self._restored.unlink(missing_ok=True)
-
-    def _publish(self, targets: Metadata[Targets], snapshot: Snapshot, timestamp: Timestamp, key: CryptoSigner) -> None:
-        self._write(f"{targets.signed.version}.targets.json", targets)
-        snapshot.meta["targets.json"] = MetaFile(targets.signed.version)
-        self._publish_snapshot(snapshot, key, timestamp)
-
-    def _publish_snapshot(self, snapshot: Snapshot, key: CryptoSigner, timestamp: Timestamp | None = None) -> None:
-        timestamp = timestamp or self._timestamp()
-        snapshot.version, snapshot.expires = self._after(snapshot.version), self._now_plus("snapshot")
-        self._write(f"{snapshot.version}.snapshot.json", _signed(snapshot, key))
-        timestamp.snapshot_meta.version = snapshot.version
-        self._publish_timestamp(timestamp, key)
-        self._prune()
-
-    def _publish_timestamp(self, timestamp: Timestamp, key: CryptoSigner) -> None:
-        timestamp.version, timestamp.expires = self._after(timestamp.version), self._now_plus("timestamp")
-        signed = _signed(timestamp, key)
-        self._check(self._root().signed, "timestamp", signed)
-        self._write("timestamp.json", signed)
-
-    def _now_plus(self, role: str) -> datetime:
-        return _until(role, self._now)
-
-    def _online(self) -> CryptoSigner:
-        return load_key(self.folder, "online", online=True)
-
-    def _check(self, root: Root, role: str, signed: Metadata[Any]) -> None:
-        """Refuse to publish what devices would not believe: the key is another one."""
-        try:
-            root.verify_delegate(role, signed.signed_bytes, signed.signatures)
-        except UnsignedMetadataError as error:
-            raise StorageError(f"The {role} key is not the one of the releases in {self.folder}.") from error
-
-    def _write(self, name: str, metadata: Metadata[Any]) -> None:
-        write_durably(self._metadata / name, metadata.to_bytes())
-
-    def _prune(self) -> None:
-        """Forget old versions of targets and snapshot; roots are needed for ever."""
-        for role in ("targets", "snapshot"):
-            versions = sorted(int(path.name.split(".")[0]) for path in self._metadata.glob(f"*.{role}.json"))
-            for version in versions[:-KEPT]:
-                (self._metadata / f"{version}.{role}.json").unlink(missing_ok=True)
 
 
 def _hashed(folder: Path, path: str, sha256: str) -> Path:
@@ -381,15 +272,3 @@ def _hashed(folder: Path, path: str, sha256: str) -> Path:
 def _custom(target: TargetFile) -> Mapping[str, str]:
     custom: Mapping[str, str] = target.custom or {}
     return {name: str(custom.get(name, "")) for name in ("kind", "board", "os", "fleet", "version", "identity")}
-
-
-def _until(role: str, now: Callable[[], datetime] | None) -> datetime:
-    moment = datetime.now(timezone.utc) if now is None else now()
-    return moment.replace(microsecond=0) + LIVES[role]
-
-
-def _signed(part: S, *signers: CryptoSigner) -> Metadata[S]:
-    metadata = Metadata(part)
-    for signer in signers:
-        metadata.sign(signer, append=True)
-    return metadata

@@ -13,7 +13,8 @@ from functools import lru_cache
 
 import msgspec
 
-from auricle.wire.messages import Plan, Status, Update
+from auricle.wire.messages import Status, Update
+from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
 from auricle_cloud.aggregation.next_model import NextModel, next_model
 from auricle_cloud.rounds.closing import Closing

@@ -17,7 +17,8 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from auricle.errors import AuricleError
-from auricle.wire.messages import WORSE, Plan
+from auricle.wire.messages import WORSE
+from auricle.wire.plan import Plan
 from auricle_cloud.aggregation.next_model import NextModel, next_model
 from auricle_cloud.rounds.closing import Closing, Entry
 from auricle_cloud.rounds.cohort_progress import CohortProgress

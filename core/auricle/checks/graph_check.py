@@ -12,10 +12,11 @@ from collections.abc import Collection, Sequence
 from typing import NoReturn
 
 from auricle.checks.layout_shapes import RULES, SMALL, folded
-from auricle.checks.onnx_reader import FLOAT, LARGEST_TENSOR, Model, Node, Value, read_model, shown
+from auricle.checks.onnx_fields import FLOAT
+from auricle.checks.onnx_reader import LARGEST_TENSOR, Model, Node, Value, read_model, shown
 from auricle.checks.operator_call import Call, Constant, Shape, UnsoundNodeError, bounded
 from auricle.errors import PackError
-from auricle.packs.manifest import PARTS, ROLES, SCALARS, TERMS, Graph, carried
+from auricle.packs.graph_interface import PARTS, ROLES, SCALARS, TERMS, Graph, carried
 from auricle.packs.pack import Pack
 
 LOWEST_OPSET, HIGHEST_OPSET = 13, 21

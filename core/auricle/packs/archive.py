@@ -14,9 +14,6 @@ from auricle.errors import PackError
 from auricle.packs.manifest import LARGEST_PACK
 from auricle.packs.plain_tar import BLOCK, NotPlainError, members
 
-MANIFEST_FILE = "manifest.json"
-LARGEST_MANIFEST = 4 << 20
-"""Most bytes of a `manifest.json`."""
 LARGEST_WINDOW = 16 << 20
 """Bytes that zstd may look back; a frame that asks for more memory is refused."""
 

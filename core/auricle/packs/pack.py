@@ -17,24 +17,24 @@ from msgspec import UNSET
 from numpy.typing import NDArray
 
 from auricle.errors import PackError, WireError, nearest
-from auricle.packs.archive import LARGEST_MANIFEST, MANIFEST_FILE, PackedFiles, read_file, read_inside, tar_bytes, untar
-from auricle.packs.listening import check_listening, read_negatives
+from auricle.packs.archive import PackedFiles, read_file, read_inside, tar_bytes, untar
+from auricle.packs.graph_interface import PARTS, ROLES, SLOTS, Graph
+from auricle.packs.interfaces import DOCUMENTS, check_interfaces
+from auricle.packs.listening import read_negatives
 from auricle.packs.manifest import (
     FORMAT,
+    LARGEST_MANIFEST,
     LARGEST_PACK,
-    PARTS,
+    MANIFEST_FILE,
     READABLE,
-    ROLES,
-    SLOTS,
     FileEntry,
     Frontend,
-    Graph,
     Listening,
     Manifest,
     Task,
+    decode_manifest,
     encode_manifest,
-    step_inputs,
-    step_outputs,
+    refuse_format,
 )
 from auricle.packs.signature import (
     LARGEST_SIGNATURE,
@@ -67,12 +67,6 @@ __all__ = [
 SHIPPED = ("digits", "gsc12", "gsc12-res", "gsc35", "home")
 DEFAULT_PACK = "home"
 """The shipped pack of devices and coordinators that were told no other."""
-DOCUMENTS = ("license", "license.txt", "notice", "notice.txt", "readme.md", "readme.txt")
-"""Files that a pack may list though nothing in it refers to them."""
-
-
-class _Version(msgspec.Struct):
-    format: int
 
 
 class Pack:
@@ -105,7 +99,7 @@ class Pack:
     ) -> None:
         if manifest_bytes is None and manifest.format in READABLE:
             manifest = msgspec.structs.replace(manifest, format=manifest.needed_format)
-        _refuse_format(manifest.format, "This pack")
+        refuse_format(manifest.format, "This pack")
         if manifest.format < manifest.needed_format:
             raise PackError(f"The pack {manifest.name} has format {manifest.format} and parts of a newer one.")
         for entry in manifest.files:
@@ -128,54 +122,7 @@ class Pack:
             self.tables = {name: TensorTable(specs) for name, specs in manifest.architectures.items()}
         except WireError as error:
             raise PackError(f"The pack {manifest.name}: {error}") from error
-        self._check_interfaces()
-
-    def _check_interfaces(self) -> None:
-        manifest, labels = self.manifest, len(self.manifest.task.labels)
-        if len(set(self.labels)) != labels:
-            raise PackError(f"The pack {manifest.name} has a label twice.")
-        if manifest.plugin not in self.tables:
-            raise PackError(f"The pack {manifest.name} names a plug-in {manifest.plugin} that it does not describe.")
-        for name, table in self.tables.items():
-            if table.specs[-2].shape[0] != labels or table.specs[-1].shape != (labels,):
-                raise PackError(f"The classifier of {name} in the pack {manifest.name} is not one for {labels} labels.")
-        for graph in manifest.graphs:
-            if graph.file not in self.files or graph.model not in self.tables:
-                raise PackError(f"A graph of the pack {manifest.name} names a file or model that is not there.")
-            self._check_graph(graph)
-        if len({graph.file for graph in manifest.graphs}) != len(manifest.graphs):
-            raise PackError(f"Two graphs of the pack {manifest.name} share a file.")
-        self._check_references()
-        check_listening(manifest, self.files)
-
-    def _check_references(self) -> None:
-        """Whatever the manifest refers to is there, and whatever is there is referred to."""
-        manifest = self.manifest
-        models = {*manifest.start, *manifest.ort_training, *(entry.model for entry in manifest.tflite)}
-        named = {graph.file for graph in manifest.graphs} | {start.file for start in manifest.start.values()}
-        named |= {entry.file for entry in manifest.tflite}
-        named |= set() if manifest.negatives is UNSET else {manifest.negatives.file}
-        for training in manifest.ort_training.values():
-            named |= {training.training, training.evaluation, training.checkpoint, *training.optimizers.values()}
-        missing = sorted(models - set(self.tables)) + sorted(named - set(self.files))
-        if missing:
-            raise PackError(f"The pack {manifest.name} refers to {missing[0]}, which is not there.")
-        stray = sorted(set(self.files) - named - set(DOCUMENTS))
-        if stray:
-            raise PackError(f"The pack {manifest.name} lists {stray[0]}, which nothing in it refers to.")
-
-    def _check_graph(self, graph: Graph) -> None:
-        """A graph takes its batch and its models, and gives back each model and optimizer vector it changes."""
-        step = graph.kind != "evaluate"
-        sound = (graph.optimizer is not None) == step and (graph.batch is not None or not step)
-        two = len(ROLES[graph.kind]) == 2
-        sound = sound and graph.plugin == (self.manifest.plugin if two else None)
-        sound = sound and len(set(graph.terms)) == len(graph.terms) and len(set(graph.inputs)) == len(graph.inputs)
-        if not (sound and list(graph.inputs) == step_inputs(graph) and list(graph.outputs) == step_outputs(graph)):
-            raise PackError(
-                f"The {graph.kind} graph {graph.file} of the pack {self.manifest.name} lacks an input or output that "
-                f"such a graph has: rebuild the pack."
-            )
+        check_interfaces(manifest, self.tables, self.files)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -280,29 +227,10 @@ def _facts(files: Mapping[str, bytes], path: str) -> tuple[int, str]:
     return len(files[path]), hashlib.sha256(files[path]).hexdigest()
 
 
-def _refuse_format(version: int, where: str) -> None:
-    if version not in READABLE:
-        readable = " and ".join(map(str, READABLE))
-        raise PackError(f"{where} has format {version}; this version of Auricle reads {readable}.")
-
-
-def _decode_manifest(data: bytes | None, where: str) -> Manifest:
-    if data is None:
-        raise PackError(f"{where} is not a pack: it has no {MANIFEST_FILE}.")
-    if len(data) > LARGEST_MANIFEST:
-        raise PackError(f"The manifest of {where} holds more than {LARGEST_MANIFEST >> 20} MiB.")
-    try:
-        version = msgspec.json.decode(data, type=_Version).format
-        _refuse_format(version, where)
-        return msgspec.json.decode(data, type=Manifest)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise PackError(f"The manifest of {where} is not valid: {error}.") from error
-
-
 def _from_files(files: Mapping[str, bytes], where: str) -> Pack:
     if isinstance(files, PackedFiles) and MANIFEST_FILE in files and files.facts(MANIFEST_FILE)[0] > LARGEST_MANIFEST:
         raise PackError(f"The manifest of {where} holds more than {LARGEST_MANIFEST >> 20} MiB.")
-    manifest = _decode_manifest(files.get(MANIFEST_FILE), where)
+    manifest = decode_manifest(files.get(MANIFEST_FILE), where)
     unlisted = set(files) - {entry.path for entry in manifest.files} - {MANIFEST_FILE, SIGNATURE_FILE}
     if unlisted:
         raise PackError(f"{where} holds {min(unlisted)!r}, which its manifest does not list.")
@@ -313,7 +241,7 @@ def _from_files(files: Mapping[str, bytes], where: str) -> Pack:
 def _from_folder(folder: Path) -> Pack:
     """Reads what the manifest lists and nothing else: a folder may hold other things, such as `.git`."""
     found = {MANIFEST_FILE: read_inside(folder, MANIFEST_FILE, LARGEST_MANIFEST)}
-    manifest = _decode_manifest(found[MANIFEST_FILE], str(folder))
+    manifest = decode_manifest(found[MANIFEST_FILE], str(folder))
     if sum(entry.bytes for entry in manifest.files) > LARGEST_PACK:
         raise PackError(f"{folder} holds more than {LARGEST_PACK >> 20} MiB.")
     found[SIGNATURE_FILE] = read_inside(folder, SIGNATURE_FILE, LARGEST_SIGNATURE)

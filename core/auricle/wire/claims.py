@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from auricle.errors import DataError
 from auricle.wire.broker_passwords import Password
-from auricle.wire.messages import DeviceId, FleetName
+from auricle.wire.kinds import DeviceId, FleetName
 
 RESERVED = ("coordinator", "observer", "root")
 """Names that no device may have: the first two have other rights at the broker."""

@@ -7,31 +7,26 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from auricle.wire.kinds import (
+    Count,
+    Decibels,
+    DeviceId,
+    FleetName,
+    Quarters,
+    Round,
+    Rounded,
+    Seconds,
+    Sensitivity,
+    Sha256,
+    Share,
+    Short,
+    TargetPath,
+    Token,
+)
+from auricle.wire.plan import Plan
+
 SCHEMA = 1
 """Major version of the messages; another one is refused with `upgrade_required`."""
-
-DeviceId = Annotated[str, Meta(pattern=r"^[a-z0-9-]{4,64}\Z", max_length=64)]
-FleetName = Annotated[str, Meta(pattern=r"^[a-z0-9-]{1,64}\Z", max_length=64)]
-Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z", max_length=64)]
-Token = Annotated[str, Meta(pattern=r"^[ -~]*\Z", max_length=64)]
-"""A name of printable ASCII: it ends up in logs and on terminals."""
-Short = Annotated[str, Meta(max_length=200)]
-Count = Annotated[int, Meta(ge=0, le=1 << 40)]
-Round = Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]
-"""Fits a database's integer."""
-Seconds = Annotated[float, Meta(ge=0, le=1e9)]
-Share = Annotated[float, Meta(ge=0, le=1)]
-Rounded = Literal[0, 1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700, 1000]
-"""A coarse count: nothing between these numbers, and nothing above the last, can be said."""
-Quarters = Annotated[int, Meta(ge=0, le=96)]
-"""Whole quarter hours, a day at most."""
-Decibels = Annotated[int, Meta(ge=-96, le=0, multiple_of=3)]
-"""Of full scale, in steps of 3."""
-Sensitivity = Annotated[int, Meta(ge=-2, le=2)]
-"""Steps by which all thresholds are lower (above 0: more is heard, also wrongly) or higher than the device's own."""
-TargetPath = Annotated[str, Meta(pattern=r"^(?!.*\.\.)[a-z0-9][a-z0-9._/-]*\Z", max_length=200)]
-"""Name of a target in the signed metadata of updates: a relative path without `..`."""
-
 
 WORSE = "worse_"
 """What the reason of a device begins with whose own judge refused its round: it is well, and declined."""
@@ -170,41 +165,6 @@ class HearingReport(Message, frozen=True, tag="hearingreport", kw_only=True):
     """Distance of the sound's mean from 0, of full scale: below 0.1 %, below 1 %, 1 % and more."""
     each: Annotated[tuple[Rounded, ...], Meta(max_length=64)] = ()
     """Detections by keyword, in the pack's order; empty unless the owner has allowed it as well."""
-
-
-class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a device trains in a round. Defaults are those of FedMLAC (ALGORITHMS 3.1)."""
-
-    mode: Literal["mutual", "supervised"] = "mutual"
-    """Mutual learning of local model and plug-in, or the plug-in alone on labels (the FedAvg baseline)."""
-    epochs: Annotated[int, Meta(ge=1, le=1000)] = 1
-    optimizer: Literal["sgd", "adamw", "mixed"] = msgspec.field(default="sgd", name="optimiser")
-    """`mixed`: AdamW for the local model, plain SGD for the plug-in."""
-    rate: Annotated[float, Meta(gt=0, le=10)] = 0.01
-    """Learning rate of the plug-in."""
-    local_rate: Annotated[float, Meta(gt=0, le=10)] = 0.01
-    momentum: Annotated[float, Meta(ge=0, lt=1)] = 0.0
-    decay: Annotated[float, Meta(ge=0, le=1)] = 0.0
-    clip: Annotated[float, Meta(ge=0)] = 0.0
-    """Largest norm of a gradient; 0: no limit."""
-    alpha: Share = 0.5
-    """Weight of the labels in the local model's loss (A4)."""
-    plugin_ce: Annotated[float, Meta(ge=0, le=100)] = 0.0
-    """Weight of the labels in the plug-in's loss (A5: none in the paper)."""
-    order: Literal["simultaneous", "alternating"] = "simultaneous"
-    """Mutual learning: both models from one pass of each, or the plug-in from the local model's new weights (A6)."""
-    temperature: Annotated[float, Meta(ge=0.1, le=100)] = 1.0
-    """Divides the logits that teacher and student compare in mutual learning (A4: 1, the paper has none)."""
-    mu: Annotated[float, Meta(ge=0, le=100)] = 0.0
-    """Pull of the plug-in towards the received one: the proximal term of FedProx."""
-    prior: Annotated[float, Meta(ge=0, le=10)] = 0.0
-    """Strength of the logit adjustment by the device's own label frequencies while the plug-in trains; 0: none."""
-    keep_state: bool = False
-    """Whether the optimizers' states, of local model and plug-in, live on between a device's rounds."""
-    augment: bool = False
-    """On-device augmentation: shift, gain, background noise, SpecAugment."""
-    codec: Token = "float32"
-    seed: Count = 0
 
 
 class Invite(Message, frozen=True, tag="invite", kw_only=True):

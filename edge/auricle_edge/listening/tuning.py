@@ -13,7 +13,7 @@ import msgspec
 
 from auricle.errors import StorageError
 from auricle.files import write_durably
-from auricle.wire.messages import Sensitivity
+from auricle.wire.kinds import Sensitivity
 
 log = logging.getLogger("auricle.edge")
 

@@ -8,7 +8,7 @@ import msgspec
 
 from auricle.errors import DataError
 from auricle.packs.versions import Key, version_key
-from auricle.wire.messages import Sha256, Token
+from auricle.wire.kinds import Sha256, Token
 from auricle_edge.ota.installation import BundleFacts
 from auricle_edge.ota.records import PackKept, UpdateRefusedError
 

@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from auricle.errors import StorageError
-from auricle.wire.messages import FleetName, Sha256, Short, Token
+from auricle.wire.kinds import FleetName, Sha256, Short, Token
 from auricle_edge.ota.records import own_record
 
 VARIABLE, PLACE = "AURICLE_INSTALLATION", Path("/opt/auricle")

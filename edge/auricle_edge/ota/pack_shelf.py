@@ -14,7 +14,7 @@ from auricle.files import write_durably
 from auricle.packs.archive import read_file
 from auricle.packs.pack import Pack, load_pack, pack_bytes
 from auricle.packs.signature import trusted_key
-from auricle.wire.messages import Sha256
+from auricle.wire.kinds import Sha256
 from auricle_edge.runtimes import Runtime, choose_runtime
 from auricle_edge.training.own_model import own_model
 

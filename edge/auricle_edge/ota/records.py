@@ -17,7 +17,7 @@ from msgspec import Meta
 
 from auricle.errors import AuricleError, StorageError
 from auricle.files import sync_folder, write_durably
-from auricle.wire.messages import Count, DeviceId, Sha256, Short, TargetPath, Token
+from auricle.wire.kinds import Count, DeviceId, Sha256, Short, TargetPath, Token
 from auricle_edge.fleet.standing import State
 
 FOLDER = "updates"

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import AuricleError
-from auricle.packs.manifest import TERMS
+from auricle.packs.graph_interface import TERMS
 from auricle.packs.pack import PARTS, Pack
 from auricle.wire.tensors import Flat, TensorTable
 

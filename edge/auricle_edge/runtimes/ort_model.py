@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from auricle.checks.graph_check import check_foreign_graph
 from auricle.errors import AuricleError, PackError
-from auricle.packs.manifest import PARTS, SLOTS, OrtTraining
+from auricle.packs.graph_interface import PARTS, SLOTS
+from auricle.packs.manifest import OrtTraining
 from auricle.packs.pack import Pack
 from auricle.wire.tensors import Flat
 from auricle_edge.runtimes.interface import Array

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import AuricleError, PackError
-from auricle.packs.manifest import SLOTS
+from auricle.packs.graph_interface import SLOTS
 from auricle.packs.pack import Pack
 from auricle.wire.tensors import Flat
 from auricle_edge.runtimes.interface import Array, Job

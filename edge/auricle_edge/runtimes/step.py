@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from auricle.checks.graph_check import check_graph
 from auricle.errors import PackError
-from auricle.packs.manifest import LOSSES, SCALARS, SLOTS, TERMS, carried
+from auricle.packs.graph_interface import LOSSES, SCALARS, SLOTS, TERMS, carried
 from auricle.packs.pack import Graph, Pack
 from auricle.wire.tensors import Flat
 from auricle_edge.runtimes.interface import EVALUATION_BATCH, Job, joined_parts, named_parts

@@ -15,7 +15,7 @@ from auricle.errors import AuricleError
 from auricle.packs.manifest import SPECIAL_LABELS
 from auricle.speech.augment import Augmenter
 from auricle.speech.features import LogMel
-from auricle.wire.messages import Plan
+from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
 from auricle_edge.runtimes import Job, Runtime, Training, accuracy, cross_entropy
 from auricle_edge.runtimes.interface import EVALUATION_BATCH

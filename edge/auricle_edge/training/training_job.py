@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from auricle.packs.manifest import Term
+from auricle.packs.graph_interface import Term
 from auricle.packs.pack import SLOTS, Pack
-from auricle.wire.messages import Plan
+from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
 
 FLAT = 1e6

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from auricle.packs.manifest import PARTS, SCALARS, SLOTS, TERMS, Term
+from auricle.packs.graph_interface import PARTS, SCALARS, SLOTS, TERMS, Term
 from auricle_export.compiler.builder import GraphBuilder, Shape
 
 Parts = list[str]

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import msgspec
 
 from auricle.errors import SettingsError
-from auricle.wire.messages import DeviceId
+from auricle.wire.kinds import DeviceId
 from auricle_export.flash.board import Board, Microphone
 
 STATE = "/var/lib/auricle"

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from auricle.wire.messages import FleetName
+from auricle.wire.kinds import FleetName
 from auricle_export.flash.board import Id, Table, Text
 
 Name = Annotated[FleetName, Meta(description="1 to 64 lower-case letters, digits and dashes")]

@@ -20,7 +20,8 @@ from torch import nn
 
 from auricle.errors import PackError, nearest
 from auricle.files import write_durably
-from auricle.packs.manifest import FORMAT, FileEntry, Frontend, Graph, Manifest, Task, Term
+from auricle.packs.graph_interface import Graph, Term
+from auricle.packs.manifest import FORMAT, FileEntry, Frontend, Manifest, Task
 from auricle.packs.pack import Pack, pack_bytes
 from auricle.speech.words import WORD_SETS
 from auricle.wire.tensors import TensorSpec

@@ -10,7 +10,7 @@ import numpy as np
 
 from auricle.checks.onnx_reader import read_model
 from auricle.errors import PackError
-from auricle.packs.manifest import Graph
+from auricle.packs.graph_interface import Graph
 from auricle.packs.pack import Pack
 from auricle.packs.start import start_weights
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from rich.console import Console
 
-from auricle.packs.manifest import Graph, OrtTraining, Tflite
+from auricle.packs.graph_interface import Graph
+from auricle.packs.manifest import OrtTraining, Tflite
 from auricle.packs.pack import Pack
 from auricle.process.table import Column, Grid
 

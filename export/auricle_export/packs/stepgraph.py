@@ -17,7 +17,7 @@ import onnx
 import onnxruntime as ort
 from msgspec import structs
 
-from auricle.packs.manifest import PARTS, TAKEN, Graph, Term, step_inputs, step_outputs
+from auricle.packs.graph_interface import PARTS, TAKEN, Graph, Term, step_inputs, step_outputs
 from auricle_export.compiler import losses
 from auricle_export.compiler.builder import GraphBuilder, Shape
 from auricle_export.compiler.evaluation import trace_evaluation

@@ -11,7 +11,7 @@ import msgspec
 from auricle.errors import SettingsError
 from auricle.packs.manifest import Sentence
 from auricle.speech.sources import DOWNLOADED
-from auricle.wire.messages import Token
+from auricle.wire.kinds import Token
 
 Folder = Annotated[str, msgspec.Meta(min_length=1, max_length=400)]
 AnyRecipe = TypeVar("AnyRecipe", bound="FromFolders")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from auricle.speech.augment import noise_factors
 from auricle.speech.features import Energies
-from auricle.wire.messages import Plan
+from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
 from auricle_edge.runtimes import Runtime
 from auricle_edge.training.learn_settings import LearnSettings

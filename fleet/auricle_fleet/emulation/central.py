@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from auricle.speech.features import LogMel
-from auricle.wire.messages import Plan
+from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
 from auricle_edge.runtimes import Runtime, accuracy
 from auricle_edge.training.learn_settings import LearnSettings

@@ -25,7 +25,7 @@ from auricle.process.times import Time
 from auricle.wire.broker_passwords import read_login, write_login
 from auricle.wire.claims import LONGEST_TOKEN_FILE, Certified, Claim, Renewal, pin, read_token
 from auricle.wire.identity import DEVICE_KEY, Identity
-from auricle.wire.messages import DeviceId
+from auricle.wire.kinds import DeviceId
 from auricle_edge.fleet.identity_claim.claim_server import ClaimError, ClaimServer
 from auricle_edge.fleet.identity_claim.fleet_record import FILE, FleetRecord
 

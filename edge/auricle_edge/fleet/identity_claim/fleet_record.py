@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 
 from auricle.mqtt_link.identity_files import FOLDER
-from auricle.wire.messages import FleetName, Sha256
+from auricle.wire.kinds import FleetName, Sha256
 
 FILE = "fleet.json"
 

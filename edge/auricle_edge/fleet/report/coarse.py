@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from auricle.wire.messages import Rounded
+from auricle.wire.kinds import Rounded
 
 STEPS: tuple[Rounded, ...] = get_args(Rounded)
 DECIBELS = 3

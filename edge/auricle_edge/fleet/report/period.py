@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from auricle.wire.messages import Rounded
+from auricle.wire.kinds import Rounded
 from auricle_edge.fleet.report.coarse import decibels, full_scale, offset, rounded
 from auricle_edge.fleet.report.readings import Reading
 from auricle_edge.listening.detect.figures import DetectFigures

@@ -14,7 +14,7 @@ import msgspec
 
 from auricle.errors import AuricleError, SettingsError
 from auricle.mqtt_link.link import BrokerAddress, Delivery, LinkSettings, MqttLink
-from auricle.wire.messages import DeviceId
+from auricle.wire.kinds import DeviceId
 from auricle_edge.listening.events.event import line_of
 from auricle_edge.listening.feedback import Feedback
 from auricle_edge.listening.sound import Event

@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from auricle.files import write_durably
-from auricle.wire.messages import Sha256
+from auricle.wire.kinds import Sha256
 from auricle.wire.tensors import Flat, TensorTable
 from auricle_edge.training.judge.heard import Heard
 

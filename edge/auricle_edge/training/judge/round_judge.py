@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 from msgspec import UNSET
 
-from auricle.wire.messages import WORSE, WORSE_RECEIVED, Plan
+from auricle.wire.messages import WORSE, WORSE_RECEIVED
+from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
 from auricle_edge.training.judge.best import Best, BestStore
 from auricle_edge.training.judge.clips import answers, worsened

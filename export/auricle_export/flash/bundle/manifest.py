@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from auricle.errors import AuricleError
 from auricle.wire.identity import PUBLIC_BYTES, SIGNATURE_BYTES, Identity, verified
-from auricle.wire.messages import FleetName, Sha256
+from auricle.wire.kinds import FleetName, Sha256
 
 FORMAT: Literal[1] = 1
 MANIFEST_FILE, SIGNATURE_FILE = "bundle.json", "bundle.sig"

@@ -9,7 +9,7 @@ import msgspec
 
 from auricle.errors import DataError
 from auricle.wire.claims import RESERVED, read_token
-from auricle.wire.messages import DeviceId
+from auricle.wire.kinds import DeviceId
 
 HOST = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 """What a host may be called: a letter or digit at both ends, at most 63. Source: RFC 1123, section 2.1."""

@@ -1,0 +1,141 @@
+"""Tables of what is trained: tasks, devices, rounds, their updates and models."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from auricle_cloud.storage.schema.base import metadata
+
+meta = sa.Table(
+    "meta",
+    metadata,
+    sa.Column("key", sa.Text, primary_key=True),
+    sa.Column("value", sa.Text),
+)
+"""`epoch`: how often a coordinator has started."""
+
+tasks = sa.Table(
+    "tasks",
+    metadata,
+    sa.Column("task", sa.Text, primary_key=True),
+    sa.Column("pack", sa.Text, nullable=False),
+    sa.Column("current", sa.Integer, nullable=False),
+)
+"""What is trained, and which version of its model is current."""
+
+devices = sa.Table(
+    "devices",
+    metadata,
+    sa.Column("device", sa.Text, primary_key=True),
+    sa.Column("public_key", sa.LargeBinary, nullable=False),
+    sa.Column("boot", sa.Text, nullable=False),
+    sa.Column("online", sa.Boolean, nullable=False),
+    sa.Column("pack", sa.Text, nullable=False),
+    sa.Column("architecture", sa.Text, nullable=False),
+    sa.Column("samples", sa.BigInteger, nullable=False),
+    sa.Column("first_seen", sa.Float, nullable=False),
+    sa.Column("last_seen", sa.Float, nullable=False),
+    sa.Column("agent", sa.Text, nullable=False, server_default=""),
+    sa.Column("standing", sa.Text, nullable=False, server_default="approved"),
+    sa.Column("reason", sa.Text, nullable=False, server_default=""),
+    sa.Column("label", sa.Text, nullable=False, server_default=""),
+    sa.Column("gate", sa.Text, nullable=False, server_default="train"),
+    sa.Column("gate_reason", sa.Text, nullable=False, server_default=""),
+    sa.Column("selected", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("harmful_count", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("sensitivity", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("sensitivity_now", sa.Integer),
+    sa.Column("offline_since", sa.Float),
+)
+"""`standing`: pending, approved, quarantined or revoked. `harmful_count`: how often detection named it harmful.
+
+`last_seen`: its last message. `offline_since` is NULL while it is online, and while nobody knows: a coordinator that
+starts believes nobody to be here until it is heard.
+
+`sensitivity`: what operators want; `sensitivity_now`: what the device says is in effect, NULL where it takes none.
+"""
+
+rounds = sa.Table(
+    "rounds",
+    metadata,
+    sa.Column("task", sa.Text, primary_key=True),
+    sa.Column("round", sa.Integer, primary_key=True),
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("mode", sa.Text, nullable=False, server_default="sync"),
+    sa.Column("asked_by", sa.Text, nullable=False, server_default=""),
+    sa.Column("planned", sa.Float, nullable=False, server_default="0"),
+    sa.Column("opened", sa.Float),
+    sa.Column("closed", sa.Float),
+    sa.Column("base_version", sa.Integer),
+    sa.Column("base", sa.Text),
+    sa.Column("plan", sa.LargeBinary),
+    sa.Column("detection", sa.JSON),
+    sa.Column("report", sa.JSON),
+    sa.Column("request", sa.Text),
+)
+"""One row a round; `request` is what an operator asked of a round under way."""
+
+invitations = sa.Table(
+    "invitations",
+    metadata,
+    sa.Column("task", sa.Text, primary_key=True),
+    sa.Column("round", sa.Integer, primary_key=True),
+    sa.Column("device", sa.Text, primary_key=True),
+    sa.Column("reason", sa.Text),
+    sa.Column("state", sa.Text, nullable=False, server_default="invited"),
+    sa.Column("invited", sa.Float, nullable=False),
+    sa.Index(None, "device"),
+)
+"""A round's cohort; `state`: invited, failed or declined, with the device's reason."""
+
+losses = sa.Table(
+    "losses",
+    metadata,
+    sa.Column("task", sa.Text, primary_key=True),
+    sa.Column("round", sa.Integer, primary_key=True),
+    sa.Column("device", sa.Text, primary_key=True),
+    sa.Column("base", sa.Text, nullable=False),
+    sa.Column("loss", sa.Float),
+    sa.Column("samples", sa.BigInteger, nullable=False),
+    sa.Column("received", sa.Float, nullable=False),
+)
+"""Inference losses of the two-phase FedVSA round, before training."""
+
+updates = sa.Table(
+    "updates",
+    metadata,
+    sa.Column("task", sa.Text, primary_key=True),
+    sa.Column("round", sa.Integer, primary_key=True),
+    sa.Column("device", sa.Text, primary_key=True),
+    sa.Column("counted_in", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("staleness", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("attempt", sa.Integer, nullable=False),
+    sa.Column("body", sa.Text, nullable=False),
+    sa.Column("codec", sa.Text, nullable=False),
+    sa.Column("samples", sa.BigInteger, nullable=False),
+    sa.Column("loss", sa.Float),
+    sa.Column("steps", sa.BigInteger, nullable=False),
+    sa.Column("seconds", sa.Float, nullable=False),
+    sa.Column("personal_accuracy", sa.Float),
+    sa.Column("plugin_accuracy", sa.Float),
+    sa.Column("held_out", sa.BigInteger, nullable=False),
+    sa.Column("received", sa.Float, nullable=False),
+    sa.Index(None, "task", "counted_in"),
+)
+"""Counted updates. `round` is the one the device was invited to, `counted_in` the one whose model it went into."""
+
+models = sa.Table(
+    "models",
+    metadata,
+    sa.Column("task", sa.Text, primary_key=True),
+    sa.Column("version", sa.Integer, primary_key=True),
+    sa.Column("blob", sa.Text, nullable=False),
+    sa.Column("optimizer", sa.Text),
+    sa.Column("created", sa.Float, nullable=False),
+    sa.Column("parent", sa.Integer),
+    sa.Column("origin", sa.Text, nullable=False, server_default="round"),
+    sa.Column("round", sa.Integer),
+    sa.Column("accuracy", sa.Float),
+    sa.Column("loss", sa.Float),
+)
+"""`origin`: first, round, or repair; `accuracy` and `loss` on the operator's validation set where there is one."""

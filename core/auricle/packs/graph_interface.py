@@ -1,0 +1,122 @@
+"""The interface that a graph of each kind has.
+
+The graphs of a pack are ordinary ONNX. A step graph takes a batch, hyper-parameters, weights and optimizer state and
+gives losses, new weights and new state; `step_inputs` and `step_outputs` spell the names out.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from auricle.wire.messages import Token
+from auricle.wire.tensors import Dim, Name
+
+PARTS = ("body", "head.weight", "head.bias")
+"""The three tensors that carry a model, or an optimizer's vector, into a graph and out of it."""
+SLOTS: dict[str, tuple[str, ...]] = {"sgd": ("momentum",), "adamw": ("first", "second")}
+"""Optimizer state of the step graphs: so many vectors of the model's size."""
+ROLES: dict[str, tuple[str, ...]] = {
+    "supervised": ("model",),
+    "fixmatch": ("model",),
+    "distill": ("model",),
+    "evaluate": ("model",),
+    "mutual": ("local", "plugin"),
+    "alternating": ("local", "plugin"),
+}
+"""The models that a graph of each kind takes; a step graph gives them back changed."""
+TAKEN: dict[str, tuple[str, ...]] = {
+    "supervised": ("x", "target", "weight"),
+    "mutual": ("x", "target", "weight", "alpha", "plugin_ce", "temperature"),
+    "alternating": ("x", "target", "weight", "alpha", "plugin_ce", "temperature"),
+    "fixmatch": (
+        "x",
+        "target",
+        "weight",
+        "weak",
+        "strong",
+        "weight.unlabelled",
+        "threshold",
+        "lambda",
+        "teacher/body",
+        "teacher/head.weight",
+        "teacher/head.bias",
+    ),
+    "distill": ("x", "target", "weight", "means", "valid", "beta"),
+    "evaluate": ("x",),
+}
+"""What a graph of each kind takes besides its models, their optimizers' state and hyper-parameters."""
+LOSSES: dict[str, tuple[str, ...]] = {
+    "supervised": ("loss",),
+    "mutual": ("loss.local", "loss.plugin"),
+    "alternating": ("loss.local", "loss.plugin"),
+    "fixmatch": ("loss", "loss.labelled", "loss.unlabelled", "confident"),
+    "distill": ("loss", "loss.means"),
+    "evaluate": ("logits", "features"),
+}
+"""What a graph of each kind gives besides changed models and state: scalars, in `evaluate` (B, labels) and (B, H)."""
+SCALARS: dict[str, tuple[str, ...]] = {
+    "sgd": ("rate", "momentum", "decay", "clip"),
+    "adamw": ("rate", "beta1", "beta2", "epsilon", "step", "decay", "l2", "clip"),
+}
+"""Hyper-parameters of each optimizer, float32 scalars `role.name`; `decay` is AdamW's, `l2` the one of Adam."""
+Term = Literal["drift", "freeze"]
+TERMS: dict[Term, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "drift": (("mu",), ("anchor", "linear")),
+    "freeze": ((), ("keep",)),
+}
+"""Optional terms of a step graph: their scalars `role.name` and their vectors `role.name/part`.
+
+`drift` adds mu (w - anchor) + linear to the gradient: FedProx, FedDyn, SCAFFOLD, FedDC and Ditto are choices of these
+two. `freeze` multiplies every gradient and every change by `keep`, 0 or 1 for each weight.
+"""
+
+_PATH = r"^[a-z0-9_][a-z0-9_.-]*(/[a-z0-9_][a-z0-9_.-]*){0,3}\Z"
+FilePath = Annotated[str, msgspec.Meta(pattern=_PATH, max_length=100)]
+
+
+class Graph(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One ONNX file and its interface."""
+
+    kind: Literal["supervised", "mutual", "alternating", "fixmatch", "distill", "evaluate"]
+    model: Token
+    """The architecture that is trained or run; in a mutual step the local one."""
+    plugin: Token | None = None
+    optimizer: Literal["sgd", "adamw"] | None = msgspec.field(default=None, name="optimiser")
+    terms: tuple[Term, ...] = ()
+    """Optional terms it computes, see `TERMS`."""
+    file: FilePath
+    batch: Dim | None = None
+    """Fixed batch; None: any."""
+    inputs: tuple[Name, ...]
+    outputs: tuple[Name, ...]
+    noise: dict[Name, tuple[Dim, ...]] = {}
+    """Inputs to fill with uniform numbers in [0, 1) at every step: the masks of dropout."""
+    state: dict[Name, tuple[Dim, ...]] = {}
+    """Inputs that carry state from step to step, zeros at the start of a round; output `new/NAME` is the next one."""
+
+
+def step_inputs(graph: Graph) -> list[str]:
+    """Names of a graph's inputs, in order; those of a step graph begin with its batch."""
+    names = list(TAKEN[graph.kind])
+    for role in ROLES[graph.kind]:
+        if graph.optimizer is not None:
+            names += [f"{role}.{scalar}" for scalar in SCALARS[graph.optimizer]]
+            names += [f"{role}.{scalar}" for term in graph.terms for scalar in TERMS[term][0]]
+        names += [f"{vector}/{part}" for vector in carried(graph, role) for part in PARTS]
+        names += [f"{role}.{vector}/{part}" for term in graph.terms for vector in TERMS[term][1] for part in PARTS]
+    return [*names, *sorted(graph.noise), *sorted(graph.state)]
+
+
+def step_outputs(graph: Graph) -> list[str]:
+    """Names of a graph's outputs, in order: losses first."""
+    names = list(LOSSES[graph.kind])
+    if graph.kind != "evaluate":
+        names += [f"new/{v}/{part}" for role in ROLES[graph.kind] for v in carried(graph, role) for part in PARTS]
+    return [*names, *(f"new/{name}" for name in sorted(graph.state))]
+
+
+def carried(graph: Graph, role: str) -> list[str]:
+    """The vectors of one of a graph's models that a step changes: its weights and its optimizer's state."""
+    return [role, *(f"{role}.{slot}" for slot in (SLOTS[graph.optimizer] if graph.optimizer else ()))]

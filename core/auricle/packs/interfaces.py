@@ -1,0 +1,72 @@
+"""Whether the parts of a pack fit together: labels, models, graphs, and the files that the manifest names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import UNSET
+
+from auricle.errors import PackError
+from auricle.packs.graph_interface import ROLES, Graph, step_inputs, step_outputs
+from auricle.packs.listening import check_listening
+from auricle.packs.manifest import Manifest
+from auricle.wire.tensors import TensorTable
+
+DOCUMENTS = ("license", "license.txt", "notice", "notice.txt", "readme.md", "readme.txt")
+"""Files that a pack may list though nothing in it refers to them."""
+
+
+def check_interfaces(manifest: Manifest, tables: Mapping[str, TensorTable], files: Mapping[str, bytes]) -> None:
+    """Refuse a pack whose parts do not fit together.
+
+    Raises
+    ------
+    PackError
+        A label, file or model is named twice or is not there, or a graph has not the interface of its kind.
+    """
+    labels = len(manifest.task.labels)
+    if len(set(manifest.task.labels)) != labels:
+        raise PackError(f"The pack {manifest.name} has a label twice.")
+    if manifest.plugin not in tables:
+        raise PackError(f"The pack {manifest.name} names a plug-in {manifest.plugin} that it does not describe.")
+    for name, table in tables.items():
+        if table.specs[-2].shape[0] != labels or table.specs[-1].shape != (labels,):
+            raise PackError(f"The classifier of {name} in the pack {manifest.name} is not one for {labels} labels.")
+    for graph in manifest.graphs:
+        if graph.file not in files or graph.model not in tables:
+            raise PackError(f"A graph of the pack {manifest.name} names a file or model that is not there.")
+        _check_graph(manifest, graph)
+    if len({graph.file for graph in manifest.graphs}) != len(manifest.graphs):
+        raise PackError(f"Two graphs of the pack {manifest.name} share a file.")
+    _check_references(manifest, tables, files)
+    check_listening(manifest, files)
+
+
+def _check_references(manifest: Manifest, tables: Mapping[str, TensorTable], files: Mapping[str, bytes]) -> None:
+    """Whatever the manifest refers to is there, and whatever is there is referred to."""
+    models = {*manifest.start, *manifest.ort_training, *(entry.model for entry in manifest.tflite)}
+    named = {graph.file for graph in manifest.graphs} | {start.file for start in manifest.start.values()}
+    named |= {entry.file for entry in manifest.tflite}
+    named |= set() if manifest.negatives is UNSET else {manifest.negatives.file}
+    for training in manifest.ort_training.values():
+        named |= {training.training, training.evaluation, training.checkpoint, *training.optimizers.values()}
+    missing = sorted(models - set(tables)) + sorted(named - set(files))
+    if missing:
+        raise PackError(f"The pack {manifest.name} refers to {missing[0]}, which is not there.")
+    stray = sorted(set(files) - named - set(DOCUMENTS))
+    if stray:
+        raise PackError(f"The pack {manifest.name} lists {stray[0]}, which nothing in it refers to.")
+
+
+def _check_graph(manifest: Manifest, graph: Graph) -> None:
+    """A graph takes its batch and its models, and gives back each model and optimizer vector it changes."""
+    step = graph.kind != "evaluate"
+    sound = (graph.optimizer is not None) == step and (graph.batch is not None or not step)
+    two = len(ROLES[graph.kind]) == 2
+    sound = sound and graph.plugin == (manifest.plugin if two else None)
+    sound = sound and len(set(graph.terms)) == len(graph.terms) and len(set(graph.inputs)) == len(graph.inputs)
+    if not (sound and list(graph.inputs) == step_inputs(graph) and list(graph.outputs) == step_outputs(graph)):
+        raise PackError(
+            f"The {graph.kind} graph {graph.file} of the pack {manifest.name} lacks an input or output that "
+            f"such a graph has: rebuild the pack."
+        )
