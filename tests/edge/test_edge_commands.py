@@ -189,3 +189,21 @@ def test_what_the_service_tells_in_seconds_commands_write_in_iso_8601() -> None:
     assert datetime.fromisoformat(told["last"]["at"]).timestamp() == 1.7e9
     assert (told["state"], told["report"]) == ("open", {"last": None})
     assert with_times({"last": None}) == {"last": None}
+
+
+@pytest.mark.parametrize("name", ["update", "upgrade"])
+def test_without_a_pack_it_is_the_newer_bundle_that_settings_are_needed_for(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("auricle_edge.commands.place.CONFIG", tmp_path / "none.toml")
+
+    assert main(["edge", name]) == 2
+
+    assert "Name a PACK; or, for a newer bundle, the device's settings with --config." in capsys.readouterr().err
+
+
+def test_a_pack_and_what_is_of_a_bundle_do_not_go_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["edge", "update", "gsc12", "--root", str(tmp_path), "--state", str(tmp_path / "s")]) == 2
+
+    assert "leave one out" in capsys.readouterr().err
+    assert not (tmp_path / "s").exists()
