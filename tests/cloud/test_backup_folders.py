@@ -372,7 +372,7 @@ def test_what_is_larger_than_a_backup_may_be_is_refused_by_name(
     state: Filled, tmp_path: Path, limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(restore_module, limit, 100_000)
-    with pytest.raises(BackupError, match=r"holds blobs/\w+ twice, or more than this disk can take"):
+    with pytest.raises(BackupError, match=r"is larger, at blobs/\w+, than a backup or the disk of"):
         restored(tmp_path / "backup", tmp_path / "other")
     monkeypatch.setattr(backup_module, "TOO_LARGE", 5000)
     with pytest.raises(StorageError, match="is too large for a backup"):

@@ -32,7 +32,7 @@ def _tls(reason: str) -> ssl.SSLError:
         (TimeoutError(), "no answer came in time"),
         (_tls("WRONG_VERSION_NUMBER"), "what listens there does not speak TLS"),
         (_tls("SOMETHING_NEW"), "TLS failed, something new"),
-        (ssl.SSLError("[SSL] PEM lib (_ssl.c:3905)"), "it does not hold what it should in PEM"),
+        (ssl.SSLError(9, "[SSL] PEM lib (_ssl.c:3905)"), "it does not hold what it should in PEM"),
         (ValueError("Not a number."), "not a number"),
         (ValueError(), "ValueError"),
     ],

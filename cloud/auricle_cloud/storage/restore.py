@@ -104,7 +104,8 @@ def _unpack(source: Path, folder: Path) -> Manifest:
                 if path in found:
                     raise BackupError(f"{source} holds {path} twice.")
                 if left < 0 or size > LARGEST_FILE:
-                    raise BackupError(f"{source} is too large for the disk of {folder.parent}: free some space.")
+                    place = folder.parent
+                    raise BackupError(f"{source} is larger, at {path}, than a backup or the disk of {place} can be.")
                 found[path] = _keep(content, folder, path)
     except (zstandard.ZstdError, EOFError, ValueError) as error:
         raise BackupError(f"{source} is not a backup, or is damaged: {error}.") from error

@@ -185,8 +185,8 @@ def _check_free(port: int) -> None:
             probe.bind((_HOST, port))
         except OSError as error:
             raise BrokerError(
-                f"A broker cannot listen on port {port} of {_HOST}, {because(error)}: stop the program that listens "
-                "there, or name another port (0 takes a free one)."
+                f"A broker cannot start: port {port} on {_HOST} is already in use or not allowed: stop the program "
+                "that listens there, or name another port (0 takes a free one)."
             ) from error
 
 
