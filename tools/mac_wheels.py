@@ -33,7 +33,8 @@ PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 MACHINES = ("arm64", "x86_64")
 LAPTOP = ("fleet", "mic", "updates", "postgres", "tensorboard", "export")
 """Extras that somebody wants on a laptop; gpio, ort-training and tflite-runtime are for boards."""
-_NONE = re.compile(r"No matching distribution found for ([A-Za-z0-9._-]+)")
+_NONE = re.compile(r"(?:No matching distribution found for|Cannot install) ([A-Za-z0-9._-]+)")
+"""What pip says where a package has no wheel; the second where a constraint of this machine names it too."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +139,12 @@ def remembering(ask: Ask) -> Ask:
     return asked
 
 
+def without_wheel(said: str) -> str | None:
+    """The package that pip names as what it found nothing for."""
+    none = _NONE.search(said)
+    return canonicalize_name(none[1]) if none else None
+
+
 def ask_pip(mac: Mac, requirements: Sequence[str]) -> dict[str, Found]:
     """Ask the configured index; SystemExit where pip fails for another reason than a missing wheel."""
     left = list(requirements)
@@ -156,10 +163,10 @@ def ask_pip(mac: Mac, requirements: Sequence[str]) -> dict[str, Found]:
                     )
                     for each in installs
                 }
-            none = _NONE.search(done.stderr)
-            if none is None:
+            name = without_wheel(done.stderr)
+            if name is None:
                 raise SystemExit(f"mac_wheels: {done.stderr.strip()[-800:]}")
-            left = [each for each in left if canonicalize_name(Requirement(each).name) != canonicalize_name(none[1])]
+            left = [each for each in left if canonicalize_name(Requirement(each).name) != name]
     return {}
 
 

@@ -59,6 +59,15 @@ def test_a_requirement_is_asked_for_once_on_each_mac() -> None:
     assert index.asked == [["server>=2", "nothing"], ["speed"]]
 
 
+def test_what_pip_says_names_the_package_that_has_no_wheel() -> None:
+    none = "ERROR: No matching distribution found for Plain_Text<2,>=1"
+    constrained = "ERROR: Cannot install torch==2.13.0 because these package versions have conflicting dependencies."
+
+    assert mac_wheels.without_wheel(none) == "plain-text"
+    assert mac_wheels.without_wheel(constrained) == "torch"
+    assert mac_wheels.without_wheel("ERROR: the index does not answer") is None
+
+
 def test_the_extras_of_a_laptop_are_there() -> None:
     names = {canonicalize_name(each.name) for each in mac_wheels.requirements_of("fleet")}
 
