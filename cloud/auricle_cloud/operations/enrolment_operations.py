@@ -8,7 +8,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from auricle.errors import SettingsError
-from auricle.wire.messages import DeviceId
+from auricle.wire.kinds import DeviceId
 from auricle_cloud.operations.enrolment_answers import CertificateRow, ClaimRow, ClaimTokenRow, ClaimTokens, Enrolled
 from auricle_cloud.operations.operating import Certifier, ConflictError, NotFoundError, Operator, as_answer
 
