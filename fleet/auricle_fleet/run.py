@@ -282,6 +282,6 @@ class FleetRun:
         summary = ran.summary(rows)
         devices = self._devices(federation, rows)
         changed = {name: value for name, value in self.settings.changed().items() if name not in HIDDEN}
-        paths = write_results(self.out, data.pack, summary, self.record.lines, devices, changed)
+        paths = write_results(self.out, data.pack, summary, rows, devices, changed)
         write_rounds(paths.rounds, rows)
         return FleetResult(rows, devices, summary, paths)

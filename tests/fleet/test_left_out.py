@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.fleet.test_report import line
 
 from auricle_cloud.aggregation.cohort import Aggregate, Cohort, Layer
 from auricle_cloud.aggregation.rules import RULES, get_rule
@@ -78,7 +79,7 @@ def test_who_a_rule_left_out(name: str) -> None:
     found = left_out(stored(get_rule(name, **options)(cohort())))
 
     assert found == {"front": tuple(front), "head": tuple(head)}
-    page = _left_out([{"round": 1, "left_out": found}])
+    page = _left_out([line(1, left_out=found)])
     for device in "abcdef":
         counts = f"<tr><td>{device}</td><td>{int(device in front)}</td><td>{int(device in head)}</td></tr>"
         assert (counts in page) == (device in front + head)

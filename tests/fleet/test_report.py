@@ -7,9 +7,11 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from auricle_fleet.results.report import _ticks, render, write_report
+from auricle_fleet.results.result import RoundRow, Summary
 
 VOID = {"meta", "line", "circle", "polyline", "br"}
 HOSTILE = "<script>alert('x')</script>&\"dev"
@@ -45,8 +47,18 @@ class Page(HTMLParser):
         self.text += data
 
 
-def summary(**changes: Any) -> dict[str, Any]:
-    return {
+def summary(**changes: Any) -> Summary:
+    told = {
+        **dict.fromkeys(Summary.__struct_fields__),
+        "start": "pack",
+        "judge": False,
+        "judged_seconds": 0.0,
+        "refused_rounds": 0,
+        "refusing_devices": 0,
+        "skipped_files": 0,
+        "rates": {},
+        "pack": "",
+        "version": "",
         "plugin_accuracy_unseen": 0.71,
         "personal_accuracy": 0.64,
         "central_accuracy_unseen": 0.83,
@@ -66,10 +78,11 @@ def summary(**changes: Any) -> dict[str, Any]:
         "seed": 0,
         **changes,
     }
+    return msgspec.convert(told, Summary)
 
 
-def line(number: int, **changes: Any) -> dict[str, Any]:
-    return {
+def line(number: int, **changes: Any) -> RoundRow:
+    told = {
         "round": number,
         "rounds": 2,
         "state": "published",
@@ -81,9 +94,12 @@ def line(number: int, **changes: Any) -> dict[str, Any]:
         "seconds": 1.5,
         "bytes_up": 500 * number,
         "bytes_down": 900 * number,
+        "seconds_total": 3.0,
+        "seconds_left": 0.0,
         "left_out": {"conv": ["dev-a"], "head": []},
         **changes,
     }
+    return msgspec.convert(told, RoundRow)
 
 
 def check(text: str) -> Page:
@@ -188,7 +204,7 @@ def test_who_was_left_out_is_counted_by_layer() -> None:
 
 
 def test_rounds_of_an_earlier_version_do_not_say_who_was_left_out() -> None:
-    earlier = {name: value for name, value in line(1).items() if name != "left_out"}
+    earlier = line(1, left_out=None)
 
     both = render(summary(), [earlier, line(2)])
     only = render(summary(), [earlier])

@@ -30,8 +30,6 @@ from auricle_cloud.storage.rows import RoundChanges, RoundRow, UpdateRow
 
 log = logging.getLogger("auricle.cloud")
 
-NO_QUORUM = "no quorum at the deadline"
-
 
 class RoundAbortedError(AuricleError):
     """The round ends here; the sentence says why."""
@@ -255,7 +253,7 @@ class Synchronous:
             else:
                 until = began + settings.deadline
                 if now >= until or not waited:
-                    raise RoundAbortedError(NO_QUORUM)
+                    raise RoundAbortedError("no quorum at the deadline")
             await site.wait_change(min(until - now, 1.0))
 
     async def _aggregate(self, row: RoundRow) -> None:

@@ -14,13 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, cast
 
-from paho.mqtt.client import (
-    Client,
-    ConnectFlags,
-    DisconnectFlags,
-    MQTTMessage,
-    error_string,
-)
+from paho.mqtt.client import Client, ConnectFlags, DisconnectFlags, MQTTMessage, error_string
 from paho.mqtt.enums import MQTTErrorCode
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties

@@ -34,11 +34,6 @@ class Record:
         self._personal = {name: value for row in self.rows for name, value in row.personal.items() if value is not None}
 
     @property
-    def lines(self) -> list[dict[str, object]]:
-        """The rows as they are on disk."""
-        return self._metrics.rounds
-
-    @property
     def last(self) -> RoundRow | None:
         """The newest round."""
         return self.rows[-1] if self.rows else None

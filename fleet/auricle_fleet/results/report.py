@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from auricle.files import write_durably
 from auricle_fleet.live import duration, percent, size
 from auricle_fleet.results.report_tables import by_device, by_group, by_word, told
-from auricle_fleet.results.result import DeviceRow
+from auricle_fleet.results.result import DeviceRow, RoundRow, Summary
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 720, 300, 52, 36, 14, 14
 
@@ -101,33 +100,33 @@ def chart(
     return "".join([f'<p class="keys">{keys}</p>', *parts, "</svg>"])
 
 
-def _points(rounds: Sequence[Mapping[str, Any]], key: str) -> list[tuple[float, float]]:
-    return [(r["round"], r[key]) for r in rounds if r.get(key) is not None]
+def _points(rounds: Sequence[RoundRow], value: Callable[[RoundRow], float | None]) -> list[tuple[float, float]]:
+    return [(r.round, height) for r in rounds if (height := value(r)) is not None]
 
 
-def _cards(summary: Mapping[str, Any]) -> str:
-    central = summary["central_accuracy_unseen"]
+def _cards(summary: Summary) -> str:
+    central = summary.central_accuracy_unseen
     cards = [
-        ("plug-in, unseen speakers", percent(summary["plugin_accuracy_unseen"])),
-        ("local models, own held-out clips", percent(summary["personal_accuracy"])),
+        ("plug-in, unseen speakers", percent(summary.plugin_accuracy_unseen)),
+        ("local models, own held-out clips", percent(summary.personal_accuracy)),
         *([("central ceiling", percent(central))] if central is not None else []),
-        ("devices", str(summary["devices"])),
-        ("rounds", f"{summary['rounds']} of {summary['rounds_planned']}"),
-        ("time", duration(summary["seconds"])),
-        ("sent up / down", f"{size(summary['bytes_up'])} / {size(summary['bytes_down'])}"),
+        ("devices", str(summary.devices)),
+        ("rounds", f"{summary.rounds} of {summary.rounds_planned}"),
+        ("time", duration(summary.seconds)),
+        ("sent up / down", f"{size(summary.bytes_up)} / {size(summary.bytes_down)}"),
     ]
     return "".join(f'<div class="card"><b>{html.escape(v)}</b><span>{html.escape(k)}</span></div>' for k, v in cards)
 
 
-def _left_out(rounds: Sequence[Mapping[str, Any]]) -> str:
+def _left_out(rounds: Sequence[RoundRow]) -> str:
     """How often the rule left each device out of a layer, over all rounds."""
     counts: dict[str, dict[str, int]] = {}
     for r in rounds:
-        for layer, names in r.get("left_out", {}).items():
+        for layer, names in (r.left_out or {}).items():
             for name in names:
                 counts.setdefault(name, {}).setdefault(layer, 0)
                 counts[name][layer] += 1
-    unknown = sum("left_out" not in r for r in rounds)
+    unknown = sum(r.left_out is None for r in rounds)
     note = f"<p>Not known of {_count(unknown, 'round')} of an earlier version.</p>" if unknown else ""
     if not counts:
         return note if rounds and unknown == len(rounds) else f"<p>The rule left nobody out.</p>{note}"
@@ -140,7 +139,7 @@ def _left_out(rounds: Sequence[Mapping[str, Any]]) -> str:
     return f'<div class="scroll"><table><tr><th>device</th>{head}</tr>{rows}</table></div>{note}'
 
 
-def _rounds(rounds: Sequence[Mapping[str, Any]]) -> str:
+def _rounds(rounds: Sequence[RoundRow]) -> str:
     head = "".join(
         f"<th>{name}</th>"
         for name in (
@@ -157,11 +156,11 @@ def _rounds(rounds: Sequence[Mapping[str, Any]]) -> str:
         )
     )
     rows = "".join(
-        f"<tr><td>{r['round']}</td><td>{percent(r['plugin_accuracy_unseen'])}</td>"
-        f"<td>{percent(r['personal_accuracy'])}</td><td>{_number(r['inference_loss'])}</td>"
-        f"<td>{_whole(r.get('false_accepts_per_hour'))}</td><td>{len(r.get('refused', []))}</td>"
-        f"<td>{r['counted']}/{r['invited']}</td><td>{size(r['bytes_up'])}</td><td>{size(r['bytes_down'])}</td>"
-        f"<td>{r['seconds']:.1f}</td></tr>"
+        f"<tr><td>{r.round}</td><td>{percent(r.plugin_accuracy_unseen)}</td>"
+        f"<td>{percent(r.personal_accuracy)}</td><td>{_number(r.inference_loss)}</td>"
+        f"<td>{_whole(r.false_accepts_per_hour)}</td><td>{len(r.refused)}</td>"
+        f"<td>{r.counted}/{r.invited}</td><td>{size(r.bytes_up)}</td><td>{size(r.bytes_down)}</td>"
+        f"<td>{r.seconds:.1f}</td></tr>"
         for r in rounds
     )
     return f'<div class="scroll"><table><tr>{head}</tr>{rows}</table></div>'
@@ -175,19 +174,19 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _false_accepts(points: list[tuple[float, float]], summary: Mapping[str, Any]) -> str:
+def _false_accepts(points: list[tuple[float, float]], summary: Summary) -> str:
     """The plug-in's false accepts an hour by round, and what the judge refused; nothing where neither is known."""
     if not points:
         return ""
-    start = summary.get("start_false_accepts_per_hour")
+    start = summary.start_false_accepts_per_hour
     level = None if start is None else (f"start {start:.0f}/h", start)
     high = max([y for _, y in points] + ([] if start is None else [start])) * 1.05 or 1.0
     series = [("plug-in, sound without keywords", "var(--a)", points)]
     drawn = chart("False accepts an hour by round", series, high, "/h", level)
     judged = (
-        f"Devices refused {_count(summary['refused_rounds'], 'round')} "
-        f"({_count(summary['refusing_devices'], 'device')}), because their models had become worse."
-        if summary.get("judge")
+        f"Devices refused {_count(summary.refused_rounds, 'round')} "
+        f"({_count(summary.refusing_devices, 'device')}), because their models had become worse."
+        if summary.judge
         else "Devices did not judge their rounds."
     )
     return f"<h2>False accepts an hour</h2>{drawn}<p>{judged}</p>"
@@ -198,36 +197,36 @@ def _number(value: float | None) -> str:
 
 
 def render(
-    summary: Mapping[str, Any],
-    rounds: Sequence[Mapping[str, Any]],
+    summary: Summary,
+    rounds: Sequence[RoundRow],
     devices: Sequence[DeviceRow] = (),
     settings: Mapping[str, object] | None = None,
 ) -> str:
     """The whole page; `settings` are those that differ from the defaults."""
-    central = summary["central_accuracy_unseen"]
+    central = summary.central_accuracy_unseen
     accuracy = chart(
         "Accuracy by round",
         [
-            ("plug-in, unseen speakers", "var(--a)", _points(rounds, "plugin_accuracy_unseen")),
-            ("local models, mean", "var(--b)", _points(rounds, "personal_accuracy")),
+            ("plug-in, unseen speakers", "var(--a)", _points(rounds, lambda r: r.plugin_accuracy_unseen)),
+            ("local models, mean", "var(--b)", _points(rounds, lambda r: r.personal_accuracy)),
         ],
         1.0,
         "%",
         None if central is None else (f"central {percent(central)}", central),
     )
-    losses = _points(rounds, "inference_loss")
+    losses = _points(rounds, lambda r: r.inference_loss)
     loss = chart(
         "Inference loss by round",
         [("plug-in, devices' clips", "var(--a)", losses)],
         max((y for _, y in losses), default=1.0) * 1.05 or 1.0,
         "",
     )
-    accepts = _points(rounds, "false_accepts_per_hour")
-    words = ", ".join(summary["words"])
+    accepts = _points(rounds, lambda r: r.false_accepts_per_hour)
+    words = ", ".join(summary.words)
     lead = (
-        f"{summary['devices']} devices, {summary['training_clips']} training clips, rule {summary['rule']}, preset "
-        f"{summary['preset']}, seed {summary['seed']}. Judged on {summary['unseen_clips']} clips of "
-        f"{summary['unseen_speakers']} speakers no device has." + (" Interrupted." if summary["interrupted"] else "")
+        f"{summary.devices} devices, {summary.training_clips} training clips, rule {summary.rule}, preset "
+        f"{summary.preset}, seed {summary.seed}. Judged on {summary.unseen_clips} clips of "
+        f"{summary.unseen_speakers} speakers no device has." + (" Interrupted." if summary.interrupted else "")
     )
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -235,7 +234,7 @@ def render(
         f"<style>{STYLE}</style></head><body><h1>Fleet run</h1><p class='lead'>{html.escape(lead)}</p>"
         f'<div class="cards">{_cards(summary)}</div><h2>Accuracy</h2>{accuracy}<h2>Inference loss</h2>{loss}'
         f"{_false_accepts(accepts, summary)}<h2>Words</h2><p>{html.escape(words)}</p>"
-        f"{by_word(summary['words'], summary.get('confusion'))}{by_device(devices)}{by_group(devices, len(rounds))}"
+        f"{by_word(summary.words, summary.confusion)}{by_device(devices)}{by_group(devices, len(rounds))}"
         f"<h2>Left out of a layer, rounds</h2>{_left_out(rounds)}<h2>Rounds</h2>{_rounds(rounds)}"
         f"{told(settings)}</body></html>\n"
     )
@@ -243,8 +242,8 @@ def render(
 
 def write_report(
     folder: Path,
-    summary: Mapping[str, Any],
-    rounds: Sequence[Mapping[str, Any]],
+    summary: Summary,
+    rounds: Sequence[RoundRow],
     devices: Sequence[DeviceRow] = (),
     settings: Mapping[str, object] | None = None,
 ) -> Path:

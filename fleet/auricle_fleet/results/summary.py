@@ -89,7 +89,7 @@ def write_results(
     out: Path,
     pack: Pack,
     summary: Summary,
-    lines: Sequence[Mapping[str, Any]],
+    rounds: Sequence[RoundRow],
     devices: Sequence[DeviceRow] = (),
     settings: Mapping[str, object] | None = None,
 ) -> RunFolder:
@@ -97,17 +97,17 @@ def write_results(
 
     Parameters
     ----------
-    lines
-        Of the rounds, as `metrics.jsonl` has them.
+    rounds
+        All that there were.
     devices
         The table of devices, for the report.
     settings
         Those that differ from the defaults, for the report.
     """
-    paths, plain = RunFolder(out), msgspec.to_builtins(summary)
+    paths = RunFolder(out)
     write_durably(paths.pack, pack_bytes(pack))
-    write_summary(out, plain)
-    write_report(out, plain, lines, devices, settings)
+    write_summary(out, msgspec.to_builtins(summary))
+    write_report(out, summary, rounds, devices, settings)
     write_durably(paths.card, card(summary, pack, devices, settings).encode())
     return paths
 

@@ -16,7 +16,8 @@ from auricle_edge.listening.events.hook import Hook
 from auricle_edge.listening.events.outputs import Output
 from auricle_edge.listening.events.settings import EventSettings
 from auricle_edge.listening.events.stdout import Stdout
-from auricle_edge.listening.events.wyoming import Spotter, WyomingService, wyoming_place
+from auricle_edge.listening.events.wyoming import WyomingService, wyoming_place
+from auricle_edge.listening.events.wyoming_client import Spotter
 from auricle_edge.listening.feedback import Feedback
 
 
