@@ -134,7 +134,7 @@ def because(error: BaseException) -> str:
         return _HANDSHAKE.get(reason) or f"TLS failed, {reason.replace('_', ' ').lower()}"
     if isinstance(error, socket.gaierror):
         return "no address is known for this name"
-    if isinstance(error, TimeoutError):
+    if type(error).__name__ == "TimeoutError" or isinstance(error, TimeoutError):  # asyncio has its own before 3.11
         return "no answer came in time"
     if isinstance(error, OSError) and error.errno is not None:
         return _NETWORK.get(error.errno) or _small(os.strerror(error.errno))

@@ -153,7 +153,8 @@ def test_forced_mosquitto_that_is_missing_says_what_to_do(tmp_path: Path, monkey
 def test_an_external_broker_out_of_reach_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    with pytest.raises(BrokerError, match=f"cannot reach the broker at mqtt://u@127.0.0.1:{port}"):
+    says = f"The broker at mqtt://u@127.0.0.1:{port} cannot be reached: nothing listens there"
+    with pytest.raises(BrokerError, match=says):
         asyncio.run(connect_broker(f"mqtt://u:secret@127.0.0.1:{port}"))
 
 
