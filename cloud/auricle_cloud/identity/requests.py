@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from auricle.errors import AuricleError, SettingsError
 from auricle.wire.claims import RESERVED
-from auricle.wire.messages import DeviceId
+from auricle.wire.kinds import DeviceId
 from auricle_cloud.identity.certificates import PublicKey
 
 

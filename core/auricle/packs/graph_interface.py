@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from auricle.wire.messages import Token
+from auricle.wire.kinds import Token
 from auricle.wire.tensors import Dim, Name
 
 PARTS = ("body", "head.weight", "head.bias")
