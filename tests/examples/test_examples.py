@@ -117,7 +117,7 @@ def test_the_notebook_is_kept_without_outputs_and_listed() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(2400)
 def test_the_notebook_draws_rounds_and_compares_rules(tmp_path: Path) -> None:
     for package in ("espeakng_loader", "ipykernel", "matplotlib", "nbclient"):
         pytest.importorskip(package)
