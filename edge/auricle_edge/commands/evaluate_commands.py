@@ -115,8 +115,8 @@ def evaluate(
         validated = thresholds_from(heard(known, ["validation"], [], events=False), listeners, judged, rate)
     sources = read_sources(folders, _keywords_of(loaded), chosen)
     if keywords and not sources.keywords and part == EVERYBODY:
-        named, words = ", ".join(map(str, keywords)), ", ".join(_keywords_of(loaded))
-        raise DataError(f"{named} has none of the words of the pack {loaded.manifest.name}: {words}.")
+        named, known_words = ", ".join(map(str, keywords)), ", ".join(_keywords_of(loaded))
+        raise DataError(f"{named} has none of the words of the pack {loaded.manifest.name}: {known_words}.")
     for kind in sources.missing(folders):
         typer.echo(f"Nothing of --{kind} belongs to the {part} part: it is left out.", err=True)
     began = time.perf_counter()
