@@ -168,7 +168,8 @@ def reason(said: str, values: Mapping[str, object], kind: type | None = None) ->
         wanted = " or ".join(KINDS.get(kind, kind) for kind in match["kind"].split(" | ") if kind != "null")
         got = KINDS.get(match["got"], match["got"])
         return f"{name} takes {wanted}{shown or f', not {got}'}"
-    if _CHOICE.fullmatch(what):
+    if match := _CHOICE.fullmatch(what):
+        given = match["value"].strip("'") if given is None else given
         known = _choices(kind, path)
         hint = f": {nearest(str(given), known).removesuffix('.')}" if known else ""
         return f"{name} cannot be {_quoted(given)}{hint}"
