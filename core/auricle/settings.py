@@ -125,6 +125,7 @@ SIGNS = {">=": "at least", "<=": "at most", ">": "more than", "<": "less than"}
 PATTERNS = {
     r"^[a-z0-9-]{4,64}\Z": "4 to 64 of a-z, 0-9 and hyphen",
     r"^[a-z0-9-]{1,64}\Z": "1 to 64 of a-z, 0-9 and hyphen",
+    r"^[0-9a-f]{12}\Z": "12 hexadecimal digits",
     r"^[0-9a-f]{64}\Z": "64 hexadecimal digits",
     r"^[0-9a-fA-F]{64}\Z": "64 hexadecimal digits",
     r"^[ -~]*\Z": "letters, digits and signs of ASCII",
