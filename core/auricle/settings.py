@@ -125,6 +125,7 @@ SIGNS = {">=": "at least", "<=": "at most", ">": "more than", "<": "less than"}
 PATTERNS = {
     r"^[a-z0-9-]{4,64}\Z": "4 to 64 of a-z, 0-9 and hyphen",
     r"^[a-z0-9-]{1,64}\Z": "1 to 64 of a-z, 0-9 and hyphen",
+    r"^[0-9a-f]{12}\Z": "12 hexadecimal digits",
     r"^[0-9a-f]{64}\Z": "64 hexadecimal digits",
     r"^[0-9a-fA-F]{64}\Z": "64 hexadecimal digits",
     r"^[ -~]*\Z": "letters, digits and signs of ASCII",
@@ -168,7 +169,8 @@ def reason(said: str, values: Mapping[str, object], kind: type | None = None) ->
         wanted = " or ".join(KINDS.get(kind, kind) for kind in match["kind"].split(" | ") if kind != "null")
         got = KINDS.get(match["got"], match["got"])
         return f"{name} takes {wanted}{shown or f', not {got}'}"
-    if _CHOICE.fullmatch(what):
+    if match := _CHOICE.fullmatch(what):
+        given = match["value"].strip("'") if given is None else given
         known = _choices(kind, path)
         hint = f": {nearest(str(given), known).removesuffix('.')}" if known else ""
         return f"{name} cannot be {_quoted(given)}{hint}"

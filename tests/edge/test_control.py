@@ -87,7 +87,7 @@ def test_commands_ask_over_the_socket_in_the_folder(tmp_path: Path, server: Cont
     assert device.answers == [Feedback("deny", "00112233aabb")]
     with pytest.raises(AuricleError, match="Nothing was said"):
         client.post("/v1/feedback", {"verdict": "missed", "word": "yes"})
-    with pytest.raises(AuricleError, match="Invalid enum value"):
+    with pytest.raises(AuricleError, match="The request is not valid: verdict cannot be"):
         client.post("/v1/feedback", {"verdict": "perhaps"})
     with pytest.raises(AuricleError, match="There is no GET /v1/nothing"):
         client.get("/v1/nothing")

@@ -173,7 +173,7 @@ def test_packs_are_updated_and_rolled_back_by_command(tmp_path: Path, capsys: py
     assert (told["pack"], told["restart_needed"]) == (tiny_pack.pack().identity, False)
     assert main(["edge", "rollback", "--state", str(tmp_path / "s")]) == 0
     assert "home" in capsys.readouterr().out
-    assert main(["edge", "rollback", "--state", str(tmp_path / "s")]) == 2
+    assert main(["edge", "rollback", "--state", str(tmp_path / "s")]) == 7
     assert "no pack to go back to" in capsys.readouterr().err
 
 
