@@ -11,7 +11,8 @@ import msgspec
 import numpy as np
 import soundfile
 
-from auricle.packs.archive import MANIFEST_FILE, tar_bytes
+from auricle.packs.archive import tar_bytes
+from auricle.packs.manifest import MANIFEST_FILE
 from auricle.packs.pack import load_pack, pack_bytes
 from tests.mistakes.before import Before
 
