@@ -18,7 +18,7 @@ LOGGED = re.compile(r"\d{4}-\d\d-\d\dT")
 RAW = re.compile(
     r"Traceback|\bErrno\b|\b(?:OS|IO|Value|Type|Key|Index|Attribute|Runtime|Unicode\w*|Connection|Timeout|Permission|"
     r"FileNotFound|Import|ModuleNotFound|Overflow|Assertion)Error\b|\bException\b|<class|\bobject at 0x|"
-    r"\b(?:msgspec(?! \d)|sqlite3|sqlalchemy|alembic|asyncio|aiohttp|tomllib|paho|"
+    r"\b(?:(?:msgspec|sqlalchemy|alembic|aiohttp|paho|paho-mqtt)(?!-mqtt| \d)|sqlite3|asyncio|tomllib|"
     r"soundfile\.|libsndfile|zstandard\.|click)\b|"
     r"\bssl\.|\[SSL|_ssl\.c|\bSSL:|\bNone\b|background on this error",
 )
@@ -63,7 +63,12 @@ def _sentences(mistake: Mistake, outcome: Outcome) -> Iterator[str]:
     """One sentence that says why, of every command that failed; nothing on standard error of one that did not."""
     said = _plain(outcome.out if mistake.terminal else outcome.err)
     why = [line for line in said.splitlines() if line.startswith(BEGINNING)]
-    if outcome.code not in (0, 1) and not mistake.cut and "Interrupted after" not in said + outcome.out:
+    if (
+        outcome.code not in (0, 1)
+        and not mistake.cut
+        and not mistake.told
+        and "Interrupted after" not in said + outcome.out
+    ):
         if len(why) != 1:
             yield f"{len(why)} sentences say why"
         elif not why[0].endswith((".", "?")) and not COMMAND.search(why[0]):

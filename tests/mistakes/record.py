@@ -56,6 +56,8 @@ class Mistake(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """Files and folders that are afterwards as before, to the byte."""
     made_none: bool = False
     """Nothing new lies in the folder afterwards."""
+    told: bool = False
+    """Standard output says why: it was asked for, and is not there yet."""
     wide: bool = False
     """A line of standard output may be longer than 80 characters: a path, or JSON."""
     slow: bool = False

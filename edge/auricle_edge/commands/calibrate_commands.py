@@ -140,7 +140,8 @@ def _show(found: Calibration) -> None:
 
 def promise(found: Calibration) -> str:
     """What the thresholds keep to, and what that was shown on."""
-    rate = f"at most {found.at_most:.2g} false accepts an hour with 95 % confidence"
+    most = f"{found.at_most:.0f}" if found.at_most >= 10 else f"{found.at_most:.2g}"
+    rate = f"at most {most} false accepts an hour with 95 % confidence"
     count = sum(found.false_accepts.values())
     if not found.kept:
         return (
