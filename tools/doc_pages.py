@@ -66,9 +66,13 @@ class Command:
         return list(simple_commands(self.text))
 
 
+WRONG = ROOT / "docs" / "mistakes.md"
+"""Its commands are wrong on purpose; `tests/mistakes/` runs them."""
+
+
 def pages() -> list[Path]:
-    """README.md and all below docs/."""
-    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    """README.md and all below docs/, but the page of mistakes."""
+    return [ROOT / "README.md", *(path for path in sorted((ROOT / "docs").rglob("*.md")) if path != WRONG)]
 
 
 def blocks(page: str) -> list[Block]:

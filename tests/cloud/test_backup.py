@@ -208,7 +208,7 @@ def test_a_file_that_is_no_backup_is_said_so(tmp_path: Path, content: bytes) -> 
 
     with pytest.raises(BackupError):
         restore_backup(tmp_path / "file", tmp_path / "state", Blobs(tmp_path / "blobs"))
-    with pytest.raises(BackupError, match="cannot be read"):
+    with pytest.raises(BackupError, match="is not there: name a backup"):
         restore_backup(tmp_path / "none", tmp_path / "state", Blobs(tmp_path / "blobs"))
 
 

@@ -126,7 +126,7 @@ def test_bad_input_gets_one_sentence_and_its_exit_code(
 
         done = auricle("fleet", "run", *given, *out)
 
-    assert done.returncode == (6 if says == "already in use" else 2), done.stderr
+    assert done.returncode == {"already in use": 6, "no run": 5}.get(says, 2), done.stderr
     message = done.stderr.strip()
     assert message.startswith("auricle: ")
     assert len(message.splitlines()) == 1

@@ -23,15 +23,19 @@ def given(**options: int | None) -> dict[str, int]:
 
 
 def refuse_unwritable(out: Path, folder: Path) -> None:
-    """Refuse at once what would fail after the training."""
+    """Refuse at once what would fail after the training; nothing is left of having tried."""
     if out.is_dir():
         raise SettingsError(f"{out} is a folder: name the file to write, as in --out {out / 'my.tar.zst'}.")
     for place in (out.parent, folder):
+        made = [one for one in (place, *place.parents) if not one.exists()]
         try:
             place.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StorageError(describe(error, place)) from error
-        if not os.access(place, os.W_OK | os.X_OK):
+        writable = os.access(place, os.W_OK | os.X_OK)
+        for one in made:
+            one.rmdir()
+        if not writable:
             raise StorageError(f"{place} cannot be written: check its permissions.")
 
 

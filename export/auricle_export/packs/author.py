@@ -44,12 +44,19 @@ def load_module(source: str) -> Maker:
     sys.path.insert(0, str(file.parent.resolve()))
     try:
         spec.loader.exec_module(program)
+    except SyntaxError as error:
+        where = f", line {error.lineno}" if error.lineno else ""
+        raise CompileError(f"{file} is not Python{where}: {error.msg}.") from error
+    except ModuleNotFoundError as error:
+        raise CompileError(f"{file} needs the package {error.name}, which is not installed.") from error
     except Exception as error:
         raise CompileError(f"{file} fails: {type(error).__name__}: {error}") from error
     finally:
         sys.path.pop(0)
     made = getattr(program, name, None)
-    if not callable(made):
+    if made is not None and not callable(made):
+        raise CompileError(f'"{name}" in {file} makes no model: it is no class or function.')
+    if made is None:
         raise CompileError(
             f'{file} has no "{name}"; {nearest(name, [n for n in vars(program) if not n.startswith("_")])}'
         )

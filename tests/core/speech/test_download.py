@@ -154,7 +154,8 @@ def test_no_server_and_no_such_host_are_one_sentence(tmp_path: Path, monkeypatch
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{held.getsockname()[1]}/speech.tar.gz"
-        with pytest.raises(DataError, match=r"cannot be downloaded \(.*refused\): check the network\. Use --data DIR"):
+        refused = r"cannot be downloaded \(nothing listens there\): check the network\. Use --data DIR"
+        with pytest.raises(DataError, match=refused):
             fetch(Archive("speech", url, 10, "0" * 64), tmp_path)
     with pytest.raises(DataError, match=r"cannot be downloaded .*: check the network\."):
         fetch(Archive("speech", "http://auricle.invalid/speech.tar.gz", 10, "0" * 64), tmp_path)
