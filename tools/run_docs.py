@@ -33,7 +33,10 @@ NOT_RUN: tuple[tuple[str, str], ...] = (
     (r"\b(docker|compose|kubectl)\b", "needs a container engine"),
     (r"\b(pip install|git clone)\b|-m venv\b", "installs: the tests run in what it makes"),
     (r"\bpytest\b", "is a test of the suite"),
-    (r"^make (test|slow|check|arm64|boards|first-boot|mutants|bench|bench-step|sbom)\b", "is a job of its own"),
+    (
+        r"^make (test|slow|check|arm64|boards|first-boot|mutants|bench|bench-step|sbom|dist|dist-arm64)\b",
+        "is a job of its own",
+    ),
     (r"^python (-m )?(bench[/.]|tests\.)", "measures, for minutes"),
     (r"\bexport pretrain\b|\bbuild home\b", "trains for hours, on recordings"),
     (r"\bflash (bundle|image|write|push|verify|disks)\b", "needs wheels from the network, an image, a card or a board"),

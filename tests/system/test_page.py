@@ -675,7 +675,7 @@ def test_a_token_is_shown_once_works_and_is_revoked(server: Server, visit: Visit
     one = visit(server, color_scheme=scheme, viewport=PHONE, permissions=["clipboard-read", "clipboard-write"])
     expect(one.page.get_by_role("link", name="Tokens", exact=True)).to_be_visible()
     tabs = [link.bounding_box()["y"] for link in one.page.get_by_role("navigation").get_by_role("link").all()]
-    assert len(set(tabs)) == 1
+    assert len(set(tabs)) <= 2  # rows
     one.page.get_by_role("link", name="Tokens", exact=True).click()
     one.button("Create a token").click()
     one.page.get_by_label("Whose it is").fill("bob")
