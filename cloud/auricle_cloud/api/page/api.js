@@ -40,6 +40,26 @@ export async function signIn(token) {
 
 const headers = () => ({ Authorization: `Bearer ${session.token}` });
 
+const pathOf = (parts) => `/v1/${parts.map((part) => encodeURIComponent(part)).join("/")}`;
+
+/** The answer to one request, where it is a good one; a Refusal where it is not. */
+async function answered(path, options, signal) {
+  const token = session.token;
+  let answer;
+  try {
+    answer = await fetch(path, { ...options, signal, cache: "no-store", headers: { ...headers(), "Content-Type": "application/json" } });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new Refusal(0, "The coordinator does not answer: check that it runs and that you can reach it, then try again.");
+  }
+  if (answer.ok) return answer;
+  const content = await answer.json().catch(() => null);
+  if (answer.status === 401 && sessionStorage.getItem(KEY) === token) {
+    signOut("Your token has expired or was revoked: sign in again.");
+  }
+  throw new Refusal(answer.status, content?.detail ?? `The coordinator answered with status ${answer.status}.`);
+}
+
 /**
  * One request.
  *
@@ -48,39 +68,19 @@ const headers = () => ({ Authorization: `Bearer ${session.token}` });
  * @param {object} values query of GET and DELETE, body of the others; null is left out, and "" of a query
  */
 export async function ask(method, parts, values = {}, signal = undefined) {
-  const path = `/v1/${parts.map((part) => encodeURIComponent(part)).join("/")}`;
   const inQuery = ["GET", "DELETE"].includes(method);
   const given = Object.entries(values).filter(([, value]) => value !== null && value !== undefined && !(inQuery && value === ""));
   const query = inQuery && given.length ? `?${new URLSearchParams(given)}` : "";
   const body = inQuery ? undefined : JSON.stringify(Object.fromEntries(given));
-  const token = session.token;
-  let answer;
-  try {
-    answer = await fetch(path + query, {
-      method, body, signal, cache: "no-store", headers: { ...headers(), "Content-Type": "application/json" },
-    });
-  } catch (error) {
-    if (signal?.aborted) throw error;
-    throw new Refusal(0, "The coordinator does not answer: check that it runs and that you can reach it, then try again.");
-  }
+  const answer = await answered(pathOf(parts) + query, { method, body }, signal);
   const content = await answer.json().catch(() => null);
-  if (answer.ok && content !== null) return content;
-  const sentence = content?.detail ?? `The coordinator answered with status ${answer.status}.`;
-  if (answer.status === 401 && sessionStorage.getItem(KEY) === token) {
-    signOut("Your token has expired or was revoked: sign in again.");
-  }
-  throw new Refusal(answer.status, sentence);
+  if (content === null) throw new Refusal(answer.status, `The coordinator answered with status ${answer.status}.`);
+  return content;
 }
 
 /** Save what a request answers as a file. */
 export async function download(parts, name) {
-  const path = `/v1/${parts.map((part) => encodeURIComponent(part)).join("/")}`;
-  const answer = await fetch(path, { headers: headers(), cache: "no-store" }).catch(() => null);
-  if (!answer?.ok) {
-    const content = await answer?.json().catch(() => null);
-    throw new Refusal(answer?.status ?? 0, content?.detail ?? "The coordinator does not answer: try again.");
-  }
-  save(await answer.blob(), name);
+  save(await (await answered(pathOf(parts), {})).blob(), name);
 }
 
 /** Save something as a file. */
