@@ -207,7 +207,7 @@ def certified_name(certificate: Path) -> str:
 
 
 def agent_settings(settings: EdgeSettings) -> AgentSettings | None:
-    """What the agent is told; None for a device without a fleet. SettingsError: the key or the URL is none."""
+    """What the agent is told; None for a device without a fleet. SettingsError: the key or the URL is not valid."""
     if settings.fleet is None or settings.broker is None or settings.coordinator is None:
         return None
     try:

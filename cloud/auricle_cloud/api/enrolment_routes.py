@@ -30,7 +30,7 @@ class EnrolmentRoutes:
     in_thread
         Calls what touches the database.
     body
-        Reads a request's JSON object; RefusedError when it is none.
+        Reads a request's JSON object; RefusedError when it is not one.
     door
         Counts refused claims by token, certificate or else address, and says no to more.
     """

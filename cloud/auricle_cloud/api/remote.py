@@ -68,7 +68,9 @@ class Remote:
     Raises
     ------
     SettingsError
-        The URL is none, or would send the token in the clear; or the token is none.
+        The URL is not valid, or the token would be sent in the clear.
+    DeniedError
+        The text cannot be a token.
     """
 
     def __init__(self, server: str, token: str) -> None:

@@ -46,7 +46,7 @@ class BrokerFolder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     @classmethod
     def read(cls, folder: Path) -> BrokerFolder:
-        """The settings of a folder; StorageError when it is none of ours."""
+        """The settings of a folder; StorageError when it is not a broker folder of this project."""
         try:
             return msgspec.json.decode((folder / SETTINGS).read_bytes(), type=cls)
         except (OSError, msgspec.DecodeError) as error:

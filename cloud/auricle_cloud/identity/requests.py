@@ -24,7 +24,7 @@ class UnknownNameError(StorageError):
 
 
 class RequestError(AuricleError):
-    """A certificate request that is none, or not signed by its own key, or for a key of another kind."""
+    """A text that is not a certificate request, or one not signed by its own key, or for a key of another kind."""
 
 
 def check_device(name: str) -> None:
@@ -65,7 +65,7 @@ def public_key_of(request: x509.CertificateSigningRequest) -> PublicKey:
 
 
 def read_certificate(pem: str) -> x509.Certificate:
-    """A certificate as a device shows it; ClaimError where it is none."""
+    """A certificate as a device shows it; ClaimError where it cannot be read."""
     try:
         return x509.load_pem_x509_certificate(pem.encode())
     except ValueError as error:

@@ -60,7 +60,7 @@ def read_tflite(content: bytes, where: str) -> FileModel:
     Raises
     ------
     PackError
-        It is none, or a position in it leads outside; the sentence begins with `where`.
+        It is not a TFLite model, or a position in it leads outside; the sentence begins with `where`.
     """
     try:
         if content[4:8] != MAGIC:

@@ -86,7 +86,7 @@ def untar(data: bytes, where: str) -> PackedFiles:
     Raises
     ------
     PackError
-        It is none, is cut short, unpacks to more than `LARGEST_PACK`, or holds anything but plain files, once each.
+        It is not one, is cut short, unpacks to more than `LARGEST_PACK`, or holds anything but plain files, once each.
         No file of it is ever in memory as a whole.
     """
     packed = PackedFiles()

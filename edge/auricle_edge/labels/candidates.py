@@ -25,7 +25,7 @@ class Opinion:
     """What a model thinks of a clip."""
 
     source: Source
-    """`pseudo`: sure of a word; `ambient`: sure that it is none; `unlabelled`: the middle."""
+    """`pseudo`: sure of a word; `ambient`: sure that it is not a word; `unlabelled`: the middle."""
     word: str
     """The likeliest label."""
     score: float

@@ -109,7 +109,7 @@ def read_slot(slot: Path) -> Installed | None:
 
 
 def bundle_facts(data: bytes, where: str) -> BundleFacts:
-    """What a `bundle.json` says; StorageError: it is none."""
+    """What a `bundle.json` says; StorageError: it is not one."""
     try:
         return msgspec.json.decode(data, type=BundleFacts)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

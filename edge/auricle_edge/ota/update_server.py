@@ -54,7 +54,7 @@ class UpdateServer:
     Raises
     ------
     SettingsError
-        The URL is none, or would fetch in the clear from another machine.
+        It is not a URL, or would fetch in the clear from another machine.
     """
 
     def __init__(self, url: str, context: ssl.SSLContext | None = None, patience: Patience | None = None) -> None:
@@ -141,7 +141,7 @@ def server_of(url: str | None, state: Path) -> UpdateServer:
     UpdateRefusedError
         Nothing names a server.
     SettingsError
-        The URL is none.
+        It is not a URL.
     StorageError
         The record of the claim or the authority cannot be read.
     """

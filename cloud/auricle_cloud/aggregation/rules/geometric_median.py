@@ -26,7 +26,7 @@ def check_geometric_median(*, nu: float, ftol: float, iterations: int, weighting
     ------
     SettingsError
         `nu` is not greater than 0, `ftol` is negative, `iterations` is not a whole number of at least 1, `weighting`
-        is none of "samples", "uniform" and "fedvsa", or a limit on the losses is none.
+        is none of "samples", "uniform" and "fedvsa", or a limit on the losses is not valid.
     """
     check_number("nu", nu, above=True)
     check_number("ftol", ftol)

@@ -12,7 +12,7 @@ SCORE = "norm of the update"
 
 
 def check_norm_clip(*, bound: float | None) -> None:
-    """Refuse a bound that is none.
+    """Refuse a bound that is not a positive number.
 
     Raises
     ------

@@ -64,7 +64,7 @@ def claim(state: Path, server: str, ca_pin: str, token_file: Path, now: float) -
     token_file
         Where the token stands.
     now
-        Seconds since 1970: a certificate that has expired is none.
+        Seconds since 1970: a certificate that has expired does not count.
 
     Raises
     ------

@@ -48,7 +48,7 @@ class ClaimServer:
     Raises
     ------
     SettingsError
-        The URL or the pin is none.
+        The URL or the pin is not valid.
     """
 
     def __init__(self, url: str, ca_pin: str) -> None:

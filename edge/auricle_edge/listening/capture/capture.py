@@ -256,7 +256,7 @@ class Capture:
             raise Fault("garbled", "The capture child answered something else than what was asked.")
 
     def _heard(self, frame: Sound) -> Iterator[Block]:
-        """Give out a frame of sound; Fault when it is none."""
+        """Give out a frame of sound; Fault when it is not a frame of sound."""
         gap = 0.0 if self._source.fast else self._timeline.gap(frame)
         if (
             gap

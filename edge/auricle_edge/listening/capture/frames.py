@@ -100,7 +100,7 @@ class FrameReader:
 
 
 def _payload(head: bytearray) -> int:
-    """Bytes that follow this header; WireError when it is none."""
+    """Bytes that follow this header; WireError when it is not a header."""
     magic, kind, _, channels, rate, size, _, seen = HEADER.unpack_from(head)
     if magic == MAGIC and 0 <= seen <= time.monotonic() + 1:
         if kind == SOUND and 1 <= channels <= 32 and 4000 <= rate <= 384_000 and 0 < size <= rate:

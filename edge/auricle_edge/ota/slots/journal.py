@@ -141,7 +141,7 @@ def readable_journal(place: Place) -> Journal | None:
 
 
 def decode_journal(text: bytes) -> Journal:
-    """A journal from JSON; ValueError, TypeError or KeyError when it is none."""
+    """A journal from JSON; ValueError, TypeError or KeyError when it is not a journal."""
     data = json.loads(text)
     if data.pop("format") != FORMAT:
         raise ValueError("another format")

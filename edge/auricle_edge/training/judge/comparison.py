@@ -57,7 +57,7 @@ def outgrows(before: Heard, after: Heard, settings: LearnSettings) -> bool:
 def worse_in(standard: Heard, heard: Heard, settings: LearnSettings) -> Worse | None:
     """In what `heard` is significantly worse than a standard; None where in nothing, or where that one hears nothing.
 
-    A standard that hears less than `detector` of the held-out keywords is none.
+    A standard that hears less than `detector` of the held-out keywords is no standard.
     """
     if not standard.detects(settings.detector):
         return None

@@ -199,7 +199,7 @@ def _requirements(target: Target, wheel: bytes) -> bytes:
 
 
 def _root_metadata(path: Path) -> bytes:
-    """The first root metadata of the updates. SettingsError: it is none."""
+    """The first root metadata of the updates. SettingsError: it is not root metadata."""
     try:
         content = path.read_bytes()
         kind = json.loads(content)["signed"]["_type"]

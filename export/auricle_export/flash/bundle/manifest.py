@@ -86,7 +86,7 @@ def identity_of(manifest: bytes) -> str:
 
 
 def decode(text: bytes, where: str) -> Manifest:
-    """Read a `bundle.json`. BundleError: it is none, is of another format, or lists a file twice or itself."""
+    """Read a `bundle.json`. BundleError: it is not one, is of another format, or lists a file twice or itself."""
     try:
         manifest = msgspec.json.decode(text, type=Manifest)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -98,7 +98,7 @@ def decode(text: bytes, where: str) -> Manifest:
 
 
 def decode_signature(text: bytes, where: str) -> Signature:
-    """Read a `bundle.sig`. BundleError: it is none."""
+    """Read a `bundle.sig`. BundleError: it is not a signature."""
     try:
         return msgspec.json.decode(text, type=Signature)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

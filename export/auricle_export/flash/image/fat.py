@@ -61,7 +61,7 @@ class Fat:
     Raises
     ------
     ImageError
-        It is none, or it is damaged.
+        It is not a FAT file system, or it is damaged.
     """
 
     sector: int

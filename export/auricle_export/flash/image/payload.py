@@ -33,7 +33,7 @@ def read_payload(path: Path, board: Board, system: System, fleet: Fleet) -> Payl
     Raises
     ------
     BundleError
-        It is none, or not whole.
+        It is not a bundle, or not whole.
     ImageError
         It is for another board, system or fleet, or is no tar.
     """

@@ -31,7 +31,7 @@ def read_tokens(folder: Path, count: int | None = None) -> dict[str, str]:
     Raises
     ------
     DataError
-        There are not so many, one cannot be read or is none, two are the same, or a name cannot be a host's.
+        There are not so many, one cannot be read or is not a token, two are the same, or a name cannot be a host's.
     """
     if folder.exists() and not folder.is_dir():
         raise DataError(f"{folder} is no folder: name the one that auricle cloud enrol token --out wrote to.")

@@ -140,7 +140,7 @@ def open_parcel(path: Path, board: Board) -> Parcel:
     Raises
     ------
     BundleError
-        It is none, or not whole.
+        It is not a bundle, or not whole.
     SettingsError
         It is for another board, or for a container.
     """
