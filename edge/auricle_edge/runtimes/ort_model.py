@@ -240,7 +240,7 @@ class OrtModel:
 
 
 def tuned(optimizer: bytes, hyper: Mapping[str, float]) -> bytes:
-    """An optimizer model with other hyper-parameters, which it holds as constants; PackError when it is another model."""
+    """An optimizer model with other hyper-parameters, which it holds as constants; PackError when it is not one."""
     import onnx
 
     try:
