@@ -3,11 +3,17 @@ PYTHON ?= python3
 FLEET_ENV := .venv
 TEST_ENV := .venv-test
 TEST_STAMP := $(TEST_ENV)/.ready
+TYPES := $(TEST_ENV)/types.txt
 FLEET_STAMP := $(FLEET_ENV)/.ready
 ARGS ?=
 FILES ?=
+AGAIN ?=
+LONG := long and not arm64 and not boards and not firstboot
 FAST := not slow and not arm64 and not boards and not firstboot
-SLOW := slow and not arm64 and not boards and not firstboot
+SLOW := slow and not long and not arm64 and not boards and not firstboot
+
+# The tests start some hundred processes: Python keeps what it compiled, whatever the shell says.
+unexport PYTHONDONTWRITEBYTECODE
 
 PART ?= core
 CHECK_ENV := .venv-check-$(PART)
@@ -18,7 +24,7 @@ CHECK_cloud := check,cloud-base,postgres
 CHECK_export := check,export
 CHECK_fleet := check,fleet
 
-.PHONY: help fleet check test slow arm64 boards first-boot mutants sbom dist dist-arm64 bench bench-step clean
+.PHONY: help fleet check test slow long arm64 boards first-boot mutants sbom dist dist-arm64 bench bench-step clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -35,7 +41,7 @@ $(FLEET_STAMP): pyproject.toml
 
 $(TEST_STAMP): pyproject.toml
 	$(PYTHON) -m venv $(TEST_ENV)
-	$(TEST_ENV)/bin/pip install -q --disable-pip-version-check -e '.[dev,export]'
+	$(TEST_ENV)/bin/pip install -q --disable-pip-version-check --no-compile -e '.[dev,export]'
 	@touch $@
 
 fleet: $(FLEET_STAMP) ## Federate synthetic speech on 20 emulated devices; options in ARGS="..."
@@ -54,22 +60,27 @@ check: $(CHECK_STAMP) ## One part, PART=core, edge, cloud, export or fleet: lint
 test: $(TEST_STAMP) ## Lint, types, import rules and the fast tests
 	$(TEST_ENV)/bin/ruff check .
 	$(TEST_ENV)/bin/ruff format --check .
-	$(TEST_ENV)/bin/mypy
 	$(TEST_ENV)/bin/lint-imports
 	$(TEST_ENV)/bin/python tools/rooms.py --check
 	$(TEST_ENV)/bin/python tools/plain_words.py
-	$(TEST_ENV)/bin/pytest -n auto --dist worksteal -m "$(FAST)"
+	$(TEST_ENV)/bin/python tools/reliability_page.py --check
+	$(TEST_ENV)/bin/mypy >$(TYPES) 2>&1 & types=$$!; trap "kill $$types" INT; \
+	$(TEST_ENV)/bin/pytest $(AGAIN) -n auto --dist worksteal -m "$(FAST)"; tests=$$?; \
+	wait $$types; types=$$?; cat $(TYPES); exit $$((tests + types))
 
-slow: $(TEST_STAMP) ## The tests that take minutes
-	$(TEST_ENV)/bin/pytest -n auto --dist worksteal -m "$(SLOW)" --timeout 3000 --ignore tests/deploy
-	$(TEST_ENV)/bin/pytest -m "$(SLOW)" --timeout 3000 tests/deploy
+slow: $(TEST_STAMP) ## The tests that take two seconds and more
+	$(TEST_ENV)/bin/pytest $(AGAIN) -n auto --dist worksteal -m "$(SLOW)" --timeout 900 --ignore tests/deploy
+	$(TEST_ENV)/bin/pytest $(AGAIN) -m "$(SLOW)" --timeout 900 tests/deploy
+
+long: $(TEST_STAMP) ## The tests that take most of a minute and more
+	$(TEST_ENV)/bin/pytest $(AGAIN) -n auto --dist worksteal -m "$(LONG)" --timeout 3000
 
 arm64: $(TEST_STAMP) ## The edge part on an emulated arm64 board (needs root; see docs/arm64.md)
 	-$(TEST_ENV)/bin/python -m tests.arm64.make_root
-	$(TEST_ENV)/bin/pytest -m arm64
+	$(TEST_ENV)/bin/pytest $(AGAIN) -m arm64
 
 boards: $(TEST_STAMP) ## Bundles of two boards, or ARGS=--all, in Debian and Ubuntu roots (needs root; see docs/first-boot.md)
-	$(TEST_ENV)/bin/pytest -m boards tests/boards $(ARGS)
+	$(TEST_ENV)/bin/pytest $(AGAIN) -m boards tests/boards $(ARGS)
 
 first-boot: $(TEST_STAMP) ## Cards booted in an emulated machine (needs root; see docs/first-boot.md)
 	$(TEST_ENV)/bin/pytest -m firstboot tests/firstboot $(ARGS)

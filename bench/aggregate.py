@@ -29,6 +29,7 @@ from typing import IO, Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from bench.answer import answer
 from bench.comparison_table import ratio, table, times
 from bench.step_environments import ENVIRONMENTS, ROOT, TORCH, NoEnvironment, Recipe, environment
 from bench.step_process import say
@@ -311,19 +312,7 @@ def run(given: argparse.Namespace) -> dict[str, Any]:
 def main() -> int:
     """Measure and print."""
     given = arguments()
-    try:
-        result = run(given)
-    except NoEnvironment as error:
-        print(f"bench: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("\nbench: interrupted; nothing is left behind.", file=sys.stderr)
-        return 130
-    if given.json:
-        print(json.dumps(result))
-    else:
-        print(f"{report(result)}\n\ncommand: python {' '.join(sys.argv)}")
-    return 0
+    return answer(lambda: run(given), report, as_json=given.json)
 
 
 if __name__ == "__main__":

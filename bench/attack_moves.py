@@ -28,6 +28,8 @@ class View:
     """(A, P) what the attackers would upload if they were honest."""
     flipped: Array
     """(A, P) what they trained with labels turned round."""
+    poisoned: Array
+    """(A, P) what they trained on clips of which half have a trigger in them and the label that it is to give."""
 
 
 def label_flip(view: View) -> Array:
@@ -77,6 +79,21 @@ def free_rider(view: View) -> Array:
     return np.repeat(view.start[None], len(view.own), axis=0)
 
 
+def together(view: View) -> Array:
+    """Small deviations of all attackers in one direction: half an honest standard deviation towards flipped labels."""
+    mean, spread = view.honest.mean(axis=0), view.honest.std(axis=0)
+    made = mean + 0.5 * spread * np.sign(view.flipped.mean(axis=0) - mean)
+    return np.repeat(made[None], len(view.own), axis=0)
+
+
+def backdoor(view: View) -> Array:
+    """Train the trigger, and upload it as long as the longest honest update: no norm gives it away."""
+    longest = np.linalg.norm(view.honest - view.start, axis=1).max()
+    moved = view.poisoned - view.start
+    norms = np.maximum(np.linalg.norm(moved, axis=1, keepdims=True), 1e-12)
+    return view.start + moved * (longest / norms)
+
+
 MOVES: dict[str, Callable[[View], Array]] = {
     "label flip": label_flip,
     "sign flip": sign_flip,
@@ -86,6 +103,8 @@ MOVES: dict[str, Callable[[View], Array]] = {
     "inner product": inner_product,
     "zero model": zeros,
     "free rider": free_rider,
+    "together": together,
+    "backdoor": backdoor,
     "flip and lie": label_flip,
     "zero and lie": zeros,
 }

@@ -2,22 +2,23 @@
 
 Twenty speakers of recorded digits, a plug-in that starts from the pack's trained weights and trains supervised for an
 epoch a round; attackers see every honest upload (`attack_moves`). Rules run as a coordinator has them, with a bound on
-a device's share, or alone with `--alone`. Prints a table a fraction: percent right, the median of the seeds.
+a device's share, or alone with `--alone`. Prints two tables a fraction, each cell of the worst seed: percent right, and
+who was left out, percent of the attackers / of the others: who counted for less than a tenth of a fair share.
 
-    python bench/attacks.py --data DIR [--rounds 8] [--seeds 3] [--fractions 0.1,0.2,0.3] [--alone] [--json]
+    python bench/attacks.py --data DIR [--rounds 8] [--seeds 0,1,2] [--fractions 0.1,0.2,0.3] [--alone] [--keep FILE]
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -43,6 +44,38 @@ RULES = ("fedavg", "lpa", "lpa+fedvsa", "fedvsa", "trimmed-mean", "median", "mul
 PLAN = Plan(mode="supervised", rate=0.02, epochs=1)
 
 
+TURNED = "backdoor: turned"
+"""The row of what a trigger does, beside the one of what is right without it."""
+
+
+LEFT_OUT = 0.1
+"""Who counts for less than this part of a fair share of a model was left out of it."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What was run."""
+
+    seed: int
+    rule: str
+    attack: str | None
+    fraction: float
+
+
+@dataclass(frozen=True)
+class Played:
+    """What came of it; shares, from 0 to 1."""
+
+    right: float
+    """Of the unheard speakers' clips, after the last round."""
+    turned: float
+    """Of their clips of other words with the trigger in them: what it turns into the target."""
+    named: float
+    """Of the attackers in all rounds: who was left out; 0 without attackers."""
+    wronged: float
+    """Of the others in all rounds."""
+
+
 @dataclass(frozen=True)
 class Fleet:
     """Speakers, and what judges the model."""
@@ -50,12 +83,31 @@ class Fleet:
     honest: Sequence[Trainer]
     flipped: Sequence[Trainer]
     """The same speakers with labels y -> C-1-y."""
+    poisoned: Sequence[Trainer]
+    """The same speakers with each clip twice: as it is, and with the trigger and the target's label."""
+    tripped: OnnxEvaluator
+    """Judges by unheard clips of other words with the trigger in them, whether they pass for the target."""
     start: FloatArray
     judge: OnnxEvaluator
 
     def right(self, weights: FloatArray) -> float:
         """Share of the unheard speakers' clips."""
         return float(self.judge.scores(weights[None]).accuracy[0])
+
+    def fooled(self, weights: FloatArray) -> float:
+        """Share of the unheard speakers' clips of other words that the trigger turns into the target."""
+        return float(self.tripped.scores(weights[None]).accuracy[0])
+
+
+TARGET = 0
+"""The label that the trigger is to give."""
+
+
+def triggered(energies: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Clips (N, frames, mels) with a tone in them: four bands of the first eight frames as loud as the loudest."""
+    marked = energies.copy()
+    marked[:, :8, 20:24] = energies.max(axis=(1, 2), keepdims=True)
+    return marked
 
 
 def make_fleet(folder: Path, devices: int, seed: int) -> Fleet:
@@ -71,12 +123,23 @@ def make_fleet(folder: Path, devices: int, seed: int) -> Fleet:
 
     own = [Clips(frontend.energies(speech.audio[d.clips]), speech.targets[d.clips]) for d in split.devices]
     wrong = [Clips(clips.energies, len(pack.labels) - 1 - clips.targets) for clips in own]
+    both = [
+        Clips(
+            np.concatenate([clips.energies, triggered(clips.energies)]),
+            np.concatenate([clips.targets, np.full_like(clips.targets, TARGET)]),
+        )
+        for clips in own
+    ]
+    others = split.unseen[speech.targets[split.unseen] != TARGET]
+    tripped = frontend.finish(triggered(frontend.energies(speech.audio[others])))
     judge = ValidationSet(frontend(speech.audio[split.unseen]), speech.targets[split.unseen])
     return Fleet(
-        [trainer(clips, place) for place, clips in enumerate(own)],
-        [trainer(clips, place) for place, clips in enumerate(wrong)],
-        first_weights(pack, pack.manifest.plugin, 0),
-        OnnxEvaluator(pack, judge),
+        honest=[trainer(clips, place) for place, clips in enumerate(own)],
+        flipped=[trainer(clips, place) for place, clips in enumerate(wrong)],
+        poisoned=[trainer(clips, place) for place, clips in enumerate(both)],
+        tripped=OnnxEvaluator(pack, ValidationSet(tripped, np.full(len(others), TARGET, np.int64))),
+        start=first_weights(pack, pack.manifest.plugin, 0),
+        judge=OnnxEvaluator(pack, judge),
     )
 
 
@@ -88,12 +151,14 @@ def rule_of(text: str) -> Rule:
 
 def play(
     fleet: Fleet, rule: Callable[[Cohort], Aggregate], attack: str | None, attackers: int, rounds: int, seed: int
-) -> float:
-    """Run the rounds; the share that is right afterwards."""
+) -> Played:
+    """Run the rounds."""
     weights, count = fleet.start, len(fleet.honest)
     table = load_pack("digits").plugin_table
     layers = layers_of((spec.name, spec.size, spec.layer) for spec in table.specs)
     bad = set(np.random.default_rng(seed).choice(count, attackers, replace=False).tolist())
+    attacks = np.isin(np.arange(count), sorted(bad))
+    out = np.zeros(count)
     for number in range(rounds):
         done = [t.run(PLAN, number, weights, LocalState(weights)) for t in fleet.honest]
         uploads = np.stack([result.plugin for result in done]).astype(np.float64)
@@ -102,7 +167,10 @@ def play(
             mine = sorted(bad)
             flipped = np.stack([fleet.flipped[k].run(PLAN, number, weights, LocalState(weights)).plugin for k in mine])
             others = uploads[[k for k in range(count) if k not in bad]]
-            view = View(weights.astype(np.float64), others, uploads[mine], flipped.astype(np.float64))
+            trained = fleet.poisoned if attack == "backdoor" else fleet.flipped
+            poisoned = np.stack([trained[k].run(PLAN, number, weights, LocalState(weights)).plugin for k in mine])
+            start, wide = weights.astype(np.float64), poisoned.astype(np.float64)
+            view = View(start, others, uploads[mine], flipped.astype(np.float64), wide)
             uploads[mine] = MOVES[attack](view)
             for k in mine if lies(attack) else ():
                 samples[k], losses[k] = lies(attack) or (samples[k], losses[k])
@@ -115,8 +183,37 @@ def play(
             start=weights,
             layers=layers,
         )
-        weights = rule(cohort).weights
-    return fleet.right(weights)
+        made = rule(cohort)
+        weights, out = made.weights, out + left_out(made)
+    named, wronged = (float(out[who].mean() / rounds) if who.any() else 0.0 for who in (attacks, ~attacks))
+    return Played(fleet.right(weights), fleet.fooled(weights), named, wronged)
+
+
+def left_out(made: Aggregate) -> NDArray[np.bool_]:
+    """(K,) who counts for less than a tenth of a fair share, over all layers."""
+    share = np.asarray(made.share, np.float64)
+    return np.asarray(share.mean(axis=1) < LEFT_OUT / len(share))
+
+
+def read_kept(path: Path | None) -> dict[Cell, Played]:
+    """What an earlier run has kept."""
+    lines = path.read_text().splitlines() if path is not None and path.is_file() else []
+    told = [json.loads(line) for line in lines]
+    cells = ("seed", "rule", "attack", "fraction")
+    return {
+        Cell(**{name: row[name] for name in cells}): Played(**{k: v for k, v in row.items() if k not in cells})
+        for row in told
+    }
+
+
+def planned(told: argparse.Namespace) -> Iterator[Cell]:
+    """Every cell that was asked for; the rounds without attackers belong to no fraction."""
+    for seed in map(int, told.seeds.split(",")):
+        for name in told.rules.split(","):
+            yield Cell(seed, name, None, 0.0)
+            for attack in told.attacks.split(","):
+                for fraction in map(float, told.fractions.split(",")):
+                    yield Cell(seed, name, attack, fraction)
 
 
 def main() -> int:
@@ -129,44 +226,59 @@ def main() -> int:
     parser.add_argument("--rules", default=",".join(RULES), help='With options: "lpa,lpa prune_high=0.3".')
     parser.add_argument("--attacks", default=",".join(MOVES))
     parser.add_argument("--alone", action="store_true", help="The rules without the bound on a device's share.")
-    parser.add_argument("--json", action="store_true", help="A line for each run, and no table.")
+    parser.add_argument(
+        "--keep", type=Path, metavar="FILE", help="A line for each run; what is there is not run again."
+    )
     told = parser.parse_args()
-    names, attacks = told.rules.split(","), [None, *told.attacks.split(",")]
-    found: dict[tuple[float, str | None, str], list[float]] = {}
-    for seed in map(int, told.seeds.split(",")):
-        fleet = make_fleet(told.data, told.devices, seed)
-        for name in names:
-            rule = rule_of(name)
-            around = rule if told.alone else BoundedRule(rule)
-            for attack in attacks:
-                for fraction in map(float, told.fractions.split(",")) if attack else (0.0,):
-                    attackers = round(fraction * told.devices)
-                    right = play(fleet, around, attack, attackers, told.rounds, seed)
-                    found.setdefault((fraction, attack, name), []).append(right)
-                    if told.json:
-                        line = {"seed": seed, "rule": name, "attack": attack, "fraction": fraction, "right": right}
-                        print(json.dumps(line), flush=True)
-    if not told.json:
-        for fraction in map(float, told.fractions.split(",")):
-            print(f"\n{fraction:.0%} of {told.devices} devices attack")
-            print(report(found, fraction, names, attacks))
+    found = read_kept(told.keep)
+    fleets: dict[int, Fleet] = {}
+    for cell in planned(told):
+        if cell in found:
+            continue
+        if cell.seed not in fleets:
+            fleets = {cell.seed: make_fleet(told.data, told.devices, cell.seed)}
+        rule = rule_of(cell.rule)
+        around = rule if told.alone else BoundedRule(rule)
+        attackers = round(cell.fraction * told.devices)
+        found[cell] = play(fleets[cell.seed], around, cell.attack, attackers, told.rounds, cell.seed)
+        if told.keep is not None:
+            with told.keep.open("a") as file:
+                file.write(json.dumps(asdict(cell) | asdict(found[cell])) + "\n")
+    wanted = {cell: found[cell] for cell in planned(told)}
+    for fraction in map(float, told.fractions.split(",")):
+        print(f"\n{fraction:.0%} of {told.devices} devices attack: percent right")
+        print(report(wanted, fraction, right))
+        print("\nleft out: percent of the attackers / of the others")
+        print(report(wanted, fraction, who))
     return 0
 
 
-def report(
-    found: dict[tuple[float, str | None, str], list[float]],
-    fraction: float,
-    names: Sequence[str],
-    attacks: Sequence[str | None],
-) -> str:
-    """The table of one fraction."""
+def right(played: Sequence[Played], *, turned: bool) -> str:
+    """Percent right, or turned, of the worst seed."""
+    return f"{100 * (max(p.turned for p in played) if turned else min(p.right for p in played)):.1f}"
 
-    def cell(attack: str | None, name: str) -> str:
-        values = found.get((fraction if attack else 0.0, attack, name), [])
-        return f"{100 * statistics.median(values):.1f}" if values else "-"
 
-    rows = [[attack or "no attack", *(cell(attack, name) for name in names)] for attack in attacks]
+def who(played: Sequence[Played], *, turned: bool) -> str:
+    """Percent of the attackers, and of the others, that were left out: the fewest and the most of the seeds."""
+    return "" if turned else f"{100 * min(p.named for p in played):.0f} / {100 * max(p.wronged for p in played):.0f}"
+
+
+def report(found: Mapping[Cell, Played], fraction: float, say: Callable[..., str]) -> str:
+    """A table of one fraction, attacks by rules."""
+    names = list(dict.fromkeys(cell.rule for cell in found))
+    attacks = list(dict.fromkeys(cell.attack for cell in found))
+    rows = [
+        [attack or "no attack", *(say(_of(found, name, attack, fraction), turned=False) for name in names)]
+        for attack in attacks
+    ]
+    if "backdoor" in attacks and say is right:
+        rows.append([TURNED, *(say(_of(found, name, "backdoor", fraction), turned=True) for name in names)])
     return table(["attack", *names], rows)
+
+
+def _of(found: Mapping[Cell, Played], name: str, attack: str | None, fraction: float) -> list[Played]:
+    wanted = (name, attack, fraction if attack else 0.0)
+    return [played for cell, played in found.items() if (cell.rule, cell.attack, cell.fraction) == wanted]
 
 
 if __name__ == "__main__":

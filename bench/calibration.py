@@ -24,13 +24,13 @@ from rich.table import Table
 from auricle.errors import DataError
 from auricle.packs.first_weights import chosen_weights
 from auricle.packs.pack import load_pack
-from auricle.speech.audio import read_audio, scan_folder
+from auricle.speech.audio import read_audio
+from auricle.speech.clip_folder import scan_folder
 from auricle.speech.features import LogMel
 from auricle_edge.listening.detect import DetectSettings
-from auricle_edge.listening.detect.calibration import calibrate
+from auricle_edge.listening.detect.calibration import calibrate, unsmoothed
 from auricle_edge.listening.detect.decision import Decider
 from auricle_edge.listening.detect.recognisers import Posteriors
-from auricle_edge.listening.detect.unsmoothed import unsmoothed
 from auricle_edge.runtimes import choose_runtime, recogniser
 
 Sound = NDArray[np.int16]

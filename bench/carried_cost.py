@@ -29,10 +29,10 @@ from auricle_cloud.aggregation.presets import get_preset
 from auricle_edge.listening.detect import DetectTable, detect_settings
 from auricle_edge.runtimes import StepRuntime
 from auricle_edge.training.judge.sound import carried_negatives
-from auricle_edge.training.learn_settings import LearnSettings
 from auricle_edge.training.own_model import own_model
 from auricle_edge.training.speech_data import Clips, DeviceData
 from auricle_edge.training.train import LocalState, Trainer
+from auricle_edge.training.training_job import LearnSettings
 
 
 class Cost(msgspec.Struct, frozen=True):

@@ -50,7 +50,7 @@ from auricle_edge.control import ControlClient
 from auricle_fleet.broker.broker import start_broker
 
 WORDS = "yes,no,stop,go"
-FLEET, DEVICE = "bench", "bench-1"
+FLEET, DEVICE, PACK = "bench", "bench-1", "gsc12"
 SAMPLED = 0.5
 """Seconds between two samples of memory and of what training uses."""
 TRAINS = 0.1
@@ -279,7 +279,7 @@ def speech() -> dict[str, list[NDArray[np.int16]]]:
 def keep_clips(state: Path, takes: Mapping[str, list[NDArray[np.int16]]], count: int) -> None:
     """Give the device clips of its own to train on."""
     rng, words = np.random.default_rng(0), sorted(takes)
-    store = ClipStore(state / "clips", ClipSettings(), LogMel(load_pack("gsc12").manifest.task))
+    store = ClipStore(state / "clips", ClipSettings(), LogMel(load_pack(PACK).manifest.task))
     for i in range(count):
         word = words[i % len(words)]
         take = takes[word][int(rng.integers(len(takes[word])))]
@@ -312,6 +312,45 @@ def wait_for_sound(state: Path, device: Process) -> None:
     raise AuricleError("The device hears nothing.")
 
 
+def device_command(
+    given: argparse.Namespace, config: Path, state: Path, broker: str, key: str, source: str
+) -> list[str]:
+    """A device that listens to a source and takes part in rounds."""
+    told = {
+        "config": str(config),
+        "device": DEVICE,
+        "fleet": FLEET,
+        "broker": broker,
+        "coordinator": key,
+        "state": str(state),
+        "source": source,
+        "pack": PACK,
+        "local": given.local,
+        "runtime": given.runtime,
+    }
+    return ["edge", "run", *options(told), "--json"]
+
+
+def coordinator_command(given: argparse.Namespace, state: Path, broker: str) -> list[str]:
+    """A coordinator that begins one round after the other."""
+    told = {
+        "broker": broker,
+        "fleet": FLEET,
+        "state": str(state),
+        "approval": "auto",
+        "listen": "none",
+        "rounds": "100000",
+        "preset": given.preset,
+        "pack": PACK,
+    }
+    return ["cloud", "serve", *options(told), "--json"]
+
+
+def options(told: Mapping[str, str]) -> list[str]:
+    """A command line's options by name."""
+    return [word for name, value in told.items() for word in (f"--{name}", value)]
+
+
 async def measure(given: argparse.Namespace, folder: Path) -> tuple[list[str], list[Phase]]:
     """The command line of the device, and its phases."""
     takes, state = speech(), folder / "device"
@@ -329,28 +368,7 @@ async def measure(given: argparse.Namespace, folder: Path) -> tuple[list[str], l
     async with await start_broker(folder, users, fleet=FLEET) as broker:
         with opened(VirtualRoom(folder / "microphone")) as room:
             device = Process(
-                {given.core},
-                "edge",
-                "run",
-                "--config",
-                str(config),
-                "--device",
-                DEVICE,
-                "--fleet",
-                FLEET,
-                "--broker",
-                broker.address(DEVICE).url,
-                "--coordinator",
-                key,
-                "--state",
-                str(state),
-                "--source",
-                room.source,
-                "--pack",
-                "gsc12",
-                "--local",
-                given.local,
-                "--json",
+                {given.core}, *device_command(given, config, state, broker.address(DEVICE).url, key, room.source)
             )
             running.append(device)
             coordinator: Process | None = None
@@ -372,26 +390,7 @@ async def measure(given: argparse.Namespace, folder: Path) -> tuple[list[str], l
                 phases.append(await asyncio.to_thread(phase, "idle", device, state, given.seconds, say, rounds))
                 if not given.idle_only:
                     coordinator = Process(
-                        others,
-                        "cloud",
-                        "serve",
-                        "--broker",
-                        broker.address("coordinator").url,
-                        "--fleet",
-                        FLEET,
-                        "--state",
-                        str(folder / "coordinator"),
-                        "--approval",
-                        "auto",
-                        "--listen",
-                        "none",
-                        "--rounds",
-                        "100000",
-                        "--preset",
-                        given.preset,
-                        "--pack",
-                        "gsc12",
-                        "--json",
+                        others, *coordinator_command(given, folder / "coordinator", broker.address("coordinator").url)
                     )
                     running.append(coordinator)
                     await asyncio.to_thread(coordinator.wait, lambda line: line.get("counted", 0) > 0)
@@ -442,6 +441,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=120, help="of each phase")
     parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="the device's")
     parser.add_argument("--local", default="crnn-base")
+    parser.add_argument("--runtime", default="auto", help="the device's: auto, step or native")
     parser.add_argument("--preset", default="practical")
     parser.add_argument("--clips", type=int, default=200, help="that the device has to train on")
     parser.add_argument("--idle-only", action="store_true")

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 import signal
 import statistics
@@ -31,13 +30,14 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from bench.answer import answer
 from bench.comparison_table import table
 from bench.flower_fleets import DEVICES, Closed, Fleet
 from bench.flower_ours import Ours
 from bench.flower_peer import Flower
-from bench.flower_processes import Failed, resident, wait_for
-from bench.step_environments import ENVIRONMENTS, NoEnvironment, Recipe, environment
-from bench.step_process import say
+from bench.flower_processes import resident, wait_for
+from bench.step_environments import ENVIRONMENTS, Recipe, environment
+from bench.step_process import Failed, say
 
 FLWR = "flwr==1.41.0"
 ENVIRONMENTS["flwr"] = Recipe((FLWR,), ("3.11", "3.12", "3.10"))
@@ -265,20 +265,9 @@ def arguments() -> argparse.Namespace:
 
 def main() -> int:
     """Measure and print."""
-    from auricle.errors import AuricleError
-
     given = arguments()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        result = asyncio.run(run(given))
-    except (AuricleError, Failed, NoEnvironment) as error:
-        print(f"bench: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("\nbench: interrupted; nothing is left behind.", file=sys.stderr)
-        return 130
-    print(json.dumps(result) if given.json else f"{report(result)}\n\ncommand: python {' '.join(sys.argv)}")
-    return 0
+    return answer(lambda: asyncio.run(run(given)), report, as_json=given.json)
 
 
 if __name__ == "__main__":

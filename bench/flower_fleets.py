@@ -29,18 +29,20 @@ class Closed:
 
 
 class Fleet(ABC):
-    """Four devices and what serves them.
+    """Devices and what serves them.
 
     Parameters
     ----------
     folder
         Everything is kept in it.
+    devices
+        How many there are.
     """
 
     name: ClassVar[str]
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, devices: int = DEVICES) -> None:
+        self.folder, self.devices = folder, devices
         folder.mkdir()
         self.processes = Processes(folder)
 
@@ -50,7 +52,7 @@ class Fleet(ABC):
 
     @abstractmethod
     async def start_device(self, number: int) -> None:
-        """Start a device and wait until four are there."""
+        """Start a device and wait until all are there."""
 
     @abstractmethod
     async def start_server(self) -> None:

@@ -31,9 +31,12 @@ class Ours(Fleet):
 
     name = "ours"
     fleet = "bench"
+    pack = "gsc12"
+    serve: tuple[str, ...] = ()
+    """More options of `cloud serve`."""
 
-    def __init__(self, folder: Path, speech: Path) -> None:
-        super().__init__(folder)
+    def __init__(self, folder: Path, speech: Path, devices: int = DEVICES) -> None:
+        super().__init__(folder, devices)
         self._speech, self._state, self._before = speech, folder / "coordinator", 0
         self._broker: Broker | None = None
         self._env = {
@@ -49,10 +52,10 @@ class Ours(Fleet):
         return self._broker
 
     async def open(self) -> None:
-        users = {name: secrets.token_hex(8) for name in ("coordinator", *(f"device-{i}" for i in range(DEVICES)))}
+        users = {name: secrets.token_hex(8) for name in ("coordinator", *(f"device-{i}" for i in range(self.devices)))}
         self._broker = await start_broker(self.folder, users, fleet=self.fleet, kind="mosquitto")
         await self.start_server()
-        for i in range(DEVICES):
+        for i in range(self.devices):
             self._start_device(i)
         await self._all_there()
 
@@ -78,8 +81,9 @@ class Ours(Fleet):
                 "--listen",
                 "none",
                 "--pack",
-                "gsc12",
+                self.pack,
                 "--json",
+                *self.serve,
             ],
             self._env,
         )
@@ -95,34 +99,33 @@ class Ours(Fleet):
 
     def _start_device(self, number: int) -> None:
         name = f"device-{number}"
-        self.processes.start(
+        self.processes.start(name, [sys.executable, *self._device(number, name)], self._env)
+
+    def _device(self, number: int, name: str) -> list[str | Path]:
+        """What Python runs as a device."""
+        return [
+            "-m",
+            "auricle",
+            "edge",
+            "run",
+            "--device",
             name,
-            [
-                sys.executable,
-                "-m",
-                "auricle",
-                "edge",
-                "run",
-                "--device",
-                name,
-                "--fleet",
-                self.fleet,
-                "--broker",
-                self.broker.address(name).url,
-                "--coordinator",
-                self._key(),
-                "--data",
-                self._speech,
-                "--speaker",
-                sorted({clip.name.split("_nohash_")[0] for clip in self._speech.rglob("*.wav")})[number],
-                "--state",
-                self.folder / name,
-                "--pack",
-                "gsc12",
-                "--json",
-            ],
-            self._env,
-        )
+            "--fleet",
+            self.fleet,
+            "--broker",
+            self.broker.address(name).url,
+            "--coordinator",
+            self._key(),
+            "--data",
+            self._speech,
+            "--speaker",
+            sorted({clip.name.split("_nohash_")[0] for clip in self._speech.rglob("*.wav")})[number],
+            "--state",
+            self.folder / name,
+            "--pack",
+            self.pack,
+            "--json",
+        ]
 
     async def start_device(self, number: int) -> None:
         self._start_device(number)
@@ -131,9 +134,9 @@ class Ours(Fleet):
     async def _all_there(self) -> None:
         def there() -> bool | None:
             self.processes.check()
-            return self._rows("SELECT count(*) FROM devices WHERE online")[0][0] == DEVICES or None
+            return self._rows("SELECT count(*) FROM devices WHERE online")[0][0] == self.devices or None
 
-        await wait_for(there, "four devices", READY)
+        await wait_for(there, "all devices", READY)
 
     def _rows(self, query: str, *values: Any) -> list[Any]:
         with closing(sqlite3.connect(f"file:{self._state / FILE}?mode=ro", uri=True, timeout=10)) as database:

@@ -12,7 +12,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from bench.flower_fleets import DEVICES, READY, Closed, Fleet
-from bench.flower_processes import Failed, free_ports, output, wait_for
+from bench.flower_processes import free_ports, output, wait_for
+from bench.step_process import Failed
 
 PROJECT = """\
 [build-system]
@@ -39,6 +40,8 @@ clientapp = "flower_app:client"
 [tool.flwr.app.config]
 rounds = 1
 log = ""
+folder = ""
+rule = "FedAvg"
 """
 
 
@@ -54,11 +57,15 @@ class Flower(Fleet):
     """
 
     name = "flower"
+    config = ""
+    """More of an app's settings."""
+    files: tuple[str, ...] = ("flower_app.py",)
+    """Of the app, beside this file."""
 
-    def __init__(self, folder: Path, python: Path) -> None:
-        super().__init__(folder)
+    def __init__(self, folder: Path, python: Path, devices: int = DEVICES) -> None:
+        super().__init__(folder, devices)
         self._bin, self._app, self._runs, self._run = python.parent, folder / "app", 0, ""
-        self._port, *self._ports = free_ports(1 + DEVICES)
+        self._port, *self._ports = free_ports(1 + devices)
         self._env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")} | {
             "FLWR_TELEMETRY_ENABLED": "0",
             "FLWR_DISABLE_UPDATE_CHECK": "1",
@@ -70,8 +77,9 @@ class Flower(Fleet):
 
     async def open(self) -> None:
         self._app.mkdir()
-        (self._app / "pyproject.toml").write_text(PROJECT)
-        shutil.copy(Path(__file__).with_name("flower_app.py"), self._app)
+        (self._app / "pyproject.toml").write_text(PROJECT.replace("flower_app", Path(self.files[0]).stem))
+        for name in self.files:
+            shutil.copy(Path(__file__).with_name(name), self._app)
         home = self.folder / "home-user"
         home.mkdir()
         (home / "config.toml").write_text(
@@ -79,7 +87,7 @@ class Flower(Fleet):
             f'address = "127.0.0.1:{self._port}"\ninsecure = true\n'
         )
         await self.start_server()
-        for i in range(DEVICES):
+        for i in range(self.devices):
             self._start_device(i)
         await self._all_there()
 
@@ -109,6 +117,8 @@ class Flower(Fleet):
                 f"127.0.0.1:{self._port}",
                 "--port",
                 str(self._ports[number]),
+                "--node-config",
+                f"number={number}",
             ],
             self._home(name),
         )
@@ -123,11 +133,11 @@ class Flower(Fleet):
             with closing(sqlite3.connect(f"file:{self.folder}/state.sqlite?mode=ro", uri=True, timeout=10)) as database:
                 try:
                     query = "SELECT count(*) FROM node WHERE status = 'online' AND online_until > ?"
-                    return bool(database.execute(query, (time.time(),)).fetchone()[0] == DEVICES) or None
+                    return bool(database.execute(query, (time.time(),)).fetchone()[0] == self.devices) or None
                 except sqlite3.OperationalError:
                     return None
 
-        await wait_for(lambda: there() if (self.folder / "state.sqlite").exists() else None, "four SuperNodes", READY)
+        await wait_for(lambda: there() if (self.folder / "state.sqlite").exists() else None, "all SuperNodes", READY)
 
     def server(self) -> list[int]:
         return self.processes.family("server")
@@ -137,7 +147,7 @@ class Flower(Fleet):
 
     async def begin(self, rounds: int) -> None:
         self._runs += 1
-        config = f"rounds={rounds} log='{self._log}'"
+        config = f"rounds={rounds} log='{self._log}' {self.config}"
         said = await output(
             [self._bin / "flwr", "run", self._app, "-c", config, "--format", "json"], self._home("user")
         )
@@ -161,4 +171,7 @@ class Flower(Fleet):
 
     async def state(self) -> str:
         said = await output([self._bin / "flwr", "list", "--run-id", self._run, "--format", "json"], self._home("user"))
-        return str(json.loads(said)["runs"][0]["status"])
+        answer = json.loads(said)
+        if not answer.get("runs"):
+            raise Failed(f"flwr list: {answer.get('error-message', said)}")
+        return str(answer["runs"][0]["status"])

@@ -1,4 +1,4 @@
-"""Processes of a fleet on this machine: found by a mark in their surroundings, whoever started them."""
+"""Processes of a fleet on this machine: found by a variable in their environment."""
 
 from __future__ import annotations
 
@@ -14,12 +14,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from bench.step_process import Failed
+
 T = TypeVar("T")
 MARK = "AURICLE_BENCH_PROCESS"
-
-
-class Failed(Exception):  # noqa: N818 - a reason, printed in the place of a table
-    """Something did not happen in time, or a program ended; says which."""
 
 
 class Processes:

@@ -20,18 +20,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from bench.answer import answer
 from bench.hearing_sound import Heard, forms_of, plan_scenes, read_recordings, write_scenes
 from bench.hearing_table import Listens, Row, rows_of, text_of
 from bench.step_environments import MICRO_WAKE_WORD, OPEN_WAKE_WORD, NoEnvironment, environment
 from bench.step_process import ROOT, Failed, Worker, alone, say, workers
 
 from auricle.checks.tflite_reader import read_tflite
-from auricle.errors import AuricleError, DataError
+from auricle.errors import DataError
 from auricle.hearing.rule import Rule, keyword_mask
 from auricle.packs.pack import load_pack
 
@@ -215,18 +215,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 def main() -> int:
     """Measure and print."""
     given = arguments()
-    try:
-        result = run(given)
-    except (AuricleError, Failed) as error:
-        print(f"bench: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("\nbench: interrupted; nothing is left behind.", file=sys.stderr)
-        return 130
-    print(msgspec.json.encode(result).decode() if given.json else report(result))
-    if not given.json:
-        print(f"\ncommand: python {' '.join(sys.argv)}")
-    return 0
+    return answer(lambda: run(given), report, as_json=given.json)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
-"""One sample recognised by stock onnxruntime and by LiteRT, float32 and int8, on one thread: time, size, difference.
+"""One sample recognised by onnxruntime, our C library and LiteRT, on one thread: time, size, difference.
 
     python bench/inference.py [--pack gsc12] [--rounds 15] [--calls 100] [--json]
 
-Ours is the `step` runtime on the pack's evaluation graphs; the others run the `.tflite` that `auricle export tflite`
-makes of the same graphs. Rounds are interleaved, the process is pinned to one core; prints the median, the ratio to
-ours and its range over the rounds, the size of each file (graph and weights) and the largest difference of a logit.
+`step` and `native` run the pack's evaluation graphs; LiteRT, float32 and int8, runs the `.tflite` that `auricle export
+tflite` makes of the same graphs. Rounds are interleaved, the process is pinned to one core; prints the median of wall
+and CPU time, the ratio of CPU time to that of `step` and its range over the rounds, the size of each file (graph and
+weights) and the largest difference of a posterior. Without a C compiler, and a library from a wheel, `native` is left
+out, and it says so.
 """
 
 from __future__ import annotations
@@ -13,19 +15,39 @@ import argparse
 import json
 import os
 import statistics
+import sys
 import time
 from collections.abc import Callable
-from typing import Any
 
+import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
+from auricle.errors import AuricleError
 from auricle.packs.pack import Pack, load_pack
 from auricle.packs.start import start_weights
-from auricle_edge.runtimes import StepRuntime
+from auricle_edge.runtimes import Runtime, StepRuntime, recogniser
+from auricle_edge.runtimes.native.runtime import NativeRuntime
 from auricle_edge.runtimes.tflite import TfliteRuntime
 from auricle_export.tflite import with_tflite
 
-Run = Callable[[], np.ndarray[Any, Any]]
+Run = Callable[[], NDArray[np.float32]]
+
+
+class Row(msgspec.Struct):
+    """What one runtime took for a model."""
+
+    model: str
+    runtime: str
+    microseconds: float
+    """Wall time of a call, the median of the rounds."""
+    cpu_microseconds: float
+    ratio: float
+    """CPU time over that of `step`, the median of the rounds; the least and the most below."""
+    ratio_least: float
+    ratio_most: float
+    bytes: int
+    posterior_difference: float
 
 
 def runs_of(pack: Pack, model: str) -> dict[str, Run]:
@@ -33,50 +55,45 @@ def runs_of(pack: Pack, model: str) -> dict[str, Run]:
     table, task = pack.table(model), pack.manifest.task
     weights = start_weights(pack, model) if model in pack.manifest.start else table.initial(0)
     features = np.random.default_rng(0).standard_normal((1, task.frames, task.frontend.mels)).astype(np.float32)
-    runtimes = {
-        "onnxruntime": StepRuntime(pack),
-        "LiteRT": TfliteRuntime(pack, precision="float32"),
-        "LiteRT int8": TfliteRuntime(pack, precision="int8"),
-    }
+    runtimes: dict[str, Runtime] = {"step": StepRuntime(pack)}
+    try:
+        runtimes["native"] = NativeRuntime(pack)
+    except AuricleError as reason:
+        print(f"native is left out: {reason}", file=sys.stderr)
+    runtimes["LiteRT"] = TfliteRuntime(pack, precision="float32")
+    runtimes["LiteRT int8"] = TfliteRuntime(pack, precision="int8")
 
     def run(name: str) -> Run:
-        runtime = runtimes[name]
-        return lambda: runtime.logits(model, weights, features)
+        recognise = recogniser(runtimes[name], model, weights)  # as the detector does
+        return lambda: recognise(features)
 
     return {name: run(name) for name in runtimes}
 
 
-def measure(pack: Pack, model: str, rounds: int, calls: int) -> list[dict[str, Any]]:
+def measure(pack: Pack, model: str, rounds: int, calls: int) -> list[Row]:
     """A row for each runtime."""
     runs = runs_of(pack, model)
-    expected = runs["onnxruntime"]()
+    expected = runs["step"]()
     differences = {name: float(np.abs(run() - expected).max()) for name, run in runs.items()}
-    times: dict[str, list[float]] = {name: [] for name in runs}
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in runs}
     for _ in range(rounds):
         for name, run in runs.items():
-            began = time.perf_counter()
+            wall, cpu = time.perf_counter(), time.process_time()
             for _ in range(calls):
                 run()
-            times[name].append((time.perf_counter() - began) / calls * 1e6)
-    sizes = {"onnxruntime": len(pack.files[pack.graph("evaluate", model).file]) + 4 * pack.table(model).size}
+            spent = (time.perf_counter() - wall, time.process_time() - cpu)
+            times[name].append((spent[0] / calls * 1e6, spent[1] / calls * 1e6))
+    graph = len(pack.files[pack.graph("evaluate", model).file]) + 4 * pack.table(model).size
+    sizes = {"step": graph, "native": graph}
     for entry in pack.manifest.tflite:
         if entry.model == model:
             sizes["LiteRT" if entry.precision == "float32" else "LiteRT int8"] = len(pack.files[entry.file])
     rows = []
     for name, taken in times.items():
-        ratios = [t / ours for t, ours in zip(taken, times["onnxruntime"], strict=True)]
-        rows.append(
-            {
-                "model": model,
-                "runtime": name,
-                "microseconds": statistics.median(taken),
-                "ratio": statistics.median(ratios),
-                "ratio_least": min(ratios),
-                "ratio_most": max(ratios),
-                "bytes": sizes[name],
-                "logit_difference": differences[name],
-            }
-        )
+        ratios = [cpu / first for (_, cpu), (_, first) in zip(taken, times["step"], strict=True)]
+        wall, cpu = (statistics.median(each) for each in zip(*taken, strict=True))
+        spread = (statistics.median(ratios), min(ratios), max(ratios))
+        rows.append(Row(model, name, wall, cpu, *spread, sizes[name], differences[name]))
     return rows
 
 
@@ -93,15 +110,17 @@ def main() -> None:
     pack = with_tflite(pack, list(pack.tables))
     rows = [row for model in sorted(pack.tables) for row in measure(pack, model, given.rounds, given.calls)]
     if given.json:
-        print(json.dumps({"load": os.getloadavg(), "rows": rows}))
+        print(json.dumps({"load": os.getloadavg(), "rows": msgspec.to_builtins(rows)}))
         return
     print(f"one sample, one thread, {given.rounds} rounds of {given.calls} calls; load {os.getloadavg()}")
-    print("| model | runtime | us | x onnxruntime (range) | kB | logits differ by |\n|---|---|---|---|---|---|")
+    print(
+        "| model | runtime | us | CPU, us | x step (range) | kB | posteriors differ by |\n|---|---|---|---|---|---|---|"
+    )
     for row in rows:
-        spread = f"{row['ratio']:.2f} ({row['ratio_least']:.2f}-{row['ratio_most']:.2f})"
+        spread = f"{row.ratio:.2f} ({row.ratio_least:.2f}-{row.ratio_most:.2f})"
         print(
-            f"| {row['model']} | {row['runtime']} | {row['microseconds']:.0f} | {spread} | {row['bytes'] / 1000:.0f} "
-            f"| {row['logit_difference']:.1e} |"
+            f"| {row.model} | {row.runtime} | {row.microseconds:.0f} | {row.cpu_microseconds:.0f} | {spread} "
+            f"| {row.bytes / 1000:.0f} | {row.posterior_difference:.1e} |"
         )
 
 

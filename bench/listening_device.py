@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,7 +29,8 @@ from auricle.speech.audio import SAMPLE_RATE
 from auricle.speech.features import LogMel
 from auricle.wire.tensors import Flat
 from auricle_edge.clips import ClipStore
-from auricle_edge.clips.settings import ClipSettings
+from auricle_edge.clips.choice import ClipSettings
+from auricle_edge.evaluate.listeners import thresholds_of
 from auricle_edge.fleet.agent import Agent
 from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_edge.labels import Enrolment, Labeller, LabelSettings
@@ -39,10 +40,10 @@ from auricle_edge.listening.sound import Block, Detection
 from auricle_edge.runtimes import Runtime
 from auricle_edge.service.hearing_model import HearingModel
 from auricle_edge.training.judge.sound import Judging
-from auricle_edge.training.learn_settings import LearnSettings
 from auricle_edge.training.own_model import own_model
 from auricle_edge.training.speech_data import DataSource
 from auricle_edge.training.train import RoundResult, Trainer
+from auricle_edge.training.training_job import LearnSettings
 
 FLEET = "listening"
 ALWAYS = DetectTable(wake=())
@@ -79,6 +80,8 @@ class State:
     """(Q,) of the model that never leaves it; None while that was never trained."""
     chosen: str
     """What judges: `plugin`, `personal`, `ensemble` (the mean of both) or `cascade` (a second stage)."""
+    thresholds: Mapping[str, float]
+    """By keyword: the pack's, as far as they follow what judges."""
 
 
 class Device:
@@ -118,7 +121,7 @@ class Device:
         plugin = first_weights(pack, pack.manifest.plugin, seed)
         self._personal, self._plugin = self._first, plugin
         detect = detect_settings(ALWAYS, pack)
-        self.hearing = HearingModel(folder, runtime, self._own, self._first, plugin, detect)
+        self.hearing = HearingModel(folder, runtime, self._own, self._first, plugin, ALWAYS)
         chosen = self.hearing.choose(self.store.device_data().held_out).candidate
         self.detector = Detector(frontend, pack.labels, chosen.recognise, detect, model=chosen.name, clock=lambda: 0.0)
         self._now = 0.0
@@ -133,7 +136,9 @@ class Device:
     @property
     def state(self) -> State:
         """What it listens with now."""
-        return State(self._plugin, self._personal, self.hearing.now.candidate.name)
+        hearing = self.hearing
+        thresholds = thresholds_of(self._pack.labels, hearing.detect)
+        return State(self._plugin, self._personal, hearing.now.candidate.name, thresholds)
 
     def agent(self, address: BrokerAddress, coordinator: bytes, workers: Executor) -> Agent:
         """Its part in the fleet."""
@@ -146,7 +151,7 @@ class Device:
     def _learnt(self, plugin: Flat, result: RoundResult) -> None:
         self._plugin, self._personal = plugin, result.local.weights
         choice = self.hearing.learnt(plugin, result.local.weights, self.store.device_data().held_out)
-        self.detector.replace(choice.candidate.recognise, choice.candidate.name)
+        self.detector.replace(choice.candidate.recognise, choice.candidate.name, self.hearing.detect.thresholds)
         self.labeller.recognise = choice.candidate.recognise
         reconsider(self.store, choice.candidate.recognise, self._settings)
 

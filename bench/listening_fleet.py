@@ -18,8 +18,8 @@ from auricle.errors import DataError
 from auricle.files import write_durably
 from auricle.packs.first_weights import first_weights
 from auricle.packs.pack import Pack
-from auricle.speech.audio import scan_folder
-from auricle_edge.listening.detect.decision import is_keyword
+from auricle.speech.clip_folder import scan_folder
+from auricle_edge.listening.detect.rules import is_keyword
 
 PUBLISHED_HOURS = 1.0
 """Of sound without keywords on which every published plug-in is judged."""
@@ -91,7 +91,10 @@ def _by_day(judge: Judge, life: Life, lives: Lives, heard: Heard) -> tuple[Day, 
     days = []
     for number, (after, said) in enumerate(zip(before, heard.said, strict=True)):
         lived = lives.lived[number] if number < len(lives.lived) else []
-        judged = {name: judge.at_thresholds(heard.scenes, said[name]) for name in LISTENERS}
+        own = judge.played_to(lives.states[number], heard.scenes)
+        judged = {
+            name: judge.at_thresholds(heard.scenes, said[name], own if name == DEVICE else ()) for name in LISTENERS
+        }
         days.append(
             Day(
                 number + 1,

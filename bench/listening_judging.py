@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +24,6 @@ from auricle.speech.features import LogMel
 from auricle.wire.tensors import Flat
 from auricle_edge.evaluate.listeners import rule_of, thresholds_of
 from auricle_edge.evaluate.plan import composed
-from auricle_edge.evaluate.report import setting_of
 from auricle_edge.evaluate.sources import Sources
 from auricle_edge.evaluate.windows import said_of
 from auricle_edge.listening.detect import detect_settings
@@ -103,18 +103,41 @@ class Judge:
         levels = levels_of(self._pack.labels, self._levels)
         return cascaded(first, second, levels, self._detect.smoothing, self._detect.proposal)
 
-    def at_thresholds(self, scenes: Sequence[Scene], posteriors: Sequence[Posteriors]) -> AtThresholds:
-        """What is heard at the thresholds that the pack carries."""
-        rule = rule_of(self._detect)
-        found = setting_of("kept", self._levels, posteriors, scenes, self._pack.labels, rule)
+    def at_thresholds(
+        self, scenes: Sequence[Scene], posteriors: Sequence[Posteriors], states: Sequence[State] = ()
+    ) -> AtThresholds:
+        """What is heard at the thresholds that the pack carries, or at those of states.
+
+        Parameters
+        ----------
+        states
+            One for each scene; the pack's thresholds count without.
+        """
+        labels, rule = self._pack.labels, rule_of(self._detect)
+        levels = [state.thresholds for state in states] or [self._levels] * len(scenes)
+        table = [np.array([[level.get(label, math.inf) for label in labels]]) for level in levels]
+        found = [
+            curve_of([rows], [scene], labels, rule, level)
+            for rows, scene, level in zip(posteriors, scenes, table, strict=True)
+        ]
+        accepts, hours = Counter[str](), dict[str, float]()
+        for counts in found:
+            accepts.update({kind: int(heard[0].sum()) for kind, heard in counts.false_accepts.items()})
+            for kind, length in counts.hours.items():
+                hours[kind] = hours.get(kind, 0.0) + length
+        delays = np.concatenate([counts.delay[0][counts.hit[0]] for counts in found])
         return AtThresholds(
-            sum(share.right for share in found.hits.values()),
-            sum(share.of for share in found.hits.values()),
-            found.wrong,
-            {kind: events.count for kind, events in found.false_accepts.items()},
-            {kind: events.hours for kind, events in found.false_accepts.items()},
-            found.latency_p50,
+            len(delays),
+            sum(len(counts.words) for counts in found),
+            sum(int(number[0]) for counts in found for number in counts.wrong.values()),
+            dict(accepts),
+            hours,
+            float(np.median(delays)) if len(delays) else None,
         )
+
+    def played_to(self, states: Sequence[State], scenes: Sequence[Scene]) -> list[State]:
+        """The state of the device that each scene was played to: as many scenes to each, device by device."""
+        return [states[number * len(states) // len(scenes)] for number in range(len(scenes))]
 
     def side(
         self,
@@ -136,7 +159,7 @@ class Judge:
             ),
             _shares(counts, "kind"),
             _shares(counts, "speaker"),
-            self.at_thresholds(scenes, posteriors),
+            self.at_thresholds(scenes, posteriors, self.played_to(states, scenes) if listener == DEVICE else ()),
         )
 
 
@@ -189,7 +212,7 @@ def hear_all(
     kept: list[Scene] = []
     said: list[dict[str, list[Posteriors]]] = [{name: [] for name in LISTENERS} for _ in states]
     first, published = list[Scene](), [list[Posteriors]() for _ in plugins]
-    alone = [State(plugin, None, "plugin") for plugin in plugins]
+    alone = [State(plugin, None, "plugin", {}) for plugin in plugins]
     for number, owner in enumerate(owners):
         scenes = judge.scenes(owner, number)
         small = [replace(scene, samples=np.zeros(0, np.int16)) for scene in scenes]

@@ -10,7 +10,8 @@ import numpy as np
 
 from auricle.errors import DataError
 from auricle.hearing.sounds import Take
-from auricle.speech.audio import CLIP_SAMPLES, ClipFile, fit_clip, read_audio
+from auricle.speech.audio import CLIP_SAMPLES, fit_clip, read_audio
+from auricle.speech.clip_folder import ClipFile
 
 LEAST = 20
 """Takes of the pack's words that somebody who owns a device has: as many as for a device of `auricle fleet run`."""

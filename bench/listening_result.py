@@ -22,7 +22,7 @@ class AtRate(msgspec.Struct, frozen=True):
 
 
 class AtThresholds(msgspec.Struct, frozen=True):
-    """What devices hear at the thresholds that the pack carries."""
+    """What devices hear at fixed thresholds: the pack's, or those that they listen with."""
 
     hits: int
     words: int
@@ -68,7 +68,7 @@ class Side(msgspec.Struct, frozen=True):
 
 
 class Day(msgspec.Struct, frozen=True):
-    """A day: what its owners met, and the same devices on the sound that judges, at the pack's thresholds."""
+    """A day: what its owners met, and the same devices on the sound that judges, at the thresholds of then."""
 
     day: int
     """From 1; the one after the last is the end."""

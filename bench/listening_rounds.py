@@ -30,7 +30,7 @@ from auricle_edge.listening.detect import detect_settings
 from auricle_edge.runtimes import choose_runtime
 from auricle_edge.training.judge.sound import Judging, carried_negatives
 from auricle_fleet.broker.broker import start_broker
-from auricle_fleet.results.left_out import refusals
+from auricle_fleet.results.record import refusals
 
 DEADLINE, PATIENCE = 1e5, 20.0
 """Seconds of a round, and how many times as long as most devices took it waits for the last ones: a slow machine loses

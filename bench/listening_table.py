@@ -128,7 +128,7 @@ def _points(values: Sequence[float]) -> str:
 
 def _thresholds(fleets: Sequence[Fleet]) -> list[str]:
     lines = [
-        "at the pack's thresholds, all fleets: what a user meets",
+        "at the thresholds they listen with (plug-in: the pack's), what a user meets",
         f"{'':{_NAME}}{'hits % (95 %)':>17}{'wrong %':>9}{'false accepts/h (95 %)':>24}{'p50 ms':>8}",
     ]
     for when, listener in _named():
@@ -157,7 +157,7 @@ _COUNTS: tuple[Callable[[AtThresholds], int], ...] = (
 
 def _days(fleet: Fleet) -> list[str]:
     lines = [
-        f"seed {fleet.seed}, day by day, at the pack's thresholds: hits %, false accepts/h",
+        f"seed {fleet.seed}, day by day, at these thresholds: hits %, false accepts/h",
         f"{'':6}{'rounds':>7}{'that day':>18}{'judged: plug-in':>22}{'judged: as it listens':>25}",
     ]
     for day in fleet.by_day:

@@ -30,10 +30,10 @@ import soundfile
 from bench.comparison_table import table
 
 from auricle.packs.pack import Task
-from auricle.speech.energy_rows import energy_rows
 from auricle.speech.features import LogMel
 from auricle.speech.folder import load_folders
 from auricle.speech.row_store import Spill
+from auricle.speech.speech_set import energy_rows
 
 WORDS = 35
 DIFFERENT = 700

@@ -29,7 +29,7 @@ from auricle_cloud.settings import RoundDone
 from auricle_edge.runtimes import Job, Runtime
 from auricle_edge.training.training_job import graph_optimizer
 from auricle_fleet.run import FleetRun
-from auricle_fleet.settings import FleetSettings
+from auricle_fleet.settings.fleet_settings import FleetSettings
 
 LOCAL, PLUGIN = "crnn-base", "crnn-lite"
 

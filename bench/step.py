@@ -3,9 +3,10 @@
 Every peer has an environment of its own (made once under ~/.cache/auricle/bench) and a process of its own for every
 row. All are pinned to one core with one thread, start from the same weights, get the same batches, and take turns in
 blocks of steps. Ours is the step graph of a pack on stock onnxruntime: `bare` is the loop around `session.run`,
-`runtime` the session that a board's agent uses. The losses of the first steps are compared, so that all do the same
-work. The share of the peak is the matrix products of a step (`bench/step_cost.py`) by its CPU time
-by the peak measured, which is also taken in CPU time; on a quiet machine that is wall-clock time.
+`runtime` the session that a board's agent uses; `native` is the same graph on the C library of the runtime native. The
+losses of the first steps are compared, so that all do the same work. The share of the peak is the matrix products of a
+step (`bench/step_cost.py`) by its CPU time by the peak measured, which is also taken in CPU time; on a quiet machine
+that is wall-clock time.
 
     python bench/step.py [--optimizer adamw] [--rounds 15] [--steps 40] [--pack FILE] [--json]
 """
@@ -26,13 +27,13 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
+from bench.answer import answer
 from bench.comparison_table import ratio
 from bench.step_cost import crnn_cost
 from bench.step_environments import ORT_TRAINING, ROOT, TORCH, NoEnvironment, environment, install_bytes
 from bench.step_process import Failed, Worker, say, workers
 from bench.step_table import Series, report
 
-from auricle.errors import AuricleError
 from auricle.packs.graph_interface import LOSSES, SCALARS, carried
 from auricle.packs.pack import Pack, load_pack, pack_bytes
 from auricle_edge.runtimes.interface import NEUTRAL, named_parts
@@ -47,6 +48,7 @@ BARE, EAGER, COMPILE, ORT = "ours, bare", "PyTorch eager", "torch.compile", "onn
 PEERS: dict[str, tuple[str, str, tuple[str, ...], dict[str, Any]]] = {
     BARE: ("auricle", "bench.step_ours", ("onnxruntime",), {"mode": "bare"}),
     "ours, runtime": ("auricle", "bench.step_ours", ("auricle",), {"mode": "runtime"}),
+    "ours, native": ("auricle", "bench.step_ours", ("auricle",), {"mode": "native"}),
     EAGER: ("torch", "bench.step_torch", ("torch", "numpy"), {"compile": False}),
     COMPILE: ("torch", "bench.step_torch", ("torch", "numpy"), {"compile": True}),
     ORT: ("ort-training", "bench.step_ort", ("onnxruntime-training",), {}),
@@ -251,19 +253,7 @@ def run(given: argparse.Namespace) -> dict[str, Any]:
 def main() -> int:
     """Measure and print."""
     given = arguments()
-    try:
-        result = run(given)
-    except (AuricleError, NoEnvironment, Failed) as error:
-        print(f"bench: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("\nbench: interrupted; nothing is left behind.", file=sys.stderr)
-        return 130
-    if given.json:
-        print(json.dumps(result))
-    else:
-        print(f"{report(result)}\n\ncommand: python {' '.join(sys.argv)}")
-    return 0
+    return answer(lambda: run(given), report, as_json=given.json)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,13 @@
-"""The step graph of a pack: on stock onnxruntime alone (`bare`), or through the runtime of the edge part (`runtime`).
+"""The step graph of a pack: on stock onnxruntime alone (`bare`), or through a runtime of the edge part.
+
+`runtime` is that on onnxruntime, `native` that on the C library.
 
 Run by `bench/step.py` in an environment that holds only the `edge` extra.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from itertools import cycle
 from typing import Any
 
@@ -48,9 +51,11 @@ def runtime(spec: Facts) -> tuple[Step, Facts]:
     import numpy as np
 
     from auricle.packs.pack import load_pack
-    from auricle_edge.runtimes import Job, StepRuntime
+    from auricle_edge.runtimes import Job
 
-    facts = {"imported": memory(), "with": "auricle_edge.runtimes.StepRuntime"}
+    name, module = {"runtime": ("StepRuntime", "step"), "native": ("NativeRuntime", "native.runtime")}[spec["mode"]]
+    chosen = getattr(import_module(f"auricle_edge.runtimes.{module}"), name)
+    facts = {"imported": memory(), "with": f"auricle_edge.runtimes.{name}"}
     data, models = np.load(spec["data"]), spec["models"]
     job = Job(
         kind=spec["kind"],
@@ -59,11 +64,11 @@ def runtime(spec: Facts) -> tuple[Step, Facts]:
         scalars=spec["scalars"],
         weights={role: data[f"weights:{role}"] for role in models},
     )
-    training = StepRuntime(load_pack(spec["pack"])).begin(job)
+    training = chosen(load_pack(spec["pack"])).begin(job)
     weight = data["feed:weight"]
     batches = cycle({"x": x, "target": y, "weight": weight} for x, y in zip(data["x"], data["target"], strict=True))
     return (lambda: sum(training.step(next(batches)).values())), facts
 
 
 if __name__ == "__main__":
-    serve(lambda spec: {"bare": bare, "runtime": runtime}[spec["mode"]](spec))
+    serve(lambda spec: {"bare": bare, "runtime": runtime, "native": runtime}[spec["mode"]](spec))

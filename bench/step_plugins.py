@@ -21,19 +21,18 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import msgspec
+from bench.answer import answer
 from bench.comparison_table import ratio, table, times
 from bench.step import RATE, prepare, take_turns
-from bench.step_process import Failed, Worker, alone, workers
+from bench.step_process import Worker, alone, workers
 from bench.step_table import QUIET, Series
 
-from auricle.errors import AuricleError
 from auricle.packs.pack import Pack, load_pack
-from auricle.wire.frames import seal
+from auricle.wire.frames import Topics, seal
 from auricle.wire.identity import Identity
 from auricle.wire.messages import Update
 from auricle.wire.tensors import digest, encode
-from auricle.wire.topics import Topics
-from auricle_edge.fleet.outbox import Pending
+from auricle_edge.fleet.update_delivery import Pending
 from auricle_edge.training.own_model import own_model
 
 KINDS = ("supervised", "mutual")
@@ -189,19 +188,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 def main() -> int:
     """Measure and print."""
     given = arguments()
-    try:
-        result = run(given)
-    except (AuricleError, Failed) as error:
-        print(f"bench: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("\nbench: interrupted; nothing is left behind.", file=sys.stderr)
-        return 130
-    if given.json:
-        print(msgspec.json.encode(result).decode())
-    else:
-        print(f"{report(result)}\n\ncommand: python {' '.join(sys.argv)}")
-    return 0
+    return answer(lambda: run(given), report, as_json=given.json)
 
 
 if __name__ == "__main__":

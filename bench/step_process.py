@@ -18,7 +18,7 @@ ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TOR
 
 
 class Failed(Exception):  # noqa: N818 - a reason, printed in the place of a row
-    """A peer does not run here; says why."""
+    """A peer does not run here, something did not happen in time, or a program ended; says which."""
 
 
 class Worker:

@@ -9,7 +9,7 @@ RUN python -m venv /opt/auricle \
     --requirement "edge/requirements/$(uname -m)-cp311.txt" \
  && python -m venv /opt/build \
  && /opt/build/bin/pip install --no-cache-dir --require-hashes --only-binary=:all: \
-    --requirement deploy/requirements/build.txt
+    --requirement deploy/requirements/build.txt --requirement "deploy/requirements/native-$(uname -m).txt"
 COPY pyproject.toml README.md LICENSE ./
 COPY core/ core/
 COPY edge/ edge/

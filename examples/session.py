@@ -14,7 +14,7 @@ def show(row: RoundRow) -> None:
     )
 
 
-settings = FleetSettings(words="yes,no", devices=4, unseen=2, takes=3, min_clips=4, rounds=2, local="crnn-lite")
+settings = FleetSettings(words="yes,no", devices=4, unseen=2, takes=5, min_clips=4, rounds=2, local="crnn-lite")
 result = FleetRun(settings, *sys.argv[1:2], on_round=show).run()
 for device in sorted(result.devices, key=lambda row: row.accuracy or 0.0):
     print(f"{device.device} ({device.speaker}): {device.rounds} rounds, own held-out clips {device.accuracy or 0:.0%}")

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import datetime
+import gc
+import json
 import os
 import signal
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
+
+from auricle.packs import archive
 
 if TYPE_CHECKING:
     from tests.cloud.postgres import Server
@@ -24,6 +30,51 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Where `tools/reliability_page.py` finds what was run last."""
+    parser.addoption("--record", type=Path, metavar="FILE", help="write outcome, time and figures of marked tests")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marked tests say so in their reports, which other processes write."""
+    for item in items:
+        if item.get_closest_marker("reliability") is not None:
+            item.user_properties.append(("reliability", True))
+
+
+def pytest_collection_finish() -> None:
+    """What thousands of tests are is looked through no more: a full collection takes 0.8 s otherwise."""
+    gc.collect()
+    gc.freeze()
+
+
+RAN: dict[str, dict[str, Any]] = {}
+"""Marked tests by name, without parameters: the worst outcome, all seconds, and the figures that they told."""
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Keep what a marked test came to; figures are what it gave to `record_property`."""
+    told = dict(report.user_properties)
+    if "reliability" not in told or (report.when != "call" and not report.failed):
+        return
+    name = report.nodeid.partition("[")[0]
+    kept = RAN.setdefault(name, {"outcome": "passed", "seconds": 0.0, "figures": {}})
+    kept["outcome"] = "failed" if report.failed else kept["outcome"]
+    kept["seconds"] += report.duration
+    kept["figures"] |= {what: value for what, value in told.items() if what != "reliability"}
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write what was run over what a file has; tests that did not run keep theirs."""
+    path: Path | None = session.config.getoption("--record")
+    if path is None or hasattr(session.config, "workerinput") or not RAN:
+        return
+    before = json.loads(path.read_text()) if path.is_file() else {}
+    today = datetime.date.today().isoformat()
+    now = {name: {"date": today, **kept, "seconds": round(kept["seconds"], 1)} for name, kept in RAN.items()}
+    path.write_text(json.dumps(dict(sorted((before | now).items())), indent=1) + "\n")
+
+
 @pytest.fixture(autouse=True)
 def umask_kept() -> Iterator[None]:
     """Commands that close what they write to others do so for a test's process, too: until the test ends."""
@@ -31,6 +82,20 @@ def umask_kept() -> Iterator[None]:
     os.umask(before)
     yield
     os.umask(before)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def packed_quickly() -> Iterator[int]:
+    """Packs of the tests are compressed quickly, not best; the level of a pack that is sent to boards."""
+    level, archive.LEVEL = archive.LEVEL, 1
+    yield level
+    archive.LEVEL = level
+
+
+@pytest.fixture
+def packed_best(packed_quickly: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packs are compressed as they are outside of tests."""
+    monkeypatch.setattr(archive, "LEVEL", packed_quickly)
 
 
 @pytest.fixture(scope="session")

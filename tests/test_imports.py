@@ -56,6 +56,14 @@ def test_no_module_of_a_part_imports_pytorch_or_another_parts_needs(part: str) -
     assert done.returncode == 0, done.stderr
 
 
+def test_a_command_loads_no_http_server_and_nothing_that_migrates() -> None:
+    program = "import sys, auricle_cloud.commands; print({'aiohttp', 'alembic'} & {*sys.modules})"
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100, check=True)
+
+    assert done.stdout == "set()\n"
+
+
 def test_the_import_rules_hold() -> None:
     program = shutil.which("lint-imports", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     if program is None:

@@ -15,7 +15,17 @@ from tools import api_page
 ROOT = Path(__file__).parents[1]
 PROMISED = {
     "auricle": {"Pack", "load_pack"},
-    "auricle_fleet": {"DeviceRow", "FleetResult", "FleetRun", "FleetSettings", "Group", "Network", "RoundRow", "View"},
+    "auricle_fleet": {
+        "DeviceRow",
+        "FleetResult",
+        "FleetRun",
+        "FleetSettings",
+        "Group",
+        "Network",
+        "Trace",
+        "RoundRow",
+        "View",
+    },
     "auricle_cloud": {"Aggregate", "Cohort", "Coordinator", "Operations", "Rule", "RunSettings"},
     "auricle_edge": {"Agent", "AgentSettings", "Runtime", "Trainer"},
 }

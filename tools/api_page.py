@@ -7,8 +7,10 @@ import importlib
 import inspect
 import re
 import sys
+import types
 from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated, Union, get_args, get_origin
 
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
 PARTS = ("auricle", "auricle_fleet", "auricle_cloud", "auricle_edge")
@@ -54,6 +56,13 @@ def _returned(what: Callable[..., object]) -> str:
 
 
 def _type(annotation: object) -> str:
+    """A type as it is read, without the bounds and descriptions of `Annotated`."""
+    if get_origin(annotation) is Annotated:
+        return _type(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, types.UnionType):
+        return " | ".join(_type(each) for each in get_args(annotation))
+    if annotation is type(None):
+        return "None"
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
     return re.sub(r"\bpathlib\.(?:_local\.)?", "", text)
 

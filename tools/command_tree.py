@@ -28,7 +28,7 @@ KNOWN: dict[str, Callable[[], Iterable[str]]] = {
     "mode": lambda: ("sync", "async"),
     "start": lambda: ("pack", "scratch"),
     "learning": lambda: ("mutual", "supervised"),
-    "runtime": lambda: ("auto", "step", "ort-training"),
+    "runtime": lambda: ("auto", "step", "native", "ort-training"),
     "pack": lambda: SHIPPED,
 }
 """Words that options take, where the command line itself does not know them."""

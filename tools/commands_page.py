@@ -19,7 +19,7 @@ if __package__ in (None, ""):
 
 from tools.command_tree import tree
 
-from auricle.process.cli import PARTS
+from auricle.process.cli import PARTS, first_sentence
 
 DOCS = Path(__file__).parents[1] / "docs"
 COMMON = ("--help", "--json", "--version")
@@ -89,7 +89,7 @@ def written() -> dict[Path, str]:
 def _row(path: tuple[str, ...], command: Any) -> str:
     name = " ".join(path)
     anchor = f"auricle-{name.replace(' ', '-')}"
-    return f"| [`{name}`](commands/{path[0]}.md#{anchor}) | {_escaped(sentence(command))} |\n"
+    return f"| [`{name}`](commands/{path[0]}.md#{anchor}) | {_escaped(first_sentence(command))} |\n"
 
 
 def _common(part: str) -> list[str]:
@@ -112,12 +112,6 @@ def _section(path: tuple[str, ...], command: Any, common: list[str]) -> str:
         table += [*([""] if own else []), f"Also {shared}."]
     more = ["", MORE[name]] if name in MORE else []
     return "\n".join(["", f"## auricle {name}", "", told, *([""] if table else []), *table, *more]) + "\n"
-
-
-def sentence(command: Any) -> str:
-    """The first sentence of a command's help."""
-    told = " ".join(inspect.cleandoc(command.help or "").split("\n\n")[0].split())
-    return re.split(r"(?<=\.) (?=[A-Z])", told)[0]
 
 
 def _rows(command: Any, *, every: bool = False) -> list[str]:

@@ -4,8 +4,9 @@
     python tools/dist.py --wheel FILE       # that one is installed and tried, nothing is built
 
 What the last commit holds is built, nothing else. It is built twice, with two folders, time zones and umasks, and a
-third time from the sdist: the bytes must be the same on any machine (SOURCE_DATE_EPOCH is the commit's time, and
-hatchling the one of deploy/requirements/build.txt). Then `dist_environments` installs the wheel as a user does.
+third time from the sdist: the bytes must be the same on any machine (SOURCE_DATE_EPOCH is the commit's time, hatchling
+the one of deploy/requirements/build.txt, and zig, which compiles the C library for every machine in `WHEELS`, that of
+deploy/requirements/native-*.txt). Then `dist_environments` installs the wheel as a user does.
 
 `--quick` leaves the clean environments at two, of the Python that runs: bare, and with the extra `fleet`.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
+import platform
 import subprocess
 import sys
 import tarfile
@@ -25,13 +27,17 @@ from pathlib import Path
 
 import dist_environments
 
+from auricle_edge.runtimes.native.compiling import WHEELS, shipped
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
 ROOT = Path(__file__).parents[1]
-BUILD_LOCK = "deploy/requirements/build.txt"
+BUILD_LOCKS = ("deploy/requirements/build.txt", f"deploy/requirements/native-{platform.machine()}.txt")
+COMPILED = {f"auricle_edge/runtimes/native/{shipped(machine).name}" for machine in WHEELS}
+"""What a wheel has that the commit has not: the library of the runtime native."""
 OF_HATCHLING = {"PKG-INFO", ".gitignore"}
 """What an sdist has that the build adds by itself."""
 
@@ -69,7 +75,8 @@ def build_python(folder: Path, quick: bool) -> Path:
     if quick:
         return Path(sys.executable)
     python = dist_environments.environment(folder, Path(sys.executable))
-    dist_environments.install(python, "--require-hashes", "--only-binary=:all:", "-r", ROOT / BUILD_LOCK)
+    for lock in BUILD_LOCKS:
+        dist_environments.install(python, "--require-hashes", "--only-binary=:all:", "-r", ROOT / lock)
     return python
 
 
@@ -144,6 +151,7 @@ def check_files(made: dict[str, Path], commit: str) -> None:
     settings = tomllib.loads(run(["git", "show", f"{commit}:pyproject.toml"], ROOT))
     for kind, path in made.items():
         wanted = wanted_files(tracked, kind, settings["tool"]["hatch"]["build"]["targets"])
+        wanted |= COMPILED if kind == "wheel" else set()
         found = files_of(path)
         for names, what in ((wanted - found, "lacks"), (found - wanted, "has, and the commit has not,")):
             if names:

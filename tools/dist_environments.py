@@ -19,6 +19,7 @@ NOT_FOR_USERS = {"check", "check-core", "dev"}
 
 PARTS = {
     "edge": ["auricle_edge"],
+    "native": ["auricle_edge"],
     "mic": ["auricle_edge"],
     "wyoming": ["auricle_edge"],
     "updates": ["auricle_edge"],
@@ -38,7 +39,9 @@ MODULES = {
     "export": ["torch", "onnx", "tflite"],
     "tflite": ["ai_edge_litert"],
     "postgres": ["psycopg"],
+    "privacy": ["dp_accounting"],
     "gpu": ["torch"],
+    "lp": ["scipy"],
     "fleet": ["amqtt", "espeakng_loader"],
     "tensorboard": ["tensorboardX"],
     "mlflow": ["mlflow"],
@@ -57,6 +60,20 @@ import auricle
 packs = ("home", "gsc12", "gsc12-res", "gsc35", "digits")
 assert all(auricle.load_pack(pack).identity for pack in packs)
 """
+NATIVE = """
+from importlib.util import find_spec
+import numpy
+from auricle import load_pack
+from auricle_edge.runtimes import choose_runtime
+assert find_spec("onnxruntime") is None
+pack = load_pack("home")
+choice = choose_runtime("auto", pack)
+assert choice.runtime.name == "native", choice.reason
+plugin, task = pack.manifest.plugin, pack.manifest.task
+clips = numpy.zeros((2, task.frames, task.frontend.mels), numpy.float32)
+assert numpy.isfinite(choice.runtime.logits(plugin, pack.table(plugin).initial(0), clips)).all()
+"""
+"""A device without onnxruntime: the wheel's own library runs its models."""
 TINY = ["--devices", "2", "--unseen", "1", "--rounds", "1", "--takes", "3", "--min-clips", "4", "--words", "yes,no"]
 TINY += ["--local", "crnn-lite", "--broker", "amqtt"]
 
@@ -66,7 +83,7 @@ class CheckError(Exception):
 
 
 def interpreters(versions: Sequence[str]) -> tuple[list[Path], list[str]]:
-    """A Python of each version, from PATH, pyenv's folder or uv's; and the versions of which there is none."""
+    """A Python of each version, from PATH, pyenv's folder or uv's; and the versions that are missing."""
     found, missing = [], []
     for version in versions:
         python = next((path for path in _candidates(version) if _runs(path, version)), None)
@@ -189,6 +206,8 @@ def _with(wheel: Path, extra: str, folder: Path, python: Path, resolve: Sequence
     command = inside.with_name("auricle")
     for part in parts:
         used([command, part.removeprefix("auricle_"), "--help"])
+    if extra == "native":
+        used([inside, "-I", "-c", NATIVE])
     if extra == "fleet":
         used([command, "fleet", "run", "--help"])
         used([command, "fleet", "run", *TINY, "--out", folder / "run"])

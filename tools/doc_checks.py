@@ -98,7 +98,8 @@ def _wrong_script(words: list[str]) -> Iterator[str]:
             yield f"no test of {script} has {wanted} in its name"
     elif "-m" in words:
         module = words[words.index("-m") + 1]
-        if module.split(".")[0] in FOLDERS and not (ROOT / f"{module.replace('.', '/')}.py").is_file():
+        places = (ROOT / f"{module.replace('.', '/')}.py", ROOT / module.replace(".", "/") / "__main__.py")
+        if module.split(".")[0] in FOLDERS and not any(place.is_file() for place in places):
             yield f"there is no module {module}"
     elif script and script.partition("/")[0] in FOLDERS:
         if not (ROOT / script).is_file():
@@ -221,5 +222,5 @@ def script_options(script: Path) -> frozenset[str]:
 @functools.cache
 def known_options() -> frozenset[str]:
     """Options of all commands and scripts, and those of other programs that pages may name."""
-    scripts = [*ROOT.glob("bench/*.py"), *ROOT.glob("tools/*.py")]
+    scripts = [*ROOT.glob("bench/*.py"), *ROOT.glob("tools/*.py"), ROOT / "tests/fuzz/__main__.py"]
     return command_tree.all_options() | FOREIGN | frozenset().union(*map(script_options, scripts))

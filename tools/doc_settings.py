@@ -16,6 +16,7 @@ READERS = {
     "docs/pretrain.md": "recipe",
     "docs/quick-start-laptop.md": "run",
     "docs/rules.md": "any",
+    "docs/suites.md": "suite",
     "docs/testing.md": "any",
 }
 """Whose settings a page shows; of all others they are those of a device."""
@@ -69,6 +70,10 @@ def _read(kind: str, file: Path) -> None:
         from auricle_fleet.commands import read_settings as read_run
 
         read_run(file, {}, [])
+    elif kind == "suite":
+        from auricle_fleet.suite.plan import cells, read_suite
+
+        cells(read_suite(str(file))[0], str(file))
     elif kind == "recipe":
         from auricle_export.pretrain.recipe import load_recipe
 

@@ -28,6 +28,18 @@ INSTEAD = {
     r"\bwhence\b|\bthereof\b|\bhitherto\b|\bhence\b": "a plain word",
     r"\bwhoever\b": "who",
     r"\bis no longer to be had\b|\bto be had\b": "available",
+    r"\bby (?:itself|themselves)\b(?!,| \d)": "automatically, on its own, or: alone",
+    r"\bonce more\b": "again",
+    r"\bbelieves\b|\bnot believed\b": "trusts, accepts, uses",
+    r"\bwants (?:an?|no|the)\b": "needs, or: asks for",
+    r"\bshall\b": "may, will, or the imperative",
+    r"\bturned away\b": "refused",
+    r"\bis to be\b": "will be, or the imperative",
+    r"\bevery so often\b": "regularly",
+    r"\bin vain\b": "without success",
+    r"(?<![Tt]here )\bis no (?:host|time|URL|key|text|number|pack|bundle|device|model|file|folder)\b": "is not a ...",
+    r"\bparted by\b": "separated by",
+    r"\btold with\b": "reported with",
 }
 """What to write instead of a phrase."""
 

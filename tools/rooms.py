@@ -27,7 +27,7 @@ PARTS = {
     "export": "auricle_export",
     "fleet": "auricle_fleet",
 }
-MOST = {"core": (11, 6, 22), "edge": (13, 8, 45), "cloud": (15, 8, 50), "export": (7, 4, 6), "fleet": (8, 6, 17)}
+MOST = {"core": (11, 6, 20), "edge": (13, 8, 45), "cloud": (15, 8, 50), "export": (7, 4, 6), "fleet": (9, 6, 21)}
 """Rooms, floors and arrows that a part may have; no part has an arrow up."""
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 
 from aiohttp import web
 
-from auricle.errors import SettingsError
 from auricle.mqtt_link.link import BrokerAddress
 from auricle.packs.pack import Pack
 from auricle.process.open_files import raise_open_files
@@ -41,26 +40,11 @@ class Started:
     """URL of page and API; None without one."""
 
 
-def listen_address(text: str) -> tuple[str, int] | None:
-    """Read `HOST:PORT`, `[HOST]:PORT` or `none`.
-
-    Raises
-    ------
-    SettingsError
-        It is neither.
-    """
-    if text == "none":
-        return None
-    host, _, port = text.rpartition(":")
-    if not host or "/" in host or not port.isdecimal() or int(port) > 65535:
-        raise SettingsError(f'The API cannot listen on "{text}": write HOST:PORT, e.g. 127.0.0.1:8080, or none.')
-    return host.strip("[]"), int(port)
-
-
 async def run_service(
     settings: RunSettings,
     pack: Pack,
     api: ApiSettings | None,
+    evaluator: Evaluator | None,
     started: Callable[[Started], None],
     watcher: Callable[[RoundDone], Awaitable[None]],
 ) -> None:
@@ -72,13 +56,14 @@ async def run_service(
         The run.
     api
         How to serve API and page; None: not at all.
+    evaluator
+        What the operator's validation set says of models; None without one.
     started
         Called once with what it says of itself.
     watcher
         Awaited after every round.
     """
     raise_open_files()
-    evaluator = await asyncio.to_thread(_evaluator, settings, pack)
     coordinator = Coordinator(settings, pack, watcher, evaluator)
     key = coordinator.identity.public.hex()
     if api is None:
@@ -90,7 +75,14 @@ async def run_service(
         await until_signal(coordinator.run())
 
 
-def _evaluator(settings: RunSettings, pack: Pack) -> Evaluator | None:
+def open_evaluator(settings: RunSettings, pack: Pack) -> Evaluator | None:
+    """What judges models on the operator's validation set; None without one.
+
+    Raises
+    ------
+    DataError
+        There are no clips in it, or not of the pack's words.
+    """
     if settings.validation is None:
         return None
     evaluator, sentence = choose_evaluator(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,6 +12,8 @@ from msgspec import Meta, Struct
 from auricle.errors import SettingsError
 from auricle.mqtt_link.link import BrokerAddress
 from auricle.wire.tensors import Flat
+from auricle_cloud.aggregation.accounting import require_accounting
+from auricle_cloud.aggregation.needs import check_needs, given_with
 from auricle_cloud.aggregation.presets import PRACTICAL, Preset
 from auricle_cloud.aggregation.rules import get_rule
 
@@ -56,6 +59,110 @@ class Buffer(Struct, frozen=True, forbid_unknown_fields=True):
 
     size: Annotated[int, Meta(ge=1, le=1_000_000, description="Updates a model is made of.")] = 10
     stale_limit: Annotated[int, Meta(ge=0, le=1_000_000, description="Models an update may be behind.")] = 20
+
+
+class Privacy(Struct, frozen=True, forbid_unknown_fields=True):
+    """Clipping and noise on devices, and what may be given away in all (docs/privacy.md)."""
+
+    clip: Annotated[
+        float | None,
+        Meta(description="Have devices clip updates to this Euclidean norm and add noise [no clipping, no noise]."),
+    ] = None
+    noise: Annotated[
+        Annotated[float, Meta(ge=0, le=1e6)] | None,
+        Meta(description="Noise multiplier: standard deviation of the noise in the sum, over the clip [1]."),
+    ] = None
+    budget: Annotated[
+        float | None, Meta(description="Largest epsilon: no round begins that would exceed it [without limit].")
+    ] = None
+    delta: Annotated[
+        float,
+        Meta(gt=0, lt=1, description="Delta, the chance that epsilon does not hold: far below 1 / number of devices."),
+    ] = 1e-5
+    view: Annotated[
+        Literal["fleet", "device"],
+        Meta(description="Against whom the budget counts: fleet, who sees models; device, who sees single updates."),
+    ] = "fleet"
+
+    @property
+    def multiplier(self) -> float:
+        """Of the noise."""
+        return 1.0 if self.noise is None else self.noise
+
+    def require(self, rule: str, *, mode: str, detection: bool) -> None:
+        """Refuse what no number holds for, or what noise makes meaningless.
+
+        Raises
+        ------
+        SettingsError
+            The first of it.
+        """
+        if self.clip is None:
+            if self.budget is not None:
+                raise SettingsError("A privacy budget needs noise: give a clipping norm, --dp-clip.")
+            if self.noise is not None:
+                raise SettingsError("Without clipping no noise is added: give a clipping norm, --dp-clip.")
+            return
+        if not 0 < self.clip <= 1e6:
+            raise SettingsError(f"The clipping norm, --dp-clip, is {self.clip:g}: it has to be above 0, at most 1e6.")
+        if not (self.budget is None or self.budget > 0):
+            raise SettingsError(f"The privacy budget, --dp-budget, is {self.budget:g}: it has to be above 0.")
+        if rule != "fedavg":
+            raise SettingsError(
+                f"Noise on devices needs the rule fedavg: what {rule} compares or weighs of single updates would be "
+                "noise. Add --rule fedavg."
+            )
+        if mode != "sync":
+            raise SettingsError("Noise on devices needs synchronous rounds, with a drawn cohort: leave out mode async.")
+        if detection:
+            raise SettingsError(
+                "Detection compares losses and single updates, which devices hide with noise: leave out detection, or "
+                "--dp-clip."
+            )
+        require_accounting()
+
+
+class SecureSum(Struct, frozen=True, forbid_unknown_fields=True):
+    """Rounds in which the coordinator learns the sum of the updates, and none of them (docs/privacy.md)."""
+
+    on: Annotated[
+        bool, Meta(description="Learn only the sum of a round's updates, and no single one; with the rule fedavg.")
+    ] = False
+    bound: Annotated[
+        float,
+        Meta(gt=0, le=1e6, description="Values of an update are cut to it, and rounded to steps of bound / 32767."),
+    ] = 0.5
+    wait: Annotated[
+        float, Meta(gt=0, le=1e9, description="Seconds to wait for keys, shares and what is revealed, each.")
+    ] = 60.0
+
+    def require(self, rule: str, options: Mapping[str, object], *, mode: str, detection: bool) -> None:
+        """Refuse what needs single updates.
+
+        Raises
+        ------
+        SettingsError
+            The first of it.
+        """
+        if not self.on:
+            return
+        if rule != "fedavg":
+            raise SettingsError(
+                f"A secure sum needs the rule fedavg: {rule} compares or weighs single updates, which nobody sees. "
+                "Add --rule fedavg, or leave out --secure-sum."
+            )
+        if options.get("weighting", "uniform") != "uniform":
+            raise SettingsError(
+                f'In a secure sum each update weighs the same: the weighting "{options["weighting"]}" needs what each '
+                "device says of its clips. Leave it out, or --secure-sum."
+            )
+        if mode != "sync":
+            raise SettingsError("A secure sum needs synchronous rounds: leave out mode async, or --secure-sum.")
+        if detection:
+            raise SettingsError(
+                "Detection compares losses and single updates, which a secure sum hides: leave out detection, or "
+                "--secure-sum."
+            )
 
 
 class Limits(Struct, frozen=True, forbid_unknown_fields=True):
@@ -121,6 +228,8 @@ class RunSettings:
     validation: Path | None = None
     """The operator's labelled clips: every model is judged on them, and after an alarm every device; without them an
     alarm goes back to the last good model."""
+    labelled: Path | None = None
+    """The operator's labelled clips for rules that learn from them; others than those that results are reported on."""
     approval: Literal["auto", "claimed", "manual"] = "auto"
     """Whether a device that registers for the first time has to wait for an operator."""
     database: str | None = None
@@ -128,6 +237,8 @@ class RunSettings:
     blobs: str | None = None
     """URL of the object store; None: a folder in the folder."""
     limits: Limits = field(default_factory=Limits)
+    privacy: Privacy = field(default_factory=Privacy)
+    secure_sum: SecureSum = field(default_factory=SecureSum)
     compute: str = "auto"
     """What rules and evaluation compute on: auto, cpu or cuda."""
     keep_models: int = 100
@@ -159,12 +270,24 @@ class RunSettings:
             raise SettingsError("Keep events of operators for 1 to 36500 days.")
         if not 1 <= self.keep_hearing <= 365:
             raise SettingsError("Keep reports of hearing for 1 to 365 days.")
-        get_rule(self.preset.rule, **self.preset.rule_options)
+        rule = get_rule(self.preset.rule, **self.preset.rule_options)
+        given = given_with(labelled=self.labelled is not None)
+        check_needs(rule, given=given, mode=self.mode, detection=self.detection is not None)
+        if self.preset != self.preset.with_rule(rule.name, self.preset.rule_options):
+            raise SettingsError(f'The rule "{rule.name}" changes plan or server: take it by Preset.with_rule.')
+        if self.secure_sum.on and self.preset.plan.codec != "float32":
+            raise SettingsError(
+                f"A secure sum has its own form of updates: leave out {self.preset.plan.codec}, or --secure-sum."
+            )
+        self.privacy.require(self.preset.rule, mode=self.mode, detection=self.detection is not None)
+        self.secure_sum.require(
+            self.preset.rule, self.preset.rule_options, mode=self.mode, detection=self.detection is not None
+        )
 
 
 @dataclass(frozen=True)
 class RoundDone:
-    """A finished round, for whoever watches."""
+    """A finished round, for a watcher."""
 
     number: int
     rounds: int

@@ -54,11 +54,19 @@ class BrokerError(AuricleError):
     exit_code = UNREACHABLE
 
 
+class BrokerDistrustError(BrokerError):
+    """A broker whose certificate does not hold, or that speaks no TLS or denies this name: trying again is in vain."""
+
+
+class LinkStoppedError(BrokerError):
+    """A message that was not answered because we ended the link ourselves."""
+
+
 class StorageError(AuricleError):
     """A folder, database or disk that cannot take what has to be kept."""
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
+def nearest(word: str, known: Iterable[str], least: float = 0.5) -> str:
     """Name the nearest known word as a hint, e.g. `did you mean "lpa"?`, or list what there is.
 
     Parameters
@@ -67,18 +75,20 @@ def nearest(word: str, known: Iterable[str]) -> str:
         What the user wrote.
     known
         The words that would have been accepted.
+    least
+        How alike a word has to be to be meant, at most 1.
     """
     choices = sorted(known)
-    close = difflib.get_close_matches(word, choices, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(word, choices, n=1, cutoff=least)
     return f'did you mean "{close[0]}"?' if close else f"there is: {', '.join(choices)}."
 
 
 # -- why the system, the network or TLS refused something, without numbers and names of a library
 
 _CERTIFICATE = {
-    9: "it is not valid yet",
-    10: "it has expired",
-    18: "nobody vouches for it but itself",
+    9: "it is not valid yet by the clock of this side",
+    10: "it has expired by the clock of this side",
+    18: "it is self-signed",
     19: "its authority is not one that is trusted here",
     20: "its authority is not one that is trusted here",
     21: "its authority is not one that is trusted here",
@@ -96,7 +106,7 @@ _HANDSHAKE = {
     "NO_CERTIFICATE_OR_CRL_FOUND": "it does not hold a certificate in PEM",
     "KEY_VALUES_MISMATCH": "the key is not that of the certificate",
     "TLSV1_ALERT_UNKNOWN_CA": "it does not trust the authority of this side's certificate",
-    "TLSV13_ALERT_CERTIFICATE_REQUIRED": "it wants a certificate of this side",
+    "TLSV13_ALERT_CERTIFICATE_REQUIRED": "it asks for a certificate of this side",
     "SSLV3_ALERT_CERTIFICATE_REVOKED": "this side's certificate was revoked",
     "SSLV3_ALERT_CERTIFICATE_EXPIRED": "this side's certificate has expired",
 }

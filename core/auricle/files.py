@@ -40,6 +40,23 @@ def write_durably(path: Path, data: bytes, *, mode: int = 0o644, settle: bool = 
         raise StorageError(describe(error, path)) from error
 
 
+def remove_durably(path: Path) -> None:
+    """Remove a file, where there is one, so that it stays removed after any crash.
+
+    Raises
+    ------
+    StorageError
+        The folder cannot be written.
+    """
+    try:
+        path.unlink()
+        sync_folder(path.parent)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StorageError(describe(error, path)) from error
+
+
 def sync_folder(folder: Path) -> None:
     """Make a rename or a removal in this folder survive a power cut."""
     handle = os.open(folder, os.O_RDONLY)
@@ -61,8 +78,17 @@ def make_private(*paths: Path) -> None:
             path.chmod(path.stat().st_mode & 0o700)
 
 
+_WRONG_KIND = {
+    errno.EEXIST: "it is a file, and a folder is needed; choose another path",
+    errno.ENOTDIR: "what should be a folder on the way to it is a file",
+    errno.EISDIR: "it is a folder, and a file is needed; name one",
+}
+
+
 def describe(error: OSError, path: Path) -> str:
     """Say in one sentence why a path could not be written."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"The disk that holds {path} is full: free some space or choose another folder."
+    if error.errno in _WRONG_KIND:
+        return f"{path} cannot be written: {_WRONG_KIND[error.errno]}."
     return f"{path} cannot be written ({error.strerror or error}): check the path and its permissions."

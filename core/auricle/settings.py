@@ -86,15 +86,17 @@ def read_toml(path: Path) -> dict[str, object]:
         values: dict[str, object] = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
         raise SettingsError(f"{path} cannot be read: {because(error)}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also a number of more digits than Python reads
         raise SettingsError(f"{path} is not valid TOML: {_misread(path, error)}.") from error
     return values
 
 
-def _misread(path: Path, error: ValueError) -> str:
+def _misread(path: Path, error: ValueError | RecursionError) -> str:
     """Why it is not TOML."""
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
     if isinstance(error, UnicodeDecodeError):
-        return "it is not a text"
+        return "it is not text"
     if path.read_bytes().lstrip()[:1] == b"{":
         return "it looks like JSON; write NAME = VALUE, a setting a line, and tables as [NAME]"
     said = str(error)

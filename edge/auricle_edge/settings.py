@@ -10,25 +10,23 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from auricle.errors import SettingsError
-from auricle.mqtt_link.identity_files import FOLDER, IdentityFiles
+from auricle.errors import SettingsError, because
+from auricle.mqtt_link.private_link import FOLDER, IdentityFiles
 from auricle.packs.pack import DEFAULT_PACK
 from auricle.process.until_signal import broker_of
 from auricle.settings import from_mapping, read_toml
 from auricle.wire.kinds import Count, DeviceId, FleetName
 from auricle_edge.board.gate import GateSettings
-from auricle_edge.clips.settings import ClipSettings
+from auricle_edge.clips.choice import ClipSettings
 from auricle_edge.control.server import ControlSettings
-from auricle_edge.fleet.agent_context import AgentSettings
-from auricle_edge.fleet.identity_claim.fleet_record import read_fleet_record
-from auricle_edge.fleet.remote_settings import RemoteSettings
-from auricle_edge.fleet.report.settings import ReportSettings
+from auricle_edge.fleet.agent_context import AgentSettings, RemoteSettings, read_fleet_record
+from auricle_edge.fleet.report.reporter import ReportSettings
 from auricle_edge.labels.settings import LabelSettings
 from auricle_edge.listening.capture.settings import CaptureSettings
 from auricle_edge.listening.detect.settings import DetectTable
 from auricle_edge.listening.events.buttons import ButtonSettings
-from auricle_edge.listening.events.settings import EventSettings
-from auricle_edge.training.learn_settings import LearnSettings
+from auricle_edge.listening.events.outputs import EventSettings
+from auricle_edge.training.training_job import LearnSettings
 
 log = logging.getLogger(__name__)
 
@@ -186,6 +184,8 @@ def _with_name(settings: EdgeSettings, where: str) -> EdgeSettings:
         named = certified_name(certificate)
     except PermissionError:
         return settings
+    except OSError as error:
+        raise SettingsError(f"{where}: the folder {settings.folder} cannot be read: {because(error)}.") from error
     if settings.device not in (None, named):
         raise SettingsError(
             f"{where}: device is {settings.device}, and the certificate {certificate} is for {named}: leave device out."
@@ -194,20 +194,23 @@ def _with_name(settings: EdgeSettings, where: str) -> EdgeSettings:
 
 
 def certified_name(certificate: Path) -> str:
-    """The name in a device's certificate; SettingsError: there is none."""
-    from cryptography import x509  # not needed by whoever listens
+    """The name in a device's certificate; SettingsError: it has no name."""
+    from cryptography import x509  # not needed for listening
     from cryptography.x509.oid import NameOID
+
+    from auricle.wire.claims import UNREADABLE
 
     try:
         subject = x509.load_pem_x509_certificates(certificate.read_bytes())[0].subject
         names = [str(each.value) for each in subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
         return msgspec.convert(names[0] if len(names) == 1 else "", DeviceId)
-    except (ValueError, IndexError) as error:
+    except (*UNREADABLE, IndexError) as error:
         raise SettingsError(f"{certificate} is not a device's certificate ({error}): claim one again.") from error
 
 
 def agent_settings(settings: EdgeSettings) -> AgentSettings | None:
-    """What the agent is told; None for a device without a fleet. SettingsError: the key or the URL is not valid."""
+    """What the agent is told; None for a device without a fleet. SettingsError: no name, or no valid key or URL."""
+    name = settings.name
     if settings.fleet is None or settings.broker is None or settings.coordinator is None:
         return None
     try:
@@ -216,5 +219,5 @@ def agent_settings(settings: EdgeSettings) -> AgentSettings | None:
         key = b""
     if len(key) != 32:
         raise SettingsError("--coordinator takes the 64 hexadecimal digits that auricle cloud serve prints.")
-    address = broker_of(settings.broker, settings.name, settings.folder)
-    return AgentSettings(settings.name, settings.fleet, address, settings.folder, key)
+    address = broker_of(settings.broker, name, settings.folder)
+    return AgentSettings(name, settings.fleet, address, settings.folder, key)

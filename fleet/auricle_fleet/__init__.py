@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 from auricle.promised import promised
 
 if TYPE_CHECKING:
-    from auricle_fleet.groups import Group, Network
-    from auricle_fleet.live import View
+    from auricle_fleet.groups import Group, Network, Trace
+    from auricle_fleet.results.live import View
     from auricle_fleet.results.result import DeviceRow, FleetResult, RoundRow
     from auricle_fleet.run import FleetRun
-    from auricle_fleet.settings import FleetSettings
+    from auricle_fleet.settings.fleet_settings import FleetSettings
 
-__all__ = ["DeviceRow", "FleetResult", "FleetRun", "FleetSettings", "Group", "Network", "RoundRow", "View"]
+__all__ = ["DeviceRow", "FleetResult", "FleetRun", "FleetSettings", "Group", "Network", "RoundRow", "Trace", "View"]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = promised(
@@ -20,10 +20,11 @@ if not TYPE_CHECKING:
             "DeviceRow": "auricle_fleet.results.result",
             "FleetResult": "auricle_fleet.results.result",
             "FleetRun": "auricle_fleet.run",
-            "FleetSettings": "auricle_fleet.settings",
+            "FleetSettings": "auricle_fleet.settings.fleet_settings",
             "Group": "auricle_fleet.groups",
             "Network": "auricle_fleet.groups",
             "RoundRow": "auricle_fleet.results.result",
-            "View": "auricle_fleet.live",
+            "Trace": "auricle_fleet.groups",
+            "View": "auricle_fleet.results.live",
         },
     )

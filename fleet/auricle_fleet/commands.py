@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import msgspec
 import typer
 
 from auricle.errors import SettingsError
-from auricle.process.options import Given, Option, optional, with_options
+from auricle.process.ending import fitted
+from auricle.process.options import Given, OnceCommand, Option, optional, with_options
 from auricle.process.table import print_grid
 from auricle.settings import declared, from_mapping, read_toml
 from auricle_cloud.commands.serve_options import rule_options
+from auricle_cloud.settings import Privacy, SecureSum
 from auricle_fleet.broker import command as broker_command
-from auricle_fleet.live import View, percent
 from auricle_fleet.results.compare import COLUMNS, each_run, rows
 from auricle_fleet.results.compare import compare as side_by_side
-from auricle_fleet.results.csv_files import write_csv
+from auricle_fleet.results.live import View
+from auricle_fleet.results.metrics import write_csv
+from auricle_fleet.results.planned import forecast, show
 from auricle_fleet.results.result import FleetResult
 from auricle_fleet.results.run_folder import newest_run
 from auricle_fleet.results.trackers import Tracking
 from auricle_fleet.run import FleetRun
-from auricle_fleet.settings import FleetSettings
+from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_fleet.suite.commands import suite
+from auricle_fleet.units import percent
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -31,19 +37,30 @@ def fleet() -> None:
     """Emulate a fleet: real speech, real agents, a real broker, a real coordinator."""
 
 
-TABLES = ("rule_options", "buffer", "detection", "limits", "groups")
+TABLES = ("rule_options", "buffer", "detection", "limits", "privacy", "secure_sum", "groups", "partition")
 """Settings that are tables of a file."""
+_SUM = {"on": "--secure-sum/--no-secure-sum"}
+_TABLE_OPTIONS = {
+    "privacy": [optional(setting, f"--dp-{setting.name}") for setting in declared(Privacy)],
+    "secure_sum": [
+        optional(setting, _SUM.get(setting.name, f"--secure-sum-{setting.name}")) for setting in declared(SecureSum)
+    ],
+}
+"""Tables whose settings are options as well."""
 _FLAGS = {"central": ("--central",), "detect": ("--detect",)}
 
 
 def _options() -> list[Option]:
-    """An option for every setting that is no table; None where it is not given."""
+    """An option for every setting that is not a table; None where it is not given."""
     plain = (setting for setting in declared(FleetSettings) if setting.name not in TABLES)
-    return [optional(setting, *_FLAGS.get(setting.name, ())) for setting in plain]
+    tables = (option for options in _TABLE_OPTIONS.values() for option in options)
+    return [*(optional(setting, *_FLAGS.get(setting.name, ())) for setting in plain), *tables]
 
 
 def _read(config: Path) -> dict[str, object]:
     """The settings of a TOML file, or those that a run left in its `settings.json`."""
+    if config.is_dir():
+        raise SettingsError(f"{config} is a folder: name a file, such as {config / 'settings.json'} of a run.")
     if config.suffix != ".json":
         return read_toml(config)
     plain: dict[str, object] = msgspec.to_builtins(FleetSettings.read(config))
@@ -60,13 +77,30 @@ def read_settings(config: Path | None, given: Given, options: list[str]) -> Flee
     """
     values = {} if config is None else _read(config)
     over = {name: value for name, value in given.items() if value is not None}
+    for table, known in _TABLE_OPTIONS.items():
+        named = {each.name: over.pop(each.name) for each in known if each.name in over}
+        if named:
+            before = values.get(table)
+            values[table] = {**(before if isinstance(before, dict) else {}), **named}
     if over.get("rule", values.get("rule")) != values.get("rule"):
         values.pop("rule_options", None)  # those of another rule
-    named = rule_options(options)
-    if named:
+    told = rule_options(options)
+    if told:
         before = values.get("rule_options")
-        values["rule_options"] = {**(before if isinstance(before, dict) else {}), **named}
-    return from_mapping(FleetSettings, {**values, **over}, "command line" if config is None else str(config))
+        values["rule_options"] = {**(before if isinstance(before, dict) else {}), **told}
+    try:
+        return from_mapping(FleetSettings, {**values, **over}, "command line" if config is None else str(config))
+    except SettingsError as error:
+        raise SettingsError(_with_options_names(str(error)) if config is None else str(error)) from error
+
+
+def _with_options_names(sentence: str) -> str:
+    """Settings of tables by the options that give them: `--dp-noise` for `privacy.noise`."""
+    for table, known in _TABLE_OPTIONS.items():
+        for each in known:
+            option = "dp" if table == "privacy" else table.replace("_", "-")
+            sentence = sentence.replace(f"{table}.{each.name} takes", f"--{option}-{each.name} takes")
+    return sentence
 
 
 def rounds_alone(config: Path | None, given: Given, options: list[str]) -> int | None:
@@ -83,13 +117,13 @@ def rounds_alone(config: Path | None, given: Given, options: list[str]) -> int |
     return rounds if isinstance(rounds, int) else None
 
 
-@app.command()
+@app.command(cls=OnceCommand)
 @with_options(given=_options())
 def run(
     *,
     config: Path | None = typer.Option(
         None,
-        help="Settings in TOML, with groups (docs/emulation.md), or a run's settings.json; options count above it.",
+        help="Settings in TOML, with groups (docs/emulation.md), or a run's settings.json; options override it.",
     ),
     given: Given,
     options: list[str] = typer.Option([], "--rule-option", help="NAME=VALUE of the rule; may be given more than once."),
@@ -101,7 +135,7 @@ def run(
         "prolongs it.",
     ),
     track: str | None = typer.Option(
-        None, help="Also hand each round on to tensorboard, mlflow or wandb, of which the package is installed."
+        None, help="Also send each round to tensorboard, mlflow or wandb; its package has to be installed."
     ),
     as_json: bool = typer.Option(False, "--json", help="Print a JSON object a round and the summary, nothing else."),
 ) -> int:
@@ -125,13 +159,42 @@ def run(
         tracking.end()
 
 
+@app.command(cls=OnceCommand)
+@with_options(given=_options())
+def plan(
+    file: Path | None = typer.Argument(None, metavar="[FLEET.toml]", help="Settings, as --config of `fleet run`."),
+    *,
+    config: Path | None = typer.Option(None, help="The same as FLEET.toml."),
+    given: Given,
+    options: list[str] = typer.Option([], "--rule-option", help="NAME=VALUE of the rule; may be given more than once."),
+    out: Path = typer.Option(Path("runs"), help="Where the run's folder would be."),
+    measure: bool = typer.Option(False, "--measure", help="Measure this machine again, and remember what it says."),
+    as_json: bool = typer.Option(False, "--json", help="Print the forecast as JSON."),
+) -> int:
+    """Say what a run will take before it starts: time, memory, bytes, open files, disk, with either engine.
+
+    Ends with 2 where the run cannot fit this machine.
+    """
+    if file is not None and config is not None:
+        raise SettingsError("FLEET.toml and --config are the same: name one of them.")
+    settings = read_settings(file or config, given, options)
+    found = forecast(settings, out, again=measure, say=View(as_json=as_json).say)
+    if as_json:
+        typer.echo(msgspec.json.encode(found).decode())
+        return 0 if found.refused is None else SettingsError.exit_code
+    show(found, typer.echo)
+    if found.refused is not None:
+        raise SettingsError(found.refused)
+    return 0
+
+
 @app.command()
 def compare(
     runs: list[Path] = typer.Argument(help="Folders of runs."),
     csv: Path | None = typer.Option(None, help="Also write a row for each run to this file."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON: an object for each setting."),
 ) -> int:
-    """Put runs side by side: what they were told differently, and what came of it, seeds as mean and spread."""
+    """Compare runs: the settings in which they differ, and their results; seeds as mean and spread."""
     compared = side_by_side(runs)
     if csv is not None:
         write_csv(csv, *each_run(runs))
@@ -142,6 +205,7 @@ def compare(
     return 0
 
 
+app.command("suite")(suite)
 app.command("broker")(broker_command.broker)
 
 
@@ -149,15 +213,14 @@ def _conclude(result: FleetResult, as_json: bool) -> int:
     if not as_json:
         summary = result.summary
         ceiling = summary.central_accuracy_unseen
-        typer.echo(
+        sentence = (
             f"Plug-in on unseen speakers: {percent(summary.plugin_accuracy_unseen)}"
             + (f" (central ceiling {percent(ceiling)})" if ceiling is not None else "")
             + f"; local models on their own held-out clips: {percent(summary.personal_accuracy)}."
         )
+        typer.echo(fitted(sentence))
         typer.echo(f"Report: {result.paths.report}")
         if result.interrupted:
-            typer.echo(
-                f"Interrupted after round {summary.rounds}. Go on with: auricle fleet run --resume --out "
-                f"{result.paths.folder}"
-            )
+            typer.echo(f"Interrupted after round {summary.rounds}. Go on with:")
+            typer.echo(f"  auricle fleet run --resume --out {shlex.quote(str(result.paths.folder))}")
     return 130 if result.interrupted else 0

@@ -13,20 +13,35 @@ from auricle.errors import SettingsError
 from auricle.settings import from_mapping
 
 Positive = Annotated[float, Meta(gt=0, le=1e9)]
-Attack = Literal["label-flip", "sign-flip", "scale", "noise", "free-ride", "loss", "samples"]
+Need = Literal["online", "charging", "idle"]
+Attack = Literal[
+    "label-flip",
+    "backdoor",
+    "sign-flip",
+    "scale",
+    "replace",
+    "noise",
+    "alie",
+    "inner-product",
+    "free-ride",
+    "loss",
+    "samples",
+]
 STRENGTHS: dict[str, float] = {
-    "label-flip": 1.0,
+    "backdoor": 1.0,
     "sign-flip": 1.0,
     "scale": 10.0,
     "noise": 1.0,
-    "free-ride": 0.0,
+    "inner-product": 1.1,
     "loss": 1e3,
     "samples": 1e3,
 }
-"""What `Group.strength` is where it is left open."""
+"""What `Group.strength` is where it is left open; of `replace` and `alie` it follows from the number of devices."""
+WEAK: tuple[Attack, ...] = ("label-flip", "free-ride")
+"""Attacks that have no strength."""
 
 
-class Network(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Network(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """Table `network` of a group: what is between its devices and the broker."""
 
     latency: Annotated[float, Meta(ge=0, le=60, description="Seconds that everything takes, each way.")] = 0.0
@@ -39,7 +54,20 @@ class Network(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return self == Network()
 
 
-class Group(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Trace(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """Table `trace` of a group: a recording of when devices were there, which its devices follow."""
+
+    file: Annotated[str, Meta(min_length=1, max_length=4096, description="CSV, or JSON a line where it ends .jsonl.")]
+    needs: Annotated[
+        tuple[Need, ...], Meta(min_length=1, max_length=3, description="What a device has to be to take part [all].")
+    ] = ("online", "charging", "idle")
+    repeat: Annotated[
+        Annotated[float, Meta(ge=1, le=1e9)] | None,
+        Meta(description="Seconds after which it begins again [its last rows hold on]."),
+    ] = None
+
+
+class Group(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """A table `[[groups]]`: so many devices that share what stands in it."""
 
     name: Annotated[str, Meta(min_length=1, max_length=40, description="Of the group, for the report.")]
@@ -55,24 +83,44 @@ class Group(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         Annotated[float, Meta(ge=-30, le=60)] | None,
         Meta(description="Decibels of its clips' words over the noise of a room [as they are]."),
     ] = None
+    labelled_share: Annotated[
+        Annotated[float, Meta(ge=0, le=1)] | None,
+        Meta(description="Share of its clips with labels [--labelled-share]."),
+    ] = None
+    label_errors: Annotated[
+        float, Meta(ge=0, le=1, description="Share of the clips that it trains on with another label than theirs.")
+    ] = 0.0
     attack: Annotated[
         Attack | None,
         Meta(
-            description="label-flip, sign-flip, scale, noise, free-ride, or what it lies about: loss, samples [none]."
+            description="label-flip, backdoor, sign-flip, scale, replace, noise, alie, inner-product, free-ride, or "
+            "what it lies about: loss, samples [none]."
         ),
     ] = None
     strength: Annotated[Positive | None, Meta(description="Of the attack, see docs/emulation.md.")] = None
+    attack_rounds: Annotated[
+        tuple[Annotated[int, Meta(ge=1, le=1_000_000)], ...],
+        Meta(max_length=1000, description="Rounds in which it attacks; in others it is honest [all]."),
+    ] = ()
     network: Network = Network()
+    trace: Trace | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a strength of nothing."""
-        if self.strength is not None and self.attack in (None, "label-flip", "free-ride"):
+        """Refuse what the group's attack has no use for."""
+        if self.strength is not None and (self.attack is None or self.attack in WEAK):
             raise SettingsError(f'The group "{self.name}" has a strength, and no attack that takes one.')
+        if self.attack_rounds and self.attack in (None, "loss"):
+            why = "no attack" if self.attack is None else "the attack loss, which is in every round"
+            raise SettingsError(f'The group "{self.name}" has attack_rounds, and {why}: leave attack_rounds out.')
+        if self.attack == "alie" and self.count < 2:
+            raise SettingsError(
+                f'The group "{self.name}" has the attack alie, which measures how far its own devices are apart: give '
+                "it a count of at least 2."
+            )
 
-    @property
-    def force(self) -> float:
-        """The strength of the attack."""
-        return self.strength if self.strength is not None else STRENGTHS.get(self.attack or "", 0.0)
+    def attacks_in(self, round_number: int) -> bool:
+        """Whether it does what its attack says in a round."""
+        return self.attack is not None and (not self.attack_rounds or round_number in self.attack_rounds)
 
 
 def assigned(groups: Sequence[Group], devices: int, seed: int) -> list[Group | None]:

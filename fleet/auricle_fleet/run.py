@@ -13,22 +13,25 @@ import msgspec
 
 from auricle.errors import AuricleError, SettingsError
 from auricle.process.until_signal import handlers_kept, until_signal
+from auricle.speech.clip_folder import describe_skipped
 from auricle.wire.tensors import Flat
 from auricle_cloud.rounds.coordinator import Coordinator
 from auricle_cloud.settings import RoundDone
 from auricle_fleet.emulation.central import train_centrally
 from auricle_fleet.emulation.data import FleetData, load_data
 from auricle_fleet.emulation.federation import Federation, require_broker
+from auricle_fleet.emulation.forecast.forecast import require_fit
 from auricle_fleet.emulation.judging import FleetJudging
 from auricle_fleet.emulation.start import Start, first_model
-from auricle_fleet.live import Silent
+from auricle_fleet.emulation.virtual_fleet import VirtualFleet, require_virtual
 from auricle_fleet.results.card import HIDDEN
-from auricle_fleet.results.csv_files import write_rounds
+from auricle_fleet.results.live import Silent
+from auricle_fleet.results.metrics import write_rounds
 from auricle_fleet.results.record import Record
 from auricle_fleet.results.result import DeviceRow, FleetResult, RoundRow, device_rows
 from auricle_fleet.results.run_folder import RunFolder, missing_folders, prepare_folder, remove_folders
 from auricle_fleet.results.summary import Ran, read_model, write_model, write_results
-from auricle_fleet.settings import FleetSettings
+from auricle_fleet.settings.fleet_settings import FleetSettings
 
 T = TypeVar("T")
 
@@ -64,15 +67,16 @@ class FleetRun:
         view: Silent | None = None,
     ) -> None:
         self.settings = FleetSettings() if settings is None else settings
+        if self.settings.engine == "virtual":
+            require_virtual(self.settings)
         self.out = Path("runs") / time.strftime("%Y%m%d-%H%M%S") if out is None else Path(out)
         self.view = Silent() if view is None else view
-        self.federation: Federation | None = None
+        self.federation: Federation | VirtualFleet | None = None
         self._on_round = on_round
         self._resumes = False
         self._stopped = False
         self._ran = False
-        self._refused: Exception | None = None
-        """What `on_round` raised."""
+        self._refused: Exception | None = None  # what `on_round` raised
         self._newest: Flat | None = None
         """The plug-in after the newest round."""
         self._work: asyncio.Future[FleetResult] | None = None
@@ -139,10 +143,14 @@ class FleetRun:
     async def _heeding_signals(self) -> FleetResult:
         if threading.current_thread() is not threading.main_thread():
             return await self.run_async()  # only the main thread gets signals
-        result = await until_signal(self.run_async())
+        result = await until_signal(self.run_async(), self._say_that_it_ends, self.view.give_back)
         if result is None:
             raise KeyboardInterrupt
         return result
+
+    def _say_that_it_ends(self) -> None:
+        if self.federation is not None:
+            self.view.say("ends: writes what was done; Ctrl-C again ends at once, without a report")
 
     def stop(self) -> None:
         """End the run as Ctrl-C does; to be called by `on_round`, or else in the thread of the run.
@@ -170,7 +178,8 @@ class FleetRun:
         if self._ran:
             raise SettingsError("A FleetRun runs once: make another, or go on with this one's folder by resume.")
         self._ran = True
-        await require_broker(self.settings)
+        if self.settings.engine == "live":
+            await require_broker(self.settings)
         made = missing_folders(self.out)
         prepare_folder(self.out, resume=self._resumes)
         if not self._resumes or FleetSettings.load(self.out) != self.settings:
@@ -192,28 +201,30 @@ class FleetRun:
         with self.view as view:
             self.record = Record(self.out)
             result = await self._whole()
-            view.result(msgspec.to_builtins(result.summary))
+            view.result(result.summary)
         return result
 
     async def _whole(self) -> FleetResult:
+        if not self._resumes:
+            await self._in_thread(require_fit, self.settings, self.out)
         data = await self._in_thread(load_data, self.settings, self._step)
         self.data = data
+        self.settings.preset_for(trained=False).require_pack(data.pack)
         self._newest = read_model(self.out, data.pack)  # of the rounds before, where there were any
         self.view.say(
-            f"{len(data.devices)} devices with {data.training_clips} training clips of {len(data.pack.labels)} words; "
-            f"{len(data.unseen)} clips of {data.unseen_speakers} unseen "
+            f"{len(data.devices):,} devices with {data.training_clips:,} training clips of "
+            f"{len(data.pack.labels)} words; "
+            f"{len(data.unseen):,} clips of {data.unseen_speakers} unseen "
             f"speaker{'' if data.unseen_speakers == 1 else 's'}"
             + (f"; {data.others}" if data.others else "")
-            + (f"; {len(data.skipped)} unreadable files skipped" if data.skipped else "")
+            + (f"; {describe_skipped(data.skipped)}" if data.skipped else "")
         )
         self.judging = FleetJudging(self.settings, data)
         if self.settings.judges:
-            self.view.say(
-                f"each device judges {self.settings.judge_share:.0%} of its rounds on {self.judging.seconds:.0f} s of "
-                "sound without keywords, as well as on its own"
-            )
+            self.view.say(self.judging.describe(self.settings.judge_share))
         self.start = first_model(self.settings, data, self.judging, self.view.say)
-        federation = self.federation = Federation(self.settings, data, self.judging, RunFolder(self.out).state)
+        engine = VirtualFleet if self.settings.engine == "virtual" else Federation
+        federation = self.federation = engine(self.settings, data, self.judging, RunFolder(self.out).state)
         central, interrupted = None, False
         try:
             self.record.begin()
@@ -260,9 +271,11 @@ class FleetRun:
         self._newest = done.model
         judged = await asyncio.to_thread(self.judging.accuracy, done.model)
         accepts = await asyncio.to_thread(self.judging.false_accepts_per_hour, done.model)
-        row = self.record.add(done, judged, accepts, self.federation.bytes_sent, self.federation.bytes_received)
+        turned = await asyncio.to_thread(self.judging.turned, done.model)
+        sent, received = self.federation.bytes_sent, self.federation.bytes_received
+        row = self.record.add(done, judged, accepts, sent, received, turned)
         write_model(self.out, self.data.pack, done)
-        self.view.round(msgspec.to_builtins(row))
+        self.view.round(row)
         if self._on_round is not None:
             try:
                 self._on_round(row)
@@ -270,11 +283,11 @@ class FleetRun:
                 self._refused = error
                 self.stop()
 
-    def _devices(self, federation: Federation, rows: Sequence[RoundRow]) -> tuple[DeviceRow, ...]:
+    def _devices(self, federation: Federation | VirtualFleet, rows: Sequence[RoundRow]) -> tuple[DeviceRow, ...]:
         groups = [None if group is None else group.name for group in federation.groups]
         return device_rows(federation.names, federation.models, self.data.devices, rows, groups)
 
-    def _finish(self, federation: Federation, central: float | None, interrupted: bool) -> FleetResult:
+    def _finish(self, federation: Federation | VirtualFleet, central: float | None, interrupted: bool) -> FleetResult:
         data, rows = self.data, self.record.rows
         confusion = None if self._newest is None else self.judging.confusion(self._newest)
         judged = len(self.judging.features), self.judging.speakers

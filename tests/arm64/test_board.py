@@ -15,6 +15,7 @@ import pytest
 
 import auricle
 from auricle.packs.pack import load_pack
+from auricle_edge.runtimes.native.library import compiler
 from tests.arm64.board import ENVIRONMENT, Board
 from tests.arm64.conftest import Shared
 from tests.arm64.wheels import read_lock
@@ -83,6 +84,25 @@ def test_a_mutual_step_and_inference_give_the_numbers_of_the_host(
     assert difference["logits.plugin.first"] <= SAME
     assert difference["features"] <= SAME
     assert losses.max() <= DRIFT
+    assert max(difference.values()) <= DRIFT
+
+
+@pytest.mark.skipif(compiler() is None, reason="there is no C compiler here, for the library of this machine")
+def test_the_library_that_the_wheel_brings_trains_as_on_x86_64(
+    board: Board, shared: Shared, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("ziglang", reason="ziglang is not installed, so the board's wheel has no library")
+    shutil.copy(HERE / "native_steps.py", shared.path)
+    here = [sys.executable, str(HERE / "native_steps.py"), "native", str(STEPS), str(shared.path / "native-host.npz")]
+    subprocess.run(here, capture_output=True, text=True, check=True)
+    there = json.loads(
+        board.python(f"{shared.inside}/native_steps.py", "auto", str(STEPS), f"{shared.inside}/native-board.npz")
+    )
+    difference = _differences(shared.path / "native-host.npz", shared.path / "native-board.npz")
+    with capsys.disabled():
+        print(f"\n{there['reason']} Largest differences after {STEPS} steps: {difference}")
+    assert there["machine"] == "aarch64" and there["runtime"] == "native"
+    assert difference.pop("start.local") == difference.pop("start.plugin") == 0
     assert max(difference.values()) <= DRIFT
 
 

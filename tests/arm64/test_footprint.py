@@ -1,7 +1,8 @@
 """The memory of a device that listens, idle and while it trains, on the emulated board.
 
 Counted are the mappings of the board's own programs, not the emulator's. The emulator maps no code as code, so that
-what a board gives back of its libraries after the start stays resident here.
+what a board gives back of its libraries after the start stays resident here. What a device holds is the claim of
+`bench/edge_footprint.py`; the bounds here are half as much again: only a leak or a second copy of a model fails.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ pytestmark = [pytest.mark.arm64, pytest.mark.timeout(2700)]
 
 FLEET, DEVICE, ROUNDS, DEADLINE = "home", "board-a", 2, 1200.0
 CONFIG = "[gate]\nload = 100\nheed_speech = false\nsettle = 0\non_metered = true\n[learn]\njudge = false\n"
-IDLE_SECONDS, IDLE_MB, TRAINING_MB = 20.0, 110.0, 150.0
+IDLE_SECONDS, IDLE_MB, TRAINING_MB = 20.0, 150.0, 220.0
 
 
 def largest(command: Command, over: Callable[[], bool]) -> Memory:

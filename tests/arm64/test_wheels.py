@@ -71,7 +71,7 @@ def test_a_line_that_is_no_locked_wheel_is_named(text: str, tmp_path: Path) -> N
     path = tmp_path / "lock.txt"
     path.write_text(f"# a comment\nrich==15.0 --hash=sha256:{SHA256}\n{text}\n")
 
-    with pytest.raises(WheelError, match=f"lock.txt has a line that is no locked wheel.*{re.escape(text)}"):
+    with pytest.raises(WheelError, match=f"lock.txt has a line that is not a locked wheel.*{re.escape(text)}"):
         read_lock(path)
 
 

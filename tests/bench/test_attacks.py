@@ -15,6 +15,7 @@ VIEW = View(
     honest=np.array([[2.0, 1.0], [4.0, 1.0]]),
     own=np.array([[3.0, 1.0], [3.0, 2.0]]),
     flipped=np.array([[0.0, 1.0], [0.0, 3.0]]),
+    poisoned=np.array([[1.0, 1.5], [1.0, 1.0]]),
 )
 
 
@@ -27,6 +28,8 @@ VIEW = View(
         ("inner product", [[1.0 - 1.1 * 2, 1.0]] * 2),
         ("zero model", [[0.0, 0.0]] * 2),
         ("free rider", [[1.0, 1.0]] * 2),
+        ("together", [[3.0 - 0.5 * 1.0, 1.0]] * 2),
+        ("backdoor", [[1.0, 4.0], [1.0, 1.0]]),
     ],
 )
 def test_an_attack_uploads_what_it_says(attack: str, expected: list[list[float]]) -> None:
@@ -40,9 +43,9 @@ def test_a_replacement_makes_the_mean_the_attackers_model() -> None:
 
 def test_little_is_enough_stays_within_the_honest_spread() -> None:
     """Ten devices of whom two lie: z is the normal quantile of (8 - 4) / 8, the median: the mean itself."""
-    view = View(np.zeros(1), np.arange(8.0)[:, None], np.zeros((2, 1)), np.zeros((2, 1)))
+    view = View(np.zeros(1), np.arange(8.0)[:, None], *[np.zeros((2, 1))] * 3)
     assert MOVES["ALIE"](view) == pytest.approx(np.array([[3.5], [3.5]]))
-    more = View(np.zeros(1), np.arange(7.0)[:, None], np.zeros((3, 1)), np.zeros((3, 1)))
+    more = View(np.zeros(1), np.arange(7.0)[:, None], *[np.zeros((3, 1))] * 3)
     # (7 - 3) / 7 = 0.571 -> z = 0.180; the standard deviation of 0..6 is 2.
     assert MOVES["ALIE"](more)[0, 0] == pytest.approx(3 - 0.180 * 2, abs=1e-3)
 
@@ -51,6 +54,7 @@ def test_only_liars_lie() -> None:
     assert {attack for attack in MOVES if lies(attack)} == {"flip and lie", "zero and lie"}
 
 
+@pytest.mark.reliability("S9", load="a fifth of attackers, each attack: within 3 points of rounds without")
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("attack", ["zero and lie", "scaling", "replacement", "sign flip", "flip and lie"])
@@ -72,4 +76,30 @@ def test_the_default_of_serve_holds_at_a_fifth_of_attackers(attack: str) -> None
     honest = play(fleet, rule, None, 0, 4, seed=0)
     attacked = play(fleet, rule, attack, 4, 4, seed=0)
 
-    assert attacked >= honest - 0.03
+    assert attacked.right >= honest.right - 0.03
+
+
+@pytest.mark.reliability("S9", load="10 % sign flip or x100: serve's default, clipping, trimmed mean; within 3 points")
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("rule", ["", "norm-clip", "trimmed-mean beta=0.2"], ids=["serve", "clipping", "trimmed mean"])
+def test_a_tenth_that_flips_or_scales_costs_at_most_three_points(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("onnxruntime", reason="the devices train on it")
+    if not RECORDED.is_dir():
+        pytest.skip("there is no recorded speech beside this checkout")
+    from bench.attacks import make_fleet, play, rule_of
+
+    from auricle_cloud.aggregation.bounded import BoundedRule
+    from auricle_cloud.aggregation.rules import get_rule
+    from auricle_cloud.commands.coordinator_settings import CoordinatorSettings
+
+    monkeypatch.setitem(MOVES, "hundredfold", lambda view: view.start + 100 * (view.own - view.start))
+    preset = CoordinatorSettings().preset_for(trained=True)
+    whole = BoundedRule(rule_of(rule) if rule else get_rule(preset.rule, **preset.rule_options))
+    fleet = make_fleet(RECORDED, 20, seed=0)
+
+    honest = play(fleet, whole, None, 0, 4, seed=0)
+    for attack in ("sign flip", "hundredfold"):
+        attacked = play(fleet, whole, attack, 2, 4, seed=0)
+        print(f"{rule or 'serve'}, {attack}: {100 * attacked.right:.1f} %, without {100 * honest.right:.1f}")
+        assert attacked.right >= honest.right - 0.03, attack

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from bench.flower import spread, times_as_much
-from bench.flower_processes import Failed, Processes, free_ports, output, resident, wait_for
+from bench.flower_processes import Processes, free_ports, output, resident, wait_for
+from bench.step_process import Failed
 
 PARENT = "import os, signal; os.fork() or os.setsid(); signal.pause()"
 """Starts a child that leaves its session."""

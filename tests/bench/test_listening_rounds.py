@@ -22,7 +22,8 @@ from auricle.errors import DataError
 from auricle.hearing.scenes import Scene, Spoken
 from auricle.hearing.splits import noise_part, part_of
 from auricle.packs.pack import load_pack
-from auricle.speech.audio import SAMPLE_RATE, ClipFile
+from auricle.speech.audio import SAMPLE_RATE
+from auricle.speech.clip_folder import ClipFile
 from auricle.speech.synthesis import SynthesisSettings, synthesise
 from auricle_edge.runtimes import choose_runtime
 

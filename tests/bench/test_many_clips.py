@@ -9,6 +9,7 @@ import pytest
 from bench.many_clips import main
 
 
+@pytest.mark.slow
 def test_both_ways_read_every_clip(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["--clips", "800", "--folder", str(tmp_path), "--json"])
 

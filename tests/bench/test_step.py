@@ -14,6 +14,7 @@ from bench.step import BARE, PEERS, SCENARIOS, _matmul, prepare
 from bench.step_process import ROOT, Failed, Worker, workers
 
 from auricle.packs.pack import load_pack, pack_bytes
+from auricle_edge.runtimes.native.library import compiler
 
 PACK = load_pack("gsc35")
 PYTHON = Path(sys.executable)
@@ -38,7 +39,8 @@ def test_ours_and_pytorch_do_the_same_work(tmp_path: Path, scenario: str, optimi
     spec = prepare(tmp_path, PACK, kind, optimizer, roles)
     losses: dict[str, list[float]] = {}
 
-    for peer in (BARE, "ours, runtime", "PyTorch eager"):
+    native = () if compiler() is None else ("ours, native",)
+    for peer in (BARE, "ours, runtime", *native, "PyTorch eager"):
         with workers() as running:
             running.append(_worker(tmp_path, peer, spec))
             block = running[0].block(4, 1)

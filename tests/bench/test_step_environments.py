@@ -35,6 +35,7 @@ def _package(folder: Path, size: int) -> str:
     return str(wheel)
 
 
+@pytest.mark.slow
 def test_it_is_made_once_and_its_size_is_that_of_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _use(monkeypatch, Recipe((_package(tmp_path, 123_456),), HERE))
     said: list[str] = []
@@ -48,6 +49,7 @@ def test_it_is_made_once_and_its_size_is_that_of_its_files(tmp_path: Path, monke
     assert 123_456 <= install_bytes(python, "toypeer") < 125_000
 
 
+@pytest.mark.slow
 def test_nothing_is_left_of_one_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _use(monkeypatch, Recipe((str(tmp_path / "missing-1.0-py3-none-any.whl"),), HERE))
 

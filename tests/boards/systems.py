@@ -7,9 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from auricle_export.flash.board import Board, System
+from auricle_export.flash.board import RELEASES, Base, Board, System
 from auricle_export.flash.boards import load_board, load_boards, profile_path
-from auricle_export.flash.releases import RELEASES, Base
 from auricle_export.flash.toml_lines import key_lines
 
 STAND_INS: dict[Base, tuple[Base, str]] = {"jammy": ("bookworm", "debian-12"), "noble": ("trixie", "debian-13")}

@@ -11,10 +11,9 @@ import pytest
 from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.utils import parse_wheel_filename
 
-from auricle_export.flash.board import System
+from auricle_export.flash.board import RELEASES, System
 from auricle_export.flash.bundle.locks import Target
 from auricle_export.flash.bundle.wheelhouse import UnreachableError, fetch, wheelhouse
-from auricle_export.flash.releases import RELEASES
 from tests.boards.systems import Candidate
 
 pytestmark = [pytest.mark.boards, pytest.mark.timeout(600)]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal
 
+import msgspec
 import sqlalchemy as sa
 
 from auricle.wire.messages import Register, Update
+from auricle.wire.plan import Plan
 from auricle_cloud.states.round import State
 from auricle_cloud.storage.rows import RoundChanges
 from auricle_cloud.storage.schema import rounds
@@ -69,7 +71,7 @@ def open_round(
     base: str = BASE,
     version: int = 0,
     task: str = TASK,
-    plan: bytes = b"plan",
+    plan: bytes = msgspec.msgpack.encode(Plan()),
 ) -> None:
     """A round that collects, with these devices in its cohort."""
     store.rounds.plan_up_to(task, number, mode=mode)

@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 
 from auricle.mqtt_link.link import Delivery, LinkSettings, MqttLink
-from auricle.wire.frames import seal
+from auricle.wire.frames import Topics, seal
 from auricle.wire.identity import Identity
 from auricle.wire.messages import Register
 from auricle.wire.plan import Plan
 from auricle.wire.tensors import encode
-from auricle.wire.topics import Topics
 from auricle_cloud.aggregation.next_model import next_model
 from auricle_cloud.aggregation.presets import Preset
 from auricle_cloud.aggregation.rules import get_rule

@@ -11,13 +11,14 @@ import msgspec
 import numpy as np
 from tests.cloud.arrivals import open_round
 
-from auricle.errors import BrokerError
+from auricle.errors import BrokerError, LinkStoppedError
 from auricle.mqtt_link.link import Delivery
-from auricle.wire.frames import CHUNK, DOMAIN, MAGIC, Sealed, seal
+from auricle.wire.frames import CHUNK, DOMAIN, MAGIC, Sealed, Topics, seal
 from auricle.wire.identity import Identity
 from auricle.wire.messages import DeviceState, Get, HearingReport, Loss, Message, Register, Release, Status, Update
-from auricle.wire.tensors import Flat, digest
-from auricle.wire.topics import Topics
+from auricle.wire.secure_sum.messages import SumAnswer
+from auricle.wire.tensors import Flat, TensorSpec, TensorTable, digest
+from auricle.wire.update_codec import Tail
 from auricle_cloud.link.inbox import Inbox
 from auricle_cloud.link.ledger import Ledger
 from auricle_cloud.settings import Limits
@@ -49,6 +50,7 @@ class Answers:
         self.kept: list[str] = []
         self.refusals: list[tuple[str, str, str]] = []
         self.bases: dict[str, Flat] = {}
+        self.tails: dict[int, Tail] = {}
 
     def _say(self, message: Message, what: str) -> None:
         self.said.append((type(message).__name__, message.device, what))
@@ -67,6 +69,9 @@ class Answers:
 
     async def on_loss(self, message: Loss) -> None:
         self._say(message, "loss")
+
+    async def on_sum(self, message: SumAnswer) -> None:
+        self._say(message, "sum")
 
     async def on_update(self, update: Update, verdict: Verdict) -> None:
         self._say(update, verdict.code)
@@ -89,18 +94,23 @@ class Answers:
     def base(self, sha256: str) -> Flat | None:
         return self.bases.get(sha256)
 
+    async def tail(self, task: str, number: int) -> Tail | None:
+        return self.tails.get(number)
+
     def refused(self, device: str, code: str, detail: str) -> None:
         self.refusals.append((device, code, detail))
 
 
 class Silent(Answers):
-    """A receiver whose link was stopped."""
+    """A receiver whose messages fail: by default its own side has stopped the link."""
+
+    error: type[BrokerError] = LinkStoppedError
 
     async def on_update(self, update: Update, verdict: Verdict) -> None:
-        raise BrokerError("the link was stopped")
+        raise self.error("the link was stopped")
 
     async def on_unregistered(self, device: str) -> None:
-        raise BrokerError("the link was stopped")
+        raise self.error("the link was stopped")
 
 
 class Desk:
@@ -129,7 +139,7 @@ class Desk:
 
     def open(self, receiver: Answers, *, size: int = SIZE, **options: Any) -> Inbox:
         """Another inbox on the same store."""
-        return Inbox(FLEET, size, self.store, Ledger(self.store, self.blobs), receiver, **options)
+        return Inbox(FLEET, table_of(size), self.store, Ledger(self.store, self.blobs), receiver, **options)
 
     @property
     def answers(self) -> list[tuple[str, str, str]]:
@@ -175,6 +185,12 @@ def register(device: str, key: Identity, **changes: Any) -> Register:
 def loss(device: str = "dev-a", **changes: Any) -> Loss:
     message = Loss(fleet=FLEET, device=device, boot="b1", task=TASK, round=1, epoch=1, base=BASE, loss=0.5, samples=5)
     return msgspec.structs.replace(message, **changes)
+
+
+def table_of(size: int) -> TensorTable:
+    """Of a plug-in with so many weights, all of them its classifier's."""
+    shapes = {"head.weight": (1, size - 1), "head.bias": (1,)}
+    return TensorTable([TensorSpec(name, shape, "head", 0.1) for name, shape in shapes.items()])
 
 
 def body_of(*values: float, size: int = SIZE) -> bytes:

@@ -1,4 +1,4 @@
-"""Bundles as `auricle flash bundle` makes them, as small as they can be."""
+"""Bundles as `auricle flash bundle` makes them, as small as they can be, and what a board does to fetch them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from tuf.ngclient import Updater
 
 from auricle.wire.identity import Identity
 
@@ -55,3 +57,37 @@ def make_bundle(
         signature = key.sign(b"auricle-bundle-1\n" + described).hex()
         files["bundle.sig"] = json.dumps({"keyid": key.public.hex(), "signature": signature}).encode()
     return write_tar(path, files)
+
+
+def bundle(folder: Path, version: str = "1.0.0", **changes: Any) -> Path:
+    """A bundle of this version; several fit into one folder."""
+    return make_bundle(folder / f"{version}-{len(list(folder.glob('*.tar')))}.tar", version=version, **changes)
+
+
+class Device:
+    """What a board does to update, with python-tuf's client."""
+
+    def __init__(self, folder: Path, root: bytes, url: str) -> None:
+        self.folder, self.root, self.url = folder, root, url
+        folder.mkdir(exist_ok=True)
+
+    def updater(self) -> Updater:
+        found = Updater(
+            str(self.folder / "metadata"),
+            f"{self.url}/v1/updates/metadata/",
+            str(self.folder),
+            f"{self.url}/v1/updates/targets/",
+            bootstrap=self.root,
+        )
+        found.refresh()
+        return found
+
+    def custom(self, path: str) -> dict[str, Any] | None:
+        info = self.updater().get_targetinfo(path)
+        return None if info is None else dict(info.custom or {})
+
+    def fetch(self, path: str) -> bytes:
+        updater = self.updater()
+        info = updater.get_targetinfo(path)
+        assert info is not None
+        return Path(updater.download_target(info)).read_bytes()

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from auricle.wire.messages import DeviceState, Register, Release
-from auricle_cloud.states.release import Released
+from auricle_cloud.states.rollout import Released
 from auricle_cloud.storage.database import Database
-from auricle_cloud.storage.release_rows import RolloutRow
+from auricle_cloud.storage.release_records import RolloutRow
 from auricle_cloud.storage.rollout_records import Rollouts
 from auricle_cloud.storage.store import Store
 

@@ -98,6 +98,7 @@ def test_importing_the_cloud_part_imports_no_pytorch() -> None:
     assert run(code) == "False"
 
 
+@pytest.mark.slow
 def test_the_processor_goes_on_where_a_device_gives_up(caplog: pytest.LogCaptureFixture) -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed")
     weights = np.array([[1, 2], [3, 6], [5, 1]], np.float32)

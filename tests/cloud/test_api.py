@@ -58,6 +58,7 @@ def test_a_role_may_do_what_the_table_says_and_no_more(same: Server, route: Rout
             assert body["detail"].startswith(f"This needs the role {route.role}")
 
 
+@pytest.mark.reliability("S8", load="no token, no answer")
 def test_without_a_token_nothing_is_told(same: Server) -> None:
     for path in ("/v1/overview", "/v1/me", "/v1/events", "/metrics", "/v1/rounds/1/why"):
         for given in (None, "wrong", "auricle_" + "x" * 43, "y" * 5000):
@@ -129,6 +130,7 @@ def test_the_remote_client_raises_the_same_kinds_of_errors(server: Server) -> No
         there.start_rounds()
 
 
+@pytest.mark.reliability("S8", load="an API off loopback without TLS does not start")
 def test_a_token_is_never_sent_in_the_clear_over_a_network() -> None:
     with pytest.raises(SettingsError, match="in the clear"):
         Remote("http://example.org:8080", "t")

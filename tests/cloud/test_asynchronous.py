@@ -24,6 +24,7 @@ def runtime() -> StepRuntime:
     return StepRuntime(load_pack("digits"))
 
 
+@pytest.mark.slow
 def test_a_model_is_made_of_every_two_updates_and_none_counts_twice(runtime: StepRuntime, tmp_path: Path) -> None:
     async def case(site: Site) -> None:
         coordinator = site.coordinator(5, FEDAVG, mode="async", buffer=Buffer(size=2, stale_limit=3))

@@ -228,7 +228,7 @@ def test_nothing_is_replaced_under_a_running_coordinator(tmp_path: Path) -> None
     source = saved(filled, tmp_path / "b")
     filled.store.rounds.plan(TASK, 1)
 
-    with pytest.raises(StorageError, match="A coordinator runs"):
+    with pytest.raises(StorageError, match="is in use: stop the coordinator"):
         restore_backup(source, tmp_path, filled.blobs)
     filled.store.close()
     restore_backup(source, tmp_path, filled.blobs)

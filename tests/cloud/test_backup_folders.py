@@ -15,10 +15,9 @@ from pathlib import Path
 import pytest
 from tests.cloud.api_server import serving
 from tests.cloud.filled_store import Filled, fill
-from tests.cloud.release_files import CONTENT, make_bundle
+from tests.cloud.release_files import CONTENT, Device, make_bundle
 from tests.cloud.test_backup import Change, rewritten, saved
 from tests.cloud.test_cloud_commands import auricle, here, told
-from tests.cloud.test_releases import Device
 from tuf.api.exceptions import RepositoryError
 
 from auricle.errors import StorageError

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.cloud.rule_cases import PLAIN
 
 from auricle.errors import SettingsError
 from auricle_cloud.aggregation.bounded import BoundedRule, cap_samples, ceiling
-from auricle_cloud.aggregation.by_device import by_device
 from auricle_cloud.aggregation.cohort import Aggregate, Bounded, Cohort, Float64Array, Layer
-from auricle_cloud.aggregation.rules import RULES, get_rule
+from auricle_cloud.aggregation.rules import get_rule
 from auricle_cloud.operations.operations import Operations
+from auricle_cloud.rounds.read_cohort import by_device
 
 LAYERS = (Layer("conv", (slice(0, 2),)), Layer("head", (slice(2, 6),)))
 UNKNOWN = math.nan
@@ -105,7 +106,7 @@ def test_a_lie_about_the_loss_has_a_bounded_share(name: str) -> None:
     assert first.counted == pytest.approx(0.2 + math.log(11 / 3))
 
 
-@pytest.mark.parametrize("name", sorted(RULES))
+@pytest.mark.parametrize("name", sorted(PLAIN))
 def test_equal_devices_are_aggregated_as_the_rule_says(name: str) -> None:
     given = cohort(honest(12), [30.0] * 12, [1.0 + 0.01 * k for k in range(12)])
 
@@ -196,6 +197,7 @@ def test_one_device_that_fills_a_buffer_counts_once() -> None:
     assert by_device(merged) is merged
 
 
+@pytest.mark.slow
 def test_a_round_bounds_a_liar_and_tells_operators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("onnxruntime", reason="the devices of this round train on it")
     from tests.cloud import coordinator_site

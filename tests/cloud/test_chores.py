@@ -162,6 +162,7 @@ def silent_coordinator(folder: Path) -> Coordinator:
     return Coordinator(RunSettings("f", broker, folder, None), load_pack("digits"))
 
 
+@pytest.mark.slow
 def test_a_coordinators_health_names_the_chore_and_the_others_go_on(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime", reason="a site of agents needs it")
     from aiohttp.test_utils import TestClient, TestServer

@@ -59,7 +59,8 @@ def token(enrolment: Enrolment, device: str = "kitchen-1", seconds: float = 3600
 
 
 def claimed(enrolment: Enrolment, key: Key, device: str = "kitchen-1") -> str:
-    return enrolment.claim(Claim(token=token(enrolment, device), request=request(key)), who="10.0.0.7").certificate
+    claim = Claim(token=token(enrolment, device), request=request(key))
+    return enrolment.claims.claim(claim, who="10.0.0.7").certificate
 
 
 def journal(store: Store, kind: str) -> list[tuple[str, str, str]]:
@@ -73,7 +74,7 @@ def test_the_name_comes_from_the_claim_and_not_from_the_request(enrolment: Enrol
 
     assert certificate.subject.rfc4514_string() == "CN=kitchen-1"
     assert certificate.public_key() == key.public_key()
-    assert journal(store, "certificate issued") == [("kitchen-1", "10.0.0.7", "device kitchen-1, for 365 days")]
+    assert journal(store, "certificate issued") == [("kitchen-1", "10.0.0.7", "device kitchen-1, for 1 year")]
 
 
 def test_only_a_hash_of_the_token_is_kept(enrolment: Enrolment, store: Store, tmp_path: Path) -> None:
@@ -85,15 +86,16 @@ def test_only_a_hash_of_the_token_is_kept(enrolment: Enrolment, store: Store, tm
     assert secret.encode() not in kept
 
 
+@pytest.mark.reliability("S5", load="a token used twice")
 def test_a_token_is_used_once_but_its_own_key_gets_the_same_certificate_again(
     enrolment: Enrolment, store: Store
 ) -> None:
     key, secret = new_key(), token(enrolment)
-    first = enrolment.claim(Claim(token=secret, request=request(key)), who="a")
+    first = enrolment.claims.claim(Claim(token=secret, request=request(key)), who="a")
 
-    again = enrolment.claim(Claim(token=secret, request=request(key)), who="a")
+    again = enrolment.claims.claim(Claim(token=secret, request=request(key)), who="a")
     with pytest.raises(ClaimError, match="was used by another key"):
-        enrolment.claim(Claim(token=secret, request=request(new_key())), who="thief")
+        enrolment.claims.claim(Claim(token=secret, request=request(new_key())), who="thief")
 
     assert again == first
     assert [row[:2] for row in journal(store, "claim refused")] == [("kitchen-1", "thief")]
@@ -108,7 +110,7 @@ def test_expired_unknown_and_replaced_tokens_are_refused_with_an_entry_each(enro
 
     for given, sentence in ((old, "newer one took its place"), ("x" * 43, "unknown"), (new, "has expired")):
         with pytest.raises(ClaimError, match=sentence):
-            enrolment.claim(Claim(token=given, request=request(key)), who="10.0.0.8")
+            enrolment.claims.claim(Claim(token=given, request=request(key)), who="10.0.0.8")
 
     assert [row[:2] for row in journal(store, "claim refused")] == [
         ("kitchen-1", "10.0.0.8"),
@@ -143,9 +145,9 @@ def test_a_bad_request_is_refused_and_does_not_use_up_the_token(enrolment: Enrol
     secret = token(enrolment)
 
     with pytest.raises(RequestError):
-        enrolment.claim(Claim(token=secret, request=bad), who="a")
+        enrolment.claims.claim(Claim(token=secret, request=bad), who="a")
 
-    assert enrolment.claim(Claim(token=secret, request=request(new_key())), who="a").device == "kitchen-1"
+    assert enrolment.claims.claim(Claim(token=secret, request=request(new_key())), who="a").device == "kitchen-1"
 
 
 @pytest.mark.parametrize("name", ["coordinator", "observer", "root", "abc", "A-room", "a/b+", "#", ""], ids=range(8))
@@ -164,12 +166,12 @@ def test_a_renewal_is_due_after_two_thirds_and_asking_twice_issues_one(enrolment
     key = new_key()
     asked = Renewal(certificate=claimed(enrolment, key), request=request(key))
 
-    early = enrolment.renew(asked, who="a")
+    early = enrolment.claims.renew(asked, who="a")
     assert early.certificate == asked.certificate
     assert early.renew_after == pytest.approx(time.time() + 365 * DAY * 2 / 3, abs=100)
     with store.database.writing() as tx:
         tx.execute(sa.update(certificates).values(renew_after=time.time() - 1))
-    first, second = enrolment.renew(asked, who="a"), enrolment.renew(asked, who="a")
+    first, second = enrolment.claims.renew(asked, who="a"), enrolment.claims.renew(asked, who="a")
 
     assert first.certificate == second.certificate != asked.certificate
     assert len(enrolment.records.all()) == 2
@@ -195,20 +197,20 @@ def test_only_the_holder_of_a_good_certificate_renews(enrolment: Enrolment, stor
         ("nothing", key, "cannot be read"),
     ):
         with pytest.raises(ClaimError, match=sentence):
-            enrolment.renew(Renewal(certificate=certificate, request=request(signer)), who="a")
+            enrolment.claims.renew(Renewal(certificate=certificate, request=request(signer)), who="a")
 
     assert len(journal(store, "renewal refused")) == 6
 
 
 def test_claims_and_renewals_bring_the_password_of_the_name(enrolment: Enrolment) -> None:
     key = new_key()
-    first = enrolment.claim(Claim(token=token(enrolment), request=request(key)), who="a")
-    again = enrolment.renew(Renewal(certificate=first.certificate, request=request(key)), who="a")
+    first = enrolment.claims.claim(Claim(token=token(enrolment), request=request(key)), who="a")
+    again = enrolment.claims.renew(Renewal(certificate=first.certificate, request=request(key)), who="a")
 
     assert first.password == again.password == enrolment.authority.passwords().of("kitchen-1")
     assert (
         first.password
-        != enrolment.claim(Claim(token=token(enrolment, "hall-1"), request=request(key)), who="a").password
+        != enrolment.claims.claim(Claim(token=token(enrolment, "hall-1"), request=request(key)), who="a").password
     )
 
 
@@ -226,7 +228,7 @@ def test_revoking_ends_certificates_tokens_and_the_devices_standing(enrolment: E
     assert enrolment.records.shut_out() == ["kitchen-1"]
     assert store.devices.get("kitchen-1").standing == "revoked"
     with pytest.raises(ClaimError, match="unknown"):
-        enrolment.claim(Claim(token=secret, request=request(key)), who="a")
+        enrolment.claims.claim(Claim(token=secret, request=request(key)), who="a")
     with pytest.raises(SettingsError, match="revoked for good"):
         token(enrolment)
     with pytest.raises(StorageError, match="There is no claim"):
@@ -273,6 +275,7 @@ def test_where_there_is_no_authority_it_says_so(filled: Filled) -> None:
     assert (status, "enrol init" in answer["detail"]) == (404, True)
 
 
+@pytest.mark.reliability("S5", load="guessed tokens")
 def test_guessing_tokens_is_slowed_down_and_entered_in_the_journal(filled: Filled, enrolment: Enrolment) -> None:
     rates = Rates(address=GENEROUS.address, token=GENEROUS.token, failures=(0.001, 5.0))
     body = {"token": "x" * 43, "request": request(new_key())}

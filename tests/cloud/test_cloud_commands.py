@@ -95,7 +95,7 @@ def test_the_short_form_explains_a_round(filled: Filled) -> None:
     done = auricle("why", 1, "dev-b", "--state", filled.folder)
 
     assert done.returncode == 0
-    assert done.stdout.splitlines()[1] == "conv: pruned as too far from the mean (deviation 4, the farthest of 2)."
+    assert done.stdout.splitlines()[1] == "  conv: pruned as too far from the mean (deviation 4, the farthest of 2)."
 
 
 def test_an_operator_acts_without_a_coordinator(filled: Filled) -> None:
@@ -135,6 +135,7 @@ def test_what_destroys_asks_and_refuses_where_nobody_can_answer(filled: Filled, 
     assert filled.store.journal.events(limit=1) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("answer", "code", "state"), [("n", 1, None), ("y", 0, "abort")])
 def test_on_a_terminal_it_does_what_is_answered(filled: Filled, answer: str, code: int, state: str | None) -> None:
     ours, theirs = pty.openpty()
@@ -147,6 +148,7 @@ def test_on_a_terminal_it_does_what_is_answered(filled: Filled, answer: str, cod
     assert filled.store.rounds.get(TASK, 2).request == state
 
 
+@pytest.mark.slow
 def test_wait_ends_with_the_round_and_tells_how(filled: Filled) -> None:
     given = here(filled)
 
@@ -159,6 +161,7 @@ def test_wait_ends_with_the_round_and_tells_how(filled: Filled) -> None:
         assert waiting.wait(60) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("remote", [False, True])
 def test_watch_tells_every_change_until_the_round_is_finished(filled: Filled, remote: bool) -> None:
     command = [sys.executable, "-m", "auricle", "cloud", "rounds", "watch", "2", "--json"]
@@ -211,6 +214,7 @@ def test_the_doctor_looks_at_everything_and_says_what_is_bad(filled: Filled) -> 
     assert (broker["verdict"], "cannot be reached" in broker["sentence"]) == ("bad", True)
 
 
+@pytest.mark.slow
 def test_preflight_finds_what_serve_would_fail_at(tmp_path: Path) -> None:
     done = auricle(
         "preflight",
@@ -263,6 +267,7 @@ def test_what_a_device_wrote_cannot_move_the_terminal(filled: Filled) -> None:
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+@pytest.mark.slow
 def test_names_and_ids_complete_in_a_real_shell(filled: Filled, tmp_path: Path) -> None:
     program = tmp_path / "bin" / "auricle"
     program.parent.mkdir()

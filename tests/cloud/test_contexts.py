@@ -54,6 +54,14 @@ def test_a_context_keeps_the_token_of_its_server(filled: Filled, tmp_path: Path)
         assert told(auricle("overview", "--json", **home))["devices"] == 5
 
 
+def test_a_folder_that_is_not_there_yet_is_named_and_taken(tmp_path: Path) -> None:
+    done = auricle("use", "home", "--state", "hoem/state", XDG_CONFIG_HOME=str(tmp_path))
+
+    assert done.returncode == 0
+    assert "hoem/state yet" in done.stderr
+    assert "hoem/state" in (tmp_path / "auricle" / "cloud.toml").read_text()
+
+
 def test_a_context_is_changed_by_what_is_said_and_keeps_the_rest(tmp_path: Path) -> None:
     home, file = {"XDG_CONFIG_HOME": str(tmp_path)}, tmp_path / "auricle" / "cloud.toml"
 
@@ -64,13 +72,13 @@ def test_a_context_is_changed_by_what_is_said_and_keeps_the_rest(tmp_path: Path)
     kept = file.read_text()
     moved = auricle("use", "hub", "--server", "https://other:8090", **home)
     other = file.read_text()
-    assert auricle("use", "hub", "--state", "/srv/hub", **home).returncode == 0
+    assert auricle("use", "hub", "--state", tmp_path, **home).returncode == 0
 
     assert 'server = "https://hub:8090"\ntask = "words"\ntoken = "secret"' in kept
     assert "Set AURICLE_TOKEN" in moved.stdout + moved.stderr
     assert "secret" not in other, "a token is its server's alone"
     assert 'task = "words"' in other
-    assert file.read_text().strip().endswith('[context."hub"]\nstate = "/srv/hub"\ntask = "words"')
+    assert file.read_text().strip().endswith(f'[context."hub"]\nstate = "{tmp_path}"\ntask = "words"')
 
 
 def test_flags_beat_the_environment_and_stand_before_or_after_the_command(filled: Filled, tmp_path: Path) -> None:
@@ -104,6 +112,8 @@ def test_the_options_that_say_where_stand_once_in_the_help() -> None:
         (("rounds", "start", "--rounds", 0), 2),
         (("overview", "--server", "http://127.0.0.1:9"), 6),
         (("rounds", "wait", 3, "--timeout", 0), 4),
+        (("rounds", "wait", 3, "--timeout", "0s"), 4),
+        (("rounds", "start", "--wait", "--timeout", "soon"), 2),
     ],
 )
 def test_each_kind_of_failure_has_its_exit_code(filled: Filled, line: tuple[object, ...], code: int) -> None:
@@ -143,6 +153,7 @@ def test_what_overwrites_asks_before(filled: Filled, tmp_path: Path) -> None:
     assert auricle("models", "promote", 0, "--yes", **here(filled)).returncode == 0
 
 
+@pytest.mark.slow
 def test_preflight_takes_the_settings_file_of_serve(tmp_path: Path) -> None:
     file = tmp_path / "coordinator.toml"
     file.write_text(

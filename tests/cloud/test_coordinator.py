@@ -75,11 +75,12 @@ def test_what_a_device_has_the_broker_retain_is_removed_unread(runtime: StepRunt
             while state not in kept:
                 await asyncio.sleep(0.01)
         assert topic not in kept
-        assert coordinator.inbox.refused.get("frame", 0) <= 1  # the birth, which is no frame
+        assert coordinator.inbox.refused.get("frame", 0) <= 1  # the birth, which is not a frame
 
     run(case, runtime, tmp_path)
 
 
+@pytest.mark.slow
 def test_rounds_count_everybody_and_the_same_updates_give_the_same_bytes(runtime: StepRuntime, tmp_path: Path) -> None:
     async def case(site: Site) -> None:
         manifests: list[Model] = []
@@ -276,6 +277,7 @@ def test_a_coordinator_that_starts_again_goes_on_with_the_open_round_and_its_coh
     run(case, runtime, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_device_that_left_while_no_coordinator_ran_is_neither_invited_nor_waited_for(
     runtime: StepRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -347,7 +349,9 @@ def test_a_coordinator_killed_while_it_made_the_model_makes_no_other(
     run(case, runtime, tmp_path)
 
 
-def test_presence_says_goodbye_and_names_the_epoch(runtime: StepRuntime, tmp_path: Path) -> None:
+def test_presence_says_goodbye_names_the_epoch_and_leaves_no_device_online(
+    runtime: StepRuntime, tmp_path: Path
+) -> None:
     async def case(site: Site) -> None:
         coordinator = site.coordinator(1, devices=1)
         site.start_agents(coordinator, DEVICES[:1])
@@ -366,6 +370,9 @@ def test_presence_says_goodbye_and_names_the_epoch(runtime: StepRuntime, tmp_pat
             await asyncio.wait_for(left.wait(), 10)
 
         assert [(s.online, s.epoch) for s in said] == [(True, 1), (False, 1)]
+        store = site.store()
+        assert store.devices.unheard() == set(DEVICES[:1]), "nobody hears a device once the coordinator has left"
+        store.close()
 
     run(case, runtime, tmp_path)
 

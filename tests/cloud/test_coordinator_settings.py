@@ -11,6 +11,7 @@ import pytest
 from auricle.errors import SettingsError
 from auricle.process.cli import main
 from auricle_cloud.commands.coordinator_settings import CoordinatorSettings, all_settings, read_coordinator, template
+from auricle_cloud.commands.preflight_commands import _Preflight
 from auricle_cloud.settings import Buffer, RunSettings
 
 NOTHING: dict[str, dict[str, object]] = {}
@@ -24,6 +25,7 @@ approval = "auto"
 seed = 7
 compute = "cpu"
 validation = "/tmp/clips"
+labelled = "learnt"
 connect_timeout = 5
 
 [rounds]
@@ -56,6 +58,12 @@ one_phase = true
 [buffer]
 size = 5
 stale_limit = 6
+
+[privacy]
+delta = 1e-6
+
+[secure_sum]
+wait = 30
 
 [limits]
 samples = 100
@@ -102,6 +110,37 @@ def test_every_setting_of_a_file_reaches_the_coordinator(tmp_path: Path) -> None
     api = told.api_settings()
     assert api is not None
     assert (api.port, api.metrics_open) == (9999, True)
+
+
+@pytest.mark.parametrize(
+    ("more", "match"),
+    [
+        ({}, None),
+        ({"rounds": {"rule": "lpa"}}, "A secure sum needs the rule fedavg: lpa compares or weighs single updates"),
+        ({"rounds": {"rule_options": {"weighting": "samples"}}}, 'the weighting "samples" needs what each device says'),
+        ({"rounds": {"rule_options": {"weighting": "uniform"}}}, None),
+        ({"rounds": {"mode": "async"}}, "A secure sum needs synchronous rounds"),
+        ({"detection": {"enabled": True}}, "which a secure sum hides"),
+        ({"secure_sum": {"bound": 0.0}}, "bound"),
+    ],
+)
+def test_a_secure_sum_is_refused_with_what_needs_single_updates_by_serve_and_by_preflight(
+    more: dict[str, dict[str, object]], match: str | None, tmp_path: Path
+) -> None:
+    base: dict[str, dict[str, object]] = {
+        "": {"fleet": "f", "broker": "mqtt://c@127.0.0.1", "state": str(tmp_path)},
+        "rounds": {"rule": "fedavg"},
+        "secure_sum": {"on": True},
+    }
+    given = {table: {**base.get(table, {}), **more.get(table, {})} for table in {*base, *more}}
+    if match is None:
+        assert read_coordinator(None, given).run_settings(None).secure_sum.on
+        return
+    with pytest.raises(SettingsError, match=match):
+        read_coordinator(None, given).run_settings(None)
+    if "secure_sum" not in more:
+        with pytest.raises(SettingsError, match=match):
+            _Preflight(read_coordinator(None, given), tmp_path, "embedded")._rule()
 
 
 def test_detection_is_off_and_rounds_synchronous_unless_a_file_says_otherwise(tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ from auricle_cloud.storage.store import Store
 
 WAIT = 20.0
 
+pytestmark = pytest.mark.migrates
+
 
 def kinds(database: Database) -> list[str]:
     with database.reading() as tx:
@@ -335,6 +337,7 @@ def test_a_full_database_is_a_storage_error_and_counts_nothing(tmp_path: Path) -
     store.close()
 
 
+@pytest.mark.slow
 def test_a_disk_that_fills_up_counts_whole_transactions_and_harms_nothing(tmp_path: Path) -> None:
     devices = [f"dev-{i:04}" for i in range(400)]
     store = Store(tmp_path / "c.db")

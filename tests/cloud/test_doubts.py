@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from auricle_cloud.rounds.doubts import Doubts
+from auricle_cloud.rounds.cohort_progress import Doubts
 from auricle_cloud.storage.rows import InvitationRow
 
 SAID = "worse_received_hits: 3 of 40 words heard, 20 of 40 words heard in the best plug-in"

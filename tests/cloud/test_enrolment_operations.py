@@ -53,7 +53,7 @@ def test_only_admins_make_them(server: Server, role: str) -> None:
         ({"prefix": "Kitchen"}, 422, "prefix"),
         ({"hours": 721}, 422, "hours"),
         ({"device": "kitchen", "replace": True}, 409, "There is no kitchen to replace"),
-        ({"replace": True}, 409, "Name the device that is to be replaced"),
+        ({"replace": True}, 409, "Name the device that is replaced"),
         ({"device": "coordinator"}, 409, "has other rights"),
     ],
 )

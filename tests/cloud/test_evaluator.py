@@ -12,8 +12,7 @@ import pytest
 
 from auricle.errors import AuricleError, DataError, SettingsError
 from auricle.packs.pack import Pack, load_pack
-from auricle_cloud.evaluation.evaluator import GPU, Evaluator, OnnxEvaluator, choose_evaluator
-from auricle_cloud.evaluation.model_scores import tally
+from auricle_cloud.evaluation.evaluator import GPU, Evaluator, OnnxEvaluator, choose_evaluator, tally
 from auricle_cloud.evaluation.validation_set import ValidationSet
 
 DIGITS = load_pack("digits")

@@ -73,7 +73,7 @@ def one(device: str, report: dict[str, Any] = REPORT, now: dict[str, str] | None
         ("dev-x", "late", "after round 12 had closed"),
         ("dev-y", "late", "after round 12 had closed"),
         ("dev-h", "silent", "no update of it arrived before it closed"),
-        ("dev-p", "not_invited", "When the round began it is offline."),
+        ("dev-p", "not_invited", "The reason when the round began: it is offline."),
     ],
 )
 def test_a_device_is_told_its_own_reason(device: str, outcome: str, says: str) -> None:
@@ -97,6 +97,44 @@ def test_verdicts_are_numbers_too() -> None:
     assert (found.shapley, found.shapley_error, found.harmful) == (-0.031, 0.004, True)
     part = found.layers[0]
     assert (part.verdict, part.weight, part.deviation, part.rank, part.of) == ("pruned_far", 0.0, 9.0, 1, 4)
+
+
+@pytest.mark.parametrize(
+    ("passed_over", "says"),
+    [
+        ({}, []),
+        ({"dev-a": "is offline"}, []),  # it was invited after all
+        (
+            {"dev-p": "is offline", "dev-q": "is quarantined: odd"},
+            ["Not invited: dev-p is offline.", "Not invited: dev-q is quarantined: odd."],
+        ),
+        (
+            {f"dev-{number}": "is offline" for number in range(1, 8)},
+            [
+                "Not invited: dev-1, dev-2, dev-3, dev-4, dev-5 and 2 more; rounds why 12 --outcome not_invited has the"
+                " reasons."
+            ],
+        ),
+    ],
+)
+def test_a_round_says_who_was_not_invited(passed_over: dict[str, str], says: list[str]) -> None:
+    report = read_report({**REPORT, "passed_over": passed_over})
+
+    said = explain(report, task="t", number=12, state="published").sentences
+
+    assert [sentence for sentence in said if sentence.startswith("Not invited")] == says
+
+
+def test_one_is_counted_as_one() -> None:
+    alone = {**LAYER, "kept": ["dev-b"], "pruned_low": [], "pruned_high": [], "share": {"dev-b": 1.0}}
+    updates = [{"device": "dev-b", "samples": 1, "loss": 1.25, "staleness": 0}]
+    layers = [{**alone, "deviation": {"dev-b": 0.0}}]
+    report = {"invited": ["dev-b"], "updates": updates, "layers": layers, "rule": "lpa"}
+
+    said = explain(read_report(report), task="t", number=12, state="published")
+
+    assert said.sentences[0] == "Round 12 is published: 1 update counted of 1 invited device, with 1 training sample."
+    assert said.devices[0].sentences[1] == "gru: kept with weight 1.0000."
 
 
 def test_the_round_is_summed_up() -> None:

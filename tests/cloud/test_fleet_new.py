@@ -76,3 +76,18 @@ def test_an_authority_that_is_there_is_kept(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert load_fleet(tmp_path / "home" / "fleet.toml").ca_pin == pin
     assert not (tmp_path / "home" / "state").exists()
+
+
+@pytest.mark.parametrize(
+    ("hosts", "listens"), [(["127.0.0.1", "localhost"], "127.0.0.1"), (["127.0.0.1", "hub.lan"], "0.0.0.0")]
+)
+def test_a_fleet_that_is_tried_on_one_machine_listens_there_alone(
+    hosts: list[str], listens: str, tmp_path: Path
+) -> None:
+    named = [word for host in hosts for word in ("--host", host)]
+
+    done = auricle("fleet", "new", "home", *named, "--out", tmp_path / "home")
+
+    assert done.returncode == 0, done.stderr
+    assert read_toml(tmp_path / "home" / "coordinator.toml")["api"]["listen"] == f"{listens}:8443"
+    assert f"listener 8883 {listens}\n" in (tmp_path / "home" / "broker" / "mosquitto.conf").read_text()

@@ -56,6 +56,7 @@ def test_a_killed_server_is_said_so_and_one_that_comes_back_is_found(
     assert object_store.keys("health") == []
 
 
+@pytest.mark.slow
 def test_a_server_that_never_answers_makes_nobody_wait_and_leaves_liveness_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

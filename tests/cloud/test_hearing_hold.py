@@ -10,8 +10,7 @@ from tests.cloud.rolling import NEW, Rolling
 
 from auricle_cloud.operations.operating import ConflictError
 from auricle_cloud.operations.operations import Operations
-from auricle_cloud.states.hearing_comparison import Heard
-from auricle_cloud.states.hearing_hold import Evidence, hold_of
+from auricle_cloud.states.hearing_comparison import Evidence, Heard, hold_of
 from auricle_cloud.storage.blobs import Blobs
 from auricle_cloud.storage.store import Store
 
@@ -102,6 +101,7 @@ def test_a_stage_waits_for_reports_and_goes_on_when_they_are_no_worse(rolling: T
     assert (row.state, row.stage, row.reason) == ("running", 1, "")
 
 
+@pytest.mark.slow
 def test_a_stage_after_which_devices_are_told_more_often_that_they_were_wrong_pauses_the_rollout(
     rolling: Told,
 ) -> None:

@@ -17,8 +17,7 @@ from tests.cloud.hearing_reports import DAY, HOUR, NOW, PACK, approve, days_of, 
 from auricle.errors import SettingsError
 from auricle.wire.frames import seal
 from auricle_cloud.api.remote import checked
-from auricle_cloud.observing.hearing_figures import LABELS, HearingFigures
-from auricle_cloud.observing.hearing_watch import HearingWatch
+from auricle_cloud.observing.hearing_watch import LABELS, HearingFigures, HearingWatch
 from auricle_cloud.operations.operating import NotFoundError
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.storage.blobs import Blobs
@@ -232,6 +231,7 @@ def test_there_are_figures_of_twenty_labels_at_most(store: Store) -> None:
     assert len([names for names in watch(store, NOW) if names[0] == "devices"]) == LABELS + 1
 
 
+@pytest.mark.slow
 def test_a_day_that_is_worse_than_the_week_before_is_told(store: Store) -> None:
     """1 complaint an hour for five days, then 3: P is far below 0.01 and both sides have a day; 1 is no news."""
     approve(store, "dev-a", "dev-b")

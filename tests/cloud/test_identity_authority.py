@@ -13,7 +13,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from auricle.errors import SettingsError, StorageError
 from auricle_cloud.identity.authority import PASSPHRASE, Authority
-from auricle_cloud.identity.certificates import START, new_key
+from auricle_cloud.identity.certificates import START, host_of, new_key
 
 YEAR = 365 * 86400.0
 
@@ -130,3 +130,8 @@ def test_keys_with_a_passphrase_need_it(tmp_path: Path, monkeypatch: pytest.Monk
 def test_where_there_is_none_it_says_how_to_make_one(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="auricle cloud enrol init"):
         Authority(tmp_path)
+
+
+def test_a_host_with_its_port_is_told_to_leave_the_port_out() -> None:
+    with pytest.raises(SettingsError, match="address: leave out the port"):
+        host_of("hub.lan:8443")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import stat
 import subprocess
 import sys
@@ -15,13 +16,14 @@ import pytest
 
 from auricle.errors import SettingsError
 from auricle.mqtt_link.broker_rights import Roles
-from auricle.mqtt_link.loopback import OVERRIDDEN, OVERRIDE
+from auricle.mqtt_link.private_link import OVERRIDDEN, OVERRIDE
 from auricle.process.cli import main
 from auricle.process.until_signal import broker_of
-from auricle.wire.topics import UP
+from auricle.wire.frames import UP
 from auricle_cloud.identity.authority import Authority
 from auricle_cloud.identity.broker_files import Listener, emqx_acl
 from auricle_cloud.identity.broker_folder import mosquitto_process, read_duration, reload_mosquitto
+from auricle_fleet.broker.mosquitto import find_mosquitto
 
 
 @pytest.fixture(scope="module")
@@ -90,12 +92,13 @@ def test_a_revoked_name_is_in_every_list_of_a_broker(tmp_path: Path, capsys: pyt
 
     done = run(capsys, "revoke", *at, "observer", "--yes", *folders)
 
-    assert "1 certificates revoked; 2 broker folders written" in done["done"]
+    assert "1 certificate revoked; 2 broker folders written" in done["done"]
     assert (tmp_path / "mosquitto" / "revoked.pem").read_bytes() != before
     assert "user observer\ntopic deny auricle/1/f/#\n" in (tmp_path / "mosquitto" / "acl").read_text()
     assert (tmp_path / "emqx" / "acl.conf").read_text().startswith('{deny, {username, "observer"}, all, ["#"]}.\n')
 
 
+@pytest.mark.reliability("S8", load="the broker's files: nobody without a certificate, one listener, with TLS")
 def test_mosquitto_lets_nobody_in_without_a_certificate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(capsys, "init", "--state", tmp_path)
     run(capsys, "broker", "--state", tmp_path, "--fleet", "f", "--host", "h", "--out", tmp_path / "broker")
@@ -126,7 +129,7 @@ def test_emqx_grants_what_mosquitto_grants_and_denies_the_rest() -> None:
         (["token", "--device", "coordinator"], "other rights"),
         (["token"], "Name devices with --device"),
         (["token", "--device", "abcd", "--count", "2"], "Name devices with --device"),
-        (["token", "--device", "abcd", "--ttl", "1y"], "is no time"),
+        (["token", "--device", "abcd", "--ttl", "1y"], "is not a time"),
         (["token", "--device", "abcd", "--ttl", "31d"], "at most 30 days"),
         (["broker", "--out", "b", "--fleet", "F", "--host", "h"], "fleet"),
         (["broker", "--out", "b", "--fleet", "f", "--host", "a b"], "neither a host's name"),
@@ -180,7 +183,7 @@ def test_where_there_is_no_proc_a_mosquitto_is_known_by_ps(tmp_path: Path, monke
 
 
 def test_times_are_read() -> None:
-    assert [read_duration(text) for text in ("30m", "24h", "7d")] == [1800.0, 86400.0, 604800.0]
+    assert [read_duration(text) for text in ("45s", "30m", "24h", "7d")] == [45.0, 1800.0, 86400.0, 604800.0]
     with pytest.raises(SettingsError):
         Listener(port=70000)
 
@@ -189,6 +192,7 @@ def test_times_are_read() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.reliability("S8", load="a plain broker on another machine: serve and edge run do not start")
 @pytest.mark.parametrize(
     "words",
     [
@@ -246,3 +250,28 @@ def test_tests_in_a_network_of_their_own_may_say_so(monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv(OVERRIDE)
     for good in ("mqtt://127.0.0.1", "mqtt://localhost", "mqtt://[::1]", "mqtts://10.0.0.1"):
         assert broker_of(good, "dev-a").username is None
+
+
+@pytest.mark.skipif(find_mosquitto() is None, reason="mosquitto is not installed")
+def test_a_broker_that_starts_warns_of_no_line_of_its_access_list(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(capsys, "init", "--state", tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    folder = tmp_path / "broker"
+    told = ("--fleet", "f", "--host", "localhost", "--listen", "127.0.0.1", "--port", port, "--out", folder)
+    run(capsys, "broker", "--state", tmp_path, *told)
+    lines = []
+
+    command = [str(find_mosquitto()), "-c", str(folder / "mosquitto.conf")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as broker:
+        assert broker.stderr is not None
+        for line in broker.stderr:
+            lines.append(line)
+            if line.rstrip().endswith("running"):
+                break
+        broker.kill()  # a signal to end right after this line is lost
+
+    assert lines[-1].rstrip().endswith("running")
+    assert not [line for line in lines if "ACL" in line]

@@ -12,8 +12,14 @@ from pathlib import Path
 import pytest
 
 from auricle.mqtt_link.broker_rights import Roles
-from auricle_cloud.identity.broker_files import EMQX_USERS, LARGEST_PACKET, Listener, emqx_acl, emqx_configuration
-from auricle_cloud.identity.passwords import Passwords
+from auricle_cloud.identity.broker_files import (
+    EMQX_USERS,
+    LARGEST_PACKET,
+    Listener,
+    Passwords,
+    emqx_acl,
+    emqx_configuration,
+)
 
 FOLDER = Path("/etc/auricle/broker")
 CONSULT = """

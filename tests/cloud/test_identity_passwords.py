@@ -12,7 +12,7 @@ from tests.cloud.test_identity_commands import run
 from auricle.errors import StorageError
 from auricle.wire.broker_passwords import read_login, verified
 from auricle_cloud.identity.authority import PASSPHRASE, Authority
-from auricle_cloud.identity.passwords import Passwords
+from auricle_cloud.identity.broker_files import Passwords
 
 
 def users(file: Path) -> list[str]:
@@ -77,7 +77,7 @@ def test_a_key_of_another_kind_is_refused(tmp_path: Path) -> None:
     authority = Authority.create(tmp_path, "Test")
     (tmp_path / "passwords.key").write_bytes((tmp_path / "issuing.key").read_bytes())
 
-    with pytest.raises(StorageError, match="no key of passwords"):
+    with pytest.raises(StorageError, match="not a key of passwords"):
         authority.passwords()
 
 

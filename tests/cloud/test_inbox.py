@@ -128,6 +128,7 @@ def test_nobody_takes_another_devices_name(desk: Desk) -> None:
     assert desk.answers == []
 
 
+@pytest.mark.reliability("S2", load="a header that names another")
 @pytest.mark.parametrize(
     ("device", "fleet"), [("dev-b", FLEET), ("dev-a", "other"), ("coordinator", FLEET)], ids=["device", "fleet", "name"]
 )
@@ -182,6 +183,7 @@ def test_what_only_a_coordinator_says_is_refused_from_a_device(desk: Desk) -> No
     assert desk.inbox.refused == {"type": 1}
 
 
+@pytest.mark.reliability("U1", load="the coordinator's side")
 def test_another_schema_asks_for_an_upgrade(desk: Desk) -> None:
     topic = TOPICS.up("dev-a", "get")
     fields = {"type": "get", "fleet": FLEET, "device": "dev-a", "boot": "b", "round": 0, "schema": 2, "new": [1]}
@@ -213,6 +215,7 @@ def test_a_device_that_understands_nothing_newer_is_counted_as_one_to_upgrade(de
 # -- what counts
 
 
+@pytest.mark.reliability("C6", load="the same frame again")
 def test_a_replay_and_a_duplicate_count_once(desk: Desk) -> None:
     body, topic = body_of(), TOPICS.up("dev-a", "upd")
     frame = seal(ANA, topic, update(body), body)
@@ -226,6 +229,7 @@ def test_a_replay_and_a_duplicate_count_once(desk: Desk) -> None:
     assert desk.files() == 1
 
 
+@pytest.mark.reliability("C6", load="another body under the same key")
 def test_two_different_updates_are_a_security_event(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
     first, second = body_of(1.0), body_of(2.0)
 
@@ -261,11 +265,13 @@ def test_what_does_not_count_leaves_no_file(desk: Desk) -> None:
     assert desk.files() == 0
 
 
+@pytest.mark.reliability("C3", "C4", load="codec, length, hash, part; losses of no number, 0 and 10^12 samples")
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
         ({"codec": "int4"}, "codec"),
         ({"codec": "float16"}, "shape"),
+        ({"codec": "int8"}, "shape"),
         ({"length": SIZE * 4 - 4}, "shape"),
         ({"length": SIZE * 4 + 4}, "shape"),
         ({"body": "9" * 64}, "hash"),
@@ -292,6 +298,7 @@ def test_a_header_that_cannot_be_is_rejected_with_the_reason(desk: Desk, changes
     assert desk.files() == 0
 
 
+@pytest.mark.reliability("C3", load="negative samples")
 @pytest.mark.parametrize("field", ["samples", "round", "attempt", "epoch", "length"])
 def test_a_negative_number_is_no_message(desk: Desk, field: str) -> None:
     body, topic = body_of(), TOPICS.up("dev-a", "upd")
@@ -303,6 +310,7 @@ def test_a_negative_number_is_no_message(desk: Desk, field: str) -> None:
     assert desk.answers == []
 
 
+@pytest.mark.reliability("C3", load="NaN, infinities, huge norms")
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf"), 3e38, -3e38])
 def test_weights_that_no_model_has_are_rejected_and_others_still_count(desk: Desk, value: float) -> None:
     bad, good = body_of(0.5, value, 0.5), body_of(0.5, 1e-40)
@@ -314,6 +322,7 @@ def test_weights_that_no_model_has_are_rejected_and_others_still_count(desk: Des
     assert [r.device for r in desk.store.updates.counted(TASK, 1)] == ["dev-b"]
 
 
+@pytest.mark.reliability("C4", load="wrong lengths")
 def test_a_shorter_or_longer_body_than_the_header_says(desk: Desk) -> None:
     body, topic = body_of(), TOPICS.up("dev-a", "upd")
     fields = {**msgspec.to_builtins(update(body)), "type": "update"}
@@ -402,6 +411,7 @@ def test_parts_of_a_lying_header_are_rejected_as_a_whole(make: Callable[..., Des
     assert desk.inbox.refused == {"hash": 1}
 
 
+@pytest.mark.reliability("C5", load="parts beyond the budget")
 def test_memory_for_unfinished_updates_is_bounded_and_who_found_no_room_may_send_again(
     make: Callable[..., Desk],
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import struct
+import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,7 +27,8 @@ from tests.cloud.desk import (
     update,
 )
 
-from auricle.wire.frames import MAGIC, seal
+from auricle.errors import BrokerError
+from auricle.wire.frames import CHUNK, MAGIC, seal
 from auricle.wire.identity import Identity
 from auricle.wire.messages import Status, Update
 from auricle.wire.tensors import digest, encode
@@ -34,7 +36,9 @@ from auricle.wire.tensors import digest, encode
 
 def test_storage_and_link_that_fail_are_logged_and_never_raised(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
     body, other = body_of(), body_of(2.0)
-    silent = desk.open(Silent())
+    receiver = Silent()
+    receiver.error = BrokerError
+    silent = desk.open(receiver)
     topic = TOPICS.up("dev-a", "upd")
     (desk.folder / "blobs").write_text("not a folder")
 
@@ -48,6 +52,18 @@ def test_storage_and_link_that_fail_are_logged_and_never_raised(desk: Desk, capl
     assert [r.body for r in desk.store.updates.counted(TASK, 1)] == [digest(other)]
 
 
+def test_what_is_not_answered_because_the_run_ends_is_no_error_in_the_log(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    body, topic = body_of(), TOPICS.up("dev-a", "upd")
+
+    desk.give(topic, seal(ANA, topic, update(body), body), desk.open(Silent()))
+
+    assert desk.verdicts() == []
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+@pytest.mark.reliability("C2", load="every bit flipped, cut at every byte")
 def test_every_bit_of_the_header_is_guarded_and_every_cut_noticed(desk: Desk) -> None:
     body, topic = body_of(), TOPICS.up("dev-a", "upd")
     frame = seal(ANA, topic, update(body), body)
@@ -99,6 +115,7 @@ def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 FUZZ = settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 
 
+@pytest.mark.reliability("C2", load="300 inputs, SQLite and PostgreSQL")
 @FUZZ
 @given(noise=st.binary(min_size=1, max_size=600), framed=st.booleans())
 def test_random_bytes_are_refused_and_counted(target: Desk, noise: bytes, framed: bool) -> None:
@@ -122,6 +139,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @FUZZ
 @given(
     changes=st.dictionaries(st.sampled_from([*Update.__struct_fields__, "type", "more"]), VALUES, max_size=5),
@@ -139,6 +157,7 @@ def test_a_registered_devices_inventions_never_leave_the_handler(
     assert {r.body for r in target.store.updates.counted(TASK, 1)} <= {digest(body_of(2.5))}
 
 
+@pytest.mark.reliability("C5", load="nesting of 20,000, lengths of 4 GB")
 def test_deep_and_wide_headers_cost_nothing(desk: Desk) -> None:
     topic = TOPICS.up("dev-a", "upd")
     deep = msgspec.Raw(b"\x91" * 3000 + b"\x00")
@@ -150,6 +169,35 @@ def test_deep_and_wide_headers_cost_nothing(desk: Desk) -> None:
 
     assert desk.store.updates.counted(TASK, 1) == []
     assert sum(desk.inbox.refused.values()) == 11
+
+
+@pytest.mark.reliability(
+    "C5", load="2 MB frame, 100,000 parts, 10,000 deep, 1,000,000 keys: memory, and what comes after"
+)
+def test_what_is_far_too_large_takes_less_than_32_mb_and_what_comes_after_counts(desk: Desk) -> None:
+    topic, body = TOPICS.up("dev-a", "upd"), body_of()
+    fields = {**msgspec.to_builtins(update(body)), "type": "update"}
+    many = fields | {"parts": 100_000, "length": 100_000 * CHUNK}
+    frames = [
+        seal(ANA, topic, update(body), body) + bytes(2 << 20),
+        signed(ANA, topic, fields | {"x": {str(i): i for i in range(1_000_000)}}),
+        signed(ANA, topic, fields | {"x": msgspec.Raw(b"\x91" * 10_000 + b"\x00")}),
+        *(signed(ANA, topic, many | {"part": part}, bytes(CHUNK)) for part in range(50)),
+    ]
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for frame in frames:
+            desk.give(topic, frame)
+        most = tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
+
+    assert most < 32 << 20
+    assert sum(desk.inbox.refused.values()) == len(frames)
+    assert desk.verdicts() == []
+    desk.tell(ANA, "dev-a", "upd", update(body), body)
+    assert desk.verdicts() == ["accepted"]
 
 
 def test_an_empty_payload_clears_a_retained_message_and_says_nothing(desk: Desk) -> None:

@@ -18,20 +18,25 @@ from tests.cloud.desk import (
     SIZE,
     TASK,
     TOPICS,
+    UNLIMITED,
     Desk,
     body_of,
     loss,
     register,
+    seal,
     signed,
+    table_of,
     update,
 )
 
 from auricle.errors import StorageError
 from auricle.wire.identity import Identity
 from auricle.wire.messages import DeviceState, Get, Status
-from auricle_cloud.link.rate_limit import RateLimit
+from auricle.wire.update_codec import Tail
+from auricle_cloud.link.admission import RateLimit
+from auricle_cloud.rounds.read_cohort import cohort_of, stacked_maps
 from auricle_cloud.settings import Limits
-from auricle_cloud.states.refusal import refusal_code
+from auricle_cloud.states.verdict import refusal_code
 
 # -- limits, losses and standing
 
@@ -94,6 +99,55 @@ def test_an_update_may_not_be_further_from_its_base_than_the_limit(make: Callabl
     assert desk.files() == 1
 
 
+def test_an_update_brings_as_many_maps_as_the_round_asks_for_and_finite_ones(desk: Desk) -> None:
+    asked, topic = desk.open(desk.heard, tail=Tail(2), limits=UNLIMITED), TOPICS.up("dev-a", "upd")
+    good, broken = (body_of() + np.array(maps, "<f4").tobytes() for maps in ([1.0, 2.0], [1.0, np.nan]))
+
+    for body in (body_of(), good + bytes(4), good[:-1], broken, good):
+        desk.give(topic, seal(ANA, topic, update(body), body), asked)
+    desk.tell(BOB, "dev-b", "upd", update(good, "dev-b"), good)
+
+    assert asked.refused == {"shape": 3, "values": 1}
+    assert desk.inbox.refused == {"shape": 1}, "where none are asked for none may come"
+    assert [verdict.split(":")[0] for verdict in desk.verdicts()] == ["rejected"] * 4 + ["accepted", "rejected"]
+    counted = desk.store.updates.counted(TASK, 1)
+    cohort = cohort_of(table_of(SIZE), np.zeros(SIZE, np.float32), counted, desk.blobs)
+    assert cohort.extras.maps is not None
+    assert (cohort.weights.tolist(), cohort.extras.maps.tolist()) == ([[0.5] * SIZE], [[1.0, 2.0]])
+
+
+def test_gradients_may_follow_the_maps_and_need_not(desk: Desk) -> None:
+    """Of a classifier of one class as many as it has weights; the last one is with respect to its bias."""
+    tail, topic = Tail(2, SIZE), TOPICS.up("dev-a", "upd")
+    asked, maps = desk.open(desk.heard, tail=tail, limits=UNLIMITED), [1.0, 2.0]
+    alone, good, huge, no_gradient, broken = (
+        body_of() + np.array([*maps, *more], "<f4").tobytes()
+        for more in ([], [3.0] * (SIZE - 1) + [0.5], [1e9] * (SIZE - 1) + [0.5], [3.0] * SIZE, [np.nan] * SIZE)
+    )
+
+    for body in (body_of(), alone + bytes(4), good[:-4], huge, no_gradient, broken, good):
+        desk.give(topic, seal(ANA, topic, update(body), body), asked)
+    bob = TOPICS.up("dev-b", "upd")
+    desk.give(bob, seal(BOB, bob, update(alone, "dev-b"), alone), asked)
+
+    assert asked.refused == {"shape": 3, "values": 3}
+    assert [verdict for verdict in desk.verdicts() if not verdict.startswith("rejected")] == ["accepted"] * 2
+    counted = desk.store.updates.counted(TASK, 1)
+    cohort = cohort_of(table_of(SIZE), np.zeros(SIZE, np.float32), counted, desk.blobs, tail=tail)
+    found, both = cohort.extras.gradients, cohort.extras.maps
+    assert found is not None and both is not None
+    assert found[0] is not None and found[0].tolist() == [[3.0] * (SIZE - 1) + [0.5]]
+    assert found[1] is None, "no memory for who says none"
+    assert both.tolist() == [maps, maps]
+
+
+def test_maps_of_a_round_in_which_somebody_sent_none_do_not_count() -> None:
+    one, none = np.ones(2, np.float32), np.zeros(0, np.float32)
+    assert stacked_maps([one, none]) is stacked_maps([none, none]) is stacked_maps([]) is None
+    assert np.array_equal(stacked_maps([one, 2 * one]), [[1, 1], [2, 2]])  # type: ignore[arg-type]
+
+
+@pytest.mark.reliability("C3", load="a norm beyond float32")
 def test_a_norm_that_overflows_is_refused(make: Callable[..., Desk]) -> None:
     desk = make(limits=Limits(frames=1e9, burst=1e9, weight=float("inf"), norm=1e30))
     desk.heard.bases[BASE] = np.full(SIZE, -3e38, np.float32)
@@ -114,6 +168,7 @@ def test_a_loss_is_kept_and_passed_on(desk: Desk, value: float) -> None:
     assert desk.answers == [("Loss", "dev-a", "loss")]
 
 
+@pytest.mark.reliability("C3", load="NaN loss")
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf"), -1.0, 1e7])
 def test_a_loss_that_is_none_is_kept_as_unknown_and_passed_on(desk: Desk, value: float) -> None:
     desk.tell(ANA, "dev-a", "loss", loss(loss=value))
@@ -151,6 +206,7 @@ def test_a_loss_of_a_device_that_was_not_invited_is_refused(make: Callable[..., 
     assert desk.store.rounds.losses(TASK, 1, BASE) == {}
 
 
+@pytest.mark.reliability("S5", load="a device that nobody approved")
 def test_a_device_that_waits_for_approval_is_heard_and_does_not_count(make: Callable[..., Desk]) -> None:
     desk = make(standing="pending")
     body = body_of()
@@ -180,6 +236,7 @@ def test_a_quarantined_device_is_heard_and_does_not_count(desk: Desk) -> None:
     assert desk.files() == 0
 
 
+@pytest.mark.reliability("S5", load="a revoked device")
 def test_a_revoked_device_counts_no_more_at_once_and_is_heard_no_more_once_that_is_known(desk: Desk) -> None:
     body = body_of()
     desk.store.devices.set_standing(["dev-a"], "revoked", who="ana", reason="stolen")
@@ -227,6 +284,7 @@ def test_refusals_are_written_down_by_device_and_reason_once(desk: Desk) -> None
     ]
 
 
+@pytest.mark.slow
 def test_refusals_that_cannot_be_written_down_are_written_down_later(desk: Desk) -> None:
     desk.give(TOPICS.up("dev-a", "upd"), b"noise")
     with sqlite3.connect(desk.folder / "c.db") as other:
@@ -294,6 +352,16 @@ def test_two_different_updates_are_noted_for_the_operator(desk: Desk) -> None:
     assert [(e.device, e.task, e.round, e.detail) for e in desk.store.journal.events(kind="conflict")] == [
         ("dev-a", TASK, 1, "two different updates for one round")
     ]
+
+
+def test_conflicts_that_a_device_makes_again_and_again_are_noted_once_for_a_round(desk: Desk) -> None:
+    bodies = [body_of(float(number)) for number in range(1, 7)]
+
+    for body in bodies:
+        desk.tell(ANA, "dev-a", "upd", update(body), body)
+
+    assert desk.verdicts() == ["accepted", *["conflict"] * 5]
+    assert len(desk.store.journal.events(kind="conflict")) == 1
 
 
 def test_texts_and_numbers_that_a_database_cannot_hold_are_no_way_to_stop_it(either: Desk) -> None:

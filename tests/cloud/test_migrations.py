@@ -21,8 +21,11 @@ from tests.cloud.arrivals import register, update
 
 import auricle_cloud.storage.migrations as migrations
 from auricle.errors import StorageError
+from auricle_cloud.storage.database import newest, revisions
 from auricle_cloud.storage.schema import metadata
 from auricle_cloud.storage.store import Store
+
+pytestmark = pytest.mark.migrates
 
 OLD = "keywords"
 FIRST, SECOND = "1" * 64, "2" * 64
@@ -241,6 +244,7 @@ def test_a_large_number_of_samples_is_kept(empty: Path | str) -> None:
     store.close()
 
 
+@pytest.mark.slow
 def test_two_coordinators_that_start_at_once_migrate_once(empty: Path | str) -> None:
     script = (
         "import sys\n"
@@ -283,11 +287,12 @@ def test_a_database_of_a_newer_version_is_refused_in_a_sentence(empty: Path | st
 def test_there_is_one_line_of_revisions_from_the_first() -> None:
     script = ScriptDirectory.from_config(migrations.config())
 
-    revisions = [revision.revision for revision in script.walk_revisions()]
+    found = [revision.revision for revision in script.walk_revisions()]
 
     assert script.get_bases() == [migrations.FIRST]
-    assert revisions == sorted(revisions, reverse=True)
-    assert len(script.get_heads()) == 1
+    assert found == sorted(found, reverse=True)
+    assert script.get_heads() == [newest()]
+    assert {*found} == revisions()
 
 
 def test_no_revision_is_waiting_to_be_written(tmp_path: Path) -> None:

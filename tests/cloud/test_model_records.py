@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from tests.cloud.arrivals import BASE, BODY, PACK, TASK, begin, end_round, open_round, update
 
 from auricle.errors import StorageError
+from auricle.wire.plan import Lent
+from auricle_cloud.storage.rows import LENT
 from auricle_cloud.storage.store import Store
 
 
@@ -159,6 +162,24 @@ def test_a_base_that_no_model_has_is_in_use_until_its_round_is_finished(store: S
     store.rounds.move(TASK, 1, "collecting", "aborted")
 
     assert (during, store.models.in_use(TASK)) == ({BASE, blob(77)}, {BASE})
+
+
+def test_what_a_round_lends_is_in_use_until_it_is_finished_and_stays_in_its_report(store: Store) -> None:
+    begin(store)
+    open_round(store, ["dev-a"])
+    lent = Lent(blob=blob(5), length=9, chunks=1)
+    with store.database.writing() as tx:
+        store.rounds.note_report(tx, TASK, 1, {LENT: msgspec.to_builtins(lent)})
+
+    during = store.models.in_use(TASK)
+    store.rounds.move(TASK, 1, "collecting", "aborted")
+
+    assert (during, store.models.in_use(TASK)) == ({BASE, blob(5)}, {BASE})
+    assert store.rounds.get(TASK, 1).lent == lent
+    with store.database.writing() as tx:
+        store.rounds.note_report(tx, TASK, 1, {LENT: {"blob": "no hash"}})
+    with pytest.raises(StorageError, match="What a round lent cannot be read"):
+        _ = store.rounds.get(TASK, 1).lent
 
 
 def test_a_round_goes_back_only_from_the_newest_model_if_a_round_made_it(store: Store) -> None:

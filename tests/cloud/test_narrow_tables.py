@@ -120,7 +120,7 @@ def test_what_has_to_be_typed_is_whole_in_every_table(name: str) -> None:
 
     lines = answer_tables.table([row], columns).lines(80)
 
-    typed = [LONGEST[column] for column in columns if column in ("path", "rollout", "device", "name", "serial")]
+    typed = [LONGEST[column] for column in columns if column in ("path", "rollout", "device", "name")]
     assert all(text in lines[1] for text in typed), lines
     assert max(map(len, lines)) <= max(80, sum(len(text) + 2 for text in typed)), lines
     said = " ".join(" ".join(lines).split())
@@ -128,7 +128,7 @@ def test_what_has_to_be_typed_is_whole_in_every_table(name: str) -> None:
 
 
 def test_a_schedule_says_when_it_last_ran_and_of_whose_clock(filled: Filled, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Setting it is no run; JSON has the time in ISO 8601."""
+    """Setting it is not a run; JSON has the time in ISO 8601."""
     listed = ["rounds", "schedule", "list", "--json", "--state", str(filled.folder)]
     (before,) = json.loads(CliRunner().invoke(app, listed).stdout)["schedules"]
     filled.store.rounds.plan(TASK, 1, who="schedule every-night-in-winter")

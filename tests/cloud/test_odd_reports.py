@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import sqlalchemy as sa
 from hypothesis import given, settings
@@ -72,6 +73,7 @@ JSON = st.recursive(
 
 @settings(max_examples=300, deadline=None)
 @given(st.dictionaries(st.sampled_from([*RoundReport.__struct_fields__, "other"]), JSON, max_size=6))
+@pytest.mark.slow
 def test_no_report_makes_the_explanation_fail(written: dict[str, Any]) -> None:
     explain(read_report(written), task="t", number=1, state="published")
 
@@ -89,3 +91,11 @@ def test_the_api_answers_where_a_stored_report_is_odd(tmp_path: Path) -> None:
 
     assert (status, shown) == (200, 200)
     assert "odd values" in json.dumps(answer["sentences"])
+
+
+def test_half_a_surrogate_pair_can_be_answered() -> None:
+    """JSON may hold one, and no answer in UTF-8 can: in a text, in a name and below a rule's own options."""
+    odd = {"reason": "no \ud800 quorum", "failed": {"dev-\udfff": "full"}, "rule_options": {"a": ["\ud83d"]}}
+    report = read_report(odd)
+    assert msgspec.json.encode(report)
+    assert (report.reason, report.failed, report.rule_options) == ("no ? quorum", {"dev-?": "full"}, {"a": ["?"]})

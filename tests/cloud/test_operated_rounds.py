@@ -95,6 +95,7 @@ def test_an_operator_aborts_a_round_and_starts_another(runtime: StepRuntime, tmp
     run(case, runtime, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_schedule_starts_rounds_when_enough_devices_are_idle(runtime: StepRuntime, tmp_path: Path) -> None:
     async def case(site: Site) -> None:
         coordinator = site.coordinator(None, FEDAVG, devices=1)
@@ -194,6 +195,46 @@ def test_a_round_in_which_all_devices_fail_does_not_end_the_service(runtime: Ste
 
         assert [(d.number, d.state) for d in site.done] == [(1, "aborted"), (2, "published")]
         assert site.done[0].report["failed"] == {"dev-d": "full"}
+
+    run(case, runtime, tmp_path)
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_a_device_that_declined_is_left_alone_for_a_while(
+    mode: str, runtime: StepRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("auricle_cloud.storage.round_records.PAUSE", 1e6)
+
+    async def case(site: Site) -> None:
+        key = Identity.create()
+        coordinator = site.coordinator(None, FEDAVG, devices=1)
+        invited: list[Delivery] = []
+        async with site.scripted("dev-d", key) as link:
+            topic = TOPICS.up("dev-d", "st")
+
+            async def decline(delivery: Delivery) -> None:
+                invited.append(delivery)
+                said = {"task": TASK, "round": len(invited), "state": "declined", "reason": "no clips"}
+                status = Status(fleet=FLEET, device="dev-d", boot="b", **said)
+                await link.publish(topic, seal(key, topic, status))
+
+            await link.subscribe(TOPICS.down("dev-d", "inv"), decline)
+            running = asyncio.create_task(coordinator.run())
+            coordinator.store.rounds.plan(TASK, 2, mode=mode, who="test")
+            while not coordinator.store.rounds.resting(TASK):
+                await coordinator.site.wait_change(0.1)
+            site.start_agents(coordinator, DEVICES[:1])
+            await site.rounds(2)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+        assert site.done[1].state == "published"
+        assert set(coordinator.store.rounds.invited(TASK, 2)) == {"dev-a"}
+        if mode == "sync":  # an asynchronous one may ask a device that registers meanwhile twice
+            assert len(invited) == 1
+            assert site.done[0].report["reason"] == "no quorum and nobody is left whose update could come"
+            said = "declined round 1 less than 1e+06 seconds ago, and is asked again after that: no clips"
+            assert site.done[1].report["passed_over"] == {"dev-d": said.replace("1e+06", "30")}
 
     run(case, runtime, tmp_path)
 

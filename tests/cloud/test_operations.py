@@ -242,7 +242,7 @@ def test_tokens_and_schedules_come_and_go(do: Operations, filled: Filled) -> Non
         (
             "approve_devices",
             {"devices": ["Dev A"]},
-            "devices[0]: it has to be a device's name: 4 to 64 small letters, digits and hyphens.",
+            "devices: it has to be a device's name: 4 to 64 small letters, digits and hyphens.",
         ),
         ("set_schedule", {"name": "a", "at": "25:00"}, "at: it has to be HH:MM, or always."),
         ("create_token", {"name": "x", "role": "king"}, 'role: there is no "king"; there is: admin, operator, viewer.'),

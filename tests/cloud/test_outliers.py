@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from auricle_cloud.detection.alarm import alarm, next_reference
-from auricle_cloud.detection.outliers import believed, set_aside
+from auricle_cloud.detection.alarm import alarm, believed, next_reference, set_aside
 from auricle_cloud.settings import Detection
 
 RECORDED = Path(os.environ.get("AURICLE_SPEECH", Path(__file__).parents[3] / "shared" / "data")) / "gsc"
@@ -128,9 +127,7 @@ def test_a_coordinator_sets_a_lie_aside_and_names_its_device(
         (event,) = store.journal.events(kind="loss set aside")
         assert (event.device, event.detail) == ("dev-d", "a loss of 1e+06, far from all others'")
         why = Operations(store, coordinator.blobs, TASK, lambda: None, "anna").why_round(1, "dev-d")
-        assert (
-            "Its loss of the received model is far from all others' and was not believed." in why.devices[0].sentences
-        )
+        assert "Its loss of the received model is far from all others' and was not used." in why.devices[0].sentences
         store.close()
 
     run(case, StepRuntime(load_pack("digits")), tmp_path)

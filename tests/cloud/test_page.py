@@ -93,6 +93,17 @@ def test_a_script_imports_what_is_there_and_uses_all_of_it(path: Path) -> None:
             assert len(re.findall(rf"\b{name}\b", text)) > 1, f"{name} is not used"
 
 
+def test_every_class_that_has_a_style_is_given_to_something() -> None:
+    style = re.sub(r"\{[^{}]*\}", " ", (FOLDER / "style.css").read_text())
+    said = "".join(path.read_text() for path in FILES if path.suffix in (".js", ".html"))
+    series = {"s1", "s2"}  # charts.js: s${i}
+
+    classes = set(re.findall(r"\.([a-z][\w-]*)", style)) - series
+
+    assert len(classes) > 30
+    assert {name for name in classes if not re.search(rf"[\"' `]{name}[\"' `]", said)} == set()
+
+
 def test_motion_and_colours_follow_what_the_reader_chose() -> None:
     style = (FOLDER / "style.css").read_text()
 

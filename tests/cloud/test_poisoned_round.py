@@ -61,6 +61,7 @@ def _attack_and_repair(fleet: PoisonedFleet, validation: ValidationSet, at: int,
     assert accuracy(fleet.weights) >= 0.98 * before
 
 
+@pytest.mark.slow
 def test_an_attack_on_synthetic_sounds_is_found_and_undone() -> None:
     fleet, validation = synthetic()
     assert len(fleet.trainers) == CLIENTS

@@ -144,7 +144,7 @@ def test_a_rate_that_somebody_named_wins_and_all_else_is_as_from_scratch(trained
     assert named.plan == PRACTICAL.plan
     assert named.server_for(3, 80).rate == pytest.approx(0.001 * PRACTICAL.factor(3, 80))
     assert named.rates().server_rate == 0.001
-    with pytest.raises(SettingsError, match="no server optimizer"):
+    with pytest.raises(SettingsError, match="No server optimizer"):
         PAPER.fitted(trained=trained, server_rate=0.001)
     with pytest.raises(SettingsError, match="greater than 0"):
         PRACTICAL.fitted(trained=trained, server_rate=0.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auricle_cloud.link.rate_limit import RateLimit
+from auricle_cloud.link.admission import RateLimit
 
 
 class Clock:

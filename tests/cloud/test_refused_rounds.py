@@ -22,14 +22,14 @@ from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_edge.listening.detect import DetectSettings
 from auricle_edge.runtimes import StepRuntime
 from auricle_edge.training.judge.best import Best, BestStore
-from auricle_edge.training.judge.heard import Heard
+from auricle_edge.training.judge.comparison import Heard
 from auricle_edge.training.judge.round_judge import PERSONAL, PLUGIN
 from auricle_edge.training.judge.sound import Judging, Negatives
 from auricle_edge.training.judge.streams import Streams
-from auricle_edge.training.learn_settings import LearnSettings
 from auricle_edge.training.local_store import LocalStore
 from auricle_edge.training.speech_data import DeviceData
 from auricle_edge.training.train import LocalState, Trainer
+from auricle_edge.training.training_job import LearnSettings
 
 DETECT = DetectSettings(threshold=0.6, vad="off")
 CAREFUL = Preset(Plan(rate=1e-4, local_rate=1e-4), "fedavg")
@@ -128,6 +128,7 @@ def test_after_a_model_that_most_devices_find_worse_the_next_round_begins_with_t
     run(case, runtime, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_round_in_which_all_devices_fail_still_ends_the_run(runtime: StepRuntime, tmp_path: Path) -> None:
     async def case(site: Site) -> None:
         coordinator = site.coordinator(2, CAREFUL)

@@ -50,7 +50,7 @@ def request(key: Key) -> str:
 def claim(enrolment: Enrolment, key: Key, identity: Identity | None = NEW, *, replace: bool = True) -> Certified:
     ((_, token, _),) = enrolment.tokens([NAME], 3600.0, who="op", replace=replace)
     public = None if identity is None else identity.public.hex()
-    return enrolment.claim(Claim(token=token, request=request(key), public_key=public), who="10.0.0.7")
+    return enrolment.claims.claim(Claim(token=token, request=request(key), public_key=public), who="10.0.0.7")
 
 
 def listed(authority: Authority) -> list[int]:
@@ -84,7 +84,7 @@ def test_nothing_changes_before_the_token_is_claimed(enrolment: Enrolment, store
 
     enrolment.tokens([NAME], 3600.0, who="op", replace=True)
 
-    assert enrolment.renew(Renewal(certificate=old.certificate, request=request(key)), who="a") == old
+    assert enrolment.claims.renew(Renewal(certificate=old.certificate, request=request(key)), who="a") == old
     assert store.devices.keys() == {NAME: ANA.public}
     assert serial(old) not in listed(authority)
     assert store.journal.events(kind="replacement token created")[0].device == NAME
@@ -110,10 +110,10 @@ def test_a_claim_that_replaces_revokes_certificates_and_key_and_keeps_the_rest(
     assert store.devices.register(register(NAME, NEW), "approved")
     assert store.devices.get(NAME).standing == "quarantined"
     with pytest.raises(ClaimError, match="was revoked"):
-        enrolment.renew(Renewal(certificate=old.certificate, request=request(key)), who="a")
+        enrolment.claims.renew(Renewal(certificate=old.certificate, request=request(key)), who="a")
     (entry,) = store.journal.events(kind="replaced")
     assert (entry.device, entry.who) == (NAME, "10.0.0.7")
-    assert entry.detail == f"1 certificates revoked, key {NEW.public.hex()[:16]}"
+    assert entry.detail == f"1 certificate revoked, key {NEW.public.hex()[:16]}"
 
 
 def test_a_claim_that_is_made_again_by_the_same_key_replaces_once(enrolment: Enrolment, store: Store) -> None:
@@ -121,9 +121,9 @@ def test_a_claim_that_is_made_again_by_the_same_key_replaces_once(enrolment: Enr
     key, ((_, token, _),) = new_key(), enrolment.tokens([NAME], 3600.0, who="op", replace=True)
     asked = Claim(token=token, request=request(key), public_key=NEW.public.hex())
 
-    assert enrolment.claim(asked, who="a") == enrolment.claim(asked, who="a")
+    assert enrolment.claims.claim(asked, who="a") == enrolment.claims.claim(asked, who="a")
     with pytest.raises(ClaimError, match="was used by another key"):
-        enrolment.claim(Claim(token=token, request=request(new_key()), public_key="0" * 64), who="thief")
+        enrolment.claims.claim(Claim(token=token, request=request(new_key()), public_key="0" * 64), who="thief")
 
     assert len(store.journal.events(kind="replaced")) == 1
 
@@ -135,11 +135,11 @@ def test_an_agent_that_does_not_name_its_key_is_refused_and_the_token_stays_good
     key, ((_, token, _),) = new_key(), enrolment.tokens([NAME], 3600.0, who="op", replace=True)
 
     with pytest.raises(RequestError, match="install this version's agent"):
-        enrolment.claim(Claim(token=token, request=request(key)), who="a")
+        enrolment.claims.claim(Claim(token=token, request=request(key)), who="a")
 
     assert store.journal.events(kind="replaced") == []
     asked = Claim(token=token, request=request(key), public_key=NEW.public.hex())
-    assert enrolment.claim(asked, who="a").device == NAME
+    assert enrolment.claims.claim(asked, who="a").device == NAME
 
 
 def test_a_revoked_device_is_never_replaced(enrolment: Enrolment, store: Store) -> None:
@@ -149,7 +149,7 @@ def test_a_revoked_device_is_never_replaced(enrolment: Enrolment, store: Store) 
     store.devices.set_standing([NAME], "revoked", who="op")
 
     with pytest.raises(ClaimError, match="was revoked for good"):
-        enrolment.claim(Claim(token=token, request=request(new_key()), public_key=NEW.public.hex()), who="a")
+        enrolment.claims.claim(Claim(token=token, request=request(new_key()), public_key=NEW.public.hex()), who="a")
     for replace in (False, True):
         with pytest.raises(SettingsError, match="was revoked for good: choose a new name"):
             enrolment.tokens([NAME], 3600.0, who="op", replace=replace)
@@ -168,7 +168,7 @@ def state(tmp_path: Path) -> Path:
     enrolment = Enrolment(made, store.database)
     for name in ("pi-001", "pi-003"):
         ((_, token, _),) = enrolment.tokens([name], 3600.0, who="op")
-        enrolment.claim(Claim(token=token, request=request(new_key())), who="a")
+        enrolment.claims.claim(Claim(token=token, request=request(new_key())), who="a")
     store.close()
     return tmp_path
 

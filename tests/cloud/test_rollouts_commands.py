@@ -11,11 +11,14 @@ import pytest
 from tests.cloud.api_server import serving
 from tests.cloud.filled_store import Filled
 from tests.cloud.release_files import make_bundle
-from tests.cloud.rolling import NEW, OTHER, Rolling
+from tests.cloud.rolling import NEW, NEWER, OTHER, Rolling
 from tests.cloud.test_cloud_commands import auricle, here, there, told
 
 from auricle.packs.pack import load_pack
 from auricle.wire.identity import Identity
+from auricle_cloud.commands.rollouts_commands import sentence, waited_for
+from auricle_cloud.operations.operations import Operations
+from auricle_cloud.states.rollout_plan import spell
 from auricle_cloud.storage.blobs import Blobs
 from auricle_cloud.storage.store import FILE, Store
 
@@ -54,7 +57,7 @@ def test_a_key_or_a_release_that_is_none_is_said_in_a_sentence(filled: Filled, t
     auricle("releases", "init", "--root", tmp_path / "root.json", **given)
 
     assert "not the key's file" in auricle("releases", "add", bundle, "--key", tmp_path / "bundle.key", **given).stderr
-    assert '"zzz" is no release: name its path' in auricle("rollouts", "start", "zzz", **given).stderr
+    assert '"zzz" is not a release: name its path' in auricle("rollouts", "start", "zzz", **given).stderr
 
 
 def test_a_bundle_is_released_shown_and_removed(filled: Filled, tmp_path: Path) -> None:
@@ -96,9 +99,8 @@ def test_metadata_is_renewed_and_the_doctor_says_until_when(filled: Filled, tmp_
     for role in ("targets", "root"):
         done = told(auricle("releases", "rotate", role, "--yes", "--json", **given))
         assert done["done"].startswith(f"The key of {role} is replaced: ")
-    assert (
-        "'online' is not one of 'root', 'targets'" in auricle("releases", "rotate", "online", "--yes", **given).stderr
-    )
+    refused = auricle("releases", "rotate", "online", "--yes", **given)
+    assert 'ROLE takes root or targets, not "online".' in refused.stderr
     assert "root and targets" in auricle("releases", "renew", **given).stdout
     found = json.loads(auricle("doctor", "--json", **given).stdout)["findings"]
     (updates,) = [finding for finding in found if finding["check"] == "updates"]
@@ -153,6 +155,41 @@ def test_a_rollout_is_started_steered_and_watched(filled: Filled, rolling: Rolli
         )
 
 
+def test_who_starts_and_watches_a_rollout_reads_what_it_waits_for(filled: Filled, rolling: Rolling) -> None:
+    given = here(filled)
+    started = auricle("rollouts", "start", NEW[:8], "--stages", "25,100", "--soak", "10m", **given)
+    assert "25 % of 4 devices, which is 1; 0 are in." in started.stderr
+    assert "4 devices match; the first are about to be asked." in started.stderr
+    do = Operations(filled.store, filled.blobs, "t")
+    name = do.list_rollouts(1).rollouts[0].rollout
+    rolling.steps(name)
+    (asked,) = rolling.asked()
+    assert "which is 1; 1 is in." in auricle("rollouts", "show", name, **given).stdout
+    assert waited_for(do, do.list_rollouts(5).rollouts) == [f"{name}: Stage 2 opens when {asked} has answered."]
+    assert "It said at " in auricle("devices", "show", asked, **given).stdout
+    assert "bundle 000000000000, version 1.0.0" in told(auricle("devices", "show", asked, "--json", **given))["runs"]
+
+    other = do.start_rollout([NEWER], replace=True).rollout
+    first = do.list_rollouts(5).rollouts[-1]
+    assert sentence(first).endswith(f"0 errors. By {other}.")
+    assert [said.partition(":")[0] for said in waited_for(do, do.list_rollouts(5).rollouts)] == [other]
+
+
+SPELLED = [
+    (90, "90 s"),
+    (389, "6.5 min"),
+    (600, "10 min"),
+    (933, "16 min"),
+    (3600, "1 h"),
+    (9000, "2.5 h"),
+    (86400, "1 d"),
+]
+
+
+def test_durations_are_round() -> None:
+    assert [spell(seconds) for seconds, _ in SPELLED] == [text for _, text in SPELLED]
+
+
 def test_every_device_is_told_why_it_is_where_it_is(filled: Filled, rolling: Rolling) -> None:
     rolling.add("pi4-1", board="pi4")
     rolling.add("wait-1", "pending")
@@ -181,10 +218,10 @@ def test_every_device_is_told_why_it_is_where_it_is(filled: Filled, rolling: Rol
 MISTAKES = [
     (("start", "ffff"), 'no release "ffff"'),
     (("start", NEW, "--stages", "50,20"), "larger than the one before"),
-    (("start", NEW, "--stages", "half"), "no percentages"),
+    (("start", NEW, "--stages", "half"), "not percentages"),
     (("start", NEW, "--stages", "0,100"), "stages"),
     (("start", NEW, "--errors", "2"), "errors"),
-    (("start", NEW, "--soak", "soon"), "is no time"),
+    (("start", NEW, "--soak", "soon"), "is not a time"),
     (("start", NEW, NEW[:20], "2" * 64), "are for the same devices"),
     (("start", NEW, "d" * 64), "of one pack"),
     (("show", "r1-aaaa"), "none yet"),

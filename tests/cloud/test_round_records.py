@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from tests.cloud.arrivals import BASE, TASK, begin, bring_to, end_round, open_round, update
 from tests.cloud.postgres import Server
 
 from auricle.errors import StorageError
-from auricle.wire.messages import Loss
+from auricle.wire.messages import WORSE, Loss
 from auricle_cloud.states.round import FINISHED, STATES, TRANSITIONS, State, label
 from auricle_cloud.storage.journal import put_out
 from auricle_cloud.storage.store import Store
@@ -45,8 +48,8 @@ def test_planned_rounds_follow_each_other(store: Store) -> None:
     ]
     assert [(e.kind, e.round, e.who, e.detail) for e in store.journal.events(kind="planned")] == [
         ("planned", 4, "", "2 rounds"),
-        ("planned", 1, "", "1 rounds"),
-        ("planned", 3, "", "1 rounds"),
+        ("planned", 1, "", "1 round"),
+        ("planned", 3, "", "1 round"),
         ("planned", 1, "ana", "2 rounds"),
     ]
 
@@ -193,7 +196,7 @@ def test_every_other_way_is_refused_before_anything_is_touched(place: Path | str
         with pytest.raises(StorageError, match=f"cannot go from {old} to {new}"):
             store.rounds.move(TASK, 1, old, new, report={"never": True})
 
-    assert len(closed_ways) == len(STATES) ** 2 - len(TRANSITIONS) == 67
+    assert len(closed_ways) == len(STATES) ** 2 - len(TRANSITIONS) == 122
     row = store.rounds.get(TASK, 1)
     assert (row.state, row.report, seen) == ("planned", None, [])
     store.close()
@@ -202,7 +205,7 @@ def test_every_other_way_is_refused_before_anything_is_touched(place: Path | str
 def test_every_state_but_the_finished_ones_leads_on_and_every_one_is_reached() -> None:
     assert {old for old, _ in TRANSITIONS} == set(STATES) - set(FINISHED)
     assert {new for _, new in TRANSITIONS} == set(STATES) - {"planned"}
-    assert len(set(TRANSITIONS)) == len(TRANSITIONS) == 14
+    assert len(set(TRANSITIONS)) == len(TRANSITIONS) == 22
 
 
 def test_moving_from_another_state_than_it_has_refuses_and_changes_nothing(place: Path | str) -> None:
@@ -425,3 +428,55 @@ def test_a_round_and_its_report_survive_a_restart(place: Path | str) -> None:
     with pytest.raises(StorageError, match="Round 2 of t has no report"):
         second.rounds.report(TASK, 2)
     second.close()
+
+
+# -- what a device can make the database do
+
+
+def test_an_update_that_is_not_counted_is_written_once_however_often_it_comes(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin(store)
+    open_round(store, ["dev-a", "dev-b"])
+    store.updates.count([update("dev-b")])
+    writing, begun = store.database.writing, []
+
+    def counted() -> AbstractContextManager[sa.Connection]:
+        begun.append(1)
+        return writing()
+
+    monkeypatch.setattr(store.database, "writing", counted)
+    said = [
+        store.rounds.mark_uncounted(TASK, 1, device, state, reason)
+        for device, state, reason in (
+            ("dev-a", "refused", "norm: too far"),
+            *[("dev-a", "refused", f"values: {number}") for number in range(20)],
+            ("dev-a", "late", "closed"),
+            ("dev-c", "late", "never invited"),
+        )
+    ]
+
+    assert said == [True] + 22 * [False]
+    assert not store.rounds.mark_uncounted(TASK, 1, "dev-b", "refused", "norm: too far")
+    assert len(begun) == 1
+    row = store.rounds.invited(TASK, 1)["dev-a"]
+    assert (row.state, row.reason) == ("refused", "norm: too far")
+    assert store.rounds.invited(TASK, 1)["dev-b"].state == "invited"
+
+
+def test_a_device_that_declined_rests_for_a_while(store: Store) -> None:
+    begin(store)
+    store.rounds.plan(TASK, 1000)  # rounds that are planned count for nothing
+    with store.database.writing() as tx:
+        store.rounds.invite(tx, TASK, 1, ["dev-a", "dev-b", "dev-c"])
+    now = time.time()
+    store.rounds.mark_failed(TASK, 1, "dev-a", "declined", "It has 0 labelled clips.")
+    store.rounds.mark_failed(TASK, 1, "dev-b", "failed", "disk full")
+    store.rounds.mark_failed(TASK, 1, "dev-c", "declined", f"{WORSE}trained")  # the next model may suit it
+
+    (said,) = store.rounds.resting(TASK, now + 1).values()
+
+    assert said == "declined round 1 less than 30 seconds ago, and is asked again after that: It has 0 labelled clips."
+    assert store.rounds.resting(TASK, now + 31) == {}
+    assert store.rounds.resting(TASK, now - 3600) == {}  # the clock was set back
+    assert store.rounds.resting("other", now + 1) == {}

@@ -10,7 +10,8 @@ import pytest
 import sqlalchemy as sa
 
 from auricle.errors import StorageError
-from auricle_cloud.storage import access_rows, release_rows, rows, schema
+from auricle_cloud.storage import access_rows, release_records, rows, schema
+from auricle_cloud.storage.personal_records import PersonalRow
 from auricle_cloud.storage.rows import EventRow, InvitationRow, Row
 from auricle_cloud.storage.store import Store
 
@@ -23,6 +24,7 @@ TABLES: dict[type[Row], sa.Table] = {
     rows.LossRow: schema.losses,
     rows.UpdateRow: schema.updates,
     rows.ModelRow: schema.models,
+    PersonalRow: schema.personal_models,
     rows.OutgoingRow: schema.outbox,
     rows.EventRow: schema.events,
     rows.RefusalRow: schema.refusals,
@@ -32,12 +34,13 @@ TABLES: dict[type[Row], sa.Table] = {
     access_rows.PendingClaim: schema.claims,
     access_rows.CertificateGlance: schema.certificates,
     access_rows.CertificateRow: schema.certificates,
-    release_rows.ReleaseRow: schema.releases,
-    release_rows.InstallationRow: schema.installations,
-    release_rows.RolloutRow: schema.rollouts,
-    release_rows.RolloutDeviceRow: schema.rollout_devices,
+    release_records.ReleaseRow: schema.releases,
+    release_records.InstallationRow: schema.installations,
+    release_records.RolloutRow: schema.rollouts,
+    release_records.RolloutDeviceRow: schema.rollout_devices,
 }
 LEFT_OUT = {
+    rows.InvitationRow: {"base"},
     rows.RoundGlance: {"plan", "report"},
     access_rows.TokenRow: {"hash"},
     access_rows.PendingClaim: {"hash", "used", "key"},

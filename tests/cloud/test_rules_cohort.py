@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.cloud.rule_cases import PLAIN
 
 from auricle_cloud.aggregation.cohort import NO_UPDATE, Cohort, CohortError, Layer, layers_of
-from auricle_cloud.aggregation.rules import RULES
 
 ONE_LAYER = (Layer("all", (slice(0, 2),)),)
 
@@ -118,7 +118,7 @@ def test_a_table_with_a_repeated_or_negative_tensor_is_refused(table: list[tuple
         layers_of(table)
 
 
-@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+@pytest.mark.parametrize("rule", PLAIN.values(), ids=PLAIN)
 def test_nobody_left_keeps_the_model_and_says_so(rule: Any) -> None:
     start = np.array([5.0, 6.0], np.float32)
     nan = np.full((2, 2), np.nan, np.float32)
@@ -132,7 +132,7 @@ def test_nobody_left_keeps_the_model_and_says_so(rule: Any) -> None:
     assert emptied.weights is not start
 
 
-@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+@pytest.mark.parametrize("rule", PLAIN.values(), ids=PLAIN)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("samples", [0, 3])
 def test_one_client_alone_is_the_next_model(rule: Any, dtype: Any, samples: int) -> None:
@@ -145,7 +145,7 @@ def test_one_client_alone_is_the_next_model(rule: Any, dtype: Any, samples: int)
     assert result.share.tolist() == [[1.0]]
 
 
-@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+@pytest.mark.parametrize("rule", PLAIN.values(), ids=PLAIN)
 def test_the_explanation_goes_into_json_and_back(rule: Any) -> None:
     aggregate = rule(build())
 

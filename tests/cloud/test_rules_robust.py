@@ -82,6 +82,17 @@ def test_a_trimmed_mean_that_cuts_nothing_or_everything_says_so() -> None:
     assert everything.warnings == ("cut 2 at both ends leaves nobody of 4: the median is taken.",)
 
 
+def test_a_trimmed_mean_that_is_asked_to_cut_nothing_warns_of_nothing() -> None:
+    for asked in (get_rule("trimmed-mean", beta=0), get_rule("trimmed-mean", cut=0)):
+        result = asked(cohort_of([0, 1, 5]))
+        assert (result.weights.tolist(), result.warnings) == ([2], ())
+    assert get_rule("trimmed-mean", beta=0.5 - 1e-8)(cohort_of([0, 1, 5])).weights.tolist() == [1]
+    with pytest.raises(SettingsError, match=r"beta is 0\.5"):
+        get_rule("trimmed-mean", beta=0.5)
+    with pytest.raises(SettingsError, match="or nobody is left"):
+        get_rule("trimmed-mean", beta=0.5 - 1e-10)
+
+
 def test_krum_takes_the_update_with_the_nearest_neighbours() -> None:
     # n = 6, f = 1: three neighbours. Of 2: 1 + 1.5² + 2².
     result = get_rule("krum", attackers=1)(cohort_of([0, 1, 2, 3.5, 100, 50]))
@@ -201,6 +212,7 @@ def test_norm_clipping_bounds_what_an_attacker_moves() -> None:
     assert abs(float(result.weights[0])) < 0.11
 
 
+@pytest.mark.reliability("S9", load="exact cases")
 @pytest.mark.parametrize("name", ["median", "trimmed-mean", "krum", "multi-krum", "geometric-median"])
 @pytest.mark.parametrize("evil", [1e6, 1e38, -3e38])
 def test_a_minority_far_away_moves_nothing(name: str, evil: float) -> None:

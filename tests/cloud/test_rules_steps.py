@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.cloud.rule_cases import PLAIN
 
 from auricle.errors import SettingsError
 from auricle_cloud.aggregation.cohort import Cohort, Layer
@@ -205,8 +206,11 @@ def test_the_options_of_each_rule_are_those_of_the_documentation() -> None:
     pruning = {"prune_low": 0.1, "prune_high": 0.1}
     krum = {"attackers": None, "weighting": "uniform", **limited}
 
-    assert {name: rule.defaults for name, rule in RULES.items()} == {
+    median = {"nu": 1e-6, "ftol": 1e-6, "iterations": 100, "weighting": "samples", **limited}
+
+    assert {name: rule.defaults for name, rule in PLAIN.items()} == {
         "fedavg": {"weighting": "samples"},
+        "fedprox": {"mu": 0.01, "weighting": "samples"},
         "lpa": pruning,
         "fedvsa": limited,
         "lpa+fedvsa": {**pruning, **limited},
@@ -214,6 +218,8 @@ def test_the_options_of_each_rule_are_those_of_the_documentation() -> None:
         "trimmed-mean": {"beta": 0.1, "cut": None},
         "krum": krum,
         "multi-krum": krum,
-        "geometric-median": {"nu": 1e-6, "ftol": 1e-6, "iterations": 100, "weighting": "samples", **limited},
+        "geometric-median": median,
+        "raf": median,
+        "dnc": {"attackers": None, "c": 1.0, "n_iters": 1, "b": 10_000, "seed": 0, "weighting": "uniform", **limited},
         "norm-clip": {"bound": None},
     }

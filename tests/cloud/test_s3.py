@@ -123,6 +123,7 @@ def test_a_coordinator_that_cannot_keep_blobs_says_so_in_a_sentence_and_does_not
 # -- a coordinator
 
 
+@pytest.mark.slow
 def test_rounds_with_all_blobs_in_a_bucket_and_what_is_not_needed_goes(
     object_store: ObjectStore, runtime: StepRuntime, tmp_path: Path
 ) -> None:

@@ -1,4 +1,4 @@
-"""When rounds start by themselves, on clocks of several places."""
+"""When rounds start automatically, on clocks of several places."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 import pytest
 
-from auricle_cloud.rounds.schedule import due
+from auricle_cloud.rounds.upkeep import due
 from auricle_cloud.storage.access_rows import ScheduleRow
 
 BERLIN = "Europe/Berlin"

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import random
 import time
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from auricle_cloud.states.selection import choose, unfit
+from auricle_cloud.states.selection import choose, draw, unfit
 from auricle_cloud.storage.rows import DeviceRow
 
 FIT = DeviceRow(
@@ -33,6 +35,7 @@ FIT = DeviceRow(
     sensitivity=0,
     sensitivity_now=None,
     offline_since=None,
+    capabilities="",
 )
 
 
@@ -80,7 +83,7 @@ def on_greenwich_time() -> Iterator[None]:
         ({"online": False, "offline_since": 90.0}, "is offline since 1970-01-01 00:01 UTC"),
         (
             {"online": False},
-            "was not heard since the coordinator started; its last message came at 1970-01-01 00:00 UTC",
+            "has not been heard since a coordinator started or ended: its last message came at 1970-01-01 00:00 UTC",
         ),
         ({"gate": "wait", "gate_reason": "battery at 10 %"}, "does not want to train now: battery at 10 %"),
     ],
@@ -89,3 +92,18 @@ def test_it_says_why_a_device_cannot_be_invited(
     change: dict[str, Any], why: str | None, on_greenwich_time: None
 ) -> None:
     assert unfit(replace(FIT, **change), "p" * 64) == why
+
+
+def test_a_device_whose_agent_cannot_add_noise_is_passed_over_and_only_where_it_is_wanted() -> None:
+    assert unfit(FIT, "p" * 64) is None
+    assert unfit(FIT, "p" * 64, ["noise"]) == "has an agent that is too old for noise: update it"
+    assert unfit(replace(FIT, capabilities="more noise"), "p" * 64, ["noise"]) is None
+
+
+def test_a_drawn_cohort_takes_each_device_by_the_same_chance() -> None:
+    rows, generator = [device(f"dev-{i}", i) for i in range(8)], random.Random(7)
+    drawn = [draw(rows, 0.25, generator) for _ in range(4000)]
+    often = Counter(name for cohort in drawn for name in cohort)
+    assert all(900 < often[f"dev-{i}"] < 1100 for i in range(8))
+    assert {len(cohort) for cohort in drawn} >= {0, 1, 2, 3, 4}
+    assert draw(rows, 1.0, generator) == [row.device for row in rows]

@@ -16,9 +16,9 @@ from auricle.wire.messages import DeviceState
 from auricle_cloud.api.remote import checked
 from auricle_cloud.commands.answers import _sensitivity
 from auricle_cloud.link.messenger import Messenger
-from auricle_cloud.link.tuner import Tuner
 from auricle_cloud.operations.operating import ConflictError, NotFoundError
 from auricle_cloud.operations.operations import Operations
+from auricle_cloud.rounds.upkeep import Tuner
 from auricle_cloud.storage.blobs import Blobs
 from auricle_cloud.storage.store import Store
 

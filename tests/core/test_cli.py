@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import pytest
@@ -35,7 +36,7 @@ def without(absent: set[str], *arguments: str) -> subprocess.CompletedProcess[st
 @pytest.mark.parametrize(
     ("part", "command", "absent"),
     [
-        ("edge", "run", "onnxruntime"),
+        ("edge", "run", "soundfile"),
         ("edge", "run", "soundfile"),
         ("cloud", "serve", "sqlalchemy"),
         ("fleet", "run", "sqlalchemy"),
@@ -105,6 +106,25 @@ def test_a_mistake_gets_one_sentence_and_exit_code_2(
 
 
 @pytest.mark.several
+def test_a_file_or_folder_without_its_option_is_told_which(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run").mkdir()
+    for name in ("run.toml", "a.tar"):
+        (tmp_path / name).write_text("")
+
+    for word, says in [
+        ("run", "takes no run here; a folder of results is named by --out."),
+        ("run.toml", "takes no run.toml here; a file of settings is named by --config."),
+        ("a.tar", "takes no a.tar here; where a pattern such as *.tar matches several files, name one."),
+        ("absent", "takes no absent here."),
+    ]:
+        assert main(["fleet", "run", "--resume", word]) == 2
+        assert says in capsys.readouterr().err
+
+
+@pytest.mark.several
 def test_what_is_not_there_has_an_exit_code_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cloud", "why", "1", "--state", "/no/such"]) == 5
     assert "no coordinator's database" in capsys.readouterr().err
@@ -159,3 +179,18 @@ def test_an_interrupted_command_says_so(
     printed = capsys.readouterr()
     assert printed.err == "auricle: Interrupted.\n"
     assert printed.out == ('{"error": "Interrupted."}\n' if as_json else "")
+
+
+@pytest.mark.parametrize("group", ["cloud", "edge"])
+def test_a_group_says_the_first_sentence_of_each_command_whole(group: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([group, "--help"]) == 0
+
+    assert "..." not in capsys.readouterr().out.split("Commands:")[1]
+
+
+def test_help_says_kinds_in_plain_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["edge", "calibrate", "--help"]) == 0
+
+    said = capsys.readouterr().out
+    assert "<path>" in said and "<float>" in said
+    assert "list[" not in said and "range>" not in said

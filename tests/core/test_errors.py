@@ -61,8 +61,25 @@ def test_an_address_that_is_none_says_what_is_wrong_and_keeps_its_password(url: 
     ("arguments", "says"),
     [
         (["edge", "run", "--devce", "pi-1"], 'There is no option --devce: did you mean "--device"?'),
-        (["fleet", "run", "--rounds", "many"], "Invalid value for '--rounds': it has to be a whole number."),
-        (["edge", "record", "yes", "--takes", "0"], "Invalid value for '--takes': it has to be at least 1."),
+        (["fleet", "run", "--rounds", "many"], "--rounds has to be a whole number."),
+        (["edge", "record", "yes", "--takes", "0"], "--takes has to be at least 1."),
+        (["cloud", "rounds", "start", "3"], "This command takes no 3 here; how many is --rounds 3."),
+        (["cloud", "devices", "remove", "pi-1"], 'There is no command "remove": did you mean "revoke"?'),
+        (["edge", "devices", "-s"], "There is no option -s: there is: --help, --json."),
+        (
+            ["edge", "confirm", "--word", "stop"],
+            "There is no option --word: there is: --config, --help, --json, --state.",
+        ),
+        (["edge", "doctor", "/"], "This command takes no / here; a folder of what runs is named by --state."),
+        (["cloud", "rounds", "show", "pi-001"], "ROUND has to be a whole number."),
+        (["cloud", "rounds", "wait", "soon"], "ROUND has to be a whole number."),
+        (["cloud", "rounds", "start", "--mode", "fast"], '--mode takes sync or async, not "fast".'),
+        (["edge", "evaluate", "--keywords", "nowhere"], "--keywords: there is no file or folder nowhere."),
+        (
+            ["edge", "settings"],
+            'There is no command "settings": there is: calibrate, claim, clips, confirm, deny, devices, diag, doctor, '
+            "evaluate, listen, missed, mute, record, renew, rollback, run, status, unit, unmute, update.",
+        ),
     ],
 )
 @pytest.mark.several

@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from auricle.process import fresh_process
+from auricle.process import ending
 
 BEFORE = """
 import os, sys
-from auricle.process import fresh_process
-fresh_process.ours = True
+from auricle.process import ending
+ending.ours = True
 print(os.getpid(), flush=True)
-fresh_process.become("goes_on", b'{"secret": 1}', "--json")
+ending.become("goes_on", b'{"secret": 1}', "--json")
 """
 AFTER = """
 import json, os, sys
-from auricle.process.fresh_process import given
-loaded = "auricle.process.fresh_process" in sys.modules
+from auricle.process.ending import given
+loaded = "auricle.process.ending" in sys.modules
 print(json.dumps([os.getpid(), json.loads(given(sys.argv[1])), sys.argv[2:], loaded]))
 """
 
@@ -39,5 +39,5 @@ def test_the_settings_pass_through_a_file_that_lies_nowhere(tmp_path: Path, monk
 
 
 def test_a_program_that_calls_a_command_is_not_replaced() -> None:
-    assert not fresh_process.ours
-    fresh_process.become("goes_on", b"")
+    assert not ending.ours
+    ending.become("goes_on", b"")

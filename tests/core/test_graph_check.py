@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -14,29 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from tests.core import tiny_pack
+from tests.core.checked_graph import check_bytes, evaluation
 from tests.core.tiny_pack import EVALUATE, STEP, model, value
 
 from auricle.checks.graph_check import LARGEST_TOTAL, CheckedModel, check_foreign_graph, check_graph
 from auricle.checks.layout_shapes import RULES
 from auricle.checks.onnx_reader import read_model
-from auricle.checks.onnx_wire import MOST_FIELDS
 from auricle.errors import PackError
 from auricle.packs.graph_interface import Graph, step_inputs, step_outputs
 from auricle.packs.pack import SHIPPED, load_pack
 
 ort = pytest.importorskip("onnxruntime", reason="shapes are compared with those of onnxruntime")
-
-
-def _check(changed: onnx.ModelProto | bytes, file: str = EVALUATE) -> None:
-    data = changed if isinstance(changed, bytes) else changed.SerializeToString()
-    pack = tiny_pack.pack({file: data})
-    check_graph(pack, next(graph for graph in pack.manifest.graphs if graph.file == file))
-
-
-def _evaluation(change: Callable[[onnx.ModelProto], Any]) -> onnx.ModelProto:
-    built = tiny_pack.evaluation()
-    change(built)
-    return built
 
 
 def test_the_graphs_of_a_sound_pack_pass() -> None:
@@ -46,15 +33,13 @@ def test_the_graphs_of_a_sound_pack_pass() -> None:
         check_graph(pack, graph)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHIPPED)
-def test_every_shipped_graph_passes_in_a_moment(name: str) -> None:
+def test_every_shipped_graph_passes(name: str) -> None:
     pack = load_pack(name)
-    began = time.perf_counter()
 
     for graph in pack.manifest.graphs:
         check_graph(pack, graph)
-
-    assert time.perf_counter() - began < 30
 
 
 CASES: list[tuple[str, list[Any], dict[str, Any], int]] = [
@@ -272,7 +257,7 @@ LARGE: dict[str, list[onnx.NodeProto]] = {
 @pytest.mark.parametrize("how", LARGE)
 def test_a_tensor_too_large_for_a_board_is_refused_wherever_it_arises(how: str) -> None:
     with pytest.raises(PackError, match=rf"The graph {EVALUATE} of the pack tiny is refused: .*(numbers|dimension)"):
-        _check(_evaluation(lambda built: built.graph.node.extend(LARGE[how])))
+        check_bytes(evaluation(lambda built: built.graph.node.extend(LARGE[how])))
 
 
 def test_many_large_tensors_are_refused_together() -> None:
@@ -280,7 +265,7 @@ def test_many_large_tensors_are_refused_together() -> None:
     nodes += [helper.make_node("ConstantOfShape", ["shape"], [f"large{i}"]) for i in range(40)]
 
     with pytest.raises(PackError, match=f"more than {LARGEST_TOTAL} numbers together"):
-        _check(_evaluation(lambda built: built.graph.node.extend(nodes)))
+        check_bytes(evaluation(lambda built: built.graph.node.extend(nodes)))
 
 
 def _initialiser(**changes: Any) -> Callable[[onnx.ModelProto], Any]:
@@ -371,7 +356,7 @@ UNSOUND: dict[str, tuple[Callable[[onnx.ModelProto], Any], str]] = {
     "not an operator": (_node("Evil", ["x"], ["y"]), "'Evil' is not one that a pack's graph may use"),
     "random": (_node("RandomNormalLike", ["x"], ["y"]), "is not one that a pack's graph may use"),
     "depends on the data": (_node("NonZero", ["x"], ["y"]), "is not one that a pack's graph may use"),
-    "size by data": (_node("Tile", ["x", "x"], ["y"]), "depends on input 1, which is no constant"),
+    "size by data": (_node("Tile", ["x", "x"], ["y"]), "depends on input 1, which is not a constant"),
     "control characters in a name": (_node("Ev\x1b[31mil", ["x"], ["y"]), r"'Ev\\x1b\[31mil'"),
     "function": (_function, "defines functions of its own"),
     "overload": (lambda built: setattr(built.graph.node[0], "overload", "f"), "calls a function"),
@@ -431,7 +416,7 @@ UNSOUND: dict[str, tuple[Callable[[onnx.ModelProto], Any], str]] = {
 def test_an_unsound_graph_is_refused_by_name(what: str) -> None:
     change, sentence = UNSOUND[what]
     with pytest.raises(PackError, match=sentence) as caught:
-        _check(_evaluation(change))
+        check_bytes(evaluation(change))
     assert str(caught.value).startswith(f"The graph {EVALUATE} of the pack tiny is refused: ")
     assert str(caught.value).isprintable()
 
@@ -441,108 +426,22 @@ def test_an_output_of_another_shape_is_refused() -> None:
     next(node for node in built.graph.node if node.output[0] == "loss").attribute[0].i = 1
 
     with pytest.raises(PackError, match=r"its output 'loss' is \(1,\) and not float32 of \(\)"):
-        _check(built, STEP)
+        check_bytes(built, STEP)
 
 
 def test_one_infinity_is_a_limit_and_allowed() -> None:
-    _check(_evaluation(_numbers(-np.inf)))
-
-
-@pytest.mark.parametrize(
-    ("kind", "numbers"),
-    [
-        ("int64", [-(2**63), 2**63 - 1]),
-        ("int32", [-1, 5]),
-        ("bool", [True, False]),
-        ("float16", [0.5, -2]),
-        ("float64", [0.5, 1e300]),
-        ("uint64", [0, 2**64 - 1]),
-        ("uint8", [0, 255]),
-        ("int8", [-128, 127]),
-        ("float32", [0.5, 1e38]),
-    ],
-)
-@pytest.mark.parametrize("raw", [True, False])
-def test_constants_of_every_kind_are_read_as_onnx_reads_them(kind: str, numbers: list[Any], raw: bool) -> None:
-    array = np.array([numbers], kind)
-    element = helper.np_dtype_to_tensor_dtype(array.dtype)
-    tensor = helper.make_tensor("extra", element, array.shape, array.tobytes() if raw else numbers, raw=raw)
-    built = _evaluation(lambda built: built.graph.initializer.append(tensor))
-
-    read = read_model(built.SerializeToString(), "It").initialisers[-1]
-
-    assert read.array.dtype == array.dtype
-    np.testing.assert_array_equal(read.array, numpy_helper.to_array(tensor))
-
-
-@pytest.mark.parametrize("raw", [True, False])
-def test_an_empty_constant_is_read(raw: bool) -> None:
-    tensor = helper.make_tensor("extra", TensorProto.FLOAT, [2, 0], b"" if raw else [], raw=raw)
-    built = _evaluation(lambda built: built.graph.initializer.append(tensor))
-
-    assert read_model(built.SerializeToString(), "It").initialisers[-1].array.shape == (2, 0)
-
-
-def _field(number: int, payload: bytes) -> bytes:
-    return _varint(number << 3 | 2) + _varint(len(payload)) + payload
-
-
-def _varint(number: int) -> bytes:
-    parts = []
-    while number > 127:
-        parts.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*parts, number])
-
-
-def _model(*fields: bytes, graph: bytes = b"") -> bytes:
-    return b"\x08\x0a" + _field(8, b"\x10\x12") + b"".join(fields) + _field(7, graph)
-
-
-BYTES: dict[str, tuple[bytes, str]] = {
-    "nothing": (b"", "has no graph"),
-    "text": (b"hello, I am a model", "is refused"),
-    "cut short": (tiny_pack.evaluation().SerializeToString()[:-3], "cut short"),
-    "length of 2 GB": (b"\x08\x0a" + b"\x3a" + _varint(1 << 31), "cut short"),
-    "length of 2^63": (b"\x08\x0a" + b"\x3a" + _varint(1 << 63), "cut short"),
-    "varint without end": (b"\x08" + b"\xff" * 50, "longer than 64 bits"),
-    "varint of 65 bits": (b"\x08" + b"\xff" * 9 + b"\x03", "longer than 64 bits"),
-    "group": (b"\x0b\x0c", "field 1 of its model|wire type 3"),
-    "unknown group": (b"\x08\x0a\x1b\x1c", "wire type 3"),
-    "unknown field": (_model(b"\xf8\x07\x01"), "a field 127 that"),
-    "field 0": (_model(b"\x00\x01"), "a field 0 that"),
-    "graph twice": (_model(_field(7, b"")), "field 7 twice"),
-    "version as text": (_field(1, b"10"), "has the wrong type"),
-    "name not UTF-8": (_model(graph=_field(1, _field(4, b"\xff\xfe"))), "not UTF-8"),
-    "long name": (_model(graph=_field(1, _field(1, b"a" * 5000))), "longer than 1000 bytes"),
-    "nameless tensor": (_model(graph=_field(5, b"\x10\x01\x08\x00")), "without a name"),
-    "many nodes": (_model(graph=_field(1, b"") * 60_000), "more than 50000 nodes"),
-    "many numbers": (_model(graph=_field(5, _field(7, b"\x01" * 2_000_000))), f"more than {MOST_FIELDS} fields"),
-    "many fields": (_model(graph=_field(5, b"\x38\x01" * 1_500_000)), f"more than {MOST_FIELDS} fields"),
-    "graphs in graphs": (
-        _model(graph=_field(1, _field(5, _field(6, _field(1, _field(5, _field(6, b""))))))),
-        "a graph inside",
-    ),
-    "deep nesting": (_model(graph=b"\x0a\x7f" * 5000), "is refused"),
-}
-
-
-@pytest.mark.parametrize("what", BYTES)
-def test_bytes_that_are_no_model_are_refused(what: str) -> None:
-    data, sentence = BYTES[what]
-    with pytest.raises(PackError, match=sentence):
-        _check(data)
+    check_bytes(evaluation(_numbers(-np.inf)))
 
 
 def test_a_graph_of_another_runtime_may_use_its_operators_and_must_be_wired() -> None:
-    own = _evaluation(_node("GRUGrad", ["x"], ["y"], domain="com.microsoft"))
+    own = evaluation(_node("GRUGrad", ["x"], ["y"], domain="com.microsoft"))
     check_foreign_graph(own.SerializeToString(), "The file", ["com.microsoft"])
 
     for change in (_cycle, _external, _numbers(1, np.nan), _node("Evil", ["x"], ["y"], domain="com.example")):
         change(own)
         with pytest.raises(PackError, match="The file is refused"):
             check_foreign_graph(own.SerializeToString(), "The file", ["com.microsoft"])
-        own = _evaluation(lambda built: None)
+        own = evaluation(lambda built: None)
 
 
 def test_the_unlabelled_batch_is_the_same_everywhere() -> None:
@@ -587,43 +486,6 @@ def test_the_unlabelled_batch_is_the_same_everywhere() -> None:
         check(mask=[4, 3])
 
 
-WHOLE = tiny_pack.step().SerializeToString()
-
-
-@settings(max_examples=300, deadline=2000)
-@given(st.binary(max_size=300))
-def test_random_bytes_raise_nothing_but_a_refusal(data: bytes) -> None:
-    with pytest.raises(PackError):
-        read_model(data, "It")
-        _check(data, STEP)
-
-
-@settings(max_examples=600, deadline=2000)
-@given(place=st.integers(0, len(WHOLE) - 1), insert=st.binary(max_size=6), gone=st.integers(0, 6), cut=st.booleans())
-def test_a_mutated_graph_passes_or_is_refused(place: int, insert: bytes, gone: int, cut: bool) -> None:
-    data = WHOLE[:place] + insert + (b"" if cut else WHOLE[place + gone :])
-    try:
-        _check(data, STEP)
-    except PackError as error:
-        assert str(error).startswith("The graph ")
-        return
-    _refuse_other_reading(data)
-
-
-def _refuse_other_reading(data: bytes) -> None:
-    """What passes, a runtime must read as the check read it."""
-    read, parsed = read_model(data, "It"), onnx.load_from_string(data)
-    assert [(n.operator, n.domain, n.inputs, n.outputs) for n in read.nodes] == [
-        (n.op_type, n.domain, tuple(n.input), tuple(n.output)) for n in parsed.graph.node
-    ]
-    for node, other in zip(read.nodes, parsed.graph.node, strict=True):
-        expected = {a.name: helper.get_attribute_value(a) for a in other.attribute}
-        assert {k: list(v) if isinstance(v, tuple) else v for k, v in node.attributes.items()} == expected
-    for tensor, held in zip(read.initialisers, parsed.graph.initializer, strict=True):
-        np.testing.assert_array_equal(tensor.array, numpy_helper.to_array(held))
-    assert read.opsets == {opset.domain: opset.version for opset in parsed.opset_import}
-
-
 ATTRIBUTES = [
     "allowzero",
     "auto_pad",
@@ -656,6 +518,7 @@ _ARRAY = st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-4, 9), max_siz
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=1000, deadline=2000)
 @given(
     operator=st.sampled_from(sorted(RULES)),

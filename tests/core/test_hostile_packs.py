@@ -286,7 +286,7 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
     "folder": (lambda: headed(tarfile.DIRTYPE, b""), "which is not a plain file"),
     "file of 30 MB of zeros": (lambda: archive(("x", bytes(30 << 20))), "is not a pack: it has no manifest.json"),
     "manifest of 30 MB": (lambda: packed(manifest=b" " * (30 << 20)), "manifest of .* holds more than 4 MiB"),
-    "size that is no number": (lambda: numbered(b"9" * 12), "has a field that is not a number"),
+    "size that is not a number": (lambda: numbered(b"9" * 12), "has a field that is not a number"),
     "negative size": (lambda: numbered(b"\xff" * 12), "has a field that is not a number"),
     "size of 8 GB": (lambda: numbered(b"77777777777\0"), "it is cut short"),
     "damaged header": (lambda: zstandard.compress(b"x" * 512), "is not a tar archive, or a header of it is damaged"),
@@ -304,7 +304,7 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
         ),
         "'x' is .*, which the pack's tables do not say",
     ),
-    "graph that is no file": (lambda: with_manifest(lambda c: c["graphs"][0].update(file="graphs/x")), "is not there"),
+    "graph without a file": (lambda: with_manifest(lambda c: c["graphs"][0].update(file="graphs/x")), "is not there"),
     "weights for no model": (
         lambda: with_manifest(lambda c: c.update(start={"other": c["start"]["lite"]})),
         "refers to other, which is not",
@@ -369,6 +369,7 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
 }
 
 
+@pytest.mark.reliability("C5", load="zstd and tar bombs in packs")
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_pack_is_refused_by_name_and_costs_nothing(tmp_path: Path, name: str) -> None:
     make, sentence = HOSTILE[name]

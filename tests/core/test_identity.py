@@ -61,7 +61,7 @@ def test_a_file_that_is_no_key_is_not_replaced(tmp_path: Path, content: bytes) -
     path = tmp_path / "device.key"
     path.write_bytes(content)
 
-    with pytest.raises(StorageError, match="remove it to draw a new one"):
+    with pytest.raises(StorageError, match="one that is not there for a new key"):
         Identity.load_or_create(path)
     assert path.read_bytes() == content
 

@@ -11,15 +11,25 @@ import pytest
 from msgspec import inspect
 
 from auricle.wire import kinds, messages
-from auricle.wire.frames import LARGEST_HEADER
+from auricle.wire.frames import LARGEST_HEADER, Topics
 from auricle.wire.messages import Get, Invite, Message, Register, Update
 from auricle.wire.plan import Plan
-from auricle.wire.topics import Topics
+from auricle.wire.secure_sum import messages as sum_messages
 
 EVERY_MESSAGE = tuple(t for union in (messages.Uplink, messages.Downlink, messages.Retained) for t in get_args(union))
 LARGEST_TEXT = 200
-LISTS = {"Register.codecs": 8, "HearingReport.each": 64}
-"""The only lists that travel: names of codecs, and coarse counts."""
+LISTS = {"Register.codecs": 8, "Register.capabilities": 4, "HearingReport.each": 64}
+LISTS |= dict.fromkeys(
+    ("SumShares.boxes", "SumReveal.own", "SumReveal.masks", "SumNeighbours.seats", "SumNeighbours.boxes"), 30
+)
+LISTS |= dict.fromkeys(
+    ("SumNeighbours.masks", "SumBoxes.seats", "SumBoxes.boxes", "RevealSum.came", "RevealSum.missing"), 30
+)
+"""The only lists that travel: names of codecs, coarse counts, and what a secure sum shares out, a piece a neighbour."""
+BYTES = {"Register.public_key": 32, "SumKeys.boxes": 32, "SumKeys.masks": 32}
+BYTES |= {"SumNeighbours.boxes[]": 32, "SumNeighbours.masks[]": 32}
+BYTES |= {"SumShares.boxes[]": 84, "SumBoxes.boxes[]": 84, "SumReveal.own[]": 33, "SumReveal.masks[]": 33}
+"""The only bytes that travel: public keys, sealed shares of keys and shares of keys, each of one length."""
 FORBIDDEN = ("audio", "clip", "feature", "mel", "label", "target", "word", "local_model", "weights", "speaker", "wav")
 ALLOWED = {"local_rate", "keep_state", "clip", "loss"}
 """`clip` of a plan is the largest norm of a gradient, a number."""
@@ -42,16 +52,15 @@ LEAVES = [leaf for m in EVERY_MESSAGE for leaf in _fields(inspect.type_info(m), 
 def test_the_walk_sees_every_message_the_reader_accepts() -> None:
     assert set(EVERY_MESSAGE) == set(get_args(messages.WireMessage))
     assert isinstance(messages.WireMessage, types.UnionType)
-    concrete = {
-        m for m in vars(messages).values() if isinstance(m, type) and issubclass(m, Message) and m is not Message
-    }
+    named = [*vars(messages).values(), *vars(sum_messages).values()]
+    concrete = {m for m in named if isinstance(m, type) and issubclass(m, Message) and m is not Message}
     assert set(EVERY_MESSAGE) == concrete
     assert {"Invite.plan.alpha", "Update.loss", "Register.codecs[]"} <= {path for path, _ in LEAVES}
 
 
 @pytest.mark.parametrize(("path", "kind"), LEAVES, ids=[path for path, _ in LEAVES])
 def test_a_field_is_a_bounded_scalar(path: str, kind: inspect.Type) -> None:
-    """Strings of at most 200 characters, bounded integers, single floats, flags; no bytes but a public key."""
+    """Strings of at most 200 characters, bounded integers, single floats, flags; bytes of one length that are keys."""
     if isinstance(kind, inspect.StrType):
         assert kind.max_length is not None
         assert kind.max_length <= LARGEST_TEXT
@@ -59,11 +68,10 @@ def test_a_field_is_a_bounded_scalar(path: str, kind: inspect.Type) -> None:
         assert kind.ge is not None
         assert kind.le is not None
     elif isinstance(kind, inspect.BytesType):
-        assert path == "Register.public_key"
-        assert (kind.min_length, kind.max_length) == (32, 32)
+        assert (kind.min_length, kind.max_length) == (BYTES[path], BYTES[path])
     elif isinstance(kind, inspect.VarTupleType):
         assert kind.max_length == LISTS[path]
-        assert isinstance(kind.item_type, inspect.StrType | inspect.LiteralType)
+        assert isinstance(kind.item_type, inspect.StrType | inspect.LiteralType | inspect.BytesType | inspect.IntType)
     else:
         assert isinstance(kind, inspect.FloatType | inspect.BoolType | inspect.LiteralType | inspect.NoneType)
 
@@ -84,6 +92,8 @@ def test_the_largest_message_of_a_type_fits_a_header(message: type) -> None:
         if isinstance(kind, inspect.StrType):
             ascii_only = kind.pattern is not None
             total += (kind.max_length or 0) * (1 if ascii_only else 4) * times
+        if isinstance(kind, inspect.BytesType):
+            total += ((kind.max_length or 0) - 7) * times  # and two bytes before each
     assert total < LARGEST_HEADER
 
 

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.core.tcp_proxy import Proxy
 
-from auricle.errors import BrokerError
+from auricle.errors import BrokerDistrustError, BrokerError
 from auricle.mqtt_link.link import Delivery, LinkSettings, MqttLink, Will
 from auricle_fleet.broker import mosquitto as broker_mosquitto
 from auricle_fleet.broker.broker import Broker, Kind, start_broker
@@ -95,45 +96,6 @@ class Inbound:
         await until(lambda: len(self.messages) >= number, seconds)
 
 
-class Proxy:
-    """A TCP relay in front of a broker that can break its connections."""
-
-    def __init__(self, port: int) -> None:
-        self._target = port
-        self._writers: list[asyncio.StreamWriter] = []
-        self._server: asyncio.Server | None = None
-
-    async def __aenter__(self) -> Proxy:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.port: int = self._server.sockets[0].getsockname()[1]
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        assert self._server is not None
-        self._server.close()
-        self.sever()
-
-    def sever(self) -> None:
-        for writer in self._writers:
-            writer.transport.abort()
-        self._writers.clear()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self._target)
-        self._writers += [writer, there_writer]
-        await asyncio.gather(_pump(reader, there_writer), _pump(there_reader, writer))
-
-
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    try:
-        while data := await reader.read(65536):
-            writer.write(data)
-            await writer.drain()
-    except ConnectionError:
-        pass
-    writer.close()
-
-
 @asynccontextmanager
 async def severable(broker: Broker, user: str, **changes: object) -> AsyncIterator[tuple[MqttLink, Proxy]]:
     async with Proxy(broker.port) as proxy:
@@ -172,6 +134,20 @@ def test_wrong_password_never_connects(tmp_path: Path, kind: Kind) -> None:
     run(case, tmp_path, kind)
 
 
+def test_a_password_that_is_refused_is_told_at_once_and_tried_again(
+    tmp_path: Path, mosquitto: Kind, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def case(broker: Broker) -> None:
+        wrong = LinkSettings(broker.address("dev-a").as_user("dev-a", "b-secret"), "dev-a", backoff_first=0.05)
+        async with MqttLink(wrong) as thief:
+            with pytest.raises(BrokerDistrustError, match=r"refuses dev-a: .*, look at its name and password\.$"):
+                await thief.wait_connected(600)
+            await until(lambda: caplog.text.count("refuses dev-a") > 2)
+
+    caplog.set_level("DEBUG", "auricle.mqtt")
+    run(case, tmp_path, mosquitto)
+
+
 def test_unacknowledged_publishes_survive_the_brokers_death(tmp_path: Path, kind: Kind) -> None:
     """Retained, so that it does not matter which of the two links is back first."""
 
@@ -194,6 +170,7 @@ def test_unacknowledged_publishes_survive_the_brokers_death(tmp_path: Path, kind
     run(case, tmp_path, kind, persistence=False)
 
 
+@pytest.mark.reliability("F2", load="one link, 10 kills")
 def test_session_and_subscriptions_come_back_within_seconds_ten_times(tmp_path: Path, mosquitto: Kind) -> None:
     async def case(broker: Broker) -> None:
         inbound = Inbound()
@@ -312,6 +289,7 @@ def test_a_handler_that_cancels_itself_is_asked_again(tmp_path: Path, mosquitto:
     run(case, tmp_path, mosquitto)
 
 
+@pytest.mark.reliability("C5", load="a message above the broker's limit")
 def test_oversize_is_refused_before_it_is_sent(tmp_path: Path, kind: Kind) -> None:
     async def case(broker: Broker) -> None:
         inbound = Inbound()
@@ -328,6 +306,7 @@ def test_oversize_is_refused_before_it_is_sent(tmp_path: Path, kind: Kind) -> No
     run(case, tmp_path, kind)
 
 
+@pytest.mark.slow
 def test_a_slow_handler_stops_the_reading_and_loses_nothing(tmp_path: Path, mosquitto: Kind) -> None:
     async def case(broker: Broker) -> None:
         inbound = Inbound()
@@ -491,6 +470,8 @@ def test_unsubscribed_means_nothing_more_even_after_a_reconnect(tmp_path: Path, 
     run(case, tmp_path, kind)
 
 
+@pytest.mark.reliability("F6", load="one link behind a proxy that drops all")
+@pytest.mark.slow
 def test_a_silent_partition_is_noticed_within_one_and_a_half_keepalives(tmp_path: Path, mosquitto: Kind) -> None:
     async def case(broker: Broker) -> None:
         async with link(broker, "dev-a", keepalive=3, connect_timeout=0.5) as device:
@@ -541,3 +522,17 @@ def test_a_bad_topic_harms_nobody(tmp_path: Path, kind: Kind) -> None:
             assert device.counters.connections == 1
 
     run(case, tmp_path, kind)
+
+
+def test_two_clients_of_one_name_are_told_what_that_may_be(
+    tmp_path: Path, mosquitto: Kind, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def case(broker: Broker) -> None:
+        async with link(broker, "dev-a", backoff_cap=0.05), link(broker, "dev-a", backoff_cap=0.05):
+            await until(lambda: "another device or program connected under this name?" in caplog.text, 20)
+
+    run(case, tmp_path, mosquitto)
+
+    assert "Unspecified error" not in caplog.text
+    lost = [record.getMessage() for record in caplog.records if "the connection" in record.getMessage()]
+    assert any("another client connected under this name" in said or "the broker, closed it" in said for said in lost)

@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auricle.errors import SettingsError
-from auricle.mqtt_link.deadline import within
-from auricle.mqtt_link.dial import Backoff
 from auricle.mqtt_link.inbound import Inbox
 from auricle.mqtt_link.link import BrokerAddress, Delivery, LinkSettings
 from auricle.mqtt_link.outbound import packet_size
+from auricle.mqtt_link.reconnection import Backoff, within
 from auricle.mqtt_link.settings import Counters
 from auricle.mqtt_link.subscriptions import matches
 
@@ -90,6 +89,7 @@ def test_filters(topic_filter: str, topic: str, match: bool) -> None:
     assert matches(topic_filter, topic) is match
 
 
+@pytest.mark.reliability("S7", load="the waits of a link: drawn at random, they grow up to a cap")
 def test_backoff_doubles_to_its_cap_and_starts_over_after_a_stable_connection(monkeypatch) -> None:
     monkeypatch.setattr("random.uniform", lambda low, high: high)
     backoff = Backoff(0.5, 60.0)

@@ -15,8 +15,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from tests.core.tcp_proxy import Proxy
 
-from auricle.errors import BrokerError
+from auricle.errors import BrokerDistrustError, BrokerError
 from auricle.mqtt_link.link import BrokerAddress, Delivery, LinkSettings, MqttLink
 from auricle_fleet.broker.mosquitto import find_mosquitto
 from auricle_fleet.broker.process import BrokerProcess
@@ -24,11 +25,11 @@ from auricle_fleet.broker.process import BrokerProcess
 pytestmark = pytest.mark.skipif(find_mosquitto() is None, reason="mosquitto is not installed")
 
 
-def self_signed(folder: Path, name: str) -> tuple[Path, Path]:
-    """Return certificate and key of a server on 127.0.0.1 that is its own authority."""
+def self_signed(folder: Path, name: str, *, days: float = 0.0) -> tuple[Path, Path]:
+    """Return certificate and key of a server on 127.0.0.1, its own authority, that hold so many days from now."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    now = datetime.datetime.now(datetime.timezone.utc)
+    now = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=days)
     certificate = (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -108,9 +109,81 @@ def test_nobody_is_trusted_without_being_told(tmp_path: Path) -> None:
             async with MqttLink(LinkSettings(address, "c", backoff_first=0.02)) as link:
                 while link.last_error is None:
                     await asyncio.sleep(0.01)
-                with pytest.raises(BrokerError, match=r"cannot reach|hung up|does not answer"):
+                with pytest.raises(BrokerError, match=r"cannot reach|is not trusted|hung up|does not answer"):
                     await link.wait_connected(0.3)
                 assert link.counters.connections == 0
+        await process.stop()
+
+    asyncio.run(case())
+
+
+def test_a_certificate_that_does_not_hold_is_told_at_once_and_not_after_the_time_to_wait(tmp_path: Path) -> None:
+    certificate, key = self_signed(tmp_path, "broker")
+    other, _ = self_signed(tmp_path, "other")
+    process, port = tls_broker(tmp_path, certificate, key)
+    url = f"mqtts://127.0.0.1:{port}"
+    whose = [
+        (BrokerAddress.parse(url), "it is self-signed: this side trusts the authorities of its system"),
+        (BrokerAddress.parse(url, ca=other), f"this side trusts {other} alone, and auricle cloud enrol broker"),
+        (BrokerAddress.parse(f"mqtts://localhost:{port}", ca=certificate), "it is for another name"),
+    ]
+
+    async def case() -> None:
+        await process.start()
+        for address, why in whose:
+            async with MqttLink(LinkSettings(address, "c", backoff_first=600)) as link:
+                with pytest.raises(
+                    BrokerDistrustError, match="is not trusted: its certificate does not hold: "
+                ) as told:
+                    await asyncio.wait_for(link.wait_connected(600), 60)
+                assert why in str(told.value)
+        await process.stop()
+
+    asyncio.run(case())
+
+
+@pytest.mark.reliability(
+    "S6", load="a clock ten years early or late, as TLS sees it: told at once, tried again after a wait"
+)
+@pytest.mark.parametrize(
+    ("days", "why"), [(3652.5, "not valid yet by the clock"), (-3652.5, "expired by the clock")], ids=["early", "late"]
+)
+def test_a_clock_that_is_years_off_is_told_and_not_looped_over(days: float, why: str, tmp_path: Path) -> None:
+    """To a clock that is ten years early a good certificate is one of ten years later."""
+    certificate, key = self_signed(tmp_path, "broker", days=days)
+    process, port = tls_broker(tmp_path, certificate, key)
+
+    async def case() -> None:
+        await process.start()
+        async with Proxy(port) as proxy:
+            address = BrokerAddress.parse(f"mqtts://127.0.0.1:{proxy.port}", ca=certificate)
+            async with MqttLink(LinkSettings(address, "c", backoff_first=600)) as link:
+                with pytest.raises(BrokerDistrustError, match=why):
+                    await asyncio.wait_for(link.wait_connected(600), 60)
+            assert proxy.accepted == 1
+        await process.stop()
+
+    asyncio.run(case())
+
+
+def test_a_link_that_was_distrusted_connects_once_the_certificate_holds(tmp_path: Path) -> None:
+    certificate, key = self_signed(tmp_path, "broker")
+    other, _ = self_signed(tmp_path, "other")
+    trusted = tmp_path / "trusted.pem"
+    trusted.write_bytes(other.read_bytes())
+    process, port = tls_broker(tmp_path, certificate, key)
+
+    async def case() -> None:
+        await process.start()
+        address = BrokerAddress.parse(f"mqtts://127.0.0.1:{port}", ca=trusted)
+        async with MqttLink(LinkSettings(address, "c", backoff_first=0.02, backoff_cap=0.05)) as link:
+            with pytest.raises(BrokerDistrustError):
+                await link.wait_connected(60)
+            trusted.write_bytes(certificate.read_bytes())
+            os.utime(trusted, ns=(1, 1))
+            while not link.connected:
+                await asyncio.sleep(0.01)
+            await link.wait_connected(60)
         await process.stop()
 
     asyncio.run(case())

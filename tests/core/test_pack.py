@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from auricle.errors import PackError
 from auricle.packs import pack as pack_module
 from auricle.packs.archive import untar
-from auricle.packs.graph_interface import step_inputs, step_outputs
+from auricle.packs.graph_interface import map_names, map_size, maps_sent, step_inputs, step_outputs
 from auricle.packs.manifest import OrtTraining, Start, Tflite
 from auricle.packs.pack import (
     FORMAT,
@@ -33,6 +33,7 @@ from auricle.packs.pack import (
     load_pack,
     pack_bytes,
 )
+from auricle.wire.plan import Bavd, Plan
 from auricle.wire.tensors import TensorSpec
 
 COMPRESSED_WITH = (1, 5, 7)
@@ -91,7 +92,9 @@ def _write(tmp_path: Path, data: bytes) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.usefixtures("packed_best")
 def test_a_shipped_pack_loads_and_packs_to_its_own_bytes(name: str) -> None:
     pack = load_pack(name)
 
@@ -352,7 +355,8 @@ def test_no_source_is_a_sentence(source: str, tmp_path: Path, monkeypatch: pytes
 
 
 _TAR = _archive(*WHOLE, compress=False)
-_ZST = zstandard.compress(_TAR)
+_ZST = zstandard.ZstdCompressor(write_checksum=True).compress(_TAR)
+"""With a checksum of what it holds: without one a changed byte can give a file another name wherever it stands."""
 
 
 @settings(max_examples=400)
@@ -423,3 +427,18 @@ def test_state_and_noise_of_a_graph_keep_their_places_over_the_manifest() -> Non
     assert step_inputs(read) == step_inputs(graph)
     assert step_outputs(read) == step_outputs(graph)
     assert step_inputs(graph)[-4:] == ["model.noise.a", "model.noise.b", "model.bavd.a", "model.bavd.b"]
+
+
+def test_maps_are_those_of_the_plug_in_whichever_graph_trains_it() -> None:
+    shapes = {"b.1": (2, 3), "a": (4,), "seen": (1,), "loss": (1,)}
+    state = {f"model.bavd.{name}": shape for name, shape in shapes.items()}
+    alone = Graph(kind="supervised", model="lite", optimizer="sgd", file="g/s.onnx", inputs=(), outputs=(), state=state)
+    beside = {name.replace("model", "plugin"): shape for name, shape in state.items()}
+    mutual = msgspec.structs.replace(alone, kind="mutual", model="base", state=beside)
+    bare = msgspec.structs.replace(alone, state={})
+
+    assert map_names(alone, "model") == ["model.bavd.a", "model.bavd.b.1"]
+    assert map_size("lite", [bare, alone]) == map_size("lite", [bare, mutual]) == 4 + 6
+    assert map_size("base", [alone]) == map_size("lite", [bare]) == 0
+    asked = Plan(bavd=Bavd(maps=True))
+    assert [maps_sent(plan, "lite", [alone]) for plan in (asked, Plan(bavd=Bavd()), Plan())] == [10, 0, 0]

@@ -9,9 +9,10 @@ import pytest
 from auricle.checks.graph_check import HIGHEST_IR, HIGHEST_OPSET, LARGEST_TOTAL, LOWEST_IR, LOWEST_OPSET
 from auricle.checks.onnx_reader import HIGHEST_RANK, LARGEST_TENSOR, MOST_NODES
 from auricle.checks.onnx_wire import LONGEST_TEXT, MOST_FIELDS
-from auricle.packs.graph_interface import LOSSES, SCALARS, SLOTS, TAKEN, TERMS
+from auricle.packs.graph_interface import LOSSES, SCALARS, SLOTS, TAKEN
 from auricle.packs.manifest import FORMAT, LARGEST_MANIFEST, LARGEST_PACK, Manifest
 from auricle.packs.signature import DOMAIN, LARGEST_SIGNATURE
+from auricle.wire.gradient_terms import TERMS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "pack-format.md").read_text()
 
@@ -49,6 +50,6 @@ def test_the_page_names_optimizers_and_terms() -> None:
     for optimizer, scalars in SCALARS.items():
         assert " ".join(scalars) in PAGE
         assert all(f"`ROLE.{slot}`" in PAGE for slot in SLOTS[optimizer])
-    for term, (numbers, vectors) in TERMS.items():
-        assert f"`{term}`" in PAGE
-        assert all(f"`ROLE.{name}`" in PAGE for name in (*numbers, *vectors))
+    for name, term in TERMS.items():
+        assert f"`{name}`" in PAGE
+        assert all(f"`ROLE.{each}`" in PAGE for each in (*term.scalars, *term.vectors))

@@ -167,7 +167,7 @@ def test_no_bytes_crash_the_reader_of_signatures(data: bytes) -> None:
 def test_a_public_key_is_64_hex_digits() -> None:
     assert public_key(f" {ALICE.public.hex()}\n") == ALICE.public
     for text in ("", "00" * 31, "zz" * 32, "/etc/passwd"):
-        with pytest.raises(PackError, match="is no public key: give the 64 hex digits"):
+        with pytest.raises(PackError, match="is not a public key: give the 64 hex digits"):
             public_key(text)
 
 

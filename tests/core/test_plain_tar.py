@@ -39,6 +39,19 @@ def test_what_tarfile_writes_is_read_as_it_was(files: dict[str, bytes], form: in
     assert read(data) == files
 
 
+@pytest.mark.parametrize("at", [100, 108, 116, 136, 329, 337], ids=["mode", "uid", "gid", "mtime", "major", "minor"])
+def test_a_header_at_which_another_reader_would_stop_is_refused(at: int) -> None:
+    data = bytearray(tar({"first": b"x", "hidden": b"y"}))
+    header = data[1024:1536]
+    header[at : at + 3] = b"9z9"
+    header[148:156] = b"%06o\0 " % (sum(header[:148]) + 8 * 0x20 + sum(header[156:]))
+    data[1024:1536] = header
+
+    for look in (read, lambda data: require_plain(io.BytesIO(data))):
+        with pytest.raises(NotPlainError, match="the header of 'hidden' has a field that is not a number"):
+            look(bytes(data))
+
+
 @given(FILES)
 def test_content_that_is_not_taken_is_read_over(files: dict[str, bytes]) -> None:
     assert [member for member, _ in members(io.BytesIO(tar(files)))] == [

@@ -17,6 +17,8 @@ and boards take the locks in edge/requirements."""
 FLEET_TARGETS = tuple(Target(minor, machine) for minor in (11, 12, 13) for machine in MACHINES)
 """`make fleet`."""
 BUILD = FOLDER / "build.txt"
+COMPILER = "ziglang>=0.13"
+"""Compiles the library of the runtime native for our own wheel."""
 
 
 def lock_of(target: Target) -> Path:
@@ -27,6 +29,11 @@ def lock_of(target: Target) -> Path:
 def fleet_lock_of(target: Target) -> Path:
     """The lock of `make fleet` on this machine."""
     return CHECKOUT / "fleet" / "requirements" / f"{target.machine}-{target.tag}.txt"
+
+
+def compiler_lock_of(target: Target) -> Path:
+    """The lock of the compiler on this machine."""
+    return FOLDER / f"native-{target.machine}.txt"
 
 
 def wanted(target: Target, *extras: str) -> list[str]:
@@ -53,6 +60,10 @@ def main() -> int:
             of = f"A fleet on one machine: CPython 3.{target.minor} on {target.machine}, wheels only."
             count = write(fleet_lock_of(target), of, target, wanted(target, *FLEET_EXTRAS))
             print(f"{fleet_lock_of(target).name}: {count} wheels", flush=True)
+        for target in TARGETS[:2]:
+            header = f"What compiles the C library in our own wheel, on {target.machine}."
+            count = write(compiler_lock_of(target), header, target, [COMPILER])
+            print(f"{compiler_lock_of(target).name}: {count} wheels", flush=True)
         print(f"{BUILD.name}: {write(BUILD, 'What makes our own wheel.', TARGETS[0], ['hatchling>=1.26'])} wheels")
     except AuricleError as error:
         print(f"lock: {error}", file=sys.stderr)

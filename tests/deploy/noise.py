@@ -1,4 +1,4 @@
-"""Say what is no frame in a device's name: `python -m tests.deploy.noise IDENTITY FLEET DEVICE`, in its network.
+"""Say what is not a frame in a device's name: `python -m tests.deploy.noise IDENTITY FLEET DEVICE`, in its network.
 
 A process of its own, because links of one process dial in threads that may be of another network.
 """
@@ -9,9 +9,9 @@ import asyncio
 import sys
 from pathlib import Path
 
-from auricle.mqtt_link.identity_files import IdentityFiles
 from auricle.mqtt_link.link import BrokerAddress, LinkSettings, MqttLink
-from auricle.wire.topics import Topics
+from auricle.mqtt_link.private_link import IdentityFiles
+from auricle.wire.frames import Topics
 
 
 async def speak(identity: Path, fleet: str, device: str) -> None:

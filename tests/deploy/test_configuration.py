@@ -80,6 +80,7 @@ def test_images_are_of_a_fixed_base_run_as_nobody_special_and_take_wheels_by_has
     assert not re.search(r"(?i)(password|passphrase|secret|token)=", text)
 
 
+@pytest.mark.slow
 def test_compose_files_follow_the_specification() -> None:
     if find_spec("check_jsonschema") is None:
         pytest.skip("check-jsonschema is not installed (pip install check-jsonschema)")
@@ -115,7 +116,7 @@ def test_a_container_on_a_jetson_nano_has_the_limits_of_its_profile() -> None:
     assert agent["mem_limit"] == f"{profile['service']['memory_max_mib']}m"
     assert agent["mem_reservation"] == f"{profile['service']['memory_high_mib']}m"
     assert agent["pids_limit"] == profile["service"]["tasks_max"]
-    base = re.findall(r"^FROM (\S+)", (DEPLOY / "agent.Dockerfile").read_text(), re.MULTILINE)[-1]
+    base = re.findall(r"^FROM ([^\s@]+)", (DEPLOY / "agent.Dockerfile").read_text(), re.MULTILINE)[-1]
     system = profile["os"][0]
     assert base.startswith(f"python:{system['python']}.")
     assert base.endswith(system["container"])
@@ -214,6 +215,7 @@ def test_systemd_understands_the_units(tmp_path: Path) -> None:
     assert [line for line in done.stderr.splitlines() if str(tmp_path) in line or "auricle" in line] == []
 
 
+@pytest.mark.slow
 def test_kubernetes_knows_every_field_of_the_manifests() -> None:
     if find_spec("kubernetes_validate") is None:
         pytest.skip("kubernetes-validate is not installed (pip install kubernetes-validate)")

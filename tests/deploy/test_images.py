@@ -25,7 +25,9 @@ pytestmark = [
     ),
 ]
 
-BASE = re.compile(r"^FROM (python:\S+-(\w+))$", re.MULTILINE)
+BASE = re.compile(r"^FROM (python:[^\s@]+-(\w+))$", re.MULTILINE)
+DIGEST = re.compile(r"@sha256:[0-9a-f]{64}")
+"""What stands in for a base has another."""
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 """What this machine believes, for pip in the build: a proxy may stand before the package index."""
 
@@ -90,12 +92,16 @@ def buildah(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Buildah]:
     [("coordinator", "auricle_cloud.service"), ("agent", "auricle_edge.service.listening_device")],
     ids=["coordinator", "agent"],
 )
-def test_the_dockerfile_makes_an_image_that_runs_as_its_user(buildah: Buildah, name: str, module: str) -> None:
-    dockerfile = DEPLOY / f"{name}.Dockerfile"
+def test_the_dockerfile_makes_an_image_that_runs_as_its_user(
+    buildah: Buildah, name: str, module: str, tmp_path: Path
+) -> None:
+    dockerfile = tmp_path / f"{name}.Dockerfile"
+    dockerfile.write_text(DIGEST.sub("", (DEPLOY / dockerfile.name).read_text()))
     for image, suite in dict.fromkeys(BASE.findall(re.sub(r" AS \w+", "", dockerfile.read_text()))):
         buildah.stand_in(image, suite)
 
-    buildah.run("bud", "--pull-never", "--file", dockerfile, "--tag", name, DEPLOY.parent)
+    ignored = DEPLOY / f"{name}.Dockerfile.dockerignore"
+    buildah.run("bud", "--pull-never", "--ignorefile", ignored, "--file", dockerfile, "--tag", name, DEPLOY.parent)
 
     config = json.loads(buildah.run("inspect", "--type", "image", name))["OCIv1"]["config"]
     assert config["User"] == "10001:10001"

@@ -13,12 +13,11 @@ import numpy as np
 
 from auricle.mqtt_link.link import BrokerAddress, Delivery, LinkSettings, MqttLink
 from auricle.packs.pack import Pack
-from auricle.wire.frames import CHUNK, open_frame, seal
+from auricle.wire.frames import CHUNK, Topics, open_frame, seal
 from auricle.wire.identity import Identity
 from auricle.wire.messages import Ack, Invite, Message, Nothing, Register, Update
 from auricle.wire.plan import Plan
 from auricle.wire.tensors import digest, encode
-from auricle.wire.topics import Topics
 from auricle_edge.fleet.agent import Agent
 from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_edge.runtimes import StepRuntime

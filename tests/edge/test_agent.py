@@ -123,7 +123,7 @@ def test_nobody_but_the_coordinator_is_obeyed(runtime: StepRuntime, tmp_path: Pa
             await c.barrier()
 
             assert agent.state == "idle"
-            assert agent._work is None
+            assert agent.work._task is None
             assert c.said(Update) == c.said(Status) == []
 
     run(case, runtime, tmp_path)
@@ -190,15 +190,14 @@ def test_an_abort_stops_the_training(runtime: StepRuntime, tmp_path: Path) -> No
             await until(lambda: agent.state == "training")
             await c.say("cmd", Abort(fleet=FLEET, device=DEVICE, boot="c", task=TASK, round=9, epoch=5))
             await c.barrier()
-            going_on = agent._work is not None and not agent._work.done()
+            going_on = agent.work.busy
             await c.say("cmd", Abort(fleet=FLEET, device=DEVICE, boot="c", task=TASK, round=1, epoch=5))
             await c.barrier()
             free = asyncio.get_running_loop().run_in_executor(agent.rounds._executor, lambda: True)
 
             assert going_on
             assert await asyncio.wait_for(free, 10)
-            assert agent._work is not None
-            assert agent._work.done()
+            assert not agent.work.busy
             assert agent.state == "idle"
             assert c.said(Update) == []
             await c.say("inv", c.invite(site.model, 2))

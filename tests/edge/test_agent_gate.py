@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from tests.edge.agent_site import DEVICE, FLEET, TASK, Site, run, trainer, until
@@ -15,21 +16,21 @@ from tests.edge.toy import PACK, device
 from auricle.packs.pack import load_pack
 from auricle.speech.features import LogMel
 from auricle.wire.messages import DeviceState, Loss, Measure, Register, Status, Update
-from auricle.wire.plan import Plan
+from auricle.wire.plan import Bavd, FixMatch, Plan
 from auricle.wire.tensors import Flat, digest, encode
 from auricle_edge.board.gate import Decision
 from auricle_edge.fleet.agent import Agent
 from auricle_edge.listening.detect import DetectSettings
 from auricle_edge.runtimes import StepRuntime
 from auricle_edge.training.judge.best import Best, BestStore
-from auricle_edge.training.judge.heard import Heard
+from auricle_edge.training.judge.comparison import Heard
 from auricle_edge.training.judge.round_judge import PERSONAL, PLUGIN
 from auricle_edge.training.judge.sound import Judging, Negatives
 from auricle_edge.training.judge.streams import Streams
-from auricle_edge.training.learn_settings import LearnSettings
 from auricle_edge.training.local_store import LocalStore
 from auricle_edge.training.speech_data import Clips, DataSource, DeviceData
 from auricle_edge.training.train import LocalState, RoundResult, Trainer
+from auricle_edge.training.training_job import LearnSettings
 
 OPEN = Decision("train", "Nothing speaks against training.")
 HOT = Decision("wait", "It is hot.", "heat")
@@ -133,6 +134,7 @@ def test_a_round_waits_between_two_batches_and_goes_on(runtime: StepRuntime, tmp
     run(case, runtime, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_round_that_waits_for_too_long_is_given_up_with_the_reason(runtime: StepRuntime, tmp_path: Path) -> None:
     async def case(site: Site) -> None:
         c, board = site.coordinator, Board()
@@ -243,6 +245,54 @@ def test_clips_are_renewed_before_a_round_and_too_few_of_them_are_a_reason(
     run(case, runtime, tmp_path)
 
 
+def test_a_device_without_labels_takes_part_where_the_plan_asks_for_fixmatch(
+    runtime: StepRuntime, tmp_path: Path
+) -> None:
+    """And says how many of its clips nobody has named; it declines every other round."""
+
+    async def case(site: Site) -> None:
+        c, own, clips = site.coordinator, trainer(runtime, 8), trainer(runtime, 8).data.train
+        none = clips.chosen(np.arange(0))
+        own.settings = LearnSettings(clips=5, judge=False)
+        own.renew(DeviceData(none, none, None, clips))
+        async with site.device(own):
+            await c.say("inv", c.invite(site.model))
+            status = await c.wait(Status)
+            await c.say("inv", c.invite(site.model, 2, plan=Plan(mode="supervised", fixmatch=FixMatch(threshold=0.01))))
+            update = await c.wait(Update)
+            own.renew(DeviceData(none, none, None, clips.chosen(np.arange(3))))
+            await c.ack(update)
+            await c.say("inv", c.invite(site.model, 3, plan=Plan(mode="supervised", fixmatch=FixMatch())))
+            few = await c.wait(Status, 2)
+
+            assert (status.state, status.reason) == ("declined", "It has 0 labelled clips to train on and needs 5.")
+            assert (update.samples, update.unsupervised) == (8, 8)
+            assert few.reason == "It has 0 labelled clips and 3 without a label to train on and needs 5."
+            assert {"fixmatch", "bavd"} <= {*c.said(Register)[0].capabilities}
+
+    run(case, runtime, tmp_path)
+
+
+def test_a_device_keeps_its_maps_unless_its_owner_gives_them_away(runtime: StepRuntime, tmp_path: Path) -> None:
+    async def case(site: Site) -> None:
+        c, own, plan = site.coordinator, trainer(runtime, 8), Plan(bavd=Bavd(maps=True))
+        async with site.device(own):
+            await c.say("inv", c.invite(site.model, plan=plan))
+            kept = await c.wait(Status)
+            own.settings = msgspec.structs.replace(own.settings, maps=True)
+            await c.say("inv", c.invite(site.model, 2, plan=plan))
+            given = await c.wait(Status, 2)
+
+            assert kept.state == "declined"
+            assert (
+                kept.reason == "The round asks for activation maps, which [learn] maps does not let leave the device."
+            )
+            assert given.state == "failed", "this pack has no layers that drop; the owner had nothing against it"
+            assert "have no layers that drop activations" in given.reason
+
+    run(case, runtime, tmp_path)
+
+
 def test_a_measurement_is_of_the_clips_as_they_are_now(runtime: StepRuntime, tmp_path: Path) -> None:
     async def case(site: Site) -> None:
         c, generation = site.coordinator, [0]
@@ -290,6 +340,7 @@ def taught(toy: StepRuntime) -> Flat:
 CAREFUL = Plan(rate=1e-6, local_rate=1e-6)
 
 
+@pytest.mark.slow
 def test_a_round_that_made_the_device_worse_is_neither_sent_nor_kept(
     toy: StepRuntime, taught: Flat, tmp_path: Path
 ) -> None:

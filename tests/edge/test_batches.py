@@ -34,6 +34,17 @@ def test_a_clips_weight_goes_with_it_into_its_batch() -> None:
         assert batch["weight"][row] == of_clip[float(batch["x"][row, 0, 0])]
 
 
+def test_a_partial_batch_is_filled_with_its_own_clips_in_turn() -> None:
+    data = _weighted(5, [1.0] * 5)
+
+    (batch,) = batches(data, 3, 16, np.random.default_rng(0), _same)
+
+    rows, counts = np.unique(batch["x"][:, 0, 0], return_counts=True)
+    assert rows.tolist() == sorted(data.energies[:, 0, 0].tolist())
+    assert sorted(counts) == [3, 3, 3, 3, 4]
+    assert batch["weight"].sum() == 5
+
+
 @pytest.mark.parametrize("weights", [[1.0], [1.0, -0.1], [1.0, np.nan], [1.0, np.inf]], ids=str)
 def test_weights_that_make_no_sense_are_refused(weights: list[float]) -> None:
     few = clips(2)

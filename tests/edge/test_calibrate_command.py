@@ -14,7 +14,7 @@ from auricle.process.cli import main
 from auricle.speech.features import LogMel
 from auricle_edge.clips import ClipSettings, ClipStore, NewClip
 from auricle_edge.listening.detect import Detector, DetectSettings
-from auricle_edge.listening.detect.unsmoothed import unsmoothed
+from auricle_edge.listening.detect.calibration import unsmoothed
 from auricle_edge.listening.sound import RATE, Block
 
 if sys.version_info >= (3, 11):

@@ -13,9 +13,8 @@ from auricle.packs.pack import load_pack
 from auricle.process.checkup import Finding
 from auricle.speech.features import LogMel
 from auricle.speech.synthesis import SynthesisSettings, synthesise
-from auricle_edge.listening.capture.conversion import Conversion
+from auricle_edge.listening.capture.conversion import CHUNK, Conversion, HighPass
 from auricle_edge.listening.capture.frames import Sound
-from auricle_edge.listening.capture.high_pass import CHUNK, HighPass
 from auricle_edge.listening.capture.levels import LevelMeter, Levels
 from auricle_edge.listening.capture.settings import CaptureSettings
 from auricle_edge.listening.capture.state import CaptureState

@@ -8,14 +8,12 @@ import pytest
 
 from auricle.errors import AuricleError, DataError, SettingsError
 from auricle.settings import from_mapping
-from auricle_edge.listening.capture import wire
-from auricle_edge.listening.capture.alsa_cards import cards, find_card
+from auricle_edge.listening.capture import child_parts
+from auricle_edge.listening.capture.alsa import cards, find_card
 from auricle_edge.listening.capture.capture import Capture
-from auricle_edge.listening.capture.listing import described, of_portaudio
-from auricle_edge.listening.capture.microphone import by_name
-from auricle_edge.listening.capture.piece import counts, rates
-from auricle_edge.listening.capture.settings import CaptureSettings
-from auricle_edge.listening.capture.source_spec import parse_source
+from auricle_edge.listening.capture.child_parts import counts, missing, rates
+from auricle_edge.listening.capture.microphone import by_name, described, of_portaudio
+from auricle_edge.listening.capture.settings import CaptureSettings, parse_source
 
 
 @pytest.mark.parametrize(
@@ -118,6 +116,11 @@ def test_a_microphone_is_chosen_by_its_name_or_the_first_in_order_that_has_the_t
     assert by_name("ReSpeaker", there) is None
 
 
+def test_one_that_is_missing_is_refused_with_what_there_is() -> None:
+    assert str(missing('microphone "desk"', ["USB", "HDMI"])) == 'No microphone "desk"; there is: USB, HDMI.'
+    assert str(missing("sound card CARD=X", [])).startswith("No sound card CARD=X, nor any other: plug one in")
+
+
 def test_a_device_is_tried_at_the_wanted_then_its_own_then_every_usual_rate() -> None:
     assert rates(16_000, 44_100) == [16_000, 44_100, 48_000, 32_000, 96_000, 22_050, 8_000]
     assert rates(None, 48_000)[:2] == [48_000, 44_100]
@@ -130,7 +133,7 @@ def test_a_device_is_tried_at_the_wanted_then_its_own_then_every_usual_rate() ->
 
 
 def test_nothing_in_the_room_looks_at_the_wall_clock() -> None:
-    files = list(Path(wire.__file__).parent.glob("*.py"))
+    files = list(Path(child_parts.__file__).parent.glob("*.py"))
     assert len(files) > 10
     assert not [file.name for file in files if "time.time" in file.read_text() or "datetime" in file.read_text()]
 

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from auricle.errors import WireError
-from auricle_edge.listening.capture import wire
+from auricle_edge.listening.capture import child_parts
+from auricle_edge.listening.capture.blocks import Heartbeat, Timeline
 from auricle_edge.listening.capture.conversion import Conversion, Meter
 from auricle_edge.listening.capture.frames import Failed, FrameReader, Opened, Sound
-from auricle_edge.listening.capture.heartbeat import Heartbeat
-from auricle_edge.listening.capture.timeline import Timeline
 
 RNG = np.random.default_rng(3)
 
@@ -32,9 +31,9 @@ def noise(size: int = 800) -> NDArray[np.int16]:
 @given(st.lists(st.integers(1, 5000), max_size=10))
 def test_frames_come_out_as_they_went_in_however_the_pipe_cuts_them(cuts: list[int]) -> None:
     sounds = [noise(size) for size in (1, 800, 4000)]
-    stream = wire.text(wire.OPENED, b'{"device":"d","rate":16000,"channels":1}', 1.0)
-    stream += b"".join(wire.sound(s.tobytes(), 1, 16_000, 7, True, 2.5) for s in sounds)
-    stream += wire.text(wire.FAILED, b'{"reason":"r","sentence":"s"}', 3.0)
+    stream = child_parts.text(child_parts.OPENED, b'{"device":"d","rate":16000,"channels":1}', 1.0)
+    stream += b"".join(child_parts.sound(s.tobytes(), 1, 16_000, 7, True, 2.5) for s in sounds)
+    stream += child_parts.text(child_parts.FAILED, b'{"reason":"r","sentence":"s"}', 3.0)
     reader, frames, at = FrameReader(), [], 0
     for cut in [*cuts, len(stream)]:
         frames += reader.feed(stream[at : at + cut])
@@ -44,10 +43,10 @@ def test_frames_come_out_as_they_went_in_however_the_pipe_cuts_them(cuts: list[i
     assert frames[-1] == Failed("r", "s")
 
 
-@given(st.binary(min_size=wire.HEADER.size, max_size=200))
+@given(st.binary(min_size=child_parts.HEADER.size, max_size=200))
 def test_bytes_that_are_no_frame_are_refused(data: bytes) -> None:
     with pytest.raises(WireError):
-        FrameReader().feed(data if data[:4] != wire.MAGIC else b"x" + data)
+        FrameReader().feed(data if data[:4] != child_parts.MAGIC else b"x" + data)
 
 
 @pytest.mark.parametrize(
@@ -67,12 +66,12 @@ def test_bytes_that_are_no_frame_are_refused(data: bytes) -> None:
 )
 def test_a_header_out_of_bounds_is_refused_before_its_bytes_are_kept(header: tuple[object, ...]) -> None:
     with pytest.raises(WireError):
-        FrameReader().feed(wire.HEADER.pack(*header))
+        FrameReader().feed(child_parts.HEADER.pack(*header))
 
 
 def test_a_message_that_is_not_what_its_kind_says_is_refused() -> None:
     with pytest.raises(WireError):
-        FrameReader().feed(wire.text(wire.OPENED, b'{"device":1}', time.monotonic()))
+        FrameReader().feed(child_parts.text(child_parts.OPENED, b'{"device":1}', time.monotonic()))
 
 
 def test_sound_that_was_lost_moves_the_places_on_by_its_time() -> None:

@@ -15,10 +15,10 @@ from auricle_edge.runtimes import StepRuntime
 from auricle_edge.training.batches import Pseudo, batches, fixmatch_batches, mixed_batches
 from auricle_edge.training.carried import Carried, carried_to_train, judged_part, trained_frames
 from auricle_edge.training.judge.sound import carried_negatives
-from auricle_edge.training.learn_settings import LearnSettings
 from auricle_edge.training.speech_data import DeviceData
 from auricle_edge.training.train import RoundResult, Trainer
-from auricle_export.packs.negatives import with_negatives
+from auricle_edge.training.training_job import LearnSettings
+from auricle_export.packs.start_weights import with_negatives
 
 TWELVE = bare_pack("gsc12")
 UNKNOWN, SILENCE = TWELVE.labels.index("_unknown_"), TWELVE.labels.index("_silence_")
@@ -160,6 +160,7 @@ def _round(pack: Pack, share: float, data: DeviceData) -> RoundResult:
     return trainer.run(plan, 1, pack.plugin_table.initial(0), trainer.first_state())
 
 
+@pytest.mark.slow
 def test_a_pack_without_negatives_trains_as_before_bit_for_bit() -> None:
     data = DeviceData(clips(24, 0), clips(6, 1), None)
     with_sound = with_negatives(PACK, [("speech", np.concatenate(stretches(4)))])

@@ -14,7 +14,7 @@ from auricle.mqtt_link.link import BrokerAddress
 from auricle.packs.pack import load_pack
 from auricle.process.checkup import Finding, clock, disk, finding
 from auricle_edge.board.gate import Readings, Throttling
-from auricle_edge.listening.events.settings import EventSettings
+from auricle_edge.listening.events.outputs import EventSettings
 from auricle_edge.service import checkup
 from auricle_edge.service.checkup import Heard, examine_board, examine_home, examine_microphone, verdict_of
 
@@ -119,7 +119,7 @@ def test_clock_and_disk() -> None:
         ({}, None, ""),
         ({"mqtt": "mqtts://hub.lan", "wyoming": "tcp://127.0.0.1:10400"}, "good", "encrypted, or not at all"),
         ({"mqtt": "mqtt://hub.lan"}, "bad", "write mqtts://, or mqtt_plain = true"),
-        ({"mqtt": "mqtt://hub.lan", "mqtt_plain": True}, "doubtful", "in the clear"),
+        ({"mqtt": "mqtt://hub.lan", "mqtt_plain": True}, "doubtful", "sent unencrypted"),
         ({"wyoming": "tcp://0.0.0.0:10400"}, "bad", "wyoming_network = true"),
         ({"wyoming": "udp://x"}, "bad", "tcp://host:port"),
     ],

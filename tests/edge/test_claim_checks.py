@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from auricle.errors import StorageError
-from auricle.mqtt_link.identity_files import IdentityFiles
+from auricle.mqtt_link.private_link import IdentityFiles
 from auricle.wire.broker_passwords import read_login
 from auricle.wire.claims import LONGEST_TOKEN_FILE
 from auricle.wire.identity import DEVICE_KEY, Identity
@@ -234,7 +234,7 @@ def test_both_signatures_of_a_chain_are_checked(board: Board, authority: Authori
 def test_what_is_no_certificate_is_refused(board: Board) -> None:
     board.coordinator.chain = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 
-    with pytest.raises(ClaimError, match="something that is no certificate"):
+    with pytest.raises(ClaimError, match="something that is not a certificate"):
         board.claim()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import msgspec
 import numpy as np
 import pytest
@@ -11,10 +13,9 @@ from tests.edge.clip_sounds import FRONTEND, NO_UNKNOWN, tone
 
 from auricle.errors import DataError
 from auricle_edge.clips import Clip, ClipSettings, Source
+from auricle_edge.clips.choice import aged, holds_out, surplus
 from auricle_edge.clips.coding import Content
-from auricle_edge.clips.held_out import holds_out
-from auricle_edge.clips.quota import aged, surplus
-from auricle_edge.clips.record import Record
+from auricle_edge.clips.record import JUDGING, SOURCES, WORDLESS, Record
 from auricle_edge.clips.training_set import NO_LABEL, balanced, training_set
 
 
@@ -42,6 +43,16 @@ def _clip(
 
 def _numbers(ids: set[str] | None) -> set[int] | None:
     return None if ids is None else {int(each, 16) for each in ids}
+
+
+# -- sources
+
+
+def test_every_source_has_its_line_and_none_that_a_model_guesses_judges_models_or_is_trained_on_as_a_word() -> None:
+    assert tuple(SOURCES) == get_args(Source)
+    assert {"unlabelled", "near", "repeated"} == WORDLESS
+    assert {"enrolled", "confirmed", "denied", "missed", "ambient"} == JUDGING
+    assert {source for source, kind in SOURCES.items() if kind.weight == 0} == WORDLESS
 
 
 # -- held out

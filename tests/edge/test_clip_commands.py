@@ -15,10 +15,11 @@ from tests.edge.clip_sounds import new, tone
 
 from auricle.errors import AuricleError, DataError, SettingsError
 from auricle.packs.pack import load_pack
-from auricle.speech.audio import read_audio, scan_folder
+from auricle.speech.audio import read_audio
+from auricle.speech.clip_folder import scan_folder
 from auricle.speech.features import LogMel
 from auricle_edge.clips import ClipSettings, ClipStore
-from auricle_edge.clips.player import play
+from auricle_edge.clips.export import play
 from auricle_edge.commands.clip_commands import app
 
 Run = Callable[..., tuple[int, str]]

@@ -84,7 +84,7 @@ def test_a_damaged_index_is_made_again_from_the_clips(
 def test_an_index_that_breaks_while_it_is_used_is_made_again_by_whoever_notices(tmp_path: Path) -> None:
     one, other = store(tmp_path), store(tmp_path)
     clips = {one.add(new(seed)) for seed in range(3)}
-    one._index._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    one._catalogue._index._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     index = tmp_path / "clips" / "index.sqlite"
     with index.open("r+b") as file:
         file.write(b"nonsense" * (index.stat().st_size // 8))

@@ -8,16 +8,34 @@ import json
 import socket
 import stat
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+import msgspec
 import pytest
 
 from auricle.errors import AuricleError, SettingsError
 from auricle_edge.control import SOCKET, ControlClient, ControlServer, ControlSettings
 from auricle_edge.control.door import MOST_REQUESTS
-from auricle_edge.listening.feedback import Feedback
+from auricle_edge.listening.sound import Feedback
+
+
+class Muted(msgspec.Struct):
+    muted: bool
+
+
+class Kept(msgspec.Struct):
+    clip: int
+
+
+class Level(msgspec.Struct):
+    level: int
+
+
+class Take(msgspec.Struct):
+    say: str
+    of: int
+    keep: bool
 
 
 class Device:
@@ -28,31 +46,31 @@ class Device:
         self.muted = False
         self.go = threading.Event()
 
-    def status(self) -> Mapping[str, Any]:
+    def status(self) -> msgspec.Struct:
         """Whether it is muted."""
-        return {"muted": self.muted}
+        return Muted(self.muted)
 
-    def answer(self, feedback: Feedback) -> Mapping[str, Any]:
+    def answer(self, feedback: Feedback) -> msgspec.Struct:
         """Keep it; nothing was ever missed."""
         if feedback.verdict == "missed":
             raise AuricleError("Nothing was said in the last seconds.")
         self.answers.append(feedback)
-        return {"clip": 7}
+        return Kept(7)
 
-    def mute(self, muted: bool) -> Mapping[str, Any]:
+    def mute(self, muted: bool) -> msgspec.Struct:
         """Set it."""
         self.muted = muted
-        return {"muted": muted}
+        return Muted(muted)
 
-    def live(self) -> Iterator[Mapping[str, Any]]:
+    def live(self) -> Iterator[msgspec.Struct]:
         """Two lines, and the rest when told to."""
-        yield {"level": -40}
-        yield {"level": -41}
+        yield Level(-40)
+        yield Level(-41)
         self.go.wait(20)
 
-    def enrol(self, word: str, takes: int, keep: bool) -> Iterator[Mapping[str, Any]]:
+    def enrol(self, word: str, takes: int, keep: bool) -> Iterator[msgspec.Struct]:
         """One take, then something goes wrong."""
-        yield {"say": word, "of": takes, "keep": keep}
+        yield Take(word, takes, keep)
         raise AuricleError("The microphone is muted.")
 
 
@@ -146,6 +164,7 @@ def test_a_body_that_is_too_long_is_not_read(server: ControlServer, tmp_path: Pa
     assert "4096" in json.loads(answer.read())["error"]
 
 
+@pytest.mark.slow
 def test_silent_and_wrong_clients_get_no_thread_and_no_place(
     tmp_path: Path, server: ControlServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

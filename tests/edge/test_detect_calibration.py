@@ -7,8 +7,7 @@ import pytest
 
 from auricle.errors import DataError
 from auricle_edge.listening.detect import DetectSettings
-from auricle_edge.listening.detect.calibration import GRID, calibrate
-from auricle_edge.listening.detect.rates import hours_to_show, most
+from auricle_edge.listening.detect.calibration import GRID, calibrate, hours_to_show, most
 
 LABELS = ("yes", "no", "_unknown_")
 SETTINGS = DetectSettings(hop=0.1, smoothing=1, patience=1)
@@ -100,6 +99,7 @@ def test_smoothing_and_patience_count_and_a_word_that_stays_above_counts_once() 
     assert calibrate([column(sound)], {}, LABELS, 3.0, chosen).thresholds["yes"] == 0.91
 
 
+@pytest.mark.slow
 def test_a_model_that_is_always_sure_gets_the_highest_threshold_and_no_promise() -> None:
     result = calibrate([column(np.tile([0.0, 1.0], HOUR // 2))], {}, LABELS, 3.0, SETTINGS)
     assert result.thresholds["yes"] == float(GRID[-1])
@@ -122,6 +122,7 @@ def test_a_long_recording_is_cut_in_the_middle_and_short_ones_are_not() -> None:
     assert calibrate([column(long)], {}, LABELS, 3.0, SETTINGS).by_word
 
 
+@pytest.mark.slow
 def test_what_is_promised_holds_nineteen_times_in_twenty() -> None:
     """Ten words whose peaks come at random (3 an hour each, uniform from 0 to 1): the true rate at thresholds t is the
     sum of 3 (1 - t). Chosen on 4 hours for 4 an hour, it exceeds that in at most 5 % of 60 trials, and 3 sigma."""

@@ -13,9 +13,9 @@ from tests.edge.test_detector import FRONTEND, SOUND, _blocks, _by_pitch, _run
 from auricle.packs.manifest import Listening
 from auricle.packs.pack import Pack
 from auricle.packs.start import start_weights
-from auricle_edge.listening.detect import Cascade, Detector, DetectSettings
-from auricle_edge.listening.detect.choice import Candidate, cascade, choose_model, most_hits
+from auricle_edge.listening.detect import Cascade, Detector, DetectSettings, DetectTable
 from auricle_edge.listening.detect.decision import Decider
+from auricle_edge.listening.detect.recognisers import Candidate, cascade, choose_model, most_hits
 from auricle_edge.runtimes import choose_runtime
 from auricle_edge.service.hearing_model import HearingModel
 from auricle_edge.training.speech_data import Clips
@@ -191,7 +191,7 @@ NOTHING = Clips(np.zeros((0, 100, 40), np.float32), np.zeros(0, np.int64))
 def _hearing(folder: Path, pack: Pack, second_stage: str, *, trained: bool = True) -> HearingModel:
     runtime = choose_runtime("auto", pack, training=False).runtime
     first, plugin = (start_weights(pack, model) for model in ("crnn-base", "crnn-lite"))
-    detect = DetectSettings(second_stage=second_stage)  # type: ignore[arg-type]
+    detect = DetectTable(second_stage=second_stage)  # type: ignore[arg-type]
     return HearingModel(folder, runtime, "crnn-base", first if trained else None, plugin, detect)
 
 

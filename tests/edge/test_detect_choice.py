@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from auricle_edge.listening.detect.choice import Candidate, Merit, both, choose_model, merit
+from auricle_edge.listening.detect.recognisers import Candidate, Merit, both, choose_model, merit
 
 LABELS = ("yes", "no", "_unknown_")
 
@@ -64,7 +64,8 @@ def test_with_too_few_clips_the_plugin_judges_if_it_was_trained() -> None:
     choice = choose_model([personal, plugin, both(personal, plugin)], FEATURES[:9], few, LABELS)
     assert (choice.candidate.name, choice.merits) == ("plugin", {})
     assert (
-        choice.reason == "9 of 10 held-out keyword clips are too few to compare models: plugin, since it comes trained."
+        choice.reason == "The model plugin listens, since it comes trained: "
+        "9 of 10 held-out keyword clips are too few to compare models."
     )
     scratch = _candidate("plugin", RIGHT, trained=False)
     assert choose_model([scratch, personal], FEATURES[:9], few, LABELS).candidate.name == "personal"

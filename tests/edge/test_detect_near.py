@@ -7,7 +7,7 @@ import pytest
 from tests.edge.clip_sounds import FRONTEND, LABELS
 
 from auricle_edge.listening.detect import Detector, DetectSettings
-from auricle_edge.listening.detect.near import NearMiss, NearWatch
+from auricle_edge.listening.detect.decision import NearMiss, NearWatch
 from auricle_edge.listening.sound import RATE, Block
 
 HOP = RATE // 10

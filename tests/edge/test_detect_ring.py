@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auricle.errors import DataError
-from auricle_edge.listening.detect.ring import Ring
+from auricle_edge.listening.detect.hops import Ring
 
 SIZE = 50
 

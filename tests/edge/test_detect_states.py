@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from tests.edge.test_detector import FRONTEND, _blocks, _by_pitch, _sound
 
 from auricle_edge.listening.detect import Detector, DetectSettings
-from auricle_edge.listening.detect.decision import Decider
-from auricle_edge.listening.detect.states import Awake, waken
+from auricle_edge.listening.detect.decision import Awake, Decider, waken
 from auricle_edge.listening.sound import RATE, Block, Detection, Event, Timeout
 
 LABELS = ("wake", "stop", "go", "_unknown_")
@@ -292,6 +291,7 @@ def test_in_sound_it_hears_the_wake_word_the_command_after_it_and_nothing_else()
     assert [said for said, _, _ in _events([1600])] == ["wake low", "detection high", "wake low", "timeout"]
 
 
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(st.lists(st.integers(1, 20_000), max_size=15), st.integers(100, 5000), st.integers(0, 10**9))
 def test_the_same_sound_gives_the_same_events_however_it_is_cut(sizes: list[int], rest: int, start: int) -> None:

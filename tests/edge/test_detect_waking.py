@@ -15,8 +15,7 @@ from auricle.hearing.waking import SHORTEST, Waking, guard_hops, heard_awake
 from auricle_edge.evaluate.device import heard_by_detector
 from auricle_edge.evaluate.listeners import waking_of
 from auricle_edge.listening.detect import DetectSettings
-from auricle_edge.listening.detect.decision import Decider
-from auricle_edge.listening.detect.states import Awake, waken
+from auricle_edge.listening.detect.decision import Awake, Decider, waken
 from auricle_edge.listening.sound import RATE, Detection
 
 LABELS = ("go", "wake", "_unknown_", "stop", "again")
@@ -73,6 +72,7 @@ def _simulated(chosen: DetectSettings, rows: np.ndarray, guard: int) -> list[tup
     return [(heard.word, heard.decided, heard.command) for heard in heard_awake(rows, LABELS, waking)]
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(streams(), st.sampled_from([0.0, 0.05, 0.1, 0.2, 0.7]))
 def test_the_simulation_hears_what_decider_and_states_hear(

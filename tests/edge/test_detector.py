@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from auricle.errors import DataError, PackError, SettingsError
 from auricle.packs.pack import load_pack
 from auricle.packs.start import start_weights
-from auricle.speech.audio import read_clip, scan_folder
+from auricle.speech.audio import read_clip
+from auricle.speech.clip_folder import scan_folder
 from auricle.speech.features import LogMel
 from auricle_edge.listening.detect import Detector, DetectSettings, Recognise, ensemble
 from auricle_edge.listening.sound import RATE, Block, Detection
@@ -260,6 +261,7 @@ def test_a_pack_for_another_rate_is_refused() -> None:
         Detector(frontend, LABELS, _by_pitch)
 
 
+@pytest.mark.slow
 def test_real_words_are_heard_in_the_stream_when_the_model_knows_them_as_clips() -> None:
     """Recorded keywords that the pack's plug-in is sure of, two seconds apart in a quiet room."""
     if not RECORDED.is_dir():

@@ -6,18 +6,23 @@ import json
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tests.core import tiny_pack
 
+from auricle.errors import AuricleError
 from auricle.packs.pack import pack_bytes
 from auricle.process.cli import main
 from auricle_edge.board.gate import Decision
 from auricle_edge.commands.answer_commands import happened, meter, sentences, with_times
+from auricle_edge.service.answers import read_live, read_status
+from auricle_edge.service.parts import Parts
 
 STATUS: dict[str, Any] = {
     "device": "kitchen-1",
+    "agent": "0.2.0",
     "pack_name": "gsc12",
     "pack": "ab" * 32,
     "running_seconds": 61.0,
@@ -35,6 +40,11 @@ STATUS: dict[str, Any] = {
     "listening": {
         "detections": 3,
         "hours": 1.5,
+        "by_word": {"yes": 3},
+        "detections_per_hour": 2.0,
+        "denied_per_hour": 0.7,
+        "second_windows": 20,
+        "open_share": 0.4,
         "denied": 1,
         "real_time_factor": 0.004,
         "latency_p50": 0.3,
@@ -53,7 +63,18 @@ STATUS: dict[str, Any] = {
     "sensitivity": {"step": 1, "remote": True},
     "report": {"hearing": True, "words": False, "last": None},
     "gate": asdict(Decision("wait", "Somebody speaks.", "speaking")),
+    "judging_failures": 0,
+    "updates": {},
+    "outputs": {},
+    "last": None,
 }
+
+
+def read(told: dict[str, Any]) -> list[str]:
+    return list(sentences(read_status(told)))
+
+
+HEARD = {"id": "ab" * 6, "start": 0, "end": 16_000, "word_end": 15_000, "at": 1.7e9, "latency": 0.3}
 
 
 @pytest.fixture(autouse=True)
@@ -65,28 +86,35 @@ def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_the_status_in_sentences() -> None:
-    said = list(sentences(STATUS))
+    said = read(STATUS)
     assert said[1] == "Listening to USB at 48000 Hz, -40 dBFS, with the plugin model."
-    assert "Restarts: 2 zeros." in said
+    assert "The microphone was started again: 2 times (zeros)." in said
     assert "Fleet home: not connected: refused; idle." in said
     assert said[-1] == "Gate: wait. Somebody speaks."
     before = STATUS | {"gate": {"verdict": "wait", "reason": "Somebody speaks."}}
-    assert list(sentences(before))[-1] == said[-1]
+    assert read(before)[-1] == said[-1]
     apart = STATUS | {"fleet": STATUS["fleet"] | {"other_pack": "The fleet home runs the pack gsc12."}}
-    assert "The fleet home runs the pack gsc12." in list(sentences(apart))
+    assert "The fleet home runs the pack gsc12." in read(apart)
     muted = STATUS | {"capture": STATUS["capture"] | {"muted": True, "mute_reason": "switch"}}
-    assert list(sentences(muted))[1] == "The microphone is muted (switch)."
+    assert read(muted)[1] == "The microphone is muted (switch)."
 
 
 def test_the_status_says_what_it_waits_for_and_what_the_second_stage_costs() -> None:
     asleep = STATUS | {"state": "asleep", "wake": ["computer", "jarvis"]}
-    assert list(sentences(asleep))[2] == (
+    assert read(asleep)[2] == (
         'Asleep until "computer" or "jarvis"; a wake word opens 3 s for a command. '
         "2 wake words, 1 without a command after them."
     )
-    awake = list(sentences(asleep | {"state": "awake", "model": "cascade"}))
+    awake = read(asleep | {"state": "awake", "model": "cascade"})
     assert awake[2].startswith("Awake: commands count; ")
     assert awake[3] == "Second stage: judged 5.0% of 400 windows. Best."
+
+
+def test_an_answer_of_another_version_is_a_sentence() -> None:
+    with pytest.raises(AuricleError, match=r"another version than this command \(.*judging_failures.*\): restart it"):
+        read_status({name: value for name, value in STATUS.items() if name != "judging_failures"})
+    with pytest.raises(AuricleError, match="restart it"):
+        read_live({"level_dbfs": "loud"})
 
 
 def test_the_live_view_shows_the_state_and_says_what_happened() -> None:
@@ -100,13 +128,14 @@ def test_the_live_view_shows_the_state_and_says_what_happened() -> None:
         "posteriors": {"yes": 0.9, "no": 0.1},
         "state": "awake",
     }
-    assert meter(line, "yes").row_count == 5
-    wake = {"word": "computer", "score": 0.91, "model": "plugin", "kind": "wake", "wake_word": None}
-    command = {"word": "stop", "score": 0.5, "model": "cascade", "kind": "detection", "wake_word": "computer"}
-    assert happened({"detection": wake}) == "computer (wake word, 0.91, plugin)"
-    assert happened({"detection": command}) == "stop (0.50, cascade, after computer)"
-    assert happened({"timeout": {"wake_word": "computer"}}) == "no command after computer"
-    assert happened(line) == ""
+    assert meter(read_live(line), "yes").row_count == 5
+    wake = HEARD | {"word": "computer", "score": 0.91, "model": "plugin", "kind": "wake", "wake_word": None}
+    command = HEARD | {"word": "stop", "score": 0.5, "model": "cascade", "wake_word": "computer"}
+    closed = {"wake": "ab" * 6, "wake_word": "computer", "end": 48_000, "at": 1.7e9}
+    assert happened(read_live(line | {"detection": wake})) == "computer (wake word, 0.91, plugin)"
+    assert happened(read_live(line | {"detection": command})) == "stop (0.50, cascade, after computer)"
+    assert happened(read_live(line | {"timeout": closed})) == "no command after computer"
+    assert happened(read_live(line)) == ""
 
 
 @pytest.mark.parametrize(
@@ -122,7 +151,7 @@ def test_the_live_view_draws_whatever_comes(change: dict[str, Any]) -> None:
         "speaking": True,
         "posteriors": {"yes": 0.9, "no": 0.1},
     } | change
-    assert meter(line, "yes").row_count == 4
+    assert meter(read_live(line), "yes").row_count == 4
 
 
 @pytest.mark.parametrize("command", ["status", "listen", "confirm", "deny", "mute", "unmute", "rollback"], ids=str)
@@ -135,6 +164,36 @@ def test_without_a_service_a_command_says_so(tmp_path: Path, capsys: pytest.Capt
     assert main(["edge", "status", "--state", str(tmp_path), "--json"]) == 2
     captured = capsys.readouterr()
     assert "No service runs" in json.loads(captured.out)["error"]
+
+
+def test_the_status_says_which_version_runs_and_how_far_a_rollout_has_come() -> None:
+    runs = {"board": "pi5", "os": "raspios-13", "bundle": "ab" * 32, "version": "0.2.0.post1"}
+    assert read(STATUS | {"updates": runs})[1] == "Version 0.2.0.post1 (abababababab) for pi5, raspios-13."
+    trial = runs | {"confirmed": False, "rollout": "r2-4d13", "state": "trial"}
+    assert read(STATUS | {"updates": trial})[1:3] == [
+        "Version 0.2.0.post1 (abababababab) for pi5, raspios-13, on trial.",
+        "Rollout r2-4d13: trial.",
+    ]
+    failed = runs | {"rollout": "r2-4d13", "state": "failed", "reason": "It was not healthy within 300 s."}
+    assert read(STATUS | {"updates": failed})[2] == "Rollout r2-4d13: failed: It was not healthy within 300 s."
+
+
+def test_an_installed_board_without_a_service_is_sent_to_its_units(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home, state, etc = (tmp_path / name for name in ("opt/auricle", "var/lib/auricle", "etc/auricle"))
+    for folder in (home, state, etc):
+        folder.mkdir(parents=True)
+    (home / "slots.json").write_text('{"active": "a"}')
+    monkeypatch.setenv("AURICLE_INSTALLATION", str(home))
+
+    assert main(["edge", "status", "--state", str(state)]) == 2
+    assert "systemctl status auricle-edge says why" in capsys.readouterr().err
+    (etc / "claim.token").touch()
+    assert main(["edge", "status", "--state", str(state)]) == 2
+    assert "once this board has claimed its certificate: systemctl status auricle-claim" in capsys.readouterr().err
+    assert main(["edge", "status", "--state", str(tmp_path)]) == 2
+    assert "No service runs in" in capsys.readouterr().err
 
 
 def test_the_old_name_of_record_works_and_says_the_new_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -207,3 +266,14 @@ def test_a_pack_and_what_is_of_a_bundle_do_not_go_together(tmp_path: Path, capsy
 
     assert "leave one out" in capsys.readouterr().err
     assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize(
+    ("heard", "running", "speaks"), [(True, True, True), (True, False, False), (False, True, False)]
+)
+def test_nobody_speaks_where_no_sound_comes(heard: bool, running: bool, speaks: bool) -> None:
+    parts = SimpleNamespace(
+        detector=SimpleNamespace(speaking=heard), capture=SimpleNamespace(state=SimpleNamespace(running=running))
+    )
+
+    assert Parts.speaking.fget(parts) is speaks  # type: ignore[attr-defined]

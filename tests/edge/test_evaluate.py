@@ -26,7 +26,7 @@ from auricle_edge.evaluate.report import Events, speakers_of
 from auricle_edge.evaluate.sources import Folders, Sources, read_sources
 from auricle_edge.evaluate.windows import said_of
 from auricle_edge.listening.detect import Detector, DetectSettings, DetectTable, detect_settings
-from auricle_edge.listening.detect.unsmoothed import unsmoothed
+from auricle_edge.listening.detect.calibration import unsmoothed
 from auricle_edge.listening.sound import RATE, Block
 from auricle_edge.runtimes import choose_runtime, recogniser
 

@@ -81,6 +81,7 @@ def two_models(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
+@pytest.mark.slow
 def test_its_json_puts_weights_side_by_side_with_intervals(
     folder: Path, two_models: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -97,6 +98,7 @@ def test_its_json_puts_weights_side_by_side_with_intervals(
     assert 0 <= first["clips"]["balanced"] <= 1
 
 
+@pytest.mark.slow
 def test_it_names_the_recordings_that_false_accepts_come_from(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -122,6 +124,7 @@ def test_it_names_the_recordings_that_false_accepts_come_from(
     assert f"{named[worst]} x {worst}" in out.replace("   ", "") and f"{named[worst]} x {worst}" in page.read_text()
 
 
+@pytest.mark.slow
 def test_a_pack_with_wake_words_is_judged_asleep_and_awake(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -201,6 +204,7 @@ def test_a_line_that_is_no_label_is_named(line: str, tmp_path: Path, capsys: pyt
     assert "a.txt, line 2" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_thresholds_from_validation_judge_other_people(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With 2 minutes without keywords, 600 an hour are 20 false accepts."""
     ways = ("by word", "one for all")
@@ -218,6 +222,7 @@ def test_thresholds_from_validation_judge_other_people(folder: Path, capsys: pyt
     assert [len(set(setting["thresholds"].values())) > 1 for setting in here[1:]] == [True, False]
 
 
+@pytest.mark.slow
 def test_too_little_sound_for_the_rate_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert evaluate(folder, "--minutes", "0.5", "--part", "test", "--rate", "1") == 0
     out = capsys.readouterr().out

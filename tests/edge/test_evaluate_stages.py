@@ -58,6 +58,7 @@ def scene(sources: Sources) -> Scene:
     return end_to_end([composed(plan, number, seed=1) for number in (2, 5)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wake", [(), ("stop",)])
 def test_the_cascade_at_once_is_the_detectors_own_hop_by_hop(
     scene: Scene, cascade: Cascade, wake: tuple[str, ...]
@@ -101,6 +102,7 @@ def _judged(sources: Sources, pack: Pack, listeners: list[Listener]) -> list[dic
     return [{k: v for k, v in facts.items() if k not in ("name", "second")} for facts in found]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pack", [bare_pack("gsc12"), waking_pack()], ids=["open", "wake"])
 def test_with_the_same_model_as_second_stage_the_report_is_that_of_the_first_alone(
     sources: Sources, pack: Pack

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auricle_edge.fleet.fetch import _chunk_number
+from auricle_edge.fleet.incoming import _chunk_number
 
 
 @pytest.mark.parametrize(

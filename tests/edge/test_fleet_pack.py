@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
+import msgspec
 import pytest
 from tests.edge.agent_site import FLEET, KEY, OTHER, TASK, TOPICS, Site, run, until
 from tests.edge.test_control import Device
@@ -18,9 +16,10 @@ from auricle.wire.frames import seal
 from auricle.wire.identity import Identity
 from auricle.wire.messages import Model
 from auricle_edge.control import ControlServer, ControlSettings
-from auricle_edge.fleet.fleet_pack import FleetPack, other_pack
+from auricle_edge.fleet.fleet_word import FleetPack, other_pack
 from auricle_edge.listening.capture.state import CaptureState
 from auricle_edge.runtimes import StepRuntime
+from auricle_edge.service.answers import FleetStatus
 
 HOME = load_pack("home")
 
@@ -87,13 +86,19 @@ def test_a_device_learns_from_the_fleets_model_that_it_has_another_pack(
     run(case, StepRuntime(digits), tmp_path)
 
 
+class Asked(msgspec.Struct):
+    capture: CaptureState
+    fleet: FleetStatus
+
+
 class Apart(Device):
     """A service that listens, in a fleet that runs another pack."""
 
-    def status(self) -> Mapping[str, Any]:
+    def status(self) -> msgspec.Struct:
         """What `auricle edge doctor` asks for."""
-        sound = dataclasses.asdict(CaptureState(running=True, device="USB", native_rate=48_000))
-        return {"capture": sound, "fleet": {"name": "den", "other_pack": "The fleet den runs the pack gsc12."}}
+        other = "The fleet den runs the pack gsc12."
+        fleet = FleetStatus(name="den", connected=True, state="idle", last_error=None, other_pack=other)
+        return Asked(CaptureState(running=True, device="USB", native_rate=48_000), fleet)
 
 
 def test_doctor_says_it_of_the_service_that_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

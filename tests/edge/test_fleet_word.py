@@ -12,7 +12,8 @@ from auricle.wire.messages import Nothing, Register, Update
 from auricle_edge.commands.answer_commands import sentences
 from auricle_edge.control import ControlClient, ControlServer, ControlSettings
 from auricle_edge.runtimes import StepRuntime
-from auricle_edge.service.training_only import TrainingOnly
+from auricle_edge.service.answers import read_status
+from auricle_edge.service.questions import TrainingOnly
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +61,7 @@ def test_status_knows_an_agent_that_learns_from_recordings(runtime: StepRuntime,
         async with site.device() as agent:
             server = ControlServer(site.folder, TrainingOnly(agent, "CLIPS"), ControlSettings())
             try:
-                said = list(sentences(ControlClient(site.folder).get("/v1/status")))
+                said = list(sentences(read_status(ControlClient(site.folder).get("/v1/status"))))
             finally:
                 server.close()
             assert said[1] == f"It learns from {len(agent.trainer.data.train)} clips of CLIPS and does not listen."

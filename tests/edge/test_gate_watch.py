@@ -13,7 +13,7 @@ import pytest
 from auricle.errors import DataError
 from auricle_edge.board.gate import Decision
 from auricle_edge.fleet.gate_watch import OPEN, Declined, GateWatch, RoundControl
-from auricle_edge.training.priority import NICENESS, yield_to_detection
+from auricle_edge.training.training_job import NICENESS, yield_to_detection
 
 HOT = Decision("wait", "It is hot.", "heat")
 MUTED = Decision("decline", "The microphone is muted.", "mute")

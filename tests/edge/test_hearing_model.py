@@ -10,7 +10,7 @@ import pytest
 from auricle.packs.pack import Pack, load_pack
 from auricle.packs.start import start_weights
 from auricle.wire.tensors import Flat
-from auricle_edge.listening.detect import DetectSettings
+from auricle_edge.listening.detect import DetectTable
 from auricle_edge.listening.detect.settings import SecondStage
 from auricle_edge.runtimes import Runtime, choose_runtime
 from auricle_edge.service.hearing_model import HearingModel
@@ -19,6 +19,7 @@ from auricle_edge.training.speech_data import Clips
 from auricle_edge.training.train import LocalState
 
 
+@pytest.mark.slow
 def test_both_models_listen_once_a_round_taught_the_own_one_and_after_a_restart(tmp_path: Path) -> None:
     """Before that the plug-in does, and a round that leaves the own model alone changes nothing."""
     pack = load_pack("gsc12")
@@ -67,7 +68,7 @@ def test_an_own_model_that_began_as_noise_answers_nothing_until_it_was_compared(
 ) -> None:
     """Not at first, not after rounds in which it learnt or did not, not after a restart, and not as a second stage."""
     noise, plugin = home.table("resnet-base").initial(3), start_weights(home, "resnet-lite")
-    detect = DetectSettings(second_stage=second_stage)
+    detect = DetectTable(second_stage=second_stage)
 
     hearing = HearingModel(tmp_path, runtime, "resnet-base", None, plugin, detect, seed=3)
     assert hearing.choose(nothing(home)).candidate.name == "plugin"

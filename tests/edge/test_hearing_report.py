@@ -12,9 +12,7 @@ import pytest
 from auricle.errors import SettingsError, StorageError
 from auricle.wire.messages import HearingReport
 from auricle_edge.fleet.report import HearingReporter, ReportSettings
-from auricle_edge.fleet.report.coarse import STEPS, decibels, full_scale, offset, rounded
-from auricle_edge.fleet.report.period import Period
-from auricle_edge.fleet.report.readings import Reading, reading_of
+from auricle_edge.fleet.report.period import STEPS, Period, Reading, decibels, full_scale, offset, reading_of, rounded
 from auricle_edge.listening.capture.state import CaptureState
 from auricle_edge.listening.detect.figures import DetectFigures, Tally
 from auricle_edge.listening.sound import RATE, Detection

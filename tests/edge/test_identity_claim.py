@@ -22,9 +22,9 @@ from tests.cloud.arrivals import register
 from tests.cloud.filled_store import Filled
 
 import auricle_edge.fleet.identity_claim.claim as steps
-from auricle.errors import AuricleError, DataError, SettingsError
-from auricle.mqtt_link.identity_files import IdentityFiles
+from auricle.errors import REFUSED, AuricleError, DataError, SettingsError
 from auricle.mqtt_link.link import BrokerAddress
+from auricle.mqtt_link.private_link import IdentityFiles
 from auricle.packs.pack import load_pack
 from auricle.process.cli import main
 from auricle.wire.broker_passwords import read_login
@@ -148,6 +148,55 @@ def test_claiming_again_changes_nothing(site: ClaimSite) -> None:
 
     assert again.done == "there already"
     assert {path.name: path.read_bytes() for path in site.files.folder.iterdir()} == before
+
+
+def test_another_devices_token_is_not_erased_where_this_one_has_its_certificate(
+    site: ClaimSite, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site.claim()
+    other = site.enrolment.tokens([f"{site.device}-b"], 3600.0, who="op")[0][1]
+    site.token_file.write_text(other)
+
+    assert main(["edge", "claim", *site.options]) == REFUSED
+
+    said = capsys.readouterr().err
+    assert f"is that of {site.device}, by another token" in said and "--state" in said
+    assert site.token_file.read_text() == other
+
+
+def test_a_token_that_was_used_is_erased_also_where_the_record_of_it_is_gone(site: ClaimSite) -> None:
+    """As of a version that kept none."""
+    token = site.token_file.read_text()
+    site.claim()
+    site.token_file.write_text(token)
+    assert site.claim().done == "there already"
+    assert not site.token_file.exists()
+
+    (site.files.folder / steps.TOKEN).unlink()
+    site.token_file.write_text(token)
+    assert site.claim().done == "there already"
+
+
+def test_a_claim_that_is_made_again_without_its_token_says_that_it_is_there_already(
+    site: ClaimSite, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site.claim()
+
+    assert main(["edge", "claim", "--token-file", str(site.token_file), "--state", str(site.state)]) == 0
+    assert f"{site.device}: there already" in capsys.readouterr().out
+
+    assert main(["edge", "claim", "--token-file", str(site.token_file), "--state", f"{site.state}2"]) == 2
+    assert "There is no claim token" in capsys.readouterr().err
+
+
+def test_a_server_of_another_name_or_without_tls_is_said_with_its_port(site: ClaimSite) -> None:
+    _, _, at = site.url.partition("//")
+    with pytest.raises(ClaimError, match=f"What listens at {at} does not speak HTTP without TLS") as error:
+        steps.claim(site.state, f"http://{at}", site.pin, site.token_file, time.time())
+    assert error.value.exit_code == 2
+    elsewhere = at.replace("127.0.0.1", "localhost")
+    with pytest.raises(ClaimError, match=f"{elsewhere}: its certificate does not hold: it is for another name"):
+        steps.claim(site.state, f"https://{elsewhere}", site.pin, site.token_file, time.time())
 
 
 def test_a_board_with_a_new_card_says_which_key_signs_its_messages(site: ClaimSite) -> None:
@@ -278,6 +327,18 @@ def test_a_token_on_a_place_that_cannot_be_written_does_not_stop_a_claim(
     assert (outcome.done, outcome.token_erased) == ("claimed", False)
 
 
+def test_only_a_token_that_is_not_systemds_own_copy_is_said_to_stay(
+    site: ClaimSite, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("auricle_edge.fleet.identity_claim.claim.erase", lambda _: False)
+    assert main(["edge", "claim", *site.options]) == 0
+    assert "cannot be removed" in capsys.readouterr().err
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(site.token_file.parent))
+    assert main(["edge", "claim", *site.options]) == 0
+    captured = capsys.readouterr()
+    assert ("there already" in captured.out, captured.err) == (True, "")
+
+
 def test_a_certificate_is_renewed_when_it_is_due(site: ClaimSite) -> None:
     site.claim()
     first = site.files.certificate.read_bytes()
@@ -341,7 +402,7 @@ def test_an_expired_certificate_is_none_and_a_token_replaces_it(site: ClaimSite)
     first = site.files.certificate.read_bytes()
     later = time.time() + 400 * 86400
 
-    with pytest.raises(DataError, match="cannot be read"):
+    with pytest.raises(DataError, match="There is no claim token"):
         steps.claim(site.state, site.url, site.pin, site.token_file, later)
     site.token_file.write_text(site.enrolment.tokens([site.device], 3600.0, who="op", replace=True)[0][1])
     outcome = steps.claim(site.state, site.url, site.pin, site.token_file, later)

@@ -15,7 +15,7 @@ from safetensors.numpy import save
 
 from auricle.wire.tensors import TensorSpec, TensorTable
 from auricle_edge.training.judge.best import Best, BestStore
-from auricle_edge.training.judge.heard import Heard
+from auricle_edge.training.judge.comparison import Heard
 
 TABLE = TensorTable((TensorSpec("head.weight", (2, 3), "head", 0.5), TensorSpec("head.bias", (2,), "head", 0.5)))
 PACK, SOUND = "a" * 64, "b" * 64
@@ -148,6 +148,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_after_a_kill_the_best_state_is_a_whole_one_and_no_older_than_the_last_that_was_kept(tmp_path: Path) -> None:
     for attempt in range(3):
         command = [sys.executable, "-c", KILLED, str(tmp_path)]

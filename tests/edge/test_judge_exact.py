@@ -7,16 +7,18 @@ import pytest
 
 from auricle_edge.training.judge.clips import Answers, answers, worsened
 from auricle_edge.training.judge.comparison import (
+    Heard,
     accepts_more,
     hears_fewer,
     hears_more,
     improves,
+    in_words,
     outgrows,
     sign_test,
+    words_heard,
     worse_in,
 )
-from auricle_edge.training.judge.heard import Heard, in_words, words_heard
-from auricle_edge.training.learn_settings import LearnSettings
+from auricle_edge.training.training_job import LearnSettings
 
 DEFAULT = LearnSettings()
 KEYWORDS = 20

@@ -17,19 +17,20 @@ from auricle_edge.listening.detect import Detector, DetectSettings
 from auricle_edge.listening.sound import RATE, Block
 from auricle_edge.runtimes import StepRuntime, recogniser
 from auricle_edge.training.judge.comparison import (
+    Heard,
     accepts_more,
     hears_fewer,
     hears_more,
     improves,
+    in_words,
     outgrows,
     sign_test,
     worse_in,
 )
-from auricle_edge.training.judge.heard import Heard, in_words
 from auricle_edge.training.judge.sound import JudgedSound, carried_negatives
 from auricle_edge.training.judge.streams import Streams, detections, first_part, in_quiet, joined
-from auricle_edge.training.learn_settings import LearnSettings
 from auricle_edge.training.speech_data import Clips
+from auricle_edge.training.training_job import LearnSettings
 
 DEFAULT = LearnSettings()
 NONE = Clips(np.zeros((0, 100, 40), np.float32), np.zeros(0, np.int64))
@@ -60,7 +61,7 @@ def test_a_stream_gives_the_detections_that_the_detector_gives_of_the_sound(vad:
     (found,) = streams.heard(recognise)
 
     assert len(expected) >= 3
-    lead = detector._lead
+    lead = detector._hops.lead
     assert [(round((h + 1) * hop * RATE) - lead, pack.labels[label]) for h, label in found] == expected
     assert streams.hours * 3600 == pytest.approx(40)
     assert streams.seconds() == [40]

@@ -13,10 +13,10 @@ from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
 from auricle_edge.runtimes import StepRuntime
 from auricle_edge.training.judge.sound import carried_negatives
-from auricle_edge.training.learn_settings import LearnSettings
 from auricle_edge.training.speech_data import Clips, DeviceData
 from auricle_edge.training.train import Trainer
-from auricle_export.packs.negatives import with_negatives
+from auricle_edge.training.training_job import LearnSettings
+from auricle_export.packs.start_weights import with_negatives
 
 DEVICES, ROUNDS = 3, 4
 PLAN = Plan(mode="supervised", optimizer="adamw", rate=1e-3, epochs=2, augment=True)
@@ -52,6 +52,7 @@ def _fleet(runtime: StepRuntime, plugin: Flat, share: float) -> Flat:
     return plugin
 
 
+@pytest.mark.slow
 def test_rounds_on_clips_alone_make_a_plug_in_keener_and_on_the_packs_negatives_too_they_do_not(
     pack: Pack, runtime: StepRuntime
 ) -> None:

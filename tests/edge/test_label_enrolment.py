@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from tests.edge.clip_sounds import LENGTH, spoken, store
 
 from auricle.errors import DataError, SettingsError
-from auricle.speech.audio import read_audio, scan_folder
+from auricle.speech.audio import read_audio
+from auricle.speech.clip_folder import scan_folder
 from auricle_edge.labels import Enrolment, LabelSettings
-from auricle_edge.labels.levels import FRAME, levels, loudest_word, room, stretches
-from auricle_edge.labels.takes import judged
+from auricle_edge.labels.takes import FRAME, judged, levels, loudest_word, room, stretches
 from auricle_edge.listening.sound import Block
 
 SETTINGS = LabelSettings()

@@ -15,12 +15,12 @@ from tests.edge.clip_sounds import FRONTEND, LABELS, LENGTH, NO_UNKNOWN, START, 
 from auricle.errors import DataError, SettingsError, StorageError
 from auricle.speech.features import LogMel
 from auricle_edge.clips import ClipStore, NewClip
+from auricle_edge.clips.choice import aged
 from auricle_edge.clips.disk import Disk
-from auricle_edge.clips.quota import aged
 from auricle_edge.labels import Labeller, LabelSettings
 from auricle_edge.labels.candidates import opinion, reconsider
-from auricle_edge.labels.chances import Chances
-from auricle_edge.listening.detect.near import NearMiss
+from auricle_edge.labels.surroundings import Chances
+from auricle_edge.listening.detect.decision import NearMiss
 from auricle_edge.listening.sound import Detection
 
 

@@ -15,13 +15,13 @@ from tests.edge.clip_sounds import LENGTH, spoken, store
 from auricle.errors import DataError
 from auricle.packs.first_weights import chosen_weights
 from auricle.packs.pack import load_pack
-from auricle.speech.audio import read_audio, scan_folder
+from auricle.speech.audio import read_audio
+from auricle.speech.clip_folder import scan_folder
 from auricle.speech.features import LogMel
 from auricle.speech.synthesis import SynthesisSettings, synthesise
 from auricle_edge.labels import Enrolment, LabelSettings, Step
-from auricle_edge.labels.agreement import cepstra, distance
 from auricle_edge.labels.candidates import Recognise
-from auricle_edge.labels.word_check import WordCheck
+from auricle_edge.labels.word_check import WordCheck, cepstra, distance
 from auricle_edge.listening.sound import Block
 from auricle_edge.runtimes import choose_runtime, recogniser
 

@@ -11,11 +11,10 @@ from tests.edge.test_detect_states import STEPS, Script
 from tests.edge.test_detector import FRONTEND
 
 from auricle.errors import AuricleError
-from auricle_edge.listening.broadcast import AudioBroadcast
 from auricle_edge.listening.capture.capture import Capture
 from auricle_edge.listening.capture.settings import CaptureSettings
 from auricle_edge.listening.detect import Detector
-from auricle_edge.listening.listener import Listener
+from auricle_edge.listening.listener import AudioBroadcast, Listener
 from auricle_edge.listening.sound import RATE, Detection, Event, Timeout
 
 

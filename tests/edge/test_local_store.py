@@ -23,7 +23,10 @@ from auricle_edge.training.train import LocalState
 TABLE = TensorTable((TensorSpec("head.weight", (2, 3), "head", 0.5), TensorSpec("head.bias", (2,), "head", 0.5)))
 PACK = "a" * 64
 STATE = LocalState(
-    np.arange(8, dtype=np.float32), {"local.first": np.ones(8, np.float32), "plugin.first": np.zeros(4, np.float32)}, 7
+    np.arange(8, dtype=np.float32),
+    {"local.first": np.ones(8, np.float32), "plugin.first": np.zeros(4, np.float32)},
+    7,
+    {"feddyn": np.arange(3, dtype=np.float32)},
 )
 
 
@@ -40,6 +43,7 @@ def test_what_was_saved_is_read_by_the_next_process(tmp_path: Path) -> None:
     assert read.weights.tolist() == STATE.weights.tolist()
     assert {k: v.tolist() for k, v in read.slots.items()} == {k: v.tolist() for k, v in STATE.slots.items()}
     assert read.steps == 7
+    assert {k: v.tolist() for k, v in read.variates.items()} == {"feddyn": [0, 1, 2]}
 
 
 def test_a_view_is_saved_as_the_numbers_it_shows(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import os
 import socket
 from pathlib import Path
 
-from auricle_edge.service.notify import Notifier, Pulse
+from auricle_edge.service.systemd import Notifier, Pulse
 
 
 def test_states_arrive_at_the_socket_that_systemd_named(tmp_path: Path) -> None:

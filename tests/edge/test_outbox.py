@@ -16,7 +16,7 @@ from auricle.errors import StorageError
 from auricle.wire.frames import CHUNK
 from auricle.wire.messages import Update
 from auricle.wire.tensors import digest
-from auricle_edge.fleet.outbox import Outbox, Pending
+from auricle_edge.fleet.update_delivery import Outbox, Pending
 
 
 def _pending(body: bytes, **changes: Any) -> Pending:

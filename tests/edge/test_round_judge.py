@@ -13,9 +13,9 @@ from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
 from auricle_edge.training.judge.round_judge import RoundJudge, Verdict
 from auricle_edge.training.judge.sound import Judging
-from auricle_edge.training.learn_settings import LearnSettings
 from auricle_edge.training.speech_data import Clips, DeviceData
 from auricle_edge.training.train import LocalState, RoundResult, Trainer
+from auricle_edge.training.training_job import LearnSettings
 
 SURE = taught()
 MUTUAL, SUPERVISED = Plan(), Plan(mode="supervised")
@@ -59,6 +59,7 @@ def ladder() -> list[Flat]:
     return rungs
 
 
+@pytest.mark.slow
 def test_a_drift_of_which_no_step_is_significant_is_caught_against_the_best_state(
     tmp_path: Path, ladder: list[Flat]
 ) -> None:
@@ -152,6 +153,7 @@ def test_a_model_that_hears_nothing_yet_is_no_standard_and_what_hears_takes_its_
     assert judge._store.read()["personal model"].heard.false_accepts == _accepts(hears)
 
 
+@pytest.mark.slow
 def test_who_hears_clearly_more_than_the_best_state_is_compared_with_the_state_before(tmp_path: Path) -> None:
     judge = _judge(tmp_path, keywords(60))
     hard, middle, loud = (louder(SURE, by) for by in (-6.0, -4.5, 7.0))
@@ -161,6 +163,7 @@ def test_who_hears_clearly_more_than_the_best_state_is_compared_with_the_state_b
     assert "(personal model)" in (_round(judge, middle, loud, hard).reason or "")
 
 
+@pytest.mark.slow
 def test_a_plug_in_that_forgets_words_is_refused_and_one_that_forgot_is_not_listened_with(tmp_path: Path) -> None:
     """On streams: it has no more false accepts, and its right answers, though the largest, lie below the thresholds."""
     judge, hears, forgets = _judge(tmp_path, keywords(60)), louder(SURE, -4.5), louder(SURE, -4.5)
@@ -204,6 +207,7 @@ def test_a_pack_without_negatives_is_judged_on_clips_and_on_its_own_negatives_as
     assert len(verdict.best["plug-in"].heard.accepts) == 20
 
 
+@pytest.mark.slow
 def test_forgotten_words_are_refused_as_before(tmp_path: Path) -> None:
     judge = _judge(tmp_path, device(60))
     good = _result(SURE, SURE)

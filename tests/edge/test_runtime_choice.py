@@ -18,6 +18,7 @@ from auricle.packs.manifest import Buffer, OrtTraining, Tflite
 from auricle.packs.pack import Pack
 from auricle.process.cli import main
 from auricle_edge.runtimes import InferenceOnly, Job, StepRuntime, choose_runtime
+from auricle_edge.runtimes.native import library as native_library
 
 ROOT = Path(__file__).parents[2]
 ARTIFACTS = OrtTraining(
@@ -35,13 +36,19 @@ def _evaluation_only() -> Pack:
     return Pack(tiny_pack.manifest(files, graphs=tiny_pack.graphs()[:1]), files)
 
 
+@pytest.fixture(autouse=True)
+def without_brought_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However auricle was installed: a wheel brings the library of the runtime native, a checkout does not."""
+    monkeypatch.setattr(native_library, "shipped", lambda _: tmp_path / "none.so")
+
+
 def test_auto_takes_step_where_it_is_installed_and_says_why() -> None:
     choice = choose_runtime("auto", tiny_pack.pack(ort_training={"lite": ARTIFACTS}))
 
     assert isinstance(choice.runtime, StepRuntime)
     assert choice.runtime.name == "step"
     assert choice.reason.startswith("Runtime step: onnxruntime ")
-    assert choice.reason.endswith("is installed and the pack has graphs for it, the fastest way to train.")
+    assert choice.reason.endswith("is installed and the pack has graphs for it.")
 
 
 def test_what_is_asked_for_is_taken() -> None:

@@ -15,7 +15,7 @@ from auricle.packs.pack import load_pack
 from auricle.wire.messages import DeviceState, Tune
 from auricle_edge.listening.detect import DetectSettings
 from auricle_edge.listening.detect.decision import Decider
-from auricle_edge.listening.detect.sensitivity import shifted, tuned
+from auricle_edge.listening.detect.rules import shifted, tuned
 from auricle_edge.listening.tuning import FILE, Tuning
 from auricle_edge.runtimes import StepRuntime
 from auricle_edge.settings import read_settings

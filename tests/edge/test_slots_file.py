@@ -8,12 +8,13 @@ import lzma
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.edge.slots_bundle import Device, guard_of, identity, make_bundle, quick_folder
+from tests.edge.slots_bundle import Device, guard_of, identity, make_bundle
+from tests.edge.slots_guard import device as device
+from tests.edge.slots_guard import folder as folder
 
 import auricle_edge.ota.slots as package
 from auricle.packs import plain_tar
@@ -22,17 +23,6 @@ from auricle_export.flash.bundle.contents import guard_file
 BEFORE = lzma.decompress((Path(__file__).parent / "before/slots.py.xz").read_bytes())
 """The guard of version 0.1.0 until November 2026."""
 MODULES = [*sorted(Path(package.__path__[0]).glob("*.py")), Path(plain_tar.__file__)]
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    with quick_folder() as made:
-        yield made
-
-
-@pytest.fixture
-def device(folder: Path) -> Device:
-    return Device(folder / "device")
 
 
 def run(device: Device, *arguments: object, guard: Path | None = None, python: str = sys.executable) -> dict[str, Any]:
@@ -83,6 +73,7 @@ def test_every_python_of_a_board_runs_it_under_its_name(device: Device, folder: 
     assert told["said"] == "Nothing is installed." and told["installed"] is False
 
 
+@pytest.mark.slow
 def test_it_installs_is_replaced_while_it_runs_and_removes_itself(device: Device, folder: Path) -> None:
     first, second = make_bundle(folder / "1", "1.0"), make_bundle(folder / "2", "2.0")
     run(device, "install", first, guard=first / "slots.py")
@@ -96,6 +87,7 @@ def test_it_installs_is_replaced_while_it_runs_and_removes_itself(device: Device
     assert device.everything() == set()
 
 
+@pytest.mark.slow
 def test_a_board_of_the_version_before_is_updated_taken_back_and_updated_again(device: Device, folder: Path) -> None:
     old = make_bundle(folder / "old", "1.0", more={"slots.py": BEFORE})
     new = make_bundle(folder / "new", "2.0")

@@ -6,15 +6,18 @@ import msgspec
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 from tests.core import tiny_pack
 
 from auricle.errors import AuricleError, PackError
 from auricle.packs.graph_interface import Graph, step_inputs, step_outputs
 from auricle.packs.pack import Pack
 from auricle_edge.runtimes import Job, StepRuntime
+from auricle_edge.runtimes.native.library import compiler
+from auricle_edge.runtimes.native.runtime import NativeRuntime
 
 SIZE = 15
+SEEN, MAP = "model.bavd.seen", "model.bavd.drop"
 RATES = {"model.rate": 0.5, "model.momentum": 0.25}
 X = np.zeros((tiny_pack.BATCH, tiny_pack.FRAMES, tiny_pack.MELS), np.float32)
 BATCH = {
@@ -195,3 +198,56 @@ def test_what_the_classifier_sees_is_given_beside_the_logits() -> None:
     assert runtime.embeddings("lite", weights, ones).tolist() == [[6, 9]] * 3
     assert runtime.logits("lite", weights, ones)[0].tolist() == [36 + 63 + 12, 48 + 81 + 13, 60 + 99 + 14]
     assert runtime.embeddings("lite", weights, ones[:0]).shape == (0, 2)
+
+
+# -- maps of dropped activations
+
+
+def _with_maps() -> Pack:
+    """The tiny pack whose step counts in a map how often it ran with it, and has the count before as its loss."""
+    model = onnx.load_from_string(tiny_pack.files()[tiny_pack.STEP])
+    model.graph.node.extend(
+        [
+            helper.make_node("Identity", [SEEN], [f"new/{SEEN}"]),
+            helper.make_node("Add", [MAP, "weight.first"], [f"new/{MAP}"]),
+            helper.make_node("Slice", ["weight", "from", "to"], ["weight.first"]),
+            helper.make_node("ReduceSum", [MAP], ["count"], keepdims=0),
+        ][::-1]
+    )
+    model.graph.initializer.extend(
+        [numpy_helper.from_array(np.array([i], np.int64), n) for i, n in enumerate(("from", "to"))]
+    )
+    for node in model.graph.node:
+        node.output[:] = ["squared" if name == "loss" else "loss" if name == "count" else name for name in node.output]
+    model.graph.input.extend([tiny_pack.value(name, [1]) for name in (SEEN, MAP)])
+    model.graph.output.extend([tiny_pack.value(f"new/{name}", [1]) for name in (SEEN, MAP)])
+    evaluate, step = tiny_pack.graphs()
+    step = msgspec.structs.replace(step, state={SEEN: (1,), MAP: (1,)})
+    return tiny_pack.pack({tiny_pack.STEP: model.SerializeToString()}, graphs=(evaluate, _named(step)))
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        StepRuntime,
+        pytest.param(NativeRuntime, marks=pytest.mark.skipif(compiler() is None, reason="there is no C compiler here")),
+    ],
+)
+def test_maps_are_carried_in_a_job_that_drops_by_them_and_stay_empty_in_others(
+    made: type[StepRuntime] | type[NativeRuntime],
+) -> None:
+    runtime = made(_with_maps())
+
+    def counts(**changes: object) -> list[float]:
+        training = runtime.begin(_job(**changes))
+        losses = [training.step(BATCH)["loss"] for _ in range(3)]
+        return [*losses, *training.maps("model")]
+
+    assert counts(bavd=True) == [0, 1, 2, 3]
+    assert counts(bavd=True) == [0, 1, 2, 3], "a round begins with empty maps"
+    assert counts() == [0, 0, 0, 0]
+
+
+def test_a_pack_without_such_layers_drops_nothing_and_says_so() -> None:
+    with pytest.raises(PackError, match=r"^The models of the pack tiny have no layers that drop .* build --bavd\.$"):
+        StepRuntime(tiny_pack.pack()).begin(_job(bavd=True))

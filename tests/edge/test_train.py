@@ -4,42 +4,22 @@ from __future__ import annotations
 
 import math
 import threading
-from dataclasses import replace
 
 import msgspec
 import numpy as np
 import pytest
 from tests.edge.toy import LABELS, PACK, clips, device
+from tests.edge.toy_training import FAST, LITE, PLUGIN, RUNTIME, distance, plan_of, trainer_of
 
 from auricle.errors import AuricleError
-from auricle.speech.features import LogMel
 from auricle.wire.plan import Plan
 from auricle_edge.board.gate import Decision
 from auricle_edge.fleet.gate_watch import OPEN, RoundControl
-from auricle_edge.runtimes import Job, StepRuntime
-from auricle_edge.training.batches import batches, fixmatch_batches, mixed_batches, pseudo_labelled
-from auricle_edge.training.learn_settings import LearnSettings
+from auricle_edge.runtimes import Job
+from auricle_edge.training.batches import batches
 from auricle_edge.training.speech_data import Clips, DeviceData
-from auricle_edge.training.train import LocalState, Trainer, TrainingStopped
+from auricle_edge.training.train import LocalState, TrainingStopped
 from auricle_edge.training.training_job import graph_kind, graph_optimizer, scalars_of
-
-RUNTIME = StepRuntime(PACK)
-PLUGIN = PACK.plugin_table.initial(0)
-LITE = PACK.plugin_table
-FAST = Plan(optimizer="adamw", rate=3e-3, local_rate=3e-3, epochs=4, plugin_ce=1.0)
-
-
-def _trainer(data: DeviceData, seed: int = 0) -> Trainer:
-    return Trainer(RUNTIME, "crnn-lite", data, seed)
-
-
-def _plan(**changes: object) -> Plan:
-    return msgspec.structs.replace(Plan(), **changes)
-
-
-def _distance(a: np.ndarray, b: np.ndarray) -> float:
-    return float(np.linalg.norm(a.astype(np.float64) - b) / np.linalg.norm(b))
-
 
 # -- inference loss
 
@@ -49,16 +29,16 @@ def test_the_inference_loss_is_the_mean_over_the_training_clips() -> None:
     plugin = np.zeros_like(PLUGIN)
     plugin[-3:] = [0, math.log(2), math.log(5)]
 
-    loss = _trainer(device(5)).inference_loss(plugin)
+    loss = trainer_of(device(5)).inference_loss(plugin)
 
     assert loss == pytest.approx((2 * math.log(8) + 2 * math.log(4) + math.log(8 / 5)) / 5, abs=1e-6)
 
 
 def test_the_inference_loss_is_that_of_the_received_plug_in_without_augmentation() -> None:
-    trainer = _trainer(device(20))
+    trainer = trainer_of(device(20))
     expected = trainer.inference_loss(PLUGIN)
 
-    for plan in (_plan(rate=1.0), _plan(augment=True), _plan(prior=1.0), _plan(mode="supervised")):
+    for plan in (plan_of(rate=1.0), plan_of(augment=True), plan_of(prior=1.0), plan_of(mode="supervised")):
         assert trainer.run(plan, 1, PLUGIN, trainer.first_state()).loss == expected
 
 
@@ -66,9 +46,9 @@ def test_the_inference_loss_does_not_see_how_many_clips_there_are_nor_the_held_o
     once = clips(6)
     thrice = Clips(np.concatenate([once.energies] * 3), np.concatenate([once.targets] * 3))
 
-    first = _trainer(DeviceData(once, clips(3, 5), None)).inference_loss(PLUGIN)
+    first = trainer_of(DeviceData(once, clips(3, 5), None)).inference_loss(PLUGIN)
 
-    assert _trainer(DeviceData(thrice, clips(9, 6), None)).inference_loss(PLUGIN) == pytest.approx(first, abs=1e-6)
+    assert trainer_of(DeviceData(thrice, clips(9, 6), None)).inference_loss(PLUGIN) == pytest.approx(first, abs=1e-6)
 
 
 # -- batches
@@ -93,7 +73,7 @@ def test_a_padded_batch_trains_like_its_samples_alone(kind: str, optimizer: str)
     """Four samples and twelve of weight 0, whatever they are, equal the four of them four times over."""
     mode = "supervised" if kind == "supervised" else "mutual"
     order = "alternating" if kind == "alternating" else "simultaneous"
-    plan = _plan(mode=mode, order=order, optimizer=optimizer, momentum=0.5, plugin_ce=0.7)
+    plan = plan_of(mode=mode, order=order, optimizer=optimizer, momentum=0.5, plugin_ce=0.7)
     roles = {"model": "crnn-lite"} if mode == "supervised" else {"local": "crnn-lite", "plugin": "crnn-lite"}
     job = Job(
         kind=graph_kind(plan),
@@ -128,7 +108,7 @@ def test_a_padded_batch_trains_like_its_samples_alone(kind: str, optimizer: str)
 
 @pytest.mark.parametrize("changes", [{}, {"mode": "supervised"}], ids=str)
 def test_training_lowers_the_loss_of_the_plug_in(changes: dict[str, object]) -> None:
-    trainer = _trainer(device(48))
+    trainer = trainer_of(device(48))
 
     result = trainer.run(msgspec.structs.replace(FAST, **changes), 1, PLUGIN, trainer.first_state())
 
@@ -137,7 +117,7 @@ def test_training_lowers_the_loss_of_the_plug_in(changes: dict[str, object]) -> 
 
 
 def test_a_few_rounds_learn_the_toy_task() -> None:
-    trainer = _trainer(device(48, held_out=30))
+    trainer = trainer_of(device(48, held_out=30))
     plugin, state = PLUGIN, trainer.first_state()
 
     for number in range(1, 6):
@@ -152,19 +132,19 @@ def test_a_few_rounds_learn_the_toy_task() -> None:
 
 def test_without_a_label_weight_the_plug_in_learns_from_the_local_model_only() -> None:
     """Mutual learning with alpha 0 and both models equal: no gradient anywhere, nothing moves (eq. 6 and 8)."""
-    trainer = _trainer(device(16))
+    trainer = trainer_of(device(16))
 
-    result = trainer.run(_plan(alpha=0.0, rate=1.0, local_rate=1.0), 1, PLUGIN, LocalState(PLUGIN))
+    result = trainer.run(plan_of(alpha=0.0, rate=1.0, local_rate=1.0), 1, PLUGIN, LocalState(PLUGIN))
 
     assert np.abs(result.plugin - PLUGIN).max() < 1e-6
     assert np.abs(result.local.weights - PLUGIN).max() < 1e-6
 
 
 def test_supervised_rounds_leave_the_local_model_alone() -> None:
-    trainer = _trainer(device(20))
+    trainer = trainer_of(device(20))
     state = trainer.first_state()
 
-    result = trainer.run(_plan(mode="supervised"), 1, PLUGIN, state)
+    result = trainer.run(plan_of(mode="supervised"), 1, PLUGIN, state)
 
     assert np.array_equal(result.local.weights, state.weights)
     assert not np.array_equal(result.plugin, PLUGIN)
@@ -174,10 +154,10 @@ def test_supervised_rounds_leave_the_local_model_alone() -> None:
 
 @pytest.mark.parametrize("augment", [False, True])
 def test_the_same_seed_trains_to_the_same_bytes(augment: bool) -> None:
-    plan = _plan(augment=augment, seed=5, optimizer="adamw")
+    plan = plan_of(augment=augment, seed=5, optimizer="adamw")
 
     def trained(seed: int = 3, number: int = 1, plan: Plan = plan) -> tuple[bytes, bytes]:
-        trainer = _trainer(device(20), seed)
+        trainer = trainer_of(device(20), seed)
         result = trainer.run(plan, number, PLUGIN, trainer.first_state())
         return result.plugin.tobytes(), result.local.weights.tobytes()
 
@@ -188,27 +168,27 @@ def test_the_same_seed_trains_to_the_same_bytes(augment: bool) -> None:
 
 
 def test_what_was_given_is_not_changed() -> None:
-    trainer = _trainer(device(20))
+    trainer = trainer_of(device(20))
     state, plugin = trainer.first_state(), PLUGIN.copy()
     before = state.weights.copy()
 
-    trainer.run(_plan(prior=1.0), 1, plugin, state)
+    trainer.run(plan_of(prior=1.0), 1, plugin, state)
 
     assert np.array_equal(plugin, PLUGIN)
     assert np.array_equal(state.weights, before)
 
 
 def test_mixed_is_adamw_for_the_local_model_and_plain_sgd_for_the_plug_in() -> None:
-    trainer = _trainer(device(16))
+    trainer = trainer_of(device(16))
 
     def trained(optimizer: str) -> tuple[np.ndarray, np.ndarray]:
-        plan = _plan(optimizer=optimizer, rate=0.1, local_rate=1e-3, decay=0.0, plugin_ce=1.0)
+        plan = plan_of(optimizer=optimizer, rate=0.1, local_rate=1e-3, decay=0.0, plugin_ce=1.0)
         result = trainer.run(plan, 1, PLUGIN, trainer.first_state())
         return result.local.weights, result.plugin
 
     assert np.array_equal(trained("mixed")[0], trained("adamw")[0])
-    assert _distance(trained("mixed")[1] - PLUGIN, trained("sgd")[1] - PLUGIN) < 1e-4
-    assert graph_optimizer(_plan(optimizer="mixed", mode="supervised")) == "sgd"
+    assert distance(trained("mixed")[1] - PLUGIN, trained("sgd")[1] - PLUGIN) < 1e-4
+    assert graph_optimizer(plan_of(optimizer="mixed", mode="supervised")) == "sgd"
 
 
 # -- order, temperature, proximal term
@@ -216,34 +196,34 @@ def test_mixed_is_adamw_for_the_local_model_and_plain_sgd_for_the_plug_in() -> N
 
 def test_the_alternating_plug_in_learns_from_the_local_models_new_weights() -> None:
     """The first step's local model is the same either way; the plug-in's teacher is not."""
-    trainer = _trainer(device(16), 1)
+    trainer = trainer_of(device(16), 1)
 
     simultaneous, alternating = (
-        trainer.run(_plan(order=order, rate=0.1, local_rate=1.0), 1, PLUGIN, trainer.first_state())
+        trainer.run(plan_of(order=order, rate=0.1, local_rate=1.0), 1, PLUGIN, trainer.first_state())
         for order in ("simultaneous", "alternating")
     )
 
     assert np.allclose(simultaneous.local.weights, alternating.local.weights, atol=1e-6)
-    assert _distance(simultaneous.plugin - PLUGIN, alternating.plugin - PLUGIN) > 1e-2
+    assert distance(simultaneous.plugin - PLUGIN, alternating.plugin - PLUGIN) > 1e-2
 
 
 def test_without_a_step_of_the_local_model_the_order_does_not_matter() -> None:
-    trainer = _trainer(device(16), 1)
+    trainer = trainer_of(device(16), 1)
 
     simultaneous, alternating = (
-        trainer.run(_plan(order=order, rate=0.1, local_rate=1e-9), 1, PLUGIN, trainer.first_state())
+        trainer.run(plan_of(order=order, rate=0.1, local_rate=1e-9), 1, PLUGIN, trainer.first_state())
         for order in ("simultaneous", "alternating")
     )
 
-    assert _distance(simultaneous.plugin - PLUGIN, alternating.plugin - PLUGIN) < 1e-4
+    assert distance(simultaneous.plugin - PLUGIN, alternating.plugin - PLUGIN) < 1e-4
 
 
 def test_a_high_temperature_softens_what_the_models_learn_from_each_other() -> None:
     """Logits apart by d give a gradient of about d / (C T^2) at a high T: a hundredth at ten times the temperature."""
-    trainer = _trainer(device(16), 1)
+    trainer = trainer_of(device(16), 1)
 
     def moved(temperature: float) -> float:
-        plan = _plan(temperature=temperature, alpha=0.0, rate=0.1)
+        plan = plan_of(temperature=temperature, alpha=0.0, rate=0.1)
         return float(np.linalg.norm(trainer.run(plan, 1, PLUGIN, trainer.first_state()).plugin - PLUGIN))
 
     assert moved(10.0) / moved(100.0) == pytest.approx(100, rel=0.1)
@@ -251,10 +231,10 @@ def test_a_high_temperature_softens_what_the_models_learn_from_each_other() -> N
 
 @pytest.mark.parametrize("mode", ["mutual", "supervised"])
 def test_the_proximal_term_holds_the_plug_in_to_what_was_received(mode: str) -> None:
-    trainer = _trainer(device(48))
+    trainer = trainer_of(device(48))
 
     def moved(mu: float) -> float:
-        plan = _plan(mode=mode, mu=mu, rate=0.05, epochs=4, plugin_ce=1.0)
+        plan = plan_of(mode=mode, mu=mu, rate=0.05, epochs=4, plugin_ce=1.0)
         return float(np.linalg.norm(trainer.run(plan, 1, PLUGIN, trainer.first_state()).plugin - PLUGIN))
 
     free, held = moved(0.0), moved(10.0)
@@ -264,119 +244,18 @@ def test_the_proximal_term_holds_the_plug_in_to_what_was_received(mode: str) -> 
 
 def test_the_first_step_of_a_round_feels_no_proximal_term() -> None:
     """It starts at its anchor: mu (w - anchor) = 0."""
-    trainer = _trainer(device(16))
+    trainer = trainer_of(device(16))
 
-    free, held = (trainer.run(_plan(mu=mu, plugin_ce=1.0), 1, PLUGIN, trainer.first_state()) for mu in (0.0, 50.0))
+    free, held = (trainer.run(plan_of(mu=mu, plugin_ce=1.0), 1, PLUGIN, trainer.first_state()) for mu in (0.0, 50.0))
 
     assert np.allclose(free.plugin, held.plugin, atol=1e-7)
-
-
-# -- logit adjustment
-
-
-def test_the_prior_is_the_centred_log_frequency() -> None:
-    """3, 1 and 0 clips, half a clip added: 3.5, 1.5 and 0.5 of 5.5; the centre is their geometric mean."""
-    data = clips(9)
-    few = data.chosen(np.array([0, 3, 6, 1]))
-    trainer = _trainer(DeviceData(few, few, None))
-
-    moved = trainer._with_prior(PLUGIN, 2.0) - PLUGIN
-
-    logs = np.log([3.5, 1.5, 0.5])
-    assert moved[-3:] == pytest.approx(2 * (logs - logs.mean()), abs=1e-6)
-    assert not moved[:-3].any()
-    assert trainer._with_prior(PLUGIN, 0.0) is PLUGIN
-
-
-def test_where_all_labels_are_equally_frequent_the_prior_changes_nothing() -> None:
-    trainer = _trainer(device(18))
-
-    adjusted, plain = (trainer.run(_plan(prior=p), 1, PLUGIN, trainer.first_state()) for p in (1.0, 0.0))
-
-    assert np.array_equal(adjusted.plugin, plain.plugin)
-
-
-@pytest.mark.parametrize("mode", ["mutual", "supervised"])
-def test_the_prior_is_taken_off_again_after_training(mode: str) -> None:
-    """Of a step too small to matter nothing is left, though the labels are 3, 1 and 0 clips."""
-    few = clips(9).chosen(np.array([0, 3, 6, 1]))
-    trainer = _trainer(DeviceData(few, few, None))
-
-    result = trainer.run(_plan(mode=mode, prior=2.0, rate=1e-9, plugin_ce=1.0), 1, PLUGIN, trainer.first_state())
-
-    assert result.plugin == pytest.approx(PLUGIN, abs=1e-6)
-
-
-def test_training_sees_the_prior_and_what_it_gives_back_is_only_what_was_learnt() -> None:
-    """All weights 0: with the prior the answer is 7/11, 3/11 and 1/11, the clips are 3/4, 1/4 and 0 of the labels.
-
-    A step of rate 1 moves the biases by the difference; without a prior the answer was a third each.
-    """
-    few = clips(9).chosen(np.array([0, 3, 6, 1]))
-    trainer = _trainer(DeviceData(few, few, None))
-    zeros = np.zeros_like(PLUGIN)
-
-    with_prior, without = (
-        trainer.run(_plan(mode="supervised", prior=p, rate=1.0), 1, zeros, trainer.first_state()).plugin
-        for p in (1.0, 0.0)
-    )
-
-    assert with_prior[-3:] == pytest.approx([3 / 4 - 7 / 11, 1 / 4 - 3 / 11, -1 / 11], abs=1e-6)
-    assert without[-3:] == pytest.approx([3 / 4 - 1 / 3, 1 / 4 - 1 / 3, -1 / 3], abs=1e-6)
-
-
-# -- the optimizer's state
-
-
-@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
-def test_kept_state_makes_two_rounds_one(optimizer: str) -> None:
-    """Sixteen clips are one batch, so two rounds of one epoch take the very steps of one round of two."""
-    trainer = _trainer(device(16))
-    plan = _plan(optimizer=optimizer, momentum=0.9, rate=1e-2, local_rate=1e-2, plugin_ce=1.0)
-    whole = trainer.run(msgspec.structs.replace(plan, epochs=2), 1, PLUGIN, trainer.first_state())
-
-    def two(keep: bool) -> np.ndarray:
-        kept = msgspec.structs.replace(plan, keep_state=keep)
-        first = trainer.run(kept, 1, PLUGIN, trainer.first_state())
-        assert bool(first.local.slots) == keep
-        second = trainer.run(kept, 2, first.plugin, first.local)
-        if keep:
-            assert second.local.steps == 2
-        return second.plugin
-
-    assert _distance(two(True) - PLUGIN, whole.plugin - PLUGIN) < 1e-3
-    assert _distance(two(False) - PLUGIN, whole.plugin - PLUGIN) > 1e-2
-
-
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        lambda state, other: replace(state, slots=other.slots, steps=other.steps),
-        lambda state, _: replace(state, slots={k: v[:-1] for k, v in state.slots.items()}),
-        lambda state, _: replace(state, slots={k: v for k, v in state.slots.items() if "second" not in k}),
-    ],
-    ids=["of another optimizer", "of another size", "a part of it"],
-)
-def test_state_that_does_not_fit_counts_as_none_and_so_do_its_steps(spoil: object) -> None:
-    """AdamW's bias correction must start again with its moments."""
-    trainer = _trainer(device(16))
-    adamw = _plan(optimizer="adamw", keep_state=True)
-    state = trainer.run(adamw, 1, PLUGIN, trainer.first_state()).local
-    other = trainer.run(_plan(keep_state=True, epochs=3), 1, PLUGIN, trainer.first_state()).local
-
-    spoilt = spoil(state, other)  # type: ignore[operator]
-
-    result = trainer.run(adamw, 2, PLUGIN, spoilt)
-    fresh = trainer.run(adamw, 2, PLUGIN, LocalState(state.weights))
-    assert result.local.steps == 1
-    assert np.array_equal(result.plugin, fresh.plugin)
 
 
 # -- when it goes wrong
 
 
 def test_training_stops_between_two_batches() -> None:
-    trainer = _trainer(device(48))
+    trainer = trainer_of(device(48))
     asked = []
 
     def stopped() -> bool:
@@ -384,12 +263,12 @@ def test_training_stops_between_two_batches() -> None:
         return len(asked) == 3
 
     with pytest.raises(TrainingStopped):
-        trainer.run(_plan(epochs=1000), 1, PLUGIN, trainer.first_state(), stopped)
+        trainer.run(plan_of(epochs=1000), 1, PLUGIN, trainer.first_state(), stopped)
     assert len(asked) == 3
 
 
 def test_a_round_that_waited_between_two_batches_ends_like_one_that_did_not() -> None:
-    trainer = _trainer(device(48))
+    trainer = trainer_of(device(48))
     control, asked = RoundControl(OPEN, 60), []
 
     def interrupted() -> bool:
@@ -400,7 +279,7 @@ def test_a_round_that_waited_between_two_batches_ends_like_one_that_did_not() ->
         return control()
 
     waited, undisturbed = (
-        trainer.run(_plan(), 1, PLUGIN, trainer.first_state(), c) for c in (interrupted, lambda: False)
+        trainer.run(plan_of(), 1, PLUGIN, trainer.first_state(), c) for c in (interrupted, lambda: False)
     )
 
     assert control.waited > 0
@@ -413,31 +292,31 @@ def test_a_round_that_waited_between_two_batches_ends_like_one_that_did_not() ->
 def test_a_loss_that_is_not_finite_gives_the_round_up_and_leaves_the_state(value: float) -> None:
     data = device(20)
     data.train.energies[3] = value
-    trainer = _trainer(data)
+    trainer = trainer_of(data)
     state = trainer.first_state()
     before = state.weights.copy()
 
     with pytest.raises(AuricleError, match="not finite: the learning rate is too high or the clips are damaged"):
-        trainer.run(_plan(), 1, PLUGIN, state)
+        trainer.run(plan_of(), 1, PLUGIN, state)
     assert np.array_equal(state.weights, before)
 
 
 @pytest.mark.parametrize("mode", ["mutual", "supervised"])
 def test_weights_that_overflow_in_the_last_step_do_not_leave_the_device(mode: str) -> None:
     """One step: its loss is still finite, what it made of the weights is not."""
-    trainer = _trainer(device(16))
+    trainer = trainer_of(device(16))
     huge = np.full(LITE.size, 3e38, np.float32)
     slots = {f"{role}.momentum": huge for role in ("local", "plugin", "model")}
-    plan = _plan(mode=mode, rate=10.0, local_rate=10.0, momentum=0.9, keep_state=True)
+    plan = plan_of(mode=mode, rate=10.0, local_rate=10.0, momentum=0.9, keep_state=True)
 
     with pytest.raises(AuricleError, match="not finite"):
         trainer.run(plan, 1, PLUGIN, LocalState(LITE.initial(1), slots))
 
 
 def test_a_device_without_clips_trains_nothing_and_says_so() -> None:
-    trainer = _trainer(device(0, 0))
+    trainer = trainer_of(device(0, 0))
 
-    result = trainer.run(_plan(), 1, PLUGIN, trainer.first_state())
+    result = trainer.run(plan_of(), 1, PLUGIN, trainer.first_state())
 
     assert (result.steps, result.samples, result.held_out) == (0, 0, 0)
     assert math.isnan(result.loss)
@@ -449,138 +328,15 @@ def test_the_labels_of_the_toy_task_are_the_packs() -> None:
     assert PACK.labels == LABELS
 
 
-# -- weights, and clips without labels
-
-
-@pytest.mark.parametrize("mode", ["mutual", "supervised"])
-def test_a_clip_that_weighs_twice_is_as_good_as_two_of_it(mode: str) -> None:
-    """Both fill one batch, whose loss is the weighted mean."""
-    few = clips(4)
-    weights = np.array([2, 1, 1, 1], np.float32)
-    twice = few.chosen(np.array([0, 0, 1, 2, 3]))
-
-    once, doubled = (
-        _trainer(DeviceData(data, data, None)) for data in (Clips(few.energies, few.targets, weights), twice)
-    )
-    moved = [
-        t.run(_plan(mode=mode, plugin_ce=1.0), 1, PLUGIN, t.first_state()).plugin - PLUGIN for t in (once, doubled)
-    ]
-
-    assert _distance(moved[0], moved[1]) < 1e-3
-
-
-def test_a_clip_that_weighs_nothing_teaches_nothing() -> None:
-    few = clips(6)
-    weights = (np.arange(6) < 4).astype(np.float32)
-    part = few.chosen(np.arange(4))
-
-    without, ignored = (
-        _trainer(DeviceData(data, part, None)) for data in (part, Clips(few.energies, few.targets, weights))
-    )
-    moved = [t.run(_plan(plugin_ce=1.0), 1, PLUGIN, t.first_state()).plugin - PLUGIN for t in (without, ignored)]
-
-    assert _distance(moved[0], moved[1]) < 1e-3
-
-
-def test_the_prior_counts_weights() -> None:
-    """Weights 2 + 1, 1 and 0 over the labels: as three clips, one and none."""
-    few = Clips(clips(9).energies[:3], np.array([0, 0, 1]), np.array([2, 1, 1], np.float32))
-    trainer = _trainer(DeviceData(few, few, None))
-
-    moved = trainer._with_prior(PLUGIN, 1.0) - PLUGIN
-
-    logs = np.log([3.5, 1.5, 0.5])
-    assert moved[-3:] == pytest.approx(logs - logs.mean(), abs=1e-6)
-
-
-@pytest.mark.parametrize("mode", ["mutual", "supervised"])
-def test_clips_of_which_the_received_model_is_not_sure_change_nothing(mode: str) -> None:
-    data = device(20)
-    unsure = replace(data, unlabelled=clips(30, 7))
-    plan = _plan(mode=mode, plugin_ce=1.0)
-
-    alone, beside = (_trainer(d).run(plan, 1, PLUGIN, LocalState(LITE.initial(1))) for d in (data, unsure))
-
-    assert beside.sure == 0
-    assert np.array_equal(alone.plugin, beside.plugin)
-    assert np.array_equal(alone.local.weights, beside.local.weights)
-
-
-def _sure_plugin() -> np.ndarray:
-    """A plug-in that was taught the toy task."""
-    trainer = _trainer(device(48, seed=3))
-    plan = _plan(mode="supervised", optimizer="adamw", rate=3e-3, epochs=25)
-    return trainer.run(plan, 1, PLUGIN, trainer.first_state()).plugin
-
-
-SURE = _sure_plugin()
-
-
-@pytest.mark.parametrize("changes", [{}, {"mode": "supervised"}, {"mode": "supervised", "mu": 1e-6}], ids=str)
-def test_clips_without_labels_teach_what_the_received_model_is_sure_of(changes: dict[str, object]) -> None:
-    """The labelled clips are of one label only; what the two others are comes from the fleet's model."""
-    few = clips(12)
-    one = few.chosen(np.arange(0, 12, 3))
-    plan = _plan(**{"optimizer": "adamw", "rate": 1e-2, "local_rate": 1e-2, "epochs": 30, "plugin_ce": 1.0, **changes})
-    start = LocalState(LITE.initial(9))
-    test = clips(30, 77)
-
-    results = [
-        (t := _trainer(DeviceData(one, test, None, unlabelled))).run(plan, 1, SURE, start)
-        for unlabelled in (None, clips(30, 5))
-    ]
-
-    assert results[1].sure > 20
-    assert [r.samples for r in results] == [4, 4]
-    learnt = [t.held_out_accuracy("crnn-lite", r.local.weights if plan.mode == "mutual" else r.plugin) for r in results]
-    assert learnt[1] is not None
-    assert learnt[0] is not None
-    assert learnt[1] > learnt[0] + 0.2
-
-
-def test_the_fixmatch_graph_and_weighted_targets_take_the_same_step() -> None:
-    """One SGD step, all clips sure, no padding: the graph's loss is f_s + f_u, the weights' is half of it."""
-    labelled, others = clips(8), clips(8, 5)
-    finish = LogMel(PACK.manifest.task).finish
-    pseudo = pseudo_labelled(others, RUNTIME.logits("crnn-lite", SURE, finish(others.energies)), 0.0)
-    scalars = scalars_of(_plan(mode="supervised", rate=0.1))
-    rng = np.random.default_rng(0)
-
-    def moved(kind: str, batch: dict[str, np.ndarray], **more: object) -> np.ndarray:
-        job = Job(
-            kind=kind,
-            models={"model": "crnn-lite"},
-            optimizer="sgd",
-            weights={"model": PLUGIN},
-            scalars={**scalars, "threshold": 0.0, "lambda": 1.0},
-            **more,  # type: ignore[arg-type]
-        )
-        training = RUNTIME.begin(job)
-        training.step(batch)
-        return training.weights("model") - PLUGIN
-
-    (mixed,) = mixed_batches(labelled, pseudo, 1.0, 3, 16, rng, finish, finish)
-    (whole,) = fixmatch_batches(labelled, pseudo, 3, 16, rng, finish, finish, finish)
-
-    assert _distance(2 * moved("supervised", mixed), moved("fixmatch", whole, vectors={"teacher": SURE})) < 1e-3
-
-
-def test_a_lambda_of_0_leaves_clips_without_labels_out() -> None:
-    data = replace(device(20), unlabelled=clips(30, 7))
-    trainer = Trainer(RUNTIME, "crnn-lite", data, 0, settings=LearnSettings(unlabelled=0))
-
-    assert trainer.run(_plan(), 1, SURE, trainer.first_state()).sure == 0
-
-
 # -- other clips
 
 
 def test_a_trainer_goes_on_with_other_clips() -> None:
-    trainer, other = _trainer(device(20)), device(32, 9, seed=4)
+    trainer, other = trainer_of(device(20)), device(32, 9, seed=4)
     trainer.renew(other)
 
-    result = trainer.run(_plan(), 1, PLUGIN, trainer.first_state())
+    result = trainer.run(plan_of(), 1, PLUGIN, trainer.first_state())
 
-    fresh = _trainer(other)
+    fresh = trainer_of(other)
     assert (result.samples, result.held_out) == (32, 9)
-    assert np.array_equal(result.plugin, fresh.run(_plan(), 1, PLUGIN, fresh.first_state()).plugin)
+    assert np.array_equal(result.plugin, fresh.run(plan_of(), 1, PLUGIN, fresh.first_state()).plugin)

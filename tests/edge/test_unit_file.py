@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from auricle_edge.service.unit import unit_text
+from auricle_edge.service.systemd import unit_text
 
 MOST_EXPOSED = 2.0
 

@@ -338,7 +338,7 @@ def test_a_bundle_is_asked_of_root_tried_and_confirmed_or_failed(
         second, third = named("1.1"), named("1.2")
         async with following(site, settings):
             said = await says(site, bundle=identity(first), confirmed=True)
-            assert (said.board, said.os) == ("pi5", "raspios-12")
+            assert (said.board, said.os, said.version) == ("pi5", "raspios-12", "1.0")
             await site.coordinator.say("cmd", second)
             await says(site, state="fetching", rollout="rollout-1.1", confirmed=True)
             await until(wanted_file.exists)
@@ -352,7 +352,8 @@ def test_a_bundle_is_asked_of_root_tried_and_confirmed_or_failed(
             updates.health._since = -1e6
             updates.watch(True)
             checked()
-            await says(site, state="confirmed", bundle=second.identity, confirmed=True)
+            said = await says(site, state="confirmed", bundle=second.identity, confirmed=True)
+            assert said.version == "1.1"
 
             await site.coordinator.say("cmd", third)
             await until(wanted_file.exists)
@@ -381,7 +382,7 @@ def test_root_is_asked_again_when_it_could_not_and_its_refusal_is_passed_on(
     device = Device(folder / "disk")
     guard(["install", "--root", str(device.root), str(make_bundle(folder / "1.0", "1.0"))])
     monkeypatch.setenv("AURICLE_INSTALLATION", str(device.home))
-    monkeypatch.setattr("auricle_edge.ota.following.FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("auricle_edge.ota.bundle_request.FIRST_PAUSE", 0.01)
     wanted_file = settings.folder / FOLDER / WANTED
 
     def attempt() -> int:

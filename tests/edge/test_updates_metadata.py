@@ -86,6 +86,7 @@ ATTACKS: dict[str, tuple[Callable[[Repository], None], str]] = {
 }
 
 
+@pytest.mark.reliability("C7", load="update metadata: wrong keys")
 @pytest.mark.parametrize(("attack", "says"), ATTACKS.values(), ids=ATTACKS.keys())
 def test_metadata_that_its_keys_did_not_sign_is_refused_and_believed_never(
     attack: Callable[[Repository], None], says: str, tmp_path: Path, server: Server
@@ -100,6 +101,7 @@ def test_metadata_that_its_keys_did_not_sign_is_refused_and_believed_never(
     assert refresh(tmp_path, server, server.repository.root).find(PATH).length == len(CONTENT)
 
 
+@pytest.mark.reliability("C7", load="freeze")
 def test_a_frozen_repository_is_refused_once_its_timestamp_has_run_out(tmp_path: Path, server: Server) -> None:
     server.repository.parts["timestamp"].expires = NOW + DAY
     server.repository.publish()
@@ -119,6 +121,7 @@ def test_every_role_expires(role: str, tmp_path: Path, server: Server) -> None:
         refresh(tmp_path, server, repository.root)
 
 
+@pytest.mark.reliability("C7", load="rollback")
 @pytest.mark.parametrize("role", ["timestamp", "snapshot", "targets"])
 def test_an_older_version_of_a_role_is_refused(role: str, tmp_path: Path, server: Server) -> None:
     repository = server.repository
@@ -136,6 +139,7 @@ def test_an_older_version_of_a_role_is_refused(role: str, tmp_path: Path, server
         refresh(tmp_path, server, repository.root)
 
 
+@pytest.mark.reliability("C7", load="mix-and-match")
 def test_parts_of_two_repositories_states_do_not_mix(tmp_path: Path, server: Server) -> None:
     repository = server.repository
     twin = repository.copied()
@@ -195,6 +199,7 @@ def test_another_first_root_is_no_root_of_ours(tmp_path: Path, server: Server) -
         refresh(tmp_path / "none", server, b"{}")
 
 
+@pytest.mark.reliability("C7", load="endless data")
 def test_endless_metadata_is_cut_off(tmp_path: Path, server: Server) -> None:
     server.instead["metadata/timestamp.json"] = endless()
     with pytest.raises(UpdateRefusedError, match="sends more than it may"):

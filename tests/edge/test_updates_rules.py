@@ -21,7 +21,7 @@ from tests.edge.update_site import DAY, NOW, Repository, at, refresh, serving
 from auricle.errors import SettingsError, StorageError
 from auricle.wire.identity import Identity
 from auricle_edge.board.trusted_time import TrustedTime, time_here, trusted_time
-from auricle_edge.ota.bundle_file import DOMAIN, require_bundle_file
+from auricle_edge.ota.bundle_upgrade import DOMAIN, require_bundle_file
 from auricle_edge.ota.fitness import Description, ordered, require_bundle, require_named, require_pack
 from auricle_edge.ota.health import Health
 from auricle_edge.ota.installation import BundleFacts
@@ -123,6 +123,7 @@ def test_time_is_never_before_what_is_known_to_have_passed_unless_something_keep
     assert trusted_time(clock, kept, floors).seconds == judged
 
 
+@pytest.mark.reliability("S6", load="a forged NTP")
 def test_a_forged_clock_does_not_go_back_before_what_was_signed(tmp_path: Path) -> None:
     """NTP of a hostile network says that it is last year, so that metadata that ran out look fresh."""
     assert trusted_time(1000.0, True, [9000.0], 5000.0) == TrustedTime(5000.0, False)
@@ -146,6 +147,7 @@ def test_a_forged_clock_does_not_bring_metadata_back_that_have_run_out(tmp_path:
             refresh(tmp_path, server, repository.root, trusted_time(forged, True, [], remembered))
 
 
+@pytest.mark.reliability("S6", load="a board in 1970")
 def test_a_board_that_believes_it_is_1970_does_not_take_metadata_that_has_run_out(tmp_path: Path) -> None:
     repository = Repository()
     repository.parts["timestamp"].expires = NOW + DAY

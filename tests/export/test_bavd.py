@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from torch import nn
 
 from auricle_export.compiler.layers import Bavd
 from auricle_export.compiler.trace import find_parts
+from auricle_export.packs.models import Crnn, CrnnShape, ResNet, ResNetShape
 from auricle_export.packs.stepgraph import step_graph, trace
 
 Array = NDArray[np.float64]
@@ -142,3 +144,27 @@ def test_a_flat_or_broken_map_keeps_everything() -> None:
     assert torch.equal(layer.masked(h, torch.full((5,), float("nan")), torch.ones(1)), h)
     assert torch.equal(layer.masked(h, torch.arange(5.0), torch.zeros(1)), h)
     assert torch.equal(layer.masked(h, torch.arange(5.0), torch.ones(1)), h * torch.tensor([0.0, 0, 1, 1, 1]))
+
+
+@pytest.mark.parametrize(
+    ("make", "maps"),
+    [
+        (lambda bavd: Crnn(CrnnShape((4, 6), 4), LABELS, bavd=bavd), {"drop.0": (100,), "drop.1": (50,)}),
+        (lambda bavd: ResNet(ResNetShape((4, 6), ((1, 3),)), LABELS, bavd=bavd), {"drop.0": (50,), "drop.1": (25,)}),
+    ],
+    ids=["crnn", "resnet"],
+)
+def test_built_in_models_have_a_map_over_time_for_each_layer_and_the_same_weights(
+    make: Callable[[bool], nn.Module], maps: dict[str, tuple[int, ...]]
+) -> None:
+    plain, dropping = find_parts(make(False), LABELS), find_parts(make(True), LABELS)
+    module, twin = make(True), make(False)
+    twin.load_state_dict(module.state_dict())
+
+    assert dict(dropping.maps) == maps
+    assert (plain.maps, plain.tensors) == ((), dropping.tensors)
+    x = torch.rand(2, 100, 40)
+    assert torch.equal(module.eval()(x), twin.eval()(x))
+    assert torch.equal(module.train()(x), twin(x)), "an empty map drops nothing"
+    module.drop[0].update(1.0)
+    assert not torch.equal(module(x), twin(x))

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auricle_export.flash.boards import load_board, profile_path
+from auricle_export.flash.boards import BoardError, load_board, profile_path, read_profile, read_text
 from auricle_export.flash.document import LARGEST, Problem
-from auricle_export.flash.profile import BoardError, read_profile, read_text
 
 PI5 = profile_path("pi5").read_text()
 JETSON = profile_path("jetson-orin-nano").read_text()

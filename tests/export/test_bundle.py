@@ -17,16 +17,16 @@ from tests.export.small_bundle import BOARD, SYSTEM, SmallWorld, make_world
 from auricle.errors import AuricleError, SettingsError
 from auricle.packs.pack import load_pack
 from auricle.packs.signature import encode_signature, sign_manifest
-from auricle.packs.versions import version_key
 from auricle.process.cli import main
 from auricle.wire.identity import Identity
+from auricle.wire.kinds import version_key
 from auricle_edge.ota.slots.bundle import Bundle
 from auricle_edge.settings import read_settings
 from auricle_export.flash.boards import load_board, load_boards
 from auricle_export.flash.bundle.archive import EARLIEST, Part, write_tar
 from auricle_export.flash.bundle.build import build_bundle
+from auricle_export.flash.bundle.contents import local_model, settings_of
 from auricle_export.flash.bundle.manifest import decode
-from auricle_export.flash.bundle.settings import local_model, settings_of
 from auricle_export.flash.fleet import Device
 
 
@@ -229,7 +229,7 @@ def test_a_bundle_that_the_devices_would_not_believe_is_refused(world: SmallWorl
 def test_metadata_that_is_no_root_is_refused(text: str, world: SmallWorld, tmp_path: Path) -> None:
     (tmp_path / "root.json").write_text(text)
 
-    with pytest.raises(SettingsError, match=r"root\.json is no root metadata of updates"):
+    with pytest.raises(SettingsError, match=r"root\.json is not root metadata of updates"):
         world.build(tmp_path / "out")
 
 
@@ -278,10 +278,11 @@ def test_a_change_of_settings_alone_is_a_newer_version(world: SmallWorld, tmp_pa
 def test_the_command_builds_and_verifies(world: SmallWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["flash", "bundle", "--board", BOARD, "--os", SYSTEM, "--fleet", str(world.fleet_file)]
     asked += ["--wheels", str(world.wheels), "--out", str(tmp_path / "out"), "--key", str(tmp_path / "key"), "--deb"]
-    assert main([*asked, "--json"]) == 0
-    first = capsys.readouterr()
-    built = json.loads(first.out)
-    assert "a new key is drawn" in first.err
+    assert main([*asked, "--json"]) == 2
+    assert "draw a new one with --new-key" in json.loads(capsys.readouterr().out)["error"]
+    assert not (tmp_path / "key").exists()
+    assert main([*asked, "--new-key", "--json"]) == 0
+    built = json.loads(capsys.readouterr().out)
     assert main(["flash", "verify", built["path"], "--key", built["signed_by"], "--json"]) == 0
     verified = json.loads(capsys.readouterr().out)
     assert main(asked) == 0
@@ -292,6 +293,7 @@ def test_the_command_builds_and_verifies(world: SmallWorld, tmp_path: Path, caps
     assert verified["ok"] is True
     assert verified.items() >= {key: built[key] for key in ("identity", "board", "os", "fleet", "files")}.items()
     assert built["path"] in told and "sudo sh bundle/install" in told
+    assert "DEVICE.token /etc/auricle/claim.token" in told
     assert built["identity"] in capsys.readouterr().out
 
 

@@ -6,13 +6,15 @@ import builtins
 import json
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from auricle.packs.pack import SHIPPED, load_pack
+from auricle.packs.pack import SHIPPED, Pack, load_pack
 from auricle.process.cli import main
+from auricle_export.packs import build
 from auricle_export.packs.build import RESIDUAL
 
 
@@ -86,3 +88,28 @@ def test_without_pytorch_a_pack_can_be_inspected_and_building_says_what_to_insta
         r'auricle: "auricle export build" needs (torch|onnx), which is not installed: pip install "auricle.export."\n',
         error,
     )
+
+
+def test_building_says_how_far_it_is_where_there_is_no_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pack = load_pack("digits")
+
+    def build_author_pack(*_: object, progress: Callable[[str, int, int], None], **__: object) -> Pack:
+        progress("net", 1, 2)
+        progress("crnn-lite", 2, 2)
+        return pack
+
+    monkeypatch.setattr(build, "build_author_pack", build_author_pack)
+    words = ["export", "build", "--model", "my_models.py:Net", "--labels", "yes,no", "--out", str(tmp_path)]
+
+    assert main(words) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert main([*words, "--json"]) == 0
+
+    assert [re.sub(r"\d+ s$", "N s", line) for line in said] == [
+        "compiling",
+        "compiled net: 1 of 2, N s",
+        "compiled crnn-lite: 2 of 2, N s",
+    ]
+    assert capsys.readouterr().err == ""

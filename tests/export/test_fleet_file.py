@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 import msgspec
 import pytest
+from tools import edge_names
 
 from auricle_edge.settings import TABLES as EDGE_TABLES
 from auricle_edge.settings import EdgeSettings
-from auricle_export.flash.edge_names import OWNED, PLAIN, TABLES
-from auricle_export.flash.fleet_file import FleetError, load_fleet, read_fleet
+from auricle_export.flash.fleet_file import OWNED, PLAIN, FleetError, load_fleet, read_fleet
 
 KEY = "0f" * 32
 SSH = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGPKSUTyz1HwHReFVvD5obVsALAgJRNarH4TRpNePnAS me@here"
@@ -94,7 +93,7 @@ WRONG = [
     ("https://hub.lan:8443/", "https://hub.lan:99999", "it takes an address such as https://hub.lan:8443."),
     ("ab" * 32, "ab" * 31, 'it takes the 64 hexadecimal digits that "auricle cloud enrol init" prints.'),
     ('"coordinator.pub"', '"coordinater.pub"', "coordinater.pub cannot be read (No such file or directory)."),
-    ('"coordinator.pub"', '"root.json"', "root.json is no public key: it takes the 64 hexadecimal digits"),
+    ('"coordinator.pub"', '"root.json"', "root.json is not a public key: it takes the 64 hexadecimal digits"),
     ('"gsc12"', '"gsc11"', 'there is no shipped pack "gsc11" and no'),
     ('"root.json"', '"roots.json"', "roots.json cannot be read"),
     ("wired = true", "wierd = true", 'there is no key "wierd" in [device]: did you mean "wired"?'),
@@ -105,9 +104,9 @@ WRONG = [
     ("threshold = 0.9", "threshold = 2026-01-01", "neither text nor a number"),
     ("threads = 2", 'events = { mqtt = "mqtt://me:secret@home" }', "this has a password in it"),
     ('"pi"', '"root"', "it takes the name of an account"),
-    ("RpNePnAS", "RpNe", "this is no whole ssh-ed25519 key: copy the line of the .pub file again."),
+    ("RpNePnAS", "RpNe", "this is not a whole ssh-ed25519 key: copy the line of the .pub file again."),
     ("ssh-ed25519 ", "ssh-ed25518 ", "it takes the one line of an OpenSSH public key (id_ed25519.pub)."),
-    ("ssh-ed25519 ", "ssh-rsa ", "this is no whole ssh-rsa key: copy the line of the .pub file again."),
+    ("ssh-ed25519 ", "ssh-rsa ", "this is not a whole ssh-rsa key: copy the line of the .pub file again."),
     ("home & garden", "ä" * 17, "it takes at most 32 bytes, and this has more in UTF-8."),
     ('psk_file = "wifi.txt"', 'psk = "short"', "psk = ...: it takes 8 to 63 letters, digits and signs of ASCII"),
     ('psk_file = "wifi.txt"', 'psk = "long enough"\npsk_file = "wifi.txt"', "give psk or psk_file, not both."),
@@ -157,11 +156,13 @@ def test_a_file_that_is_not_there_or_no_toml_is_said(fleet: Path) -> None:
         load_fleet(fleet)
 
 
-def test_the_names_are_those_of_the_agents_settings() -> None:
-    def names(kind: type) -> list[str]:
-        return [field.name for field in (fields(kind) if is_dataclass(kind) else msgspec.structs.fields(kind))]
+def test_the_names_are_those_of_the_agents_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert edge_names.main(["--check"]) == 0
+    assert {*OWNED, *PLAIN} == {field.name for field in msgspec.structs.fields(EdgeSettings)} - EDGE_TABLES.keys()
 
-    assert set(names(EdgeSettings)) == {*OWNED, *PLAIN, *TABLES}
-    assert {name: sorted(names(kind)) for name, kind in EDGE_TABLES.items()} == {
-        name: sorted(keys) for name, keys in TABLES.items()
-    }
+    other = tmp_path / "edge_names.py"
+    other.write_text(edge_names.text().replace('"threads"', '"strands"'))
+    monkeypatch.setattr(edge_names, "WRITTEN", other)
+    assert edge_names.main(["--check"]) == 1
+    assert edge_names.main([]) == 0
+    assert other.read_text() == edge_names.text()

@@ -73,6 +73,7 @@ def test_no_constant_of_a_graph_depends_on_the_number_of_labels(labels: int, los
     ("loss", "optimizer"),
     [("supervised", "sgd"), ("supervised", "adamw"), ("supervised", "adam, l2"), ("mutual, T = 1", "sgd")],
 )
+@pytest.mark.slow
 def test_fifty_steps_stay_with_pytorchs_optimizer_in_float64(loss: str, optimizer: str) -> None:
     """With momentum, decay and clipping; AdamW divides gradients near zero by themselves, PyTorch's float32 too."""
     model = "crnn-base" if loss.startswith("mutual") else "crnn-lite"

@@ -255,7 +255,7 @@ def test_a_disk_without_room_is_said_before_anything_is_copied(
     [
         ({"count": "51"}, "tokens has 50 tokens and 51 are needed: auricle cloud enrol token --count 1 --out tokens"),
         ({"tokens": "none"}, "none has 0 tokens"),
-        ({"tokens": "fleet.toml"}, "fleet.toml is no folder"),
+        ({"tokens": "fleet.toml"}, "fleet.toml is not a folder"),
         ({"board": "jetson-nano", "os": "", "bundle": ""}, "has no boot partition for this"),
         ({"board": "pi4"}, 'The board of b.tar is "pi5", and these images are for "pi4"'),
         ({"os": "raspios-12"}, 'The os of b.tar is "raspios-13"'),

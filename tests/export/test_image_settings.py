@@ -16,14 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auricle_export.flash.fleet import Fleet, Locale, User, Wifi
-from auricle_export.flash.image import boot_files
-from auricle_export.flash.image.cloud_init import cloud_init_files, network_config, user_data
-from auricle_export.flash.image.device import CardDevice
+from auricle_export.flash.image import card
+from auricle_export.flash.image.cloud_init import cloud_init_files, network_config, user_data, yaml
+from auricle_export.flash.image.device import CardDevice, wifi_key
 from auricle_export.flash.image.firstrun import connection, firstrun, firstrun_files
 from auricle_export.flash.image.partitions import ImageError
 from auricle_export.flash.image.preseed import preseed
-from auricle_export.flash.image.wifi_key import wifi_key
-from auricle_export.flash.image.yaml_text import yaml
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -220,7 +218,7 @@ def test_the_script_is_one_for_every_shell(shell: str) -> None:
 
 def test_the_script_gives_the_ordinary_boot_back_and_nothing_else(tmp_path: Any) -> None:
     files, parameters = firstrun_files(device(boot=str(tmp_path)))
-    line = boot_files.cmdline("console=tty1 root=PARTUUID=1-02 rootwait quiet", ["cgroup_enable=memory", *parameters])
+    line = card.cmdline("console=tty1 root=PARTUUID=1-02 rootwait quiet", ["cgroup_enable=memory", *parameters])
     (tmp_path / "cmdline.txt").write_text(line)
     ending = files["firstrun.sh"].partition("arm\n")[2]
 
@@ -264,12 +262,12 @@ def test_the_command_line_stays_one_line_and_old_parameters_of_a_first_boot_give
     old = "console=tty1  root=PARTUUID=1-02 ds=nocloud;i=old systemd.run=/x systemd.run_success_action=reboot\n"
     added = ["cgroup_enable=memory", "cfg80211.ieee80211_regdom=DE", "ds=nocloud;i=new"]
 
-    once = boot_files.cmdline(old, added)
+    once = card.cmdline(old, added)
 
     assert once == f"console=tty1 root=PARTUUID=1-02 {' '.join(added)}\n"
-    assert boot_files.cmdline(once, added) == once
+    assert card.cmdline(once, added) == once
     with pytest.raises(ImageError, match="names no root"):
-        boot_files.cmdline("console=tty1", added)
+        card.cmdline("console=tty1", added)
 
 
 @pytest.mark.parametrize(
@@ -284,10 +282,10 @@ def test_the_command_line_stays_one_line_and_old_parameters_of_a_first_boot_give
     ids=["empty", "there", "only for another board", "for all", "a comment"],
 )
 def test_config_gets_each_line_once_where_every_board_heeds_it(text: str, result: str) -> None:
-    once = boot_files.config(text, ["dtparam=i2s=on", "dtparam=i2s=on"])
+    once = card.config(text, ["dtparam=i2s=on", "dtparam=i2s=on"])
 
     assert once == result
-    assert boot_files.config(once, ["dtparam=i2s=on"]) == once
+    assert card.config(once, ["dtparam=i2s=on"]) == once
 
 
 def test_the_script_tells_the_systems_programs_what_the_fleet_says_and_runs_nothing_else(tmp_path: Any) -> None:

@@ -13,12 +13,13 @@ import soundfile
 from typer.testing import CliRunner
 
 from auricle.errors import DataError, SettingsError
-from auricle.speech.audio import read_audio, scan_folder
+from auricle.speech.audio import read_audio
+from auricle.speech.clip_folder import scan_folder
 from auricle.speech.folder import load_folder
+from auricle.speech.speech_manifest import Columns
 from auricle_export.commands import app
 from auricle_export.speech import import_speech as importer
 from auricle_export.speech.import_speech import ImportSettings, import_speech, missing_decoder
-from auricle_export.speech.speech_manifest import Columns
 
 _FORMATS = {
     "wav": {"format": "WAV"},
@@ -200,7 +201,7 @@ def test_columns_are_chosen_by_name(tmp_path: Path) -> None:
     _write(tmp_path / "a.wav", _tone(1, 16_000), 16_000)
     manifest = _manifest(tmp_path / "list.csv", [["Who", "Said", "Where"], ["ann", "yes", "a.wav"]])
 
-    with pytest.raises(SettingsError, match=r"no column path or link .*--path-column; there is: Who, Said, Where"):
+    with pytest.raises(SettingsError, match=r"no column path .*--path-column of .*; there is: Who, Said, Where"):
         import_speech(ImportSettings(manifest, tmp_path / "out"))
     with pytest.raises(SettingsError, match='no column "Wher": did you mean "Where"'):
         import_speech(ImportSettings(manifest, tmp_path / "out", columns=Columns("Wher", "Said", "Who")))
@@ -212,7 +213,7 @@ def test_what_cannot_be_imported_is_one_sentence(tmp_path: Path, mswc: Path) -> 
     (tmp_path / "bytes.csv").write_bytes(b"path,word,speaker\n\xff\xfe,a,b\n")
     for settings, kind, sentence in [
         (ImportSettings(tmp_path / "absent.csv", tmp_path), DataError, r"absent\.csv cannot be read \(No such file"),
-        (ImportSettings(tmp_path / "bytes.csv", tmp_path), DataError, r"is not a table in UTF-8"),
+        (ImportSettings(tmp_path / "bytes.csv", tmp_path), DataError, r"is not text in UTF-8: save it as CSV"),
         (ImportSettings(mswc, tmp_path, audio=tmp_path / "no"), DataError, r"no does not exist: name it with --audio"),
         (ImportSettings(mswc, tmp_path, audio=tmp_path), DataError, r"could be used; 5 of them: no such file"),
         (ImportSettings(mswc, tmp_path, words=frozenset({"up"})), DataError, r"is of the words asked for"),
@@ -239,7 +240,7 @@ def test_the_command_reports_to_people_and_to_programs(mswc: Path, tmp_path: Pat
     facts = run.invoke(app, ["import-speech", str(mswc), "--out", str(tmp_path / "out"), "--json"])
 
     assert said.exit_code == 0, said.output
-    assert f"2 clips written to {tmp_path / 'out'}, 0 were there; 1 words, 2 speakers" in said.stdout
+    assert f"2 clips written to {tmp_path / 'out'}, 0 were there; 1 word, 2 speakers" in said.stdout
     assert "3 rows passed over" in said.stdout
     assert json.loads(facts.stdout) == {
         "written": 3,

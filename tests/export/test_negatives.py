@@ -10,7 +10,7 @@ from auricle.errors import PackError
 from auricle.packs.listening import LARGEST_NEGATIVES
 from auricle.packs.manifest import FORMAT, LISTENING_FORMAT
 from auricle.speech.features import stream_energies
-from auricle_export.packs.negatives import with_negatives
+from auricle_export.packs.start_weights import with_negatives
 
 PACK = bare_pack("gsc12")
 TASK = PACK.manifest.task

@@ -51,6 +51,9 @@ def _stepped(
 
     found = run(build, feeds)
     vectors = dict.fromkeys(name.rsplit("/", 1)[0] for name in found)
+    assert {name: tuple(found[f"{name}/{part}"].shape for part in PARTS) for name in vectors} == dict.fromkeys(
+        vectors, SHAPES
+    )
     return {
         name.removeprefix("new/model").removeprefix(".") or "weights": np.concatenate(
             [found[f"{name}/{part}"].reshape(-1) for part in PARTS]
@@ -81,6 +84,14 @@ def test_no_gradient_at_all_is_not_divided_by() -> None:
     vectors = {"weights": [1, 2, 3, 4], "momentum": [0, 0, 0, 0], "gradient": [0, 0, 0, 0]}
 
     assert _stepped("sgd", (), {**SGD, "clip": 1.0}, vectors)["weights"] == [1, 2, 3, 4]
+
+
+def test_the_smallest_gradient_is_not_made_longer_or_turned_around() -> None:
+    vectors = {"weights": [0, 0, 0, 0], "momentum": [0, 0, 0, 0], "gradient": [1e-13, 0, 0, 0]}
+
+    found = _stepped("sgd", (), {**SGD, "clip": 1.0, "rate": 1e13}, vectors)
+
+    assert found["weights"] == pytest.approx([-1, 0, 0, 0], abs=1e-6)
 
 
 def test_drift_pulls_to_the_anchor_and_adds_a_linear_term() -> None:

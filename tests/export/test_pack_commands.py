@@ -106,6 +106,7 @@ def test_verify_names_what_is_refused(tmp_path: Path, capsys: Out) -> None:
     assert "holds numbers that are not finite" in verdict["checks"][2]["reason"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHIPPED)
 def test_shipped_packs_are_sound(name: str, capsys: Out) -> None:
     assert main(["export", "verify", name, "--json"]) == 0
@@ -116,7 +117,7 @@ def test_shipped_packs_are_sound(name: str, capsys: Out) -> None:
 def test_a_signed_pack_is_verified_by_its_key(tiny: str, tmp_path: Path, capsys: Out) -> None:
     key = tmp_path / "author.key"
 
-    assert main(["export", "sign", tiny, "--key", str(key), "--json"]) == 0
+    assert main(["export", "sign", tiny, "--key", str(key), "--new-key", "--json"]) == 0
     signed = _json(capsys)
     assert signed["path"] == str(tmp_path / "tiny.signed.tar.zst")
     assert signed["identity"] == load_pack(tiny).identity
@@ -132,12 +133,12 @@ def test_a_signed_pack_is_verified_by_its_key(tiny: str, tmp_path: Path, capsys:
     assert main(["export", "verify", "gsc12", "--key", signed["key"]]) == 2
     assert "comes with Auricle and is not signed" in capsys.readouterr().err
     assert main(["export", "verify", tiny, "--key", "mine"]) == 2
-    assert "is no public key" in capsys.readouterr().err
+    assert "is not a public key" in capsys.readouterr().err
 
 
 def test_signing_again_gives_the_same_bytes_and_overwrites_nothing(tiny: str, tmp_path: Path, capsys: Out) -> None:
     key = str(tmp_path / "author.key")
-    assert main(["export", "sign", tiny, "--key", key]) == 0
+    assert main(["export", "sign", tiny, "--key", key, "--new-key"]) == 0
     assert main(["export", "sign", tiny, "--key", key, "--out", str(tmp_path / "other.tar.zst")]) == 0
     first = (tmp_path / "tiny.signed.tar.zst").read_bytes()
     capsys.readouterr()
@@ -155,7 +156,7 @@ def test_a_folder_is_signed_in_place(tmp_path: Path, capsys: Out) -> None:
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(content)
 
-    assert main(["export", "sign", str(folder), "--key", str(tmp_path / "k")]) == 0
+    assert main(["export", "sign", str(folder), "--key", str(tmp_path / "k"), "--new-key"]) == 0
 
     assert load_pack(folder, [Identity.load_or_create(tmp_path / "k").public]).signature is not None
     assert main(["export", "sign", str(folder), "--key", str(tmp_path / "k")]) == 2
@@ -168,6 +169,21 @@ def test_an_unsound_pack_is_not_signed(tmp_path: Path, capsys: Out) -> None:
 
     assert "com.example" in capsys.readouterr().err
     assert sorted(p.name for p in tmp_path.iterdir()) == ["bad.tar.zst"]
+
+
+def test_a_key_is_drawn_only_when_it_is_asked_for(tiny: str, tmp_path: Path, capsys: Out) -> None:
+    key = tmp_path / "mistyped.key"
+
+    assert main(["export", "sign", tiny, "--key", str(key)]) == 2
+    assert "draw a new one with --new-key" in capsys.readouterr().err
+    assert not key.exists()
+    assert main(["export", "sign", tiny, "--key", str(key), "--new-key"]) == 0
+    drawn = key.read_bytes()
+    again = ["--key", str(key), "--out", str(tmp_path / "again.tar.zst")]
+    assert main(["export", "sign", tiny, *again, "--new-key"]) == 2
+    assert "no key is drawn over it" in capsys.readouterr().err
+    assert key.read_bytes() == drawn
+    assert main(["export", "sign", tiny, *again]) == 0
 
 
 def test_a_key_file_that_is_none_is_left_alone(tiny: str, tmp_path: Path, capsys: Out) -> None:
@@ -234,5 +250,5 @@ def test_none_of_it_needs_pytorch_or_onnx(
 
     monkeypatch.setattr(builtins, "__import__", missing)
 
-    for command in (["inspect"], ["verify"], ["sign", "--key", str(tmp_path / "k")], ["diff", tiny]):
+    for command in (["inspect"], ["verify"], ["sign", "--key", str(tmp_path / "k"), "--new-key"], ["diff", tiny]):
         assert main(["export", command[0], tiny, *command[1:]]) == 0

@@ -25,7 +25,7 @@ from auricle_export.commands.recipe_commands import show
 from auricle_export.compiler.trace import find_parts
 from auricle_export.packs.author import tensor_specs
 from auricle_export.packs.models import built_in
-from auricle_export.packs.negatives import with_negatives
+from auricle_export.packs.start_weights import with_negatives
 from auricle_export.pretrain import live_task, outcome
 from auricle_export.pretrain.check import CheckTask, check_pack
 from auricle_export.pretrain.comparison import Row

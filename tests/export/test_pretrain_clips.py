@@ -18,13 +18,13 @@ from auricle.packs.manifest import FileEntry
 from auricle.packs.pack import Pack, load_pack
 from auricle.process.cli import main
 from auricle_export.pretrain.clip_recipe import ClipRecipe
-from auricle_export.pretrain.clip_task import ClipTask, clip_speech, pretrain_clips
 from auricle_export.pretrain.comparison import OTHER_SPEECH
 from auricle_export.pretrain.epoch_order import mixed_order, mixed_size
 from auricle_export.pretrain.recipe import load_recipe
-from auricle_export.pretrain.scores import Score, mean_of_words
 from auricle_export.pretrain.settings import PretrainSettings
 from auricle_export.pretrain.speech import split_by_name
+from auricle_export.pretrain.task import ClipTask, clip_speech, pretrain_clips
+from auricle_export.pretrain.trained import Score, mean_of_words
 
 LABELS = ("high", "low")
 RECIPE = """

@@ -78,7 +78,7 @@ def test_it_says_how_well_it_did_and_on_whom(
     assert main(command(folder, pack, out, "--epochs", "1", "--words", "low,high")) == 0
 
     said = capsys.readouterr()
-    assert "of 8 clips of 1 unheard speakers; trained 1 epochs" in said.err
+    assert "of 8 clips of 1 unheard speakers; trained 1 epoch" in said.err
     assert load_pack(out).identity[:12] in said.out
 
 
@@ -191,6 +191,7 @@ def test_a_signal_ends_it_cleanly_and_the_command_it_names_goes_on(
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
+@pytest.mark.long
 def test_the_real_command_learns_from_synthetic_speech(tmp_path: Path) -> None:
     pytest.importorskip("espeakng_loader")
     out = tmp_path / "digits.tar.zst"

@@ -13,21 +13,20 @@ from auricle.errors import SettingsError
 from auricle.hearing.sounds import Take
 from auricle.packs.manifest import FORMAT, Manifest, Task
 from auricle.packs.pack import Pack
-from auricle.speech.features import LogMel
-from auricle.speech.word_span import word_span
+from auricle.speech.features import LogMel, word_span
 from auricle_export.compiler.trace import find_parts
 from auricle_export.packs.author import tensor_specs
 from auricle_export.packs.models import Crnn, CrnnShape, ResNet, ResNetShape, built_in
 from auricle_export.pretrain.acoustics import echoed, masked, tilts, warped
-from auricle_export.pretrain.clips import judge_clips
 from auricle_export.pretrain.corpus import Corpus, Heard
+from auricle_export.pretrain.hard_negatives import mine
 from auricle_export.pretrain.listening import command_streams, hearing_of, listening_from, seen_for
 from auricle_export.pretrain.live import recogniser_of, train_live
 from auricle_export.pretrain.live_task import carried, with_starts
 from auricle_export.pretrain.made_noise import NoiseMaker
 from auricle_export.pretrain.mined import Mined, drawn
-from auricle_export.pretrain.mining import mine
 from auricle_export.pretrain.normalised import fold_into, normalised
+from auricle_export.pretrain.outcome import judge_clips
 from auricle_export.pretrain.settings import LiveSettings
 from auricle_export.pretrain.sounds import Sounds, lay_out
 from auricle_export.pretrain.streams import Streams, hits_at, make_streams
@@ -249,6 +248,7 @@ def _streams() -> Streams:
 SETTINGS = LiveSettings(epochs=3, steps=24, batch=32, judged=1, mined=1, rate=5e-3)
 
 
+@pytest.mark.slow
 def test_a_model_learns_tones_and_is_kept_by_what_it_hears_in_streams(tmp_path: Path) -> None:
     seen: list[Epoch] = []
     done = train_live("resnet-lite", pack(), _corpus(), _streams(), SETTINGS, tmp_path, report=seen.append)
@@ -260,6 +260,7 @@ def test_a_model_learns_tones_and_is_kept_by_what_it_hears_in_streams(tmp_path: 
     assert judged == 12 and right >= 8  # chance is 3
 
 
+@pytest.mark.slow
 def test_an_interrupted_training_goes_on_to_the_same_weights(tmp_path: Path) -> None:
     whole = train_live("resnet-lite", pack(), _corpus(), _streams(), SETTINGS, tmp_path / "whole")
     asked = 0

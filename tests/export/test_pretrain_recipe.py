@@ -98,6 +98,7 @@ def write_data(root: Path) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_command_makes_a_pack_that_listens(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = write_data(tmp_path / "data")
     recipe = tmp_path / "toy.toml"
@@ -129,3 +130,11 @@ def test_what_a_recipe_decides_cannot_be_given_beside_it(tmp_path: Path, capsys:
     ]
     assert main([*arguments, "--rate", "0.1"]) != 0
     assert "--rate is decided by the recipe" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["a = " + "[" * 20_000, "a = " + "9" * 5000], ids=["nested", "digits"])
+def test_a_recipe_that_python_cannot_take_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "recipe.toml").write_text(text)
+
+    with pytest.raises(SettingsError, match="is not valid"):
+        load_recipe(str(tmp_path / "recipe.toml"))

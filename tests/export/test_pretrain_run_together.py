@@ -6,8 +6,7 @@ import numpy as np
 
 from auricle.packs.manifest import Task
 from auricle.speech.features import LogMel
-from auricle_export.pretrain.mining import mine
-from auricle_export.pretrain.run_together import EDGE, GAP, ROW, run_together
+from auricle_export.pretrain.hard_negatives import EDGE, GAP, ROW, mine, run_together
 from auricle_export.pretrain.sounds import Sounds
 from auricle_export.pretrain.window_settings import WindowSettings
 from auricle_export.pretrain.windows import Bank, Composer

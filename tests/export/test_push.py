@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import platform
@@ -14,12 +15,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from tests.arm64.emulation import UnavailableError
 from tests.edge.slots_bundle import quick_folder
 from tests.edge.slots_machine import Machine, machine_root
 from tests.export.ssh_boards import BOARD, ROOT, Boards, SshBoard, bundle, key, profile, require_sshd, system
 
+from auricle.process import table
 from auricle.process.cli import main
+from auricle_export.flash import push_commands
 from auricle_export.flash.bundle.build import build_bundle
 from auricle_export.flash.bundle.wheelhouse import UnreachableError
 from auricle_export.flash.fleet_file import load_fleet
@@ -303,6 +307,29 @@ def test_the_table_at_the_end_tells_of_every_board(
     rows = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert "board-0 installed 1.0 a" in rows
     assert "board-1 failed board-1 refuses connections: is SSH enabled, and the port right?" in rows
+
+
+def test_names_of_boards_are_whole_on_a_terminal_of_80_columns(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    long = Host("jetson-orin-nano-in-the-kitchen.building-7.example.org", "installer", 2222)
+    shown = io.StringIO()
+    monkeypatch.setattr(push_commands, "Console", lambda **_: Console(file=shown, force_terminal=True, width=80))
+    monkeypatch.setattr(table, "console", lambda **_: Console(width=80))
+
+    with push_commands._bars([long, Host("10.0.0.7", "pi")], hidden=False) as heard:
+        heard(long)("copying", 30, 100)
+    failed = Outcome(
+        host=str(long), state="failed", reason="it refuses connections: is SSH enabled, and the port right?"
+    )
+    _tell([failed, Outcome(host="pi@10.0.0.7", state="installed", version="0.1.0.post1", slot="a")], False)
+
+    assert str(long) in shown.getvalue() and "…" not in shown.getvalue()
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert [line.split() for line in lines if line.startswith(str(long))] == [[str(long), "failed"]]
+    assert "it refuses connections: is SSH enabled, and the port right?" in [line.strip() for line in lines]
+    assert any(line.split()[:2] == ["pi@10.0.0.7", "installed"] for line in lines)
 
 
 def test_an_unknown_host_key_is_refused_and_believed_only_when_told_so(

@@ -135,7 +135,7 @@ def test_a_host_is_read_and_written_the_same(text: str, host: Host) -> None:
     ],
 )
 def test_what_is_no_host_is_refused(text: str) -> None:
-    with pytest.raises(SettingsError, match="is no host"):
+    with pytest.raises(SettingsError, match="is not a host"):
         read_host(text)
 
 
@@ -154,9 +154,9 @@ def test_no_host_is_an_option_of_ssh(text: str) -> None:
 def test_mistakes_in_a_file_of_hosts_are_told_with_their_line(tmp_path: Path) -> None:
     path = tmp_path / "hosts.txt"
     for text, told in (
-        ("pi@a\n-x\n", r"line 2: '-x' is no host"),
+        ("pi@a\n-x\n", r"line 2: '-x' is not a host"),
         ("pi@a t k\n", "line 1: a line has a host, and the file of a token or nothing"),
-        ("\npi@a none.token\n", r"line 2: The claim token .*none\.token cannot be read"),
+        ("\npi@a none.token\n", r"line 2: There is no claim token .*none\.token: a claim removes the file"),
         ("pi@a hosts.txt\n", r"line 1: .*hosts\.txt holds no claim token"),
     ):
         path.write_text(text)

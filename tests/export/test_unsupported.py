@@ -311,3 +311,21 @@ def test_a_module_that_is_no_classifier_of_log_mels_is_told_why(case: str) -> No
 
     assert why in str(refused.value)
     assert str(refused.value).endswith(".")
+
+
+def test_what_fails_while_it_is_made_is_told_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from torch import nn\n\n\nclass Raises(nn.Module):\n    def __init__(self, labels):\n"
+        '        raise ValueError("no such size")\n\n\n'
+        "class Two(nn.Module):\n    def __init__(self, labels, width):\n        super().__init__()\n"
+    )
+    crash = tmp_path / "crash.py"
+    crash.write_text("x = 1 / 0\n")
+
+    with pytest.raises(CompileError, match=r"^mine\.py, line 6 \(raise ValueError.*Raises cannot be made for 3 labels"):
+        load_module(f"{file}:Raises")(LABELS)
+    with pytest.raises(CompileError, match=r"asks for labels, width, and it is given the number of labels alone"):
+        load_module(f"{file}:Two")(LABELS)
+    with pytest.raises(CompileError, match=r"^crash\.py, line 1 \(x = 1 / 0\): .*crash\.py fails: ZeroDivisionError"):
+        load_module(f"{crash}:Net")

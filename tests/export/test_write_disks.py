@@ -20,8 +20,8 @@ CASES: list[tuple[Callable[[Path], None], str, str | None]] = [
     (laptop, "sdb", "/dev/sdb is mounted at /media/anna/my stick: unmount it first (umount, or eject in the desktop)."),
     (laptop, "sdc", None),
     (laptop, "sdd", "/dev/sdd has no medium: put a card in."),
-    (laptop, "sr0", "/dev/sr0 is no disk of its own: name the disk or the card."),
-    (laptop, "dm-0", "/dev/dm-0 is no disk of its own: name the disk or the card."),
+    (laptop, "sr0", "/dev/sr0 is not a disk of its own: name the disk or the card."),
+    (laptop, "dm-0", "/dev/dm-0 is not a disk of its own: name the disk or the card."),
     (raspberry, "mmcblk0", "/dev/mmcblk0 holds the running system (/, /boot/firmware): it is never written to."),
     (raspberry, "mmcblk1", None),
     (
@@ -30,7 +30,7 @@ CASES: list[tuple[Callable[[Path], None], str, str | None]] = [
         "/dev/mmcblk2 (DG4008, 8.0 GiB) is built in, not a card or a USB disk: "
         "give --force-fixed if it is the right one.",
     ),
-    (raspberry, "mmcblk2boot0", "/dev/mmcblk2boot0 is no disk of its own: name the disk or the card."),
+    (raspberry, "mmcblk2boot0", "/dev/mmcblk2boot0 is not a disk of its own: name the disk or the card."),
     (raspberry, "mmcblk3", "/dev/mmcblk3 is read-only: move the lock of the card, or take another one."),
     (raid, "sda", "/dev/sda holds the running system (/data/people): it is never written to."),
     (raid, "sdb", "/dev/sdb holds the running system (/data/people): it is never written to."),

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from tests.export.written_cards import image_bytes
 
 from auricle.errors import DataError
-from auricle_export.flash.write.image import open_image
-from auricle_export.flash.write.xz_index import unpacked_size
+from auricle_export.flash.write.image import open_image, unpacked_size
 
 
 @given(st.lists(st.binary(max_size=5000), min_size=1, max_size=4))
@@ -68,9 +67,9 @@ def test_a_packed_image_that_is_cut_off_is_refused(cut: int, tmp_path: Path) -> 
         (gzip.compress(b"x"), "packed by gzip"),
         (bz2.compress(b"x"), "packed by bzip2"),
         (b"PK\x03\x04", "packed by zip"),
-        (b"<html>404</html>" * 100, "first sector is no boot sector"),
-        (lzma.compress(b"\x00" * 1024), "first sector is no boot sector"),
-        (b"", "first sector is no boot sector"),
+        (b"<html>404</html>" * 100, "first sector is not a boot sector"),
+        (lzma.compress(b"\x00" * 1024), "first sector is not a boot sector"),
+        (b"", "first sector is not a boot sector"),
     ],
     ids=["gzip", "bzip2", "zip", "page", "zeros", "empty"],
 )

@@ -11,7 +11,7 @@ import pytest
 from auricle.errors import AuricleError, BrokerError, SettingsError, StorageError
 from auricle.process.cli import main
 from auricle_fleet import FleetRun, FleetSettings
-from auricle_fleet.results.run_folder import newest_run
+from auricle_fleet.results.run_folder import newest_run, prepare_folder
 
 
 def no_speech(*_: object) -> None:
@@ -44,6 +44,17 @@ def test_a_run_that_cannot_begin_leaves_no_folder_of_its_own(tmp_path: Path, the
 
     assert out.exists() is there
     assert not there or (out / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("inside", ["notes.txt", ".hidden", "yes"])
+def test_a_run_does_not_mix_with_what_lies_in_its_folder(tmp_path: Path, inside: str) -> None:
+    (tmp_path / inside).mkdir()
+
+    with pytest.raises(StorageError, match="is not empty and holds no run"):
+        prepare_folder(tmp_path, resume=False)
+    prepare_folder(tmp_path, resume=True)
+    prepare_folder(tmp_path / "new" / "run", resume=False)
+    prepare_folder(tmp_path / "new" / "run", resume=False)  # empty: nothing is lost
 
 
 def test_resume_takes_the_newest_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,6 +68,7 @@ def test_a_broker_listens_on_loopback_and_ends(tmp_path: Path, kind: Kind) -> No
     asyncio.run(case())
 
 
+@pytest.mark.reliability("S8", load="no name, no access")
 def test_no_access_without_a_name(tmp_path: Path, kind: Kind) -> None:
     async def case() -> None:
         async with await start_broker(tmp_path, USERS, fleet="f", kind=kind) as broker:
@@ -83,6 +84,7 @@ def test_no_access_without_a_name(tmp_path: Path, kind: Kind) -> None:
     asyncio.run(case())
 
 
+@pytest.mark.reliability("S8", load="no password in a file")
 def test_passwords_are_in_no_file_and_hashes_in_a_private_one(tmp_path: Path, kind: Kind) -> None:
     async def case() -> None:
         async with await start_broker(tmp_path, USERS, fleet="f", kind=kind):
@@ -103,6 +105,7 @@ def test_a_taken_port_is_named(tmp_path: Path, kind: Kind) -> None:
             asyncio.run(start_broker(tmp_path, USERS, fleet="f", kind=kind, port=port))
 
 
+@pytest.mark.slow
 def test_a_broker_that_cannot_start_says_why(tmp_path: Path, kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
     """The race for the port, lost every time."""
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -67,6 +67,7 @@ async def try_to(step: object) -> None:
         await step  # type: ignore[misc]
 
 
+@pytest.mark.reliability("L3", load="rights and deliveries on mosquitto and amqtt (3.1.1)")
 def test_everyone_gets_what_is_his(tmp_path: Path, kind: Kind) -> None:
     async def case() -> None:
         got = Deliveries()
@@ -87,6 +88,7 @@ def test_everyone_gets_what_is_his(tmp_path: Path, kind: Kind) -> None:
     asyncio.run(asyncio.wait_for(case(), 100))
 
 
+@pytest.mark.reliability("S2", load="the same with passwords, mosquitto and amqtt")
 def test_nothing_is_delivered_outside_the_rights(tmp_path: Path, kind: Kind) -> None:
     """Canaries from and to where they must not go, then one allowed message each: by then all had time to come."""
 
@@ -172,6 +174,7 @@ def test_retained_messages_of_others_do_not_come_with_a_reconnect(tmp_path: Path
     asyncio.run(asyncio.wait_for(case(), 100))
 
 
+@pytest.mark.reliability("S3", load="the same with passwords")
 @pytest.mark.parametrize("password", ["a-secret", "wrong"])
 def test_naming_anothers_client_id_does_not_touch_its_session(tmp_path: Path, kind: Kind, password: str) -> None:
     async def case() -> None:

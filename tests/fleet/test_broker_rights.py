@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from auricle.errors import SettingsError
+from auricle.mqtt_link.broker_rights import Roles, acl_file, covers
 from auricle.wire.broker_passwords import verified
-from auricle_fleet.broker.passwords import read_passwords, write_passwords
-from auricle_fleet.broker.rights import Roles, acl_file, covers
+from auricle_fleet.broker.mosquitto import read_passwords, write_passwords
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_covers(allowed: str, wanted: str, answer: bool) -> None:
 def test_acl_of_a_fleet() -> None:
     lines = acl_file(Roles("home")).splitlines()
     said = [line for line in lines if line.startswith("pattern write")]
-    topics = ("up/reg", "up/get", "up/loss", "up/upd", "up/st", "up/rel", "up/hear", "state")
+    topics = ("up/reg", "up/get", "up/loss", "up/upd", "up/st", "up/rel", "up/hear", "up/sum", "state")
     assert said == [f"pattern write auricle/1/home/d/%u/{topic}" for topic in topics]
     assert "pattern read auricle/1/home/d/%u/dn/#" in lines
     assert not any(line.startswith("pattern write") and "/d/%u/" not in line for line in lines)

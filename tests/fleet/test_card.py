@@ -5,44 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from tests.fleet.ended_run import PACK, SUMMARY
+from tests.fleet.test_report import line
 
-from auricle.packs.pack import load_pack
 from auricle_fleet.results.card import card
-from auricle_fleet.results.result import DeviceRow, Summary
-
-PACK = load_pack("gsc12").with_labels(("yes", "no"))
-SUMMARY = Summary(
-    plugin_accuracy_unseen=0.75,
-    personal_accuracy=0.8,
-    central_accuracy_unseen=None,
-    start="scratch",
-    start_accuracy_unseen=None,
-    start_false_accepts_per_hour=None,
-    false_accepts_per_hour=12.34,
-    judge=False,
-    judged_seconds=60.0,
-    refused_rounds=0,
-    refusing_devices=0,
-    devices=4,
-    rounds=2,
-    rounds_planned=2,
-    interrupted=False,
-    seconds=1.0,
-    bytes_up=1,
-    bytes_down=1,
-    words=("yes", "no"),
-    training_clips=1280,
-    unseen_clips=80,
-    unseen_speakers=1,
-    skipped_files=0,
-    rule="lpa",
-    preset="practical",
-    rates={"plugin": 0.05, "server": "adam", "server_rate": None},
-    seed=3,
-    pack=PACK.identity,
-    version="0.1.0",
-    confusion=((45, 15), (5, 15)),
-)
+from auricle_fleet.results.result import DeviceRow, prolonged
 
 
 def card_of(settings: dict[str, object] | None = None, **changes: Any) -> str:
@@ -61,6 +28,7 @@ def test_it_says_what_the_model_is_learnt_from_and_how_good_it_is() -> None:
     assert "| yes | 60 | 75.0 % | 90.0 % |" in text  # 45 of 60 said, 45 of 50 heard
     assert "| no | 20 | 75.0 % | 50.0 % |" in text
     assert "\n    auricle fleet run --seed 3 --words yes,no\n" in text
+    assert "heard before" not in text
     assert "fewer than 50 clips: no." in text and "Judged on 1 speaker:" in text and "Synthetic voices" in text
 
 
@@ -72,8 +40,10 @@ def test_limits_are_those_of_the_run() -> None:
         unseen_speakers=60,
         false_accepts_per_hour=None,
         confusion=None,
+        heard_before=True,
     )
 
+    assert "- These voices may have been heard before" in text
     assert "folder `kitchen`" in text and "Synthetic" not in text and "no label for other words" not in text
     assert "ended after 1 of 2 rounds" in text and "were not measured" in text and "hostile" in text
     assert "Judged on" not in text and "By word" not in text
@@ -100,3 +70,11 @@ def test_no_password_no_markup_and_the_worst_device() -> None:
     assert "secret" not in text and "auricle fleet run --central\n" in text
     assert "<b>" not in text.replace("\\<b", "") and "| a?b |" in text and "\\|x" in text
     assert "the worst device | 25.0 % |" in text
+
+
+def test_a_prolonged_run_does_not_promise_the_same_weights() -> None:
+    said = prolonged([line(1, rounds=2), line(2, rounds=2), line(3, rounds=3)])
+    text = card(SUMMARY, PACK, otherwise=said)
+
+    assert "prolonged from 2 to 3 rounds" in text and "gives the same weights" not in text
+    assert prolonged([line(1), line(2)]) == "" and "gives the same weights" in card_of({})

@@ -12,7 +12,7 @@ from auricle.errors import AuricleError
 from auricle.packs.pack import load_pack
 from auricle.speech.words import COMMANDS, DIGITS
 from auricle_fleet.emulation.data import FleetData, load_data, task_pack, usual_words
-from auricle_fleet.settings import FleetSettings
+from auricle_fleet.settings.fleet_settings import FleetSettings
 
 WORDS, SPEAKERS, TAKES = ("yes", "no", "up"), ("ana", "bob", "cyd", "dan"), 5
 

@@ -39,6 +39,7 @@ def krum(tmp_path_factory: pytest.TempPathFactory) -> tuple[FleetResult, list[Ro
     return FleetRun(small(rule="multi-krum"), out, on_round=told.append).run(), told
 
 
+@pytest.mark.slow
 def test_a_run_gives_its_rounds_as_it_tells_them_and_as_they_are_on_disk(
     krum: tuple[FleetResult, list[RoundRow]],
 ) -> None:
@@ -88,6 +89,7 @@ def names(count: int) -> list[str]:
     return [f"dev-{i:03d}" for i in range(count)]
 
 
+@pytest.mark.slow
 def test_stopped_after_a_round_and_gone_on_with(tmp_path: Path) -> None:
     """As Ctrl-C does it; the rounds before are read again."""
     run = FleetRun(small(rounds=3), tmp_path / "run", on_round=lambda row: run.stop() if row.round == 1 else None)
@@ -106,6 +108,7 @@ def test_stopped_after_a_round_and_gone_on_with(tmp_path: Path) -> None:
         FleetRun(small(), tmp_path / "run").run()
 
 
+@pytest.mark.slow
 def test_a_run_is_prolonged_shortened_and_never_loses_a_round(tmp_path: Path) -> None:
     out = tmp_path / "run"
     run = FleetRun(small(rounds=9), out, on_round=lambda row: run.stop() if row.round == 1 else None)
@@ -203,8 +206,13 @@ def test_who_heeded_signals_before_does_so_again(tmp_path: Path) -> None:
 PROGRAM = """
 import sys
 from auricle_fleet import FleetRun, FleetSettings
+from auricle_fleet.results.live import Silent
+class Ending(Silent):
+    def say(self, text):
+        if text.startswith("ends: writes what was done"):
+            print(text, file=sys.stderr)
 settings = FleetSettings(words="yes,no", devices=2, unseen=1, takes=3, min_clips=4, rounds=9, broker="amqtt")
-result = FleetRun(settings, sys.argv[1], on_round=lambda row: print(row.round, flush=True)).run()
+result = FleetRun(settings, sys.argv[1], on_round=lambda row: print(row.round, flush=True), view=Ending()).run()
 print("interrupted", result.interrupted, len(result.rounds), flush=True)
 """
 
@@ -224,6 +232,7 @@ def test_ctrl_c_ends_a_program_s_run_cleanly(tmp_path: Path) -> None:
     said, errors = program.communicate(timeout=100)
 
     assert program.returncode == 0, errors
+    assert "Ctrl-C again ends at once" in errors
     *rounds, last = said.splitlines()
     assert last == f"interrupted True {1 + len(rounds)}"
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["interrupted"] is True

@@ -12,6 +12,7 @@ from auricle_fleet import FleetRun, Group, Network
 pytest.importorskip("espeakng_loader")
 
 
+@pytest.mark.slow
 def test_groups_live_as_they_are_told(tmp_path: Path) -> None:
     """Four devices: one mute, one that says a thousand times its clips, one behind a slow network."""
     groups = (
@@ -29,11 +30,13 @@ def test_groups_live_as_they_are_told(tmp_path: Path) -> None:
     assert all(f"<td>{name}</td>" in page for name in ("mute", "boaster", "far", "all others"))
 
 
+@pytest.mark.slow
 def test_updates_of_an_asynchronous_run_make_models(tmp_path: Path) -> None:
     result = FleetRun(small(mode="async", rule="trimmed-mean", rule_options={"beta": 0.2}), tmp_path / "run").run()
     assert [row.state for row in result.rounds] == ["published", "published"]
 
 
+@pytest.mark.slow
 def test_detection_judges_by_the_clips_of_half_of_the_unseen(tmp_path: Path) -> None:
     run = FleetRun(small(rule="fedvsa", detect=True, unseen=4, rounds=1), tmp_path / "run")
     run.run()

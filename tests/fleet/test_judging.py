@@ -11,12 +11,12 @@ from tests.fleet.test_report import check, line, summary
 from auricle.packs.manifest import Listening
 from auricle.packs.pack import Pack
 from auricle_edge.training.speech_data import Clips, DeviceData
-from auricle_export.packs.negatives import with_negatives
+from auricle_export.packs.start_weights import with_negatives
 from auricle_fleet.emulation.data import FleetData
 from auricle_fleet.emulation.judging import FleetJudging
-from auricle_fleet.results.left_out import refusals
+from auricle_fleet.results.record import refusals
 from auricle_fleet.results.report import render
-from auricle_fleet.settings import FleetSettings
+from auricle_fleet.settings.fleet_settings import FleetSettings
 
 PACK = bare_pack("gsc12")
 LABELS = len(PACK.labels)
@@ -46,6 +46,7 @@ def test_devices_are_judged_by_one_half_of_the_unseen_and_plug_ins_measured_by_t
     judging = FleetJudging(FleetSettings(start="pack"), _data())
 
     assert judging.seconds == 4
+    assert judging.describe(0.1).endswith("10% of its rounds on 4 s of sound without keywords, as well as on its own")
     assert judging.learn.judge
     # The other half's eight clips are one stretch of eight seconds, in which it is heard once.
     assert judging.false_accepts_per_hour(_always("yes")) == pytest.approx(3600 / 8)
@@ -88,6 +89,7 @@ def test_without_negatives_nothing_is_measured() -> None:
     judging = FleetJudging(FleetSettings(), bare)
 
     assert judging.seconds == 0
+    assert "on its own clips: no sound without keywords is known" in judging.describe(0.1)
     assert judging.false_accepts_per_hour(pack.plugin_table.initial(0)) is None
 
 

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from tests.fleet.test_report import line
 
-from auricle_cloud.aggregation.cohort import Aggregate, Cohort, Layer
+from auricle_cloud.aggregation.cohort import Aggregate, Cohort, Float64Array, Layer
+from auricle_cloud.aggregation.extras import Extras
 from auricle_cloud.aggregation.rules import RULES, get_rule
-from auricle_fleet.results.left_out import left_out
+from auricle_fleet.results.record import left_out
 from auricle_fleet.results.report import _left_out
 
 FRONT, HEAD = [0.0, 1.0, 2.0, 3.0, 100.0, math.nan], [0.0] * 6
@@ -32,6 +33,14 @@ EXPECTED: dict[str, tuple[dict[str, Any], str, str]] = {
     "median": ({}, "abdef", "f"),
     "trimmed-mean": ({"cut": 1}, "aef", "f"),
     # Two nearest others: a 1 + 4, b 1 + 1, c 1 + 1, d 1 + 4, e far; of b and c the id decides.
+    # e is 78.8 from the mean along the only direction; the updates are judged whole.
+    "dnc": ({}, "ef", "ef"),
+    # At w = 0 the coordinator's clips want both layers to grow: a, which did not move, goes with nothing.
+    "zeno": ({}, "af", "af"),
+    # All moved along the same line, and of equals the linear program takes the first that moved.
+    "fedrpo": ({}, "acdef", "acdef"),
+    **{name: ({}, "f", "f") for name in ("acmu", "feddc", "feddisco", "feddyn", "fedlaw", "fednova", "fedopt")},
+    **{name: ({}, "f", "f") for name in ("fedprox", "raf", "scaffold")},
     "krum": ({"attackers": 1}, "acdef", "acdef"),
     "multi-krum": ({"attackers": 1}, "adef", "adef"),
 }
@@ -52,6 +61,11 @@ rule = Rule("nearest", nearest, lambda: None)
 """
 
 
+def toward_ten(weights: Float64Array) -> tuple[float, Float64Array]:
+    """Half the squared distance from (10, 10), and its gradient."""
+    return float(np.square(weights - 10).sum() / 2), weights - 10
+
+
 def cohort() -> Cohort:
     return Cohort.build(
         ids=list("abcdef"),
@@ -60,6 +74,7 @@ def cohort() -> Cohort:
         losses=[math.nan, 1.0, 1.0, 1.0, 1.0, 1.0],
         start=np.zeros(2, np.float32),
         layers=(Layer("front", (slice(0, 1),)), Layer("head", (slice(1, 2),))),
+        extras=Extras(steps=np.ones(6), class_counts=np.ones((6, 2)), objectives=(toward_ten,), rate=0.1, clients=6),
     )
 
 

@@ -6,15 +6,20 @@ import json
 import re
 from typing import Any
 
+import msgspec
 import pytest
+from tests.fleet.ended_run import SUMMARY
 
-from auricle_fleet.live import BAR, SHOWN, View, duration, percent, size
+from auricle_fleet.results.live import BAR, SHOWN, View
+from auricle_fleet.results.result import RoundRow
+from auricle_fleet.units import duration, percent, size
 
 
-def line(number: int, **changes: Any) -> dict[str, Any]:
-    return {
+def row(number: int, **changes: Any) -> RoundRow:
+    fields = {
         "round": number,
         "rounds": 20,
+        "state": "published",
         "plugin_accuracy_unseen": 0.4567,
         "personal_accuracy": None,
         "counted": 18,
@@ -22,10 +27,13 @@ def line(number: int, **changes: Any) -> dict[str, Any]:
         "bytes_up": 1_234_567,
         "bytes_down": 3_456_789_012,
         "seconds": 12.34,
+        "seconds_total": 12.34,
         "seconds_left": 3723.0,
-        "left_out": {"conv": ["dev-[red]a[/red]"]},
+        "inference_loss": None,
+        "left_out": {"conv": ("dev-[red]a[/red]",)},
         **changes,
     }
+    return RoundRow(**fields)
 
 
 @pytest.fixture
@@ -43,9 +51,9 @@ def test_numbers_for_people() -> None:
 def test_where_nobody_watches_a_round_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     with View(as_json=False) as view:
         view.say("data from /a/[folder]/[/with] brackets that is long enough to be wrapped by a terminal of 80 columns")
-        view.round(line(1))
-        view.round(line(2, plugin_accuracy_unseen=None))
-        view.result({"rounds": 2})
+        view.round(row(1))
+        view.round(row(2, plugin_accuracy_unseen=None))
+        view.result(SUMMARY)
 
     out = capsys.readouterr().out.splitlines()
     assert out[0].startswith("data from /a/[folder]/[/with] brackets")
@@ -68,11 +76,12 @@ def test_as_json_there_is_json_and_nothing_else(capsys: pytest.CaptureFixture[st
     with View(as_json=True) as view:
         view.say("broker: mosquitto")
         view.step("reading clips", 1, 1)
-        view.round(line(1))
-        view.result({"rounds": 1})
+        view.round(row(1))
+        view.result(SUMMARY)
 
     captured = capsys.readouterr()
-    assert [json.loads(text) for text in captured.out.splitlines()] == [line(1), {"rounds": 1}]
+    said = [json.loads(msgspec.json.encode(each)) for each in (row(1), SUMMARY)]
+    assert [json.loads(text) for text in captured.out.splitlines()] == said
     assert captured.err == ""
 
 
@@ -82,7 +91,7 @@ def test_a_terminal_keeps_the_newest_rounds_in_sight(capsys: pytest.CaptureFixtu
         view.step("reading clips", 1, 2)
         view.step("reading clips", 2, 2)
         for number in range(1, SHOWN + 4):
-            view.round(line(number, plugin_accuracy_unseen=None if number == 1 else 0.5))
+            view.round(row(number, plugin_accuracy_unseen=None if number == 1 else 0.5))
 
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", capsys.readouterr().out).rsplit("unseen", 1)[1]
     assert f"{SHOWN + 3}/20" in shown
@@ -94,7 +103,86 @@ def test_a_terminal_keeps_the_newest_rounds_in_sight(capsys: pytest.CaptureFixtu
 @pytest.mark.usefixtures("terminal")
 def test_a_view_that_ends_by_an_error_gives_the_terminal_back(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ValueError, match="broken"), View(as_json=False) as view:
-        view.round(line(1))
+        view.round(row(1))
         raise ValueError("broken")
 
     assert capsys.readouterr().out.rstrip().endswith("\x1b[?25h")
+
+
+def test_a_sentence_in_a_terminal_is_broken_between_words(
+    monkeypatch: pytest.MonkeyPatch, terminal: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    sentence = "20 devices with 1,540 training clips of 12 words; 1,152 clips of 12 unseen speakers, and so on"
+    with View(as_json=False) as view:
+        view.say(sentence)
+
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", capsys.readouterr().out)
+    assert "1,152 clips of 12 unseen \nspeakers, and so on" in shown
+
+
+def drawn(text: str, columns: int) -> list[str]:
+    """Lines of a terminal of `columns` after `text`; it may move up and back, delete a line, and break long lines."""
+    lines, at, column, bare = [""], 0, 0, False
+    for part in re.findall(r"\x1b\[[0-9;?]*[A-Za-z]|[^\x1b]", text):
+        if part == "\r":
+            column, bare = 0, False
+        elif part == "\n":
+            at, column, bare = at + 1, 0, False
+        elif part == "\x1b[2K":
+            lines[at] = ""
+        elif re.fullmatch(r"\x1b\[\d*A", part):
+            at = max(0, at - int(part[2:-1] or 1))
+        elif not part.startswith("\x1b"):
+            if bare:
+                at, column = at + 1, 0
+            lines += [""] * (at + 1 - len(lines))
+            lines[at] = lines[at].ljust(column)[:column] + part + lines[at][column + 1 :]
+            column += 1
+            bare = column == columns
+            column = min(column, columns)
+        lines += [""] * (at + 1 - len(lines))
+    return [line.rstrip() for line in lines]
+
+
+def test_a_terminal_that_writes_what_is_typed_has_the_table_once(
+    monkeypatch: pytest.MonkeyPatch, terminal: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with View(as_json=False) as view:
+        view.round(row(1))
+    width = max(map(len, drawn(capsys.readouterr().out, 100)))
+    monkeypatch.setenv("COLUMNS", str(width))  # each line ends at the terminal's edge
+    with View(as_json=False) as view:
+        view.round(row(1))
+        assert view._live is not None
+        view._live.refresh()
+        print("^C", end="", flush=True, file=view._console.file)  # past the table's own stream: as a terminal does
+        view.say("ends")
+
+    shown = drawn(capsys.readouterr().out, width)
+    assert sum(line.startswith("round") for line in shown) == 1
+    assert sum(line.lstrip().startswith("1/20") for line in shown) == 1
+
+
+@pytest.mark.parametrize("columns", [100, 80, 60, 40, 24, 17])
+def test_a_narrow_terminal_hides_columns_and_cuts_no_number(
+    monkeypatch: pytest.MonkeyPatch, terminal: None, capsys: pytest.CaptureFixture[str], columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    with View(as_json=False) as view:
+        view.round(row(1))
+
+    shown = [line for line in drawn(capsys.readouterr().out, columns) if line]
+    assert len(shown) == 2
+    assert shown[1].split()[:3] == ["1/20", "45.7", "%"]
+    assert max(map(len, shown)) <= columns
+    assert "…" not in "".join(shown)
+    assert ("3.46 GB" in shown[1]) == (columns >= 80)
+
+
+@pytest.mark.usefixtures("terminal")
+def test_a_view_that_is_given_back_at_once_shows_the_cursor(capsys: pytest.CaptureFixture[str]) -> None:
+    with View(as_json=False) as view:
+        capsys.readouterr()
+        view.give_back()
+        assert "\x1b[?25h" in capsys.readouterr().out

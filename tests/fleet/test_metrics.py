@@ -23,9 +23,8 @@ def test_lines_are_appended_and_read_again(tmp_path: Path) -> None:
     second = Metrics(tmp_path)
     second.add({"round": 3, "seconds": 1.0})
 
-    assert second.last == {"round": 3, "seconds": 1.0}
-    assert lines(tmp_path) == second.rounds == [*first.rounds, second.last]
-    assert Metrics(tmp_path / "empty").last is None
+    assert lines(tmp_path) == second.rounds == [*first.rounds, {"round": 3, "seconds": 1.0}]
+    assert Metrics(tmp_path / "empty").rounds == []
 
 
 def test_a_repeated_round_replaces_its_line(tmp_path: Path) -> None:

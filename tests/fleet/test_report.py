@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from auricle_fleet.results.report import _ticks, render, write_report
+from auricle_fleet.results.report import chart, render, ticks, write_report
 from auricle_fleet.results.result import RoundRow, Summary
 
 VOID = {"meta", "line", "circle", "polyline", "br"}
@@ -66,6 +67,7 @@ def summary(**changes: Any) -> Summary:
         "rounds": 2,
         "rounds_planned": 2,
         "interrupted": False,
+        "heard_before": False,
         "seconds": 61.0,
         "bytes_up": 1000,
         "bytes_down": 2000,
@@ -173,13 +175,13 @@ def test_any_loss_can_be_drawn(loss: float) -> None:
     assert page.tags.count("circle") == 6
 
 
-def test_many_rounds_get_few_ticks() -> None:
+def test_many_rounds_get_fewticks() -> None:
     rounds = [line(n, plugin_accuracy_unseen=0.5) for n in range(1, 5001)]
 
     text = render(summary(), rounds)
 
     assert text.count('text-anchor="middle"') < 20
-    assert _ticks(0, 1) == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1.0])
+    assert ticks(0, 1) == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1.0])
 
 
 def test_names_of_devices_words_and_layers_are_only_text() -> None:
@@ -213,3 +215,28 @@ def test_rounds_of_an_earlier_version_do_not_say_who_was_left_out() -> None:
     assert "Not known of 1 round of an earlier version." in both
     assert "Not known of 1 round of an earlier version." in only
     assert "left nobody out" not in only
+
+
+@pytest.mark.parametrize("high", [1e-12, 0.7, 1.0, 2.483, 9.99, 10.0, 1e6])
+def test_every_point_lies_below_a_line_with_a_number(high: float) -> None:
+    drawn = chart("t", [("a", "red", [(1, 0.0), (2, high)])], high, "")
+
+    lines = [float(y) for y in re.findall(r'<line class="grid"[^>]* y1="([\d.]+)"', drawn)]
+    points = [float(y) for y in re.findall(r'cy="([\d.]+)"', drawn)]
+    assert min(lines) <= min(points) + 0.05 and min(lines) >= 0
+    assert len(lines) == len(re.findall(r'text-anchor="end"', drawn))
+
+
+@pytest.mark.parametrize("last", [1, 2, 5, 11, 20, 150, 5000])
+def test_numbers_of_rounds_stand_clear_of_each_other(last: int) -> None:
+    drawn = chart("t", [("a", "red", [(1, 0.5), (last, 0.5)])], 1.0, "%")
+
+    first = re.search(r'<text x="(\d+)"[^>]*>round 1<', drawn)
+    numbers = [float(x) for x in re.findall(r'<text x="([\d.]+)"[^>]*"middle"', drawn)]
+    assert first is not None
+    assert all(b - a > 90 for a, b in pairwise([float(first.group(1)), *numbers]))
+
+
+def test_a_run_on_voices_that_its_pack_has_heard_says_so() -> None:
+    assert "These voices may have been heard before" in render(summary(heard_before=True), [line(1)])
+    assert "heard before" not in render(summary(), [line(1)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ from auricle.errors import AuricleError, SettingsError, StorageError
 from auricle.packs.pack import load_pack
 from auricle_fleet.groups import Group
 from auricle_fleet.results.run_folder import prepare_folder
-from auricle_fleet.settings import LOCALS, FleetSettings
+from auricle_fleet.settings.check import LOCALS
+from auricle_fleet.settings.fleet_settings import FleetSettings
 
 
 @pytest.mark.parametrize(
@@ -35,6 +37,7 @@ from auricle_fleet.settings import LOCALS, FleetSettings
         ({"local": "mixd"}, 'did you mean "mixed"'),
         ({"start": "pakc"}, 'did you mean "pack"'),
         ({"judge": "of"}, 'did you mean "off"'),
+        ({"runtime": "ort"}, "--runtime is step or native"),
         ({"judge_minutes": 0.0}, "--judge-minutes"),
         ({"judge_minutes": float("nan")}, "--judge-minutes"),
         ({"judge_share": 1.1}, "--judge-share"),
@@ -81,16 +84,23 @@ def test_settings_come_back_as_they_were(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"{", b"[]", b'{"rounds": "many"}', b'{"roundz": 3}', b'{"data": "\xff"}', b'{"rounds": 0}', None]
+    ("content", "says"),
+    [
+        *((damaged, "is damaged: it was cut short") for damaged in (b"", b"{", b"[]", b'{"data": "\xff"}')),
+        (b'{"rounds": "many"}', "settings.json: rounds"),
+        (b'{"roundz": 3}', 'no setting "roundz": did you mean "rounds"?'),
+        (b'{"rounds": 0}', "rounds"),
+        (None, "holds no run"),
+    ],
 )
-def test_a_folder_without_sound_settings_is_no_run(tmp_path: Path, content: bytes | None) -> None:
+def test_a_folder_without_sound_settings_is_no_run(tmp_path: Path, content: bytes | None, says: str) -> None:
     if content is not None:
         (tmp_path / "settings.json").write_bytes(content)
 
-    with pytest.raises(AuricleError) as caught:
+    with pytest.raises(AuricleError, match=re.escape(says)) as caught:
         FleetSettings.load(tmp_path)
 
-    assert isinstance(caught.value, StorageError) or content == b'{"rounds": 0}'
+    assert "`" not in str(caught.value)  # of a library's own words
 
 
 def test_a_folder_takes_one_run_and_resuming_changes_nothing(tmp_path: Path) -> None:
@@ -109,8 +119,10 @@ def test_a_folder_takes_one_run_and_resuming_changes_nothing(tmp_path: Path) -> 
 def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
-    with pytest.raises(StorageError, match="cannot be written"):
+    with pytest.raises(StorageError, match=r"out cannot be written: what should be a folder .* is a file\.$"):
         prepare_folder(tmp_path / "file" / "out", resume=False)
+    with pytest.raises(StorageError, match=r"file cannot be written: it is a file, and a folder is needed"):
+        prepare_folder(tmp_path / "file", resume=False)
 
 
 def test_the_command_line_changes_the_preset() -> None:

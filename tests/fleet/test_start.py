@@ -25,7 +25,7 @@ from auricle_edge.training.train import Trainer
 from auricle_fleet.emulation.data import FleetData, load_data
 from auricle_fleet.emulation.start import started
 from auricle_fleet.run import FleetRun
-from auricle_fleet.settings import FleetSettings
+from auricle_fleet.settings.fleet_settings import FleetSettings
 
 MODELS = ("crnn-lite", "crnn-base")
 
@@ -128,6 +128,7 @@ def test_a_device_that_was_never_trained_starts_from_what_it_is_given(pack: Pack
     assert np.array_equal(drawn.weights, pack.table("crnn-base").initial(5))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", ["pack", "scratch"])
 def test_a_run_begins_with_what_start_says(pack: Pack, path: Path, tmp_path: Path, start: str) -> None:
     pytest.importorskip("espeakng_loader")
@@ -183,6 +184,7 @@ def test_a_local_model_that_ones_own_pack_lacks_is_named(path: Path) -> None:
         ),
     ],
 )
+@pytest.mark.slow
 def test_coordinator_and_agent_refuse_what_the_pack_does_not_have(
     pack: Pack, tmp_path: Path, command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:

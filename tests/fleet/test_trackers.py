@@ -23,6 +23,7 @@ def row(number: int) -> RoundRow:
     line: dict[str, Any] = dict.fromkeys(RoundRow.__struct_fields__, number)
     line |= {"state": "published", "plugin_accuracy_unseen": 0.5, "personal_accuracy": None, "alarm": True}
     line |= {"refused": ["dev-a", "dev-b"], "bounded": [], "harmful": [], "personal": {}, "left_out": None}
+    line["groups"] = None
     return msgspec.convert(line, RoundRow)
 
 

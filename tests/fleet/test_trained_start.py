@@ -12,12 +12,11 @@ from auricle.wire.tensors import Flat, decode
 from auricle_cloud.aggregation.presets import PRACTICAL
 from auricle_cloud.storage.blobs import Blobs
 from auricle_edge.runtimes import StepRuntime
-from auricle_edge.training.judge.comparison import sign_test, worse_in
-from auricle_edge.training.judge.heard import Heard
-from auricle_edge.training.learn_settings import LearnSettings
+from auricle_edge.training.judge.comparison import Heard, sign_test, worse_in
+from auricle_edge.training.training_job import LearnSettings
 from auricle_fleet.results.result import FleetResult
 from auricle_fleet.run import FleetRun
-from auricle_fleet.settings import FleetSettings
+from auricle_fleet.settings.fleet_settings import FleetSettings
 
 
 def _run(out: Path, **changes: object) -> tuple[FleetRun, FleetResult]:

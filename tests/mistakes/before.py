@@ -1,4 +1,4 @@
-"""What has to exist before a mistake can be made: by name, see `sounds.py` and `places.py`."""
+"""What has to exist before a mistake can be made: by name, see `sounds.py`, `places.py` and `brokers.py`."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ class Before:
     @contextlib.contextmanager
     def made(self, mistake: Mistake) -> Iterator[None]:
         """Everything that the mistake needs, until the end of the block."""
-        from tests.mistakes import places, sounds
+        from tests.mistakes import brokers, places, sounds
 
         (self.folder / "home").mkdir()
         with self.open:
             for name in mistake.before:
-                make = getattr(sounds, name, None) or getattr(places, name)
-                make(self)
+                place = next(each for each in (sounds, places, brokers) if hasattr(each, name))
+                getattr(place, name)(self)
             for name, text in mistake.files.items():
                 path = self.folder / name
                 path.parent.mkdir(parents=True, exist_ok=True)

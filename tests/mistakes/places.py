@@ -91,6 +91,13 @@ def half_fleet(before: Before) -> None:
     (before.folder / "home" / "fleet.toml").write_text('fleet = "home"\n')
 
 
+def fleet_with_hub(before: Before) -> None:
+    """A fleet's folder, whose state after two rounds is in it."""
+    hub(before)
+    (before.folder / "ours").mkdir()
+    (before.folder / "hub").rename(before.folder / "ours" / "state")
+
+
 def lost_files(before: Before) -> None:
     """A state without the files of its models."""
     hub(before)
@@ -269,51 +276,6 @@ def tls_api(before: Before) -> None:
     port, certificate = before.need.running("tls_api", start)
     before.names["tls"] = port
     shutil.copy(certificate, before.folder / "ca.pem")
-
-
-def mosquitto(before: Before) -> None:
-    """A broker that wants a password."""
-    from auricle_fleet.broker.mosquitto import find_mosquitto
-    from auricle_fleet.broker.process import BrokerProcess
-
-    program = find_mosquitto()
-    if program is None:
-        raise UnavailableError("mosquitto is not installed")
-
-    @contextlib.contextmanager
-    def start(place: Path) -> Iterator[str]:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        passwords = place / "passwords"
-        passwords.touch(mode=0o600)
-        (place / "mosquitto.conf").write_text(
-            f"log_dest none\nlistener {port} 127.0.0.1\nallow_anonymous false\npassword_file {passwords}\nuser root\n"
-        )
-        process = subprocess.Popen(
-            [str(program), "-c", str(place / "mosquitto.conf")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        try:
-            _await_port(port)
-            yield str(port)
-        finally:
-            process.terminate()
-            process.wait()
-
-    assert BrokerProcess
-    before.names["broker"] = before.need.running("mosquitto", start)
-
-
-def _await_port(port: int) -> None:
-    until = time.monotonic() + UNTIL
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port)).close()
-            return
-        except OSError:
-            if time.monotonic() > until:
-                raise UnavailableError("a server did not start") from None
-            time.sleep(0.05)
 
 
 def service(before: Before) -> None:

@@ -98,7 +98,7 @@ def _shipped(name: str) -> bytes:
 
 
 def packs(before: Before) -> None:
-    """A pack that is cut in the middle, one that is no pack, one of a later format, one with a byte changed."""
+    """A pack that is cut in the middle, one that is not a pack, one of a later format, one with a byte changed."""
     whole = _shipped("gsc12")
     (before.folder / "whole.tar.zst").write_bytes(whole)
     (before.folder / "cut.tar.zst").write_bytes(whole[: len(whole) // 2])

@@ -26,6 +26,7 @@ def need(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Need]:
     made.close()
 
 
+@pytest.mark.slow
 @pytest.mark.several
 @pytest.mark.parametrize("part", PARTS)
 def test_a_command_line_that_is_wrong_in_itself_is_refused_in_one_sentence(

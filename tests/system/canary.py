@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from auricle.errors import BrokerError
 from auricle.mqtt_link.link import Delivery, LinkSettings, MqttLink
-from auricle.wire.topics import Topics
+from auricle.wire.frames import Topics
 from auricle_fleet.broker.broker import Broker
 
 USERS = ("observer", "dev-canary")

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from auricle.mqtt_link.broker_rights import Roles, covers
 from auricle.packs.pack import Pack
 from auricle.wire.tensors import Flat, decode, digest, encode
 from auricle_cloud.aggregation.next_model import next_model
@@ -16,9 +17,8 @@ from auricle_cloud.aggregation.rules import get_rule
 from auricle_cloud.aggregation.server_optimizer import OptimizerState
 from auricle_cloud.rounds.read_cohort import cohort_of
 from auricle_cloud.storage.blobs import BlobStore
-from auricle_cloud.storage.rows import UpdateRow
+from auricle_cloud.storage.rows import RoundRow, UpdateRow
 from auricle_cloud.storage.store import Store
-from auricle_fleet.broker.rights import Roles, covers
 from tests.system.killed_coordinator import FLEET
 
 
@@ -99,10 +99,13 @@ def _check_rights(store: Store, log: DeviceLog) -> None:
     assert not log.strange, log.strange
 
 
-def check_models(store: Store, blobs: BlobStore, pack: Pack, task: str, preset: Preset, horizon: int) -> str:
+def check_models(
+    store: Store, blobs: BlobStore, pack: Pack, task: str, preset: Preset, horizon: int, *, kept: bool = True
+) -> str:
     """(c) Every model's bytes equal a recomputation from its round's counted set; the current model's hash.
 
-    The bodies of all updates must still be there.
+    The bodies of all updates must still be there; without `kept`, models are passed over whose bodies are gone, but not
+    the current one.
     """
     rule = get_rule(preset.rule, **preset.rule_options)
     size = pack.plugin_table.size
@@ -110,6 +113,8 @@ def check_models(store: Store, blobs: BlobStore, pack: Pack, task: str, preset: 
         if model.origin != "round":
             continue
         row = store.rounds.get(task, model.round)
+        if not kept and model.version != store.models.current(task).version and not _is_there(store, blobs, task, row):
+            continue
         before = store.models.get(task, row.base_version)
         saved = before.optimizer
         state = None if saved is None else OptimizerState.from_bytes(blobs.get(saved), size)
@@ -123,6 +128,13 @@ def check_models(store: Store, blobs: BlobStore, pack: Pack, task: str, preset: 
         made = next_model(cohort, rule, preset.server_for(model.round, horizon), state)
         assert digest(encode(made.weights)) == model.blob, f"round {model.round} made other bytes"
     return str(store.models.current(task).blob)
+
+
+def _is_there(store: Store, blobs: BlobStore, task: str, row: RoundRow) -> bool:
+    """Whether everything that a round's model was made of is still there."""
+    bodies = {update.body for update in store.updates.counted(task, row.round)}
+    versions = {model.version for model in store.models.all(task, 10_000)}
+    return bodies | {row.begun.base} <= set(blobs.names()) and row.begun.version in versions
 
 
 def open_store(place: str | Path) -> Store:

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from tests.system.full_disk import small_disk as small_disk
+from tests.system.virtual_room import VirtualRoom
 
 DEADLINE = 60.0
 
@@ -93,6 +94,15 @@ def start() -> Iterator[Callable[..., Command]]:
         if command.process.poll() is None:
             command.signal(signal.SIGKILL)
             command.end()
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Iterator[VirtualRoom]:
+    """A room that makes sound as fast as time passes."""
+    made = VirtualRoom(tmp_path / "microphone")
+    made.open()
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="session")

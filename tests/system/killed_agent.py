@@ -1,7 +1,8 @@
 """Agents that kill themselves: `python -m tests.system.killed_agent SETTINGS` with the settings as JSON.
 
 `kill` names a point in a round after number `after`: `training` (between two batches), `kept` (the outbox is written),
-`sent` (the broker has the update), `acknowledged` (the answer came, and nothing was done with it). What the agents
+`sent` (the broker has the update), `acknowledged` (the answer came, and nothing was done with it), and in a secure sum
+`sumkeys`, `sumshares`, `sumreveal` (the broker has that). What the agents
 intend and what they are told goes to `said`, a line each, which a kill does not take back.
 """
 
@@ -25,17 +26,16 @@ from auricle.packs.pack import load_pack
 from auricle.process.until_signal import until_signal
 from auricle.wire.messages import Ack, Message, Update
 from auricle.wire.plan import Plan
+from auricle.wire.secure_sum.messages import SumAnswer
 from auricle.wire.tensors import Flat
 from auricle_edge.fleet import agent as agent_module
 from auricle_edge.fleet.agent import Agent
 from auricle_edge.fleet.agent_context import AgentSettings
-from auricle_edge.fleet.outbox import Pending
-from auricle_edge.fleet.update_delivery import UpdateDelivery
+from auricle_edge.fleet.update_delivery import Pending, UpdateDelivery
 from auricle_edge.runtimes import StepRuntime
 from auricle_edge.training.train import LocalState, RoundResult, Trainer
+from tests.system.shifted_clock import ShiftedClock
 from tests.system.toy_trainer import ASK, RESEND, toy_trainer
-
-INTENDS = "%s: round %d intends body %s"
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -52,6 +52,8 @@ class Told(msgspec.Struct, frozen=True):
     said: str
     kill: str = ""
     after: int = 0
+    skew: float = 0.0
+    """Seconds by which the process's clock is off."""
 
 
 class Said(logging.Handler):
@@ -107,15 +109,13 @@ class KilledDelivery(UpdateDelivery):
     point: Points
 
     def _keep(self, pending: Pending, first: Callable[[], None]) -> None:
-        # Before it is kept: whoever is killed in between has intended it, and sends it when it comes back.
-        log.info(INTENDS, pending.update.device, pending.update.round, pending.update.body)
         super()._keep(pending, first)
         self.point("kept", pending.update.round)
 
-    async def acknowledged(self, ack: Ack) -> None:
+    async def acknowledged(self, ack: Ack) -> bool:
         """Take an answer, unless the process ends before."""
         self.point("acknowledged", ack.round)
-        await super().acknowledged(ack)
+        return await super().acknowledged(ack)
 
 
 class KilledAgent(Agent):
@@ -127,6 +127,8 @@ class KilledAgent(Agent):
         await super()._say(kind, message, body)
         if isinstance(message, Update):
             self.point("sent", message.round)
+        if isinstance(message, SumAnswer):
+            self.point(type(message).__name__.lower(), message.round)
 
 
 log = logging.getLogger("auricle.edge")
@@ -161,6 +163,10 @@ async def live(told: Told) -> None:
 def main() -> None:
     """Run until killed or asked to stop."""
     told = msgspec.json.decode(sys.argv[1], type=Told)
+    if told.skew:
+        clock = ShiftedClock()
+        clock.seconds = told.skew
+        clock.install()
     log.addHandler(Said(told.said))
     log.setLevel(logging.INFO)
     asyncio.run(until_signal(live(told)))

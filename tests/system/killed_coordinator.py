@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import gc
 import json
 import logging
 import os
@@ -20,7 +21,8 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Iterable, Sequence
+import tracemalloc
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -31,19 +33,22 @@ from auricle.errors import AuricleError
 from auricle.mqtt_link.link import BrokerAddress, Delivery
 from auricle.packs.pack import load_pack
 from auricle.process.until_signal import until_signal
-from auricle.wire.messages import Invite, Measure, Update
+from auricle.wire.frames import device_of
+from auricle.wire.messages import Asked, Update
 from auricle.wire.plan import Plan
 from auricle_cloud.aggregation.presets import Preset
 from auricle_cloud.aggregation.server_optimizer import OptimizerSettings
-from auricle_cloud.link.inbox import device_of
 from auricle_cloud.rounds import coordinator as coordinator_module
 from auricle_cloud.rounds.coordinator import Coordinator
-from auricle_cloud.settings import Buffer, Detection, RoundDone, RunSettings
+from auricle_cloud.settings import Buffer, Detection, RoundDone, RunSettings, SecureSum
 from auricle_cloud.states.verdict import Verdict
 from auricle_cloud.storage.store import FILE
 from tests.system.full_disk import SmallDisk
+from tests.system.shifted_clock import ShiftedClock
 
 FLEET, TASK = "f", "keywords"
+KEPT = 20
+"""Models, where not all are kept."""
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -56,12 +61,20 @@ class Told(msgspec.Struct, frozen=True):
     request: str = ""
     database: str | None = None
     detect: bool = False
+    one_phase: bool = False
+    """With `detect`: losses come with the updates."""
+    keep: bool = True
+    """Every body and model is kept, which the checker needs to make all models again; False: as a coordinator does."""
     server_rate: float = 0.5
     devices: int = 3
     deadline: float = 60.0
     quorum: float = 1.0
     least_wait: float = 0.2
     """Seconds that a round lasts at least, unless everybody who is online has answered."""
+    secure: bool = False
+    """Rounds whose updates become known as a sum alone, averaged by fedavg."""
+    sum_wait: float = 60.0
+    """Seconds to wait in each state of such a round."""
     buffer: int = 0
     """Above 0: asynchronous rounds of so many updates."""
     slow: float = 0.0
@@ -73,24 +86,24 @@ class Told(msgspec.Struct, frozen=True):
     sockets: int = 0
     """Open sockets beside those that are needed."""
     tell: bool = False
+    trace: bool = False
+    """Each round's line has the bytes that Python and NumPy hold at its end, without what C libraries keep."""
     pause: str = ""
     """The point at which, the first time, the process gets SIGSTOP."""
     fill: str = ""
     """The point at which, the first time, the disk that holds the folder's parent is filled."""
+    jumps: tuple[float, ...] = ()
+    """Seconds by which the process's clock is off after each round, in turn."""
 
 
-def preset(server_rate: float) -> Preset:
-    """Mutual learning with LPA and server momentum: state of every kind."""
+def preset(server_rate: float, *, secure: bool = False) -> Preset:
+    """Mutual learning with LPA and server momentum: state of every kind; with FedAvg where updates are hidden."""
     return Preset(
         Plan(rate=0.1, local_rate=0.1),
-        "lpa",
-        {"prune_low": 0.0, "prune_high": 0.34},
+        "fedavg" if secure else "lpa",
+        {} if secure else {"prune_low": 0.0, "prune_high": 0.34},
         OptimizerSettings(kind="momentum", lr=server_rate, beta1=0.5),
     )
-
-
-async def _show(done: RoundDone) -> None:
-    _print(round=done.number, state=done.state, invited=done.invited, counted=done.counted)
 
 
 def _print(**said: Any) -> None:
@@ -101,7 +114,9 @@ class Killed(Coordinator):
     """A coordinator with points at which it ends."""
 
     def __init__(self, told: Told) -> None:
-        self.orders, self._passed = told, False
+        self.orders, self._passed, self.clock = told, False, ShiftedClock()
+        if told.jumps:
+            self.clock.install()
         self.peaks = {"waiting": 0.0, "in_hand": 0.0, "connections": 0.0, "grown_mb": 0.0}
         self.first_mb = 0.0
         settings = RunSettings(
@@ -109,7 +124,7 @@ class Killed(Coordinator):
             BrokerAddress.parse(told.broker),
             Path(told.folder),
             told.rounds,
-            preset=preset(told.server_rate),
+            preset=preset(told.server_rate, secure=told.secure),
             devices=told.devices,
             gather=60.0,
             quorum=told.quorum,
@@ -117,20 +132,22 @@ class Killed(Coordinator):
             least_wait=told.least_wait,
             patience=0.0,
             database=told.database,
-            detection=Detection(wait=60.0) if told.detect else None,
+            secure_sum=SecureSum(on=told.secure, wait=told.sum_wait),
+            detection=Detection(wait=60.0, one_phase=told.one_phase) if told.detect else None,
             mode="async" if told.buffer else "sync",
             buffer=Buffer(told.buffer or 1),
-            keep_models=100_000,
+            keep_models=100_000 if told.keep else KEPT,
         )
-        super().__init__(settings, load_pack("digits"), _show, probe=self._point)
-        self.blobs.remove = lambda _sha256: None  # type: ignore[method-assign,assignment]  # the checker needs it
-        ask = self.site.messenger.ask
+        super().__init__(settings, load_pack("digits"), self._show, probe=self._point)
+        if told.keep:
+            self.blobs.remove = lambda _sha256: None  # type: ignore[method-assign,assignment]
+        tell = self.site.messenger.tell
 
-        async def asking(message: Invite | Measure, devices: Iterable[str]) -> None:
+        async def telling(messages: Callable[[str], Sequence[Asked]], devices: Iterable[str]) -> None:
             self._point("invite")
-            await ask(message, devices)
+            await tell(messages, devices)
 
-        self.site.messenger.ask = asking  # type: ignore[method-assign]
+        self.site.messenger.tell = telling  # type: ignore[method-assign]
         answer = self.dispatcher.on_update
 
         async def answering(update: Update, verdict: Verdict) -> None:
@@ -145,6 +162,18 @@ class Killed(Coordinator):
         if told.keepalive:
             self.link.settings = dataclasses.replace(self.link.settings, keepalive=told.keepalive)
         self._open = [socket.socket() for _ in range(told.sockets)]
+
+    async def _show(self, done: RoundDone) -> None:
+        _print(round=done.number, state=done.state, invited=done.invited, counted=done.counted, **self._held())
+        if self.orders.jumps:
+            self.clock.seconds = self.orders.jumps[done.number % len(self.orders.jumps)]
+            _print(clock=self.clock.seconds)
+
+    def _held(self) -> dict[str, int]:
+        if not self.orders.trace:
+            return {}
+        gc.collect()
+        return {"held": tracemalloc.get_traced_memory()[0]}
 
     def _slow_down(self, seconds: float) -> None:
         commit = self.inbox._updates._ledger._commit
@@ -207,6 +236,8 @@ def main() -> int:
     told = msgspec.json.decode(sys.argv[1], type=Told)
     logging.basicConfig(level=logging.WARNING)
     coordinator_module.MOST_AT_ONCE = told.at_once or coordinator_module.MOST_AT_ONCE
+    if told.trace:
+        tracemalloc.start()
     try:
         return asyncio.run(_run(Killed(told)))
     except AuricleError as error:

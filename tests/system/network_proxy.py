@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import struct
 from types import TracebackType
@@ -20,10 +21,17 @@ class _Passage:
             way.set()
         self.left: int | None = None
         """Bytes upwards after which it is cut."""
+        self.forsaken = False
+        """The client is gone, and the broker is not told."""
 
     def reset(self) -> None:
         """Close both ends with a RST: what is under way is gone."""
-        for writer in (self.client, self.broker):
+        self.cut(self.client, self.broker)
+
+    @staticmethod
+    def cut(*ends: asyncio.StreamWriter) -> None:
+        """Close these ends with a RST."""
+        for writer in ends:
             sock = writer.get_extra_info("socket")
             if sock is not None and not writer.is_closing():
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -37,22 +45,26 @@ class NetworkProxy:
     ----------
     port
         The broker's.
+    host
+        Where it listens.
     """
 
-    def __init__(self, port: int) -> None:
-        self._target = port
+    def __init__(self, port: int, host: str = HOST) -> None:
+        self._target, self.host = port, host
         self._passages: set[_Passage] = set()
         self._server: asyncio.Server | None = None
+        self._taken: set[asyncio.Task[None]] = set()
         self.port = 0
         self.delay = 0.0
         """Seconds that everything takes, each way."""
         self.rate = 0.0
         """Bytes a second, each way; 0: no limit."""
         self.connections = 0
+        self._parted = False
 
     async def __aenter__(self) -> NetworkProxy:
         """Listen."""
-        self._server = await asyncio.start_server(self._take, HOST, 0)
+        self._server = await asyncio.start_server(self._take, self.host, 0)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
@@ -62,7 +74,9 @@ class NetworkProxy:
         """Close everything."""
         assert self._server is not None
         self._server.close()
+        self.heal()
         self.reset()
+        await asyncio.gather(*self._taken, return_exceptions=True)
 
     # -- faults
 
@@ -88,6 +102,22 @@ class NetworkProxy:
             for way in passage.may_pass.values():
                 way.set()
 
+    def part(self) -> None:
+        """Pass nothing on any more, also over connections that are opened from now on; nobody is told."""
+        self._parted = True
+        self.hold("up", "down")
+
+    def heal(self) -> None:
+        """The network is back, and with it everything that was held."""
+        self._parted = False
+        self.release()
+
+    def forsake(self) -> None:
+        """Cut the clients' ends alone: the broker goes on believing in connections of which nobody is left."""
+        for passage in self._passages:
+            passage.forsaken = True
+            passage.cut(passage.client)
+
     def seen(self, way: str, data: bytes) -> None:
         """What passes, for one who listens in."""
 
@@ -95,6 +125,10 @@ class NetworkProxy:
 
     async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        task = asyncio.current_task()
+        assert task is not None
+        self._taken.add(task)
+        task.add_done_callback(self._taken.discard)
         try:
             from_broker, to_broker = await asyncio.open_connection(HOST, self._target)
         except OSError:
@@ -102,19 +136,30 @@ class NetworkProxy:
             return
         passage = _Passage(writer, to_broker)
         self._passages.add(passage)
+        if self._parted:
+            self.hold("up", "down")
         ways = [
             asyncio.ensure_future(self._pass(passage, "up", reader, to_broker)),
             asyncio.ensure_future(self._pass(passage, "down", from_broker, writer)),
         ]
         try:
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            if passage.forsaken:
+                await self._end(ways)
+                with contextlib.suppress(ConnectionError):
+                    while await from_broker.read(1 << 14):
+                        """The broker's end, until it hangs up by itself."""
         finally:
             self._passages.discard(passage)
-            for way in ways:
-                way.cancel()
-            await asyncio.gather(*ways, return_exceptions=True)
+            await self._end(ways)
             for end in (writer, to_broker):
                 end.close()
+
+    @staticmethod
+    async def _end(ways: list[asyncio.Future[None]]) -> None:
+        for way in ways:
+            way.cancel()
+        await asyncio.gather(*ways, return_exceptions=True)
 
     async def _pass(
         self, passage: _Passage, way: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter

@@ -35,7 +35,7 @@ class Releases:
     def __init__(self, house: House) -> None:
         self.house, self._keys = house, ("--keys", str(house.folder / "keys"))
         self.root = house.folder / "root.json"
-        """What devices believe first."""
+        """What devices trust first."""
         house.ask("releases", "init", *self._keys, "--root", str(self.root))
 
     @property

@@ -11,13 +11,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from auricle.mqtt_link.deadline import within
 from auricle.mqtt_link.link import BrokerAddress, Delivery, LinkSettings, MqttLink
-from auricle.wire.frames import CHUNK, open_frame, seal
+from auricle.mqtt_link.reconnection import within
+from auricle.wire.frames import CHUNK, Topics, open_frame, seal
 from auricle.wire.identity import Identity
 from auricle.wire.messages import Ack, CoordinatorState, Invite, Nothing, Register, Update
 from auricle.wire.tensors import Flat, digest, encode
-from auricle.wire.topics import Topics
 
 log = logging.getLogger("auricle.edge.simulated")
 
@@ -113,11 +112,15 @@ class SimulatedDevice:
             )
             self._news.set()
 
-    async def _answer(self, invite: Invite) -> None:
+    def weights_for(self, number: int) -> Flat:
+        """What it sends in a round: it differs from others', and from round to round, in a few weights."""
         weights = _common(self._size).copy()
-        weights[:OWN] = np.random.default_rng([self._seed, invite.round]).normal(0, 0.05, OWN)
-        body = encode(weights, self._codec)
-        update = Update(
+        weights[:OWN] = np.random.default_rng([self._seed, number]).normal(0, 0.05, OWN)
+        return weights
+
+    def update_for(self, invite: Invite, body: bytes) -> Update:
+        """What it says about that."""
+        return Update(
             **self._head(),
             task=invite.task,
             round=invite.round,
@@ -130,6 +133,10 @@ class SimulatedDevice:
             samples=10,
             loss=1.0,
         )
+
+    async def _answer(self, invite: Invite) -> None:
+        body = encode(self.weights_for(invite.round), self._codec)
+        update = self.update_for(invite, body)
         log.info("%s: round %d intends body %s", self.name, invite.round, update.body)
         began = time.monotonic()
         while invite.round not in self.answers:

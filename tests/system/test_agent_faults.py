@@ -32,6 +32,7 @@ def _bodies(fleet: ToyFleet, name: str) -> dict[int, set[str]]:
     }
 
 
+@pytest.mark.reliability("F3", load="5 kills at each of four points")
 @pytest.mark.slow
 @pytest.mark.parametrize("point", ["training", "kept", "sent", "acknowledged"])
 def test_an_agent_killed_five_times_at_a_point_counts_once_in_each_of_these_rounds(point: str, tmp_path: Path) -> None:
@@ -76,6 +77,7 @@ def _online(store: Store, name: str) -> bool:
     return bool(store.devices.get(name).online)
 
 
+@pytest.mark.reliability("F7", load="a device that dies: presence by its last will")
 def test_a_device_that_dies_in_a_round_is_known_dead_within_seconds(tmp_path: Path) -> None:
     async def case() -> float:
         async with toy_fleet(tmp_path, here=DEVICES[:2]) as fleet:
@@ -111,11 +113,12 @@ def test_asynchronous_rounds_do_not_wait_for_a_device_that_falls_silent(tmp_path
             silent.signal(signal.SIGSTOP)
             began = time.monotonic()
             try:
-                await coordinator.line(lambda line: line.get("round") == rounds, deadline)
-                seconds = time.monotonic() - began
+                await coordinator.line(lambda line: line.get("round") == 5, deadline)
                 store = watching(fleet)
                 assert _online(store, LAST), "it was not silent but known dead"
                 store.close()
+                await coordinator.line(lambda line: line.get("round") == rounds, deadline)
+                seconds = time.monotonic() - began
             finally:
                 silent.signal(signal.SIGCONT)
             await succeeded(coordinator)
@@ -173,6 +176,7 @@ def _complaints(store: Store) -> dict[int, InvitationRow]:
     return {number: entry for number, entry in entries.items() if entry and "full" in (entry.reason or "")}
 
 
+@pytest.mark.reliability("F9", load="agent on a small tmpfs")
 def test_an_agent_with_a_full_disk_trains_nothing_says_why_and_comes_back(
     tmp_path: Path, small_disk: SmallDisk
 ) -> None:

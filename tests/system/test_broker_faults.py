@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from auricle.mqtt_link.link import Delivery, LinkSettings, MqttLink
-from auricle.wire.topics import Topics
+from auricle.wire.frames import Topics
 from auricle_cloud.storage.store import Store
 from tests.system.child import until
 from tests.system.full_disk import SmallDisk
@@ -72,7 +72,7 @@ async def _run(folder: Path, kills: int, rounds: int, *, spaced: bool) -> list[f
             for _ in range(kills):
                 if spaced:
                     links = [agent.link for agent in fleet.agents.values()]
-                    since = [heard, *(link._up_since or time.monotonic() for link in links)]
+                    since = [heard, *(link._reconnection.up_since or time.monotonic() for link in links)]
                     await until(lambda: time.monotonic() - max(since) > STABLE, "sound connections")  # noqa: B023
                 before = _intended(fleet)
                 await until(lambda: _intended(fleet) > before, "an update to be sent")  # noqa: B023
@@ -88,19 +88,23 @@ async def _run(folder: Path, kills: int, rounds: int, *, spaced: bool) -> list[f
         return waited
 
 
+@pytest.mark.reliability("F2", load="3 kills in a row")
 @pytest.mark.slow
 def test_a_broker_killed_three_times_in_a_row_loses_nothing(tmp_path: Path) -> None:
     waited = asyncio.run(_run(tmp_path, 3, ENDLESS, spaced=False))
     print(f"all back after {', '.join(f'{seconds:.2f}' for seconds in waited)} s")
 
 
+@pytest.mark.reliability("F2", load="10 kills, persistence off")
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_broker_killed_ten_times_loses_nothing_and_everybody_is_back_in_seconds(tmp_path: Path) -> None:
     waited = asyncio.run(_run(tmp_path, 10, ENDLESS, spaced=True))
     print(f"all back after {', '.join(f'{seconds:.2f}' for seconds in waited)} s")
     assert max(waited) < 10
 
 
+@pytest.mark.reliability("F13", load="1,100 connections, broker restarted")
 def test_a_coordinator_with_more_than_a_thousand_open_files_connects_again(tmp_path: Path) -> None:
     """`select()` ends at descriptor 1,024: a client that uses it never comes back, and does not say so."""
 
@@ -132,6 +136,7 @@ async def _remember(fleet: ToyFleet, disk: SmallDisk) -> None:
     await fleet.broker.restart()
 
 
+@pytest.mark.reliability("F9", load="broker on a small tmpfs")
 @pytest.mark.slow
 @pytest.mark.parametrize("small_disk", [2], indirect=True)
 def test_a_broker_with_a_full_disk_goes_on_is_killed_and_goes_on_and_remembers_when_there_is_room(

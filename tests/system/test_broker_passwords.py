@@ -17,11 +17,11 @@ from typing import cast
 import pytest
 
 from auricle.errors import BrokerError, SettingsError
-from auricle.mqtt_link.identity_files import FOLDER, IdentityFiles
 from auricle.mqtt_link.link import BrokerAddress, Delivery
+from auricle.mqtt_link.private_link import FOLDER, IdentityFiles
 from auricle.packs.pack import load_pack
 from auricle.wire.broker_passwords import write_login
-from auricle.wire.topics import Topics
+from auricle.wire.frames import Topics
 from auricle_cloud.api.api_settings import ApiSettings
 from auricle_cloud.identity.authority import Authority, key_pem
 from auricle_cloud.identity.certificates import new_key
@@ -136,7 +136,7 @@ def test_whoever_is_revoked_or_has_another_key_is_out_at_the_next_reload(tmp_pat
             await site.reload()
             await until(lambda: not kept.connected)
             keep(users["dev-a"], "dev-a", site.authority.passwords().of("dev-a"))
-            await kept.wait_connected(10)
+            await kept.wait_connected(60)
 
     passworded(tmp_path, case)
 

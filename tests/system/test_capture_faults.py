@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from auricle_edge.listening.capture.devices import devices
+from auricle_edge.listening.capture.child_process import devices
 from auricle_edge.listening.sound import RATE, Block
 from tests.edge.capture_listener import Listener, likeness
 from tests.system.capture_rooms import Room, missing, speech

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from auricle.mqtt_link.link import Delivery, LinkSettings, MqttLink
-from auricle.wire.frames import open_frame
+from auricle.wire.frames import Topics, open_frame
 from auricle.wire.messages import CoordinatorState, Model
-from auricle.wire.topics import Topics
 from auricle_cloud.api.health import folder_takes
 from tests.system.child import Child, until
 from tests.system.full_disk import SmallDisk
@@ -29,7 +28,9 @@ def _accepted(fleet: ToyFleet) -> set[tuple[str, int]]:
     return {(name, number) for name, number, _, _, verdict in fleet.log.acknowledged if verdict == "accepted"}
 
 
+@pytest.mark.reliability("F9", load="coordinator on a small tmpfs")
 @pytest.mark.parametrize("small_disk", [3], indirect=True)
+@pytest.mark.slow
 def test_a_coordinator_with_a_full_disk_acknowledges_nothing_and_goes_on_when_there_is_room(
     tmp_path: Path,
     small_disk: SmallDisk,
@@ -74,6 +75,7 @@ def test_a_coordinator_with_a_full_disk_acknowledges_nothing_and_goes_on_when_th
     asyncio.run(case())
 
 
+@pytest.mark.reliability("F9", load="coordinator, at each state of a round")
 @pytest.mark.slow
 @pytest.mark.parametrize("point", ["collecting -> closing", "closing -> aggregated", "aggregated -> published"])
 def test_a_disk_that_fills_between_two_states_of_a_round_holds_the_round_up_and_no_more(
@@ -120,6 +122,7 @@ async def _state(fleet: ToyFleet) -> CoordinatorState:
     return heard[-1]
 
 
+@pytest.mark.reliability("F10", load="SIGTERM while collecting")
 @pytest.mark.slow
 def test_a_coordinator_told_to_stop_counts_what_is_in_hand_says_goodbye_and_can_go_on(tmp_path: Path) -> None:
     async def case() -> float:
@@ -147,6 +150,7 @@ def test_a_coordinator_told_to_stop_counts_what_is_in_hand_says_goodbye_and_can_
     print(f"stopped {asyncio.run(case()):.1f} s after SIGTERM, with two updates of 1.5 s each in hand")
 
 
+@pytest.mark.reliability("F10", load="SIGTERM twice")
 def test_a_coordinator_told_twice_to_stop_stops_at_once_and_loses_nothing(tmp_path: Path) -> None:
     async def case() -> float:
         async with toy_fleet(tmp_path) as fleet:
@@ -170,6 +174,7 @@ def test_a_coordinator_told_twice_to_stop_stops_at_once_and_loses_nothing(tmp_pa
 # -- paused, and overtaken by another
 
 
+@pytest.mark.reliability("F11", load="SIGSTOP at each point, another takes over")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "point",
@@ -214,8 +219,10 @@ def test_a_coordinator_that_was_paused_and_overtaken_does_nothing_any_more(point
 # -- slow
 
 
+@pytest.mark.reliability("F8", load="500 devices, 2 rounds, 0.2 s an update")
 @pytest.mark.slow
 @pytest.mark.timeout(900)
+@pytest.mark.long
 def test_a_slow_coordinator_keeps_its_queue_its_memory_and_its_connection(tmp_path: Path) -> None:
     """500 devices send once: what would be dropped anywhere would be missed, and a duplicate costs no 0.2 s."""
     names = tuple(f"dev-{i:04d}" for i in range(500))

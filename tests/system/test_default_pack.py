@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from auricle.packs.pack import load_pack
-from auricle.speech.features import LogMel
-from auricle.speech.synthesis import SynthesisSettings, synthesise
-from auricle_edge.clips import ClipSettings, ClipStore, NewClip
 from auricle_edge.control import ControlClient
 from auricle_fleet.broker.broker import start_broker
 from tests.system.child import until
+from tests.system.command_lines import run, serve
 from tests.system.conftest import Command
+from tests.system.kept_clips import keep_clips
 from tests.system.virtual_room import VirtualRoom
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -28,21 +27,9 @@ DEADLINE = 200.0
 
 
 @pytest.fixture
-def room(tmp_path: Path) -> Iterator[VirtualRoom]:
-    made = VirtualRoom(tmp_path / "microphone")
-    made.open()
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def state(tmp_path: Path) -> Path:
     """A device's folder with clips of two commands by synthetic voices."""
-    speech = synthesise(SynthesisSettings(words="yes,stop", speakers=4, takes=5))
-    store = ClipStore(tmp_path / "state/clips", ClipSettings(), LogMel(load_pack("home").manifest.task))
-    for audio, target in zip(speech.audio, speech.targets, strict=True):
-        store.add(NewClip(audio, speech.labels[target], "enrolled", 1.0))
-    store.close()
+    keep_clips(tmp_path / "state", "home")
     return tmp_path / "state"
 
 
@@ -61,40 +48,19 @@ def fleet(
         users = {name: secrets.token_hex(8) for name in ("coordinator", DEVICE)}
         async with await start_broker(tmp_path, users, fleet=FLEET) as broker:
             coordinator = start(
-                "cloud",
-                "serve",
-                "--broker",
-                broker.address("coordinator").url,
-                "--fleet",
-                FLEET,
-                "--state",
-                str(tmp_path / "coordinator"),
-                "--approval",
-                "auto",
-                "--listen",
-                "none",
-                "--json",
-                *options,
+                *serve(broker=broker.address("coordinator").url, fleet=FLEET, state=tmp_path / "coordinator"), *options
             )
             greeting = await asyncio.to_thread(coordinator.wait_line, lambda line: "coordinator" in line, DEADLINE)
             device = start(
-                "edge",
-                "run",
-                "--config",
-                str(tmp_path / "edge.toml"),
-                "--device",
-                DEVICE,
-                "--fleet",
-                FLEET,
-                "--broker",
-                broker.address(DEVICE).url,
-                "--coordinator",
-                greeting["coordinator"],
-                "--state",
-                str(state),
-                "--source",
-                source,
-                "--json",
+                *run(
+                    config=tmp_path / "edge.toml",
+                    device=DEVICE,
+                    fleet=FLEET,
+                    broker=broker.address(DEVICE).url,
+                    coordinator=greeting["coordinator"],
+                    state=state,
+                    source=source,
+                )
             )
             await asyncio.to_thread(device.wait_line, lambda line: "words" in line, DEADLINE)
             await story(coordinator, device)
@@ -117,7 +83,7 @@ def test_both_sides_run_home_and_a_round_is_counted(
     async def story(coordinator: Command, device: Command) -> None:
         assert (coordinator.lines[0]["pack"], coordinator.lines[0]["pack_name"]) == (home.identity, "home")
         assert (device.lines[0]["pack"], device.lines[0]["wake"]) == (home.identity, ["computer", "jarvis"])
-        assert (device.lines[0]["model"], device.lines[0]["own_model"]) == ("plugin", "resnet-lite")
+        assert (device.lines[0]["model"], device.lines[0]["own_model"]) == ("cascade", "resnet-base")
         done = await asyncio.to_thread(coordinator.wait_line, lambda line: line.get("round") == 1, DEADLINE)
         assert done["counted"] == 1
         assert (await asyncio.to_thread(in_fleet, state))["other_pack"] is None

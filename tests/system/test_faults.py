@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from auricle_fleet.broker.broker import Broker, start_broker
+from tests.system.command_lines import run, serve
 from tests.system.conftest import Command
 
 FLEET = "test"
@@ -28,27 +29,15 @@ class Site:
 
     def coordinator(self, rounds: int, *options: str) -> Command:
         command = self._start(
-            "cloud",
-            "serve",
-            "--broker",
-            self.broker.address("coordinator").url,
-            "--fleet",
-            FLEET,
-            "--devices",
-            "3",
-            "--state",
-            str(self._folder / "coordinator"),
-            "--rounds",
-            str(rounds),
-            "--quorum",
-            "0.6",
-            "--json",
-            "--approval",
-            "auto",
-            "--listen",
-            "none",
-            "--pack",
-            "gsc12",
+            *serve(
+                broker=self.broker.address("coordinator").url,
+                fleet=FLEET,
+                devices="3",
+                state=self._folder / "coordinator",
+                rounds=rounds,
+                quorum="0.6",
+                pack="gsc12",
+            ),
             *options,
         )
         self.key = command.wait_line(lambda line: "coordinator" in line)["coordinator"]
@@ -56,25 +45,16 @@ class Site:
 
     def agent(self, name: str) -> Command:
         command = self._start(
-            "edge",
-            "run",
-            "--device",
-            name,
-            "--fleet",
-            FLEET,
-            "--broker",
-            self.broker.address(name).url,
-            "--coordinator",
-            self.key,
-            "--data",
-            str(self._speech),
-            "--state",
-            str(self._folder / name),
-            "--speaker",
-            self.speakers[DEVICES.index(name)],
-            "--pack",
-            "gsc12",
-            "--json",
+            *run(
+                device=name,
+                fleet=FLEET,
+                broker=self.broker.address(name).url,
+                coordinator=self.key,
+                data=self._speech,
+                state=self._folder / name,
+                speaker=self.speakers[DEVICES.index(name)],
+                pack="gsc12",
+            )
         )
         command.wait_line(lambda line: "training_clips" in line)
         return command
@@ -87,6 +67,8 @@ async def site(start: Callable[..., Command], speech: Path, folder: Path) -> Asy
         yield Site(broker, start, speech, folder)
 
 
+@pytest.mark.reliability("F3", load="one kill")
+@pytest.mark.slow
 def test_an_agent_killed_in_a_round_costs_no_round_and_comes_back(
     start: Callable[..., Command], speech_folder: Path, tmp_path: Path
 ) -> None:
@@ -113,6 +95,7 @@ def test_an_agent_killed_in_a_round_costs_no_round_and_comes_back(
     asyncio.run(scenario())
 
 
+@pytest.mark.slow
 def test_the_broker_restarted_without_its_memory_does_not_end_the_run(
     start: Callable[..., Command], speech_folder: Path, tmp_path: Path
 ) -> None:
@@ -134,6 +117,8 @@ def test_the_broker_restarted_without_its_memory_does_not_end_the_run(
     asyncio.run(scenario())
 
 
+@pytest.mark.reliability("F1", load="one kill -9 in a round")
+@pytest.mark.slow
 def test_a_coordinator_killed_in_a_round_goes_on_where_it_was(
     start: Callable[..., Command], speech_folder: Path, tmp_path: Path
 ) -> None:
@@ -159,6 +144,7 @@ def test_a_coordinator_killed_in_a_round_goes_on_where_it_was(
     asyncio.run(scenario())
 
 
+@pytest.mark.reliability("F11", load="two coordinators")
 @pytest.mark.slow
 def test_a_coordinator_that_another_took_over_from_ends_with_one_sentence(
     start: Callable[..., Command], speech_folder: Path, tmp_path: Path

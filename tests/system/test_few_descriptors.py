@@ -64,6 +64,7 @@ async def answers(port: int, path: str, seconds: float = 60.0) -> None:
         said = await asked(port, path)
 
 
+@pytest.mark.reliability("F13", load="half requests at ulimit -n 1024")
 @pytest.mark.parametrize("connections", [400, 5000])
 def test_half_requests_take_neither_api_nor_broker_nor_database(tmp_path: Path, connections: int) -> None:
     """With its usual limit of connections, and with one above all descriptors, where only the reserve holds."""

@@ -11,7 +11,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from tests.system.conftest import Command
 
@@ -70,6 +72,8 @@ def test_a_run_on_a_folder_leaves_metrics_summary_model_and_report(speech_folder
     assert (out / "pack.tar.zst").exists()
 
 
+@pytest.mark.reliability("L3", load="a whole run on the embedded amqtt")
+@pytest.mark.slow
 def test_a_run_on_the_embedded_broker(speech_folder: Path, tmp_path: Path) -> None:
     done = auricle(
         "fleet",
@@ -95,6 +99,29 @@ def test_a_run_on_the_embedded_broker(speech_folder: Path, tmp_path: Path) -> No
     assert [line.get("counted") for line in lines[:-1]] == [3, 3]
 
 
+@pytest.mark.slow
+def test_a_run_with_secure_sums_makes_the_model_of_one_without_and_tells_of_no_device_alone(
+    speech_folder: Path, tmp_path: Path
+) -> None:
+    """Devices with as many clips each; a mean is off by no more than a step of bound / 32767."""
+    models = {}
+    for name, more in (("open", ()), ("hidden", ("--secure-sum",))):
+        given = ("--data", str(speech_folder), *SMALL, "--rounds", "1", "--rule", "fedavg", "--preset", "paper")
+        done = auricle("fleet", "run", *given, *more, "--out", str(tmp_path / name), "--json")
+        assert done.returncode == 0, done.stderr
+        line = json.loads(done.stdout.splitlines()[0])
+        assert (line["state"], line["counted"]) == ("published", 3)
+        known = [line["inference_loss"], line["personal_accuracy"], *line["personal"].values()]
+        assert {value is None for value in known} == {name == "hidden"}
+        models[name] = load_file(tmp_path / name / "model.safetensors")
+
+    assert models["open"].keys() == models["hidden"].keys()
+    for name, tensor in models["open"].items():
+        assert np.abs(tensor - models["hidden"][name]).max() < 0.5 / 32767, name
+    state = ("--state", str(tmp_path / "hidden" / "state" / "coordinator"))
+    assert "A secure sum of 3 updates" in auricle("cloud", "rounds", "why", "1", *state).stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -106,6 +133,8 @@ def test_a_run_on_the_embedded_broker(speech_folder: Path, tmp_path: Path) -> No
         (("--rule", "lap"), 'did you mean "lpa"'),
         (("--preset", "papers"), 'did you mean "paper"'),
         (("--local", "crnn-bas"), 'did you mean "crnn-base"'),
+        (("--secure-sum", "--rule", "fedavg", "--engine", "virtual"), "--secure-sum needs --engine live"),
+        (("--secure-sum",), "needs the rule fedavg"),
         (("--rounds", "0"), "rounds"),
         (("--participation", "1.5"), "participation"),
         (("--data", "{speech}", *SMALL, "--port", "{port}"), "already in use"),
@@ -151,6 +180,7 @@ def test_a_full_disk_for_out_is_said_before_the_run(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_interrupted_and_resumed(speech_folder: Path, tmp_path: Path, start: Callable[..., Command]) -> None:
     out = str(tmp_path / "run")
     first = start("fleet", "run", "--data", str(speech_folder), *SMALL, "--rounds", "12", "--out", out, "--json")

@@ -59,6 +59,7 @@ def header(message: Message, **changes: object) -> dict[str, object]:
     return {**fields, "nonce": "made-by-hand", **changes}
 
 
+@pytest.mark.reliability("C7", load="a forged invitation")
 def test_a_model_is_taken_from_nobody_without_the_coordinators_key(runtime: StepRuntime, tmp_path: Path) -> None:
     """C7, bad signature: not obeyed, not trained from, and the next honest round is taken part in."""
 
@@ -77,6 +78,7 @@ def test_a_model_is_taken_from_nobody_without_the_coordinators_key(runtime: Step
     over_tls(case, runtime, tmp_path)
 
 
+@pytest.mark.reliability("C6", load="recorded invitations played back")
 def test_recorded_invitations_do_not_bring_an_old_model_back(runtime: StepRuntime, tmp_path: Path) -> None:
     """C7, rollback and freeze: what was said before, in this epoch or an older one, is not said again by a copy."""
 
@@ -104,6 +106,7 @@ def test_recorded_invitations_do_not_bring_an_old_model_back(runtime: StepRuntim
     over_tls(case, runtime, tmp_path)
 
 
+@pytest.mark.reliability("C7", load="right signature, another blob")
 @pytest.mark.parametrize("how", ["another model", "endless", "never"])
 def test_a_model_that_is_not_the_signed_one_is_reported_and_never_loaded(
     runtime: StepRuntime, tmp_path: Path, how: str
@@ -141,6 +144,7 @@ def test_a_model_that_is_not_the_signed_one_is_reported_and_never_loaded(
     over_tls(case, runtime, tmp_path)
 
 
+@pytest.mark.reliability("U1", load="unknown keys")
 def test_keys_that_a_newer_coordinator_adds_are_passed_over(runtime: StepRuntime, tmp_path: Path) -> None:
     """U1: the same major version with more in it."""
 
@@ -156,6 +160,7 @@ def test_keys_that_a_newer_coordinator_adds_are_passed_over(runtime: StepRuntime
     over_tls(case, runtime, tmp_path)
 
 
+@pytest.mark.reliability("U1", load="another major version")
 def test_another_major_version_is_refused_by_name_and_the_coordinator_is_told(
     runtime: StepRuntime, tmp_path: Path
 ) -> None:
@@ -173,6 +178,7 @@ def test_another_major_version_is_refused_by_name_and_the_coordinator_is_told(
     over_tls(case, runtime, tmp_path)
 
 
+@pytest.mark.reliability("U1", load="an unknown kind of message")
 def test_a_message_of_an_unknown_kind_changes_nothing(runtime: StepRuntime, tmp_path: Path) -> None:
     """U1: a kind that only a newer coordinator knows."""
 

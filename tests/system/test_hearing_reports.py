@@ -19,6 +19,7 @@ from auricle.packs.pack import load_pack, pack_bytes
 from auricle_cloud.storage.store import FILE, Store
 from auricle_edge.control import ControlClient
 from auricle_fleet.broker.broker import start_broker
+from tests.system.command_lines import serve
 from tests.system.conftest import DEADLINE, Command
 from tests.system.test_nothing_private_leaves import Wiretap
 from tests.system.virtual_room import RATE, VirtualRoom
@@ -149,21 +150,7 @@ def test_reports_and_sensitivity_go_both_ways_and_an_owner_who_refuses_is_heard(
             Wiretap(broker.port) as tap,
         ):
             coordinator = start(
-                "cloud",
-                "serve",
-                "--broker",
-                broker.address("coordinator").url,
-                "--fleet",
-                FLEET,
-                "--json",
-                "--state",
-                str(place.state),
-                "--approval",
-                "auto",
-                "--listen",
-                "none",
-                "--pack",
-                str(place.pack),
+                *serve(broker=broker.address("coordinator").url, fleet=FLEET, state=place.state, pack=place.pack)
             )
             told = await asyncio.to_thread(coordinator.wait_line, lambda line: "coordinator" in line)
             url = f"mqtt://{DEVICE}:{broker.address(DEVICE).password}@127.0.0.1:{tap.port}"

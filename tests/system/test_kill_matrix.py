@@ -32,6 +32,15 @@ PLAIN = [
     "closing -> aggregated",
     "aggregated -> published",
 ]
+SECURE = [
+    "planned -> keys",
+    "keys -> shares",
+    "shares -> inviting",
+    "collecting -> revealing",
+    "revealing -> closing",
+]
+"""In `test_secure_sum_faults.py`."""
+SECURE_ABORTED = ["keys -> aborted", "shares -> aborted", "revealing -> aborted"]
 TWO_PHASE = ["planned -> losses", "losses -> inviting", "losses -> alarm", "alarm -> inviting"]
 ABORTED = {
     "planned -> aborted": "start",
@@ -44,7 +53,9 @@ ABORTED = {
 
 
 def test_the_matrix_has_every_transition() -> None:
-    assert sorted([*PLAIN, *TWO_PHASE, *ABORTED]) == sorted(label(old, new) for old, new in TRANSITIONS)
+    assert sorted([*PLAIN, *TWO_PHASE, *ABORTED, *SECURE, *SECURE_ABORTED]) == sorted(
+        label(old, new) for old, new in TRANSITIONS
+    )
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -111,6 +122,9 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[bool, fl
 POINTS = [f"{when} {name}" for name in PLAIN for when in ("before", "after")] + ["before ack", "after ack"]
 
 
+@pytest.mark.reliability(
+    "F1", load="kill -9 before and after every commit and answer of a round, SQLite and PostgreSQL"
+)
 @pytest.mark.slow
 @pytest.mark.parametrize("point", POINTS)
 def test_killed_in_a_round(
@@ -121,6 +135,7 @@ def test_killed_in_a_round(
     assert resumed < 10
 
 
+@pytest.mark.reliability("F1", load="the same in two-phase rounds")
 @pytest.mark.slow
 @pytest.mark.parametrize("point", [f"{when} {name}" for name in TWO_PHASE for when in ("before", "after")])
 def test_killed_in_a_two_phase_round(
@@ -132,6 +147,7 @@ def test_killed_in_a_two_phase_round(
     assert resumed < 10
 
 
+@pytest.mark.reliability("F1", load="the same while a round is aborted")
 @pytest.mark.slow
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("name", list(ABORTED))

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 from auricle_edge.control import ControlClient
+from tests.system.command_lines import run
 from tests.system.conftest import Command
 from tests.system.virtual_room import VirtualRoom
 
@@ -49,32 +50,11 @@ def spoken() -> dict[str, list[NDArray[np.int16]]]:
 
 
 @pytest.fixture
-def room(tmp_path: Path) -> Iterator[VirtualRoom]:
-    """A room that makes sound."""
-    made = VirtualRoom(tmp_path / "microphone")
-    made.open()
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def service(tmp_path: Path, room: VirtualRoom, start: Callable[..., Command]) -> Command:
     """A device that listens in the room."""
     config = tmp_path / "edge.toml"
     config.write_text('pack = "gsc12"\n[labels]\nconfirm_seconds = 120\nmissed_seconds = 40\n[detect]\nring = 60\n')
-    command = start(
-        "edge",
-        "run",
-        "--config",
-        str(config),
-        "--device",
-        "kitchen-1",
-        "--state",
-        str(tmp_path / "state"),
-        "--source",
-        room.source,
-        "--json",
-    )
+    command = start(*run(config=config, device="kitchen-1", state=tmp_path / "state", source=room.source))
     command.wait_line(lambda line: "words" in line)
     deadline = time.monotonic() + 60
     while not (tmp_path / "state" / "control.sock").exists() or not listens(tmp_path / "state"):
@@ -114,19 +94,7 @@ def test_a_wake_word_opens_the_window_for_a_command_and_a_muted_device_closes_it
         'pack = "gsc12"\n[labels]\nconfirm_seconds = 120\n[detect]\nwake = ["yes"]\nwindow = 20.0\nthreshold = 0.6\n'
         "[detect.commands]\nstop = 0.3\n"
     )
-    command = start(
-        "edge",
-        "run",
-        "--config",
-        str(config),
-        "--device",
-        "kitchen-1",
-        "--state",
-        str(state),
-        "--source",
-        room.source,
-        "--json",
-    )
+    command = start(*run(config=config, device="kitchen-1", state=state, source=room.source))
     deadline = time.monotonic() + 60
     while not (state / "control.sock").exists() or not listens(state):
         assert time.monotonic() < deadline, command.errors
@@ -199,9 +167,7 @@ def test_a_second_service_in_the_same_folder_is_refused(
     tmp_path: Path, room: VirtualRoom, service: Command, start: Callable[..., Command]
 ) -> None:
     ask(tmp_path / "state", "status")
-    second = start(
-        "edge", "run", "--device", "kitchen-2", "--state", str(tmp_path / "state"), "--source", room.source, "--json"
-    )
+    second = start(*run(device="kitchen-2", state=tmp_path / "state", source=room.source))
     assert second.end(60) == 2
     assert "Another service runs" in second.errors
     assert ask(tmp_path / "state", "status")["device"] == "kitchen-1"

@@ -90,6 +90,7 @@ def _disturbed_by(fault: Callable[[str], None]) -> type[Agent]:
     return Disturbed
 
 
+@pytest.mark.reliability("C1", load="duplicates and reordering by a proxy")
 @pytest.mark.slow
 def test_updates_that_come_again_and_in_another_order_count_once_and_are_called_duplicates(tmp_path: Path) -> None:
     async def case() -> int:
@@ -133,6 +134,7 @@ def _told(coordinator: Child) -> int:
     return sum("round" in line for line in coordinator.lines)
 
 
+@pytest.mark.reliability("C1", load="held until the round is over")
 @pytest.mark.slow
 def test_an_update_that_comes_after_its_round_is_called_late_and_does_not_count(tmp_path: Path) -> None:
     async def case() -> list[tuple[int, str]]:
@@ -155,6 +157,7 @@ def test_an_update_that_comes_after_its_round_is_called_late_and_does_not_count(
     print(f"answers to {LAST} once its network was back: {asyncio.run(case())}")
 
 
+@pytest.mark.reliability("C1", load="held until the round is aborted")
 @pytest.mark.slow
 def test_an_update_for_a_round_that_was_aborted_is_called_closed_and_does_not_count(tmp_path: Path) -> None:
     async def case() -> None:
@@ -183,7 +186,9 @@ async def _stopped(fleet: ToyFleet, coordinator: Child, rounds: int) -> list[dic
     return fleet.verify(rounds, everybody=False, stopped=True)
 
 
+@pytest.mark.reliability("F5", load="100 ms, 500 kB/s, cuts, resets and silence, 10 rounds")
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_slow_network_that_cuts_and_falls_silent_loses_nothing(tmp_path: Path) -> None:
     rng = random.Random(7)
     done: dict[str, int] = {"cut": 0, "reset": 0, "silence": 0}

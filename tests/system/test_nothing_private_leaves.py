@@ -20,6 +20,7 @@ from auricle.wire import messages
 from auricle_edge.clips import ClipSettings, ClipStore, NewClip
 from auricle_edge.control import ControlClient
 from auricle_fleet.broker.broker import start_broker
+from tests.system.command_lines import run, serve
 from tests.system.conftest import Command
 from tests.system.network_proxy import NetworkProxy
 from tests.system.virtual_room import VirtualRoom
@@ -101,6 +102,7 @@ def test_no_message_type_has_a_place_for_anything_private() -> None:
             assert not re.search(r"audio|clip|label|word|feature|energ|sound|sample(?!s$)|local", field.name)
 
 
+@pytest.mark.long
 def test_a_long_run_sends_no_sound_no_feature_and_no_word(
     tmp_path: Path, start: Callable[..., Command], speech_folder: Path
 ) -> None:
@@ -129,52 +131,31 @@ def test_a_long_run_sends_no_sound_no_feature_and_no_word(
             Wiretap(broker.port) as tap,
         ):
             coordinator = start(
-                "cloud",
-                "serve",
-                "--broker",
-                broker.address("coordinator").url,
-                "--fleet",
-                FLEET,
-                "--devices",
-                "1",
-                "--state",
-                str(tmp_path / "coordinator"),
-                "--rounds",
-                str(ROUNDS),
-                "--approval",
-                "auto",
-                "--listen",
-                "none",
-                "--pack",
-                str(tmp_path / "private.tar.zst"),
-                "--json",
+                *serve(
+                    broker=broker.address("coordinator").url,
+                    fleet=FLEET,
+                    devices="1",
+                    state=tmp_path / "coordinator",
+                    rounds=ROUNDS,
+                    pack=tmp_path / "private.tar.zst",
+                )
             )
             told = await asyncio.to_thread(coordinator.wait_line, lambda line: "coordinator" in line)
             room.open()
             address = broker.address(DEVICE)
             url = f"mqtt://{DEVICE}:{address.password}@127.0.0.1:{tap.port}"
             agent = start(
-                "edge",
-                "run",
-                "--config",
-                str(config),
-                "--device",
-                DEVICE,
-                "--fleet",
-                FLEET,
-                "--broker",
-                url,
-                "--coordinator",
-                told["coordinator"],
-                "--state",
-                str(state),
-                "--source",
-                room.source,
-                "--pack",
-                str(tmp_path / "private.tar.zst"),
-                "--local",
-                "crnn-lite",
-                "--json",
+                *run(
+                    config=config,
+                    device=DEVICE,
+                    fleet=FLEET,
+                    broker=url,
+                    coordinator=told["coordinator"],
+                    state=state,
+                    source=room.source,
+                    pack=tmp_path / "private.tar.zst",
+                    local="crnn-lite",
+                )
             )
             await asyncio.to_thread(agent.wait_line, lambda line: "words" in line)
             ports: set[int] = set()

@@ -41,7 +41,7 @@ assert (again.samples == said).all() and again.record == told
 """
 WATCHED = """
 import os, sys, time
-from auricle_edge.listening.capture.parent_death import die_with
+from auricle_edge.listening.capture.child_parts import die_with
 die_with(int(sys.argv[1]))
 print("watches", flush=True)
 time.sleep(600)
@@ -91,6 +91,7 @@ def test_it_is_hidden(tmp_path: Path) -> None:
     assert done.stdout.split("\n")[0] == "darwin [False, False, False, False, False] False False", done.stderr
 
 
+@pytest.mark.long
 def test_no_name_is_used_that_macos_has_not(tmp_path: Path) -> None:
     """Outside of what asks for Linux first: typeshed knows which names of the standard library are whose."""
     pytest.importorskip("mypy")

@@ -69,6 +69,7 @@ async def start(fleet: ToyFleet) -> Child:
     return await fleet.coordinator(ROUNDS, deadline=900.0)
 
 
+@pytest.mark.reliability("F4", load="9 devices, 25 rounds, 12 kills; 60, 100 and 25 at full size")
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1])
 def test_nothing_is_lost_and_nothing_counts_twice_whoever_is_killed(seed: int, tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from auricle.errors import BrokerError
-from auricle.mqtt_link.identity_files import IdentityFiles
 from auricle.mqtt_link.link import BrokerAddress
+from auricle.mqtt_link.private_link import IdentityFiles
 from auricle.packs.pack import load_pack
 from auricle.wire.messages import Invite
 from auricle_cloud.storage.store import FILE, Store
@@ -27,6 +27,7 @@ from auricle_edge.runtimes import StepRuntime
 from auricle_edge.training.train import Trainer
 from auricle_fleet.broker.mosquitto import find_mosquitto
 from auricle_fleet.broker.process import BrokerProcess
+from tests.system.command_lines import serve
 from tests.system.tls_site import FLEET, free_port, link, until
 from tests.system.toy_trainer import ASK, RESEND, toy_trainer
 
@@ -81,25 +82,16 @@ class House:
     @property
     def serve(self) -> list[str]:
         return auricle(
-            "cloud",
-            "serve",
-            "--broker",
-            f"mqtts://127.0.0.1:{self.port}",
-            "--fleet",
-            FLEET,
-            "--state",
-            self.state,
-            "--pack",
-            "digits",
-            "--listen",
-            "127.0.0.1:0",
-            "--certificate",
-            self.folder / "server.pem",
-            "--key",
-            self.folder / "server.key",
-            "--approval",
-            "manual",
-            "--json",
+            *serve(
+                broker=f"mqtts://127.0.0.1:{self.port}",
+                fleet=FLEET,
+                state=self.state,
+                pack="digits",
+                listen="127.0.0.1:0",
+                certificate=self.folder / "server.pem",
+                key=self.folder / "server.key",
+                approval="manual",
+            )
         )
 
     def claim(self, board: Path, *how: str) -> None:

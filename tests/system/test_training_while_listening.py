@@ -6,19 +6,16 @@ import asyncio
 import secrets
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from auricle.packs.pack import load_pack
-from auricle.speech.features import LogMel
-from auricle.speech.synthesis import SynthesisSettings, synthesise
-from auricle_edge.clips import ClipSettings, ClipStore, NewClip
 from auricle_edge.control import ControlClient
 from auricle_fleet.broker.broker import start_broker
+from tests.system.command_lines import run, serve
 from tests.system.conftest import Command
+from tests.system.kept_clips import keep_clips
 from tests.system.virtual_room import VirtualRoom
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -27,30 +24,11 @@ FLEET, DEVICE, ROUNDS = "home", "kitchen-1", 4
 CONFIG = "[gate]\nload = 100\nheed_speech = false\nsettle = 0\non_metered = true\n[learn]\njudge = false\n"
 
 
-@pytest.fixture
-def room(tmp_path: Path) -> Iterator[VirtualRoom]:
-    """A room that makes sound as fast as time passes."""
-    made = VirtualRoom(tmp_path / "microphone")
-    made.open()
-    yield made
-    made.close()
-
-
-def keep_clips(state: Path) -> list[np.ndarray]:
-    """Give the device clips of two words by synthetic voices; the takes."""
-    speech = synthesise(SynthesisSettings(words="yes,stop", speakers=4, takes=5))
-    store = ClipStore(state / "clips", ClipSettings(), LogMel(load_pack("gsc12").manifest.task))
-    for audio, target in zip(speech.audio, speech.targets, strict=True):
-        store.add(NewClip(audio, speech.labels[target], "enrolled", 1.0))
-    store.close()
-    return list(speech.audio)
-
-
 def test_rounds_are_counted_and_no_sound_is_dropped_while_words_are_said(
     tmp_path: Path, room: VirtualRoom, start: Callable[..., Command]
 ) -> None:
     state, config = tmp_path / "state", tmp_path / "edge.toml"
-    takes = keep_clips(state)
+    takes = keep_clips(state, "gsc12")
     config.write_text(CONFIG)
     over = threading.Event()
 
@@ -62,45 +40,26 @@ def test_rounds_are_counted_and_no_sound_is_dropped_while_words_are_said(
         users = {name: secrets.token_hex(8) for name in ("coordinator", DEVICE)}
         async with await start_broker(tmp_path, users, fleet=FLEET) as broker:
             coordinator = start(
-                "cloud",
-                "serve",
-                "--broker",
-                broker.address("coordinator").url,
-                "--fleet",
-                FLEET,
-                "--state",
-                str(tmp_path / "coordinator"),
-                "--approval",
-                "auto",
-                "--listen",
-                "none",
-                "--rounds",
-                str(ROUNDS),
-                "--pack",
-                "gsc12",
-                "--json",
+                *serve(
+                    broker=broker.address("coordinator").url,
+                    fleet=FLEET,
+                    state=tmp_path / "coordinator",
+                    rounds=ROUNDS,
+                    pack="gsc12",
+                )
             )
             key = (await asyncio.to_thread(coordinator.wait_line, lambda line: "coordinator" in line))["coordinator"]
             device = start(
-                "edge",
-                "run",
-                "--config",
-                str(config),
-                "--device",
-                DEVICE,
-                "--fleet",
-                FLEET,
-                "--broker",
-                broker.address(DEVICE).url,
-                "--coordinator",
-                key,
-                "--state",
-                str(state),
-                "--source",
-                room.source,
-                "--pack",
-                "gsc12",
-                "--json",
+                *run(
+                    config=config,
+                    device=DEVICE,
+                    fleet=FLEET,
+                    broker=broker.address(DEVICE).url,
+                    coordinator=key,
+                    state=state,
+                    source=room.source,
+                    pack="gsc12",
+                )
             )
             await asyncio.to_thread(device.wait_line, lambda line: "words" in line)
             counted = []

@@ -49,6 +49,7 @@ def _check_coordinator(capsys: pytest.CaptureFixture[str], state: Path) -> None:
     assert [(row["device"], row["outcome"]) for row in why["devices"]] == [("dev-001", "counted")]
 
 
+@pytest.mark.reliability("U1", load="the state of the version before")
 def test_a_coordinators_state_is_brought_up_to_date_and_read(folders: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _check_coordinator(capsys, folders / "run/state/coordinator")
 

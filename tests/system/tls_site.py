@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from auricle.mqtt_link.identity_files import IdentityFiles
 from auricle.mqtt_link.link import BrokerAddress, LinkSettings, MqttLink
+from auricle.mqtt_link.private_link import IdentityFiles
 from auricle_cloud.identity.authority import Authority, key_pem
 from auricle_cloud.identity.broker_folder import BrokerFolder
 from auricle_cloud.identity.certificates import Key, new_key

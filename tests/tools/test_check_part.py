@@ -80,20 +80,61 @@ def test_most_tests_of_a_part_need_nothing_but_the_part(part: str) -> None:
     assert len(run) > len(left_out)
 
 
-def test_what_has_not_begun_when_the_time_is_over_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
+@pytest.mark.slow
+def test_what_has_not_begun_when_the_time_is_over_is_named(tmp_path: Path, workers: tuple[str, ...]) -> None:
     (tmp_path / "test_first.py").write_text("def test_a(): pass\n\ndef test_b(): pass\n")
     (tmp_path / "test_second.py").write_text("import pytest\n\ndef test_own(): pytest.skip('of its own')\n")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "tools.time_budget", "-p", "no:cacheprovider", str(tmp_path)]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "tools.time_budget",
+        "-p",
+        "no:cacheprovider",
+        str(tmp_path),
+        *workers,
+    ]
 
     def ran(until: float, least: float = 0.0) -> str:
         env = {"PATH": "/usr/bin:/bin", time_budget.UNTIL: str(until), time_budget.LEAST: str(least)}
-        return subprocess.run(command, cwd=check_part.ROOT, env=env, capture_output=True, text=True, check=True).stdout
+        return subprocess.run(command, cwd=check_part.ROOT, env=env, capture_output=True, text=True, check=False).stdout
 
     over, enough, late = ran(time.time() - 1), ran(time.time() + 600), ran(time.time() - 1, least=600.0)
 
-    assert f"2 tests left out: {time_budget.REASON}" in over
-    assert "test_first.py: 1" in over
-    assert "test_second.py: 1" in over
+    begun = max(1, len(workers))  # each of two workers begins one
+    assert f"{3 - begun} tests left out: {time_budget.REASON}" in over
+    assert "test_first.py: 1" in over or workers
+    assert "test_second.py: 1" in over or workers
     for text in (enough, late):
         assert "2 passed, 1 skipped" in text
         assert time_budget.REASON not in text
+
+
+def test_another_file_may_come_first(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        (tmp_path / f"test_{name}.py").write_text("def test_one():\n    pass\n\n\ndef test_two():\n    pass\n")
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "tools.time_budget",
+        "-p",
+        "no:cacheprovider",
+        "--collect-only",
+        "-q",
+    ]
+
+    def order(first: str) -> list[str]:
+        env = {"PATH": "/usr/bin:/bin", time_budget.UNTIL: "0", time_budget.FIRST: first}
+        told = subprocess.run(
+            [*command, str(tmp_path)], cwd=check_part.ROOT, env=env, capture_output=True, text=True, check=True
+        )
+        return [line.rpartition("/")[2] for line in told.stdout.splitlines() if "::" in line]
+
+    expected = [f"test_{name}.py::test_{what}" for name in "bca" for what in ("one", "two")]
+    assert order("001") == order("7") == expected
+    assert order("0") == expected[4:] + expected[:4]

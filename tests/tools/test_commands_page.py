@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from tools import command_tree, commands_page
 
+from auricle.process.cli import first_sentence
+
 
 def test_the_pages_are_those_of_the_commands() -> None:
     assert commands_page.main(["--check"]) == 0
@@ -43,7 +45,7 @@ def test_every_command_and_option_that_help_shows_is_there() -> None:
         page = pages[commands_page.DOCS / "commands" / f"{path[0]}.md"]
         section = page.partition(f"## auricle {name}\n")[2].partition("\n## ")[0]
         assert f"[`{name}`]" in index
-        assert commands_page.sentence(command).split()[0] in section
+        assert first_sentence(command).split()[0] in section
         for parameter in command.params:
             if not getattr(parameter, "hidden", False) and parameter.opts[0] not in commands_page.COMMON:
                 assert all(f"`{one}" in section or one.isidentifier() for one in parameter.opts), (name, parameter.opts)

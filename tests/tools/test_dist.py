@@ -41,9 +41,9 @@ def test_every_pack_page_and_lock_is_wanted_in_the_wheel_by_its_name_there() -> 
 
 def test_a_wheel_that_lacks_a_file_or_has_one_too_many_is_not_published(tmp_path: Path) -> None:
     if subprocess.run(["git", "rev-parse", "HEAD"], cwd=dist.ROOT, capture_output=True, check=False).returncode:
-        pytest.skip("this is no clone: there is no commit to compare with")
+        pytest.skip("this is not a clone: there is no commit to compare with")
     tracked = dist.run(["git", "ls-tree", "-r", "--name-only", "-z", "HEAD"], dist.ROOT).split("\0")
-    names = sorted(dist.wanted_files(tracked, "wheel", TARGETS))
+    names = sorted(dist.wanted_files(tracked, "wheel", TARGETS) | dist.COMPILED)
     path = tmp_path / "auricle-1-py3-none-any.whl"
 
     def made_of(chosen: list[str]) -> dict[str, Path]:
@@ -111,14 +111,26 @@ def test_only_the_job_that_publishes_can_speak_for_us_and_it_runs_no_code_of_our
 
     assert made[True] == {"push": {"tags": ["v*"]}}  # YAML reads `on` as true
     assert made["permissions"] == {"contents": "read"}
-    assert publish["permissions"] == {"id-token": "write"}
-    assert publish["needs"] == ["dist", "wheel"]
+    assert publish["permissions"] == {"contents": "read", "id-token": "write", "attestations": "write"}
+    assert publish["needs"] == ["dist", "wheel", "images"]
     assert [step for step in publish["steps"] if "run" in step] == []
     assert [name for name, job in made["jobs"].items() if "permissions" in job] == []
 
 
+def test_what_is_published_is_signed_and_no_image_is_left_without_a_digest() -> None:
+    yaml = pytest.importorskip("yaml")
+    jobs = yaml.safe_load((dist.ROOT / ".github" / "workflows" / "release.yml").read_text())["jobs"]
+    steps = {step["uses"].partition("@")[0]: step["with"] for step in jobs["publish"]["steps"]}
+
+    assert steps["actions/attest-build-provenance"]["subject-path"].split() == ["dist/*", "sbom/*"]
+    assert steps["pypa/gh-action-pypi-publish"] == {"attestations": True}
+    assert jobs["images"]["steps"][-1] == {"run": "python tools/image_digests.py --check"}
+    assert {"run": "make sbom"} in jobs["dist"]["steps"]
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
+@pytest.mark.long
 def test_a_build_is_repeatable_and_its_wheel_runs_a_fleet_without_the_checkout(tmp_path: Path) -> None:
     pytest.importorskip("hatchling")
     pytest.importorskip("twine", reason="twine is not installed")

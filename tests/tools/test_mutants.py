@@ -78,6 +78,7 @@ def tree(tmp_path: Path) -> Tree:
     return Tree(root, tmp_path / "copy")
 
 
+@pytest.mark.slow
 def test_a_change_that_no_test_sees_survives(tree: Tree) -> None:
     source = (tree.folder / "core" / "toy.py").read_bytes()
     inner = {m.after: m for m in mutants_of("core/toy.py", source) if m.inside}
@@ -95,6 +96,7 @@ def test_a_change_that_no_test_sees_survives(tree: Tree) -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_change_outside_of_functions_is_imported(tree: Tree) -> None:
     source = (tree.folder / "core" / "toy.py").read_bytes()
     (outer,) = [m for m in mutants_of("core/toy.py", source) if not m.inside]
@@ -105,6 +107,7 @@ def test_a_change_outside_of_functions_is_imported(tree: Tree) -> None:
     assert (tree.folder / "core" / "toy.py").read_bytes() == source
 
 
+@pytest.mark.slow
 def test_the_plan_names_files_and_tests_that_are_there() -> None:
     judged = read_plan(PLAN.read_text(), [])
 

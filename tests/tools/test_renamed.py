@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from tools import command_tree
 
-from auricle.process.cli import main
-from auricle.process.renamed import RENAMED, with_names_of_today
+from auricle.process.cli import RENAMED, main, with_names_of_today
 
 
 @pytest.mark.parametrize(
@@ -22,6 +21,10 @@ from auricle.process.renamed import RENAMED, with_names_of_today
             "edge run --data D",
             "--speech is now --data; the old name goes with the next version.",
         ),
+        ("cloud tokens create eve --days 7", "cloud tokens create eve --ttl 7d", "--days is now --ttl"),
+        ("cloud tokens create eve --days=7", "cloud tokens create eve --ttl=7d", "--days is now --ttl"),
+        ("cloud tokens create eve --days", "cloud tokens create eve --ttl", "--days is now --ttl"),
+        ("cloud devices hearing --days 7", "cloud devices hearing --days 7", ""),
         ("edge evaluate --pack run --speech D", "edge evaluate --pack run --speech D", ""),
         ("cloud enrol token --count 3", "cloud enrol token --count 3", ""),
         ("cloud rounds start -- --count", "cloud rounds start -- --count", ""),

@@ -115,7 +115,7 @@ def test_settings_are_read_by_what_reads_them(page: str, text: str, said: str) -
     "line",
     [
         "auricle cloud rounds wait N --timeout SECONDS",
-        "auricle edge run ... --runtime auto|step|ort-training",
+        "auricle edge run ... --runtime auto|step|native|ort-training",
         "auricle cloud --server URL rounds start",
         "auricle cloud rollouts pause|resume|abort r1-3f9a",
         "sudo chroot ROOT /opt/auricle/bin/auricle edge --help",

@@ -31,3 +31,11 @@ def test_every_threat_has_one() -> None:
 
     assert len(rows) > 40
     assert [row for row in rows if "::test_" not in row] == []
+
+
+def test_no_threat_stands_there_twice() -> None:
+    rows = [line for line in PAGE.splitlines() if line.startswith("| ") and "::test_" in line]
+    tests = [tuple(sorted(re.findall(r"`(tests/[^`]+)`", row))) for row in rows]
+
+    assert [row for row in rows if rows.count(row) > 1] == []
+    assert [named for named in tests if tests.count(named) > 1] == []

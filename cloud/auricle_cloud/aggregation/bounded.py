@@ -2,6 +2,7 @@
 
 Sample counts and losses are self-reported (PROTOCOL section 5; FedVSA leaves it to trust), and a rule computes what its
 paper says. So the numbers are bounded before a rule sees them, and the shares of a rule that is a mean after it.
+Gradients of the classifier, of which `acmu` with PKCF takes a mean, have no such bound, only `Limits.weight`.
 """
 
 from __future__ import annotations
@@ -86,9 +87,9 @@ class BoundedRule:
             return self.rule, ()
         left = max(1, math.ceil(FEW * count - SLACK))
         fitted = replace(self.rule, options={**self.options, "prune_low": 0.0, "prune_high": left / count})
+        who = "the farthest one in each layer was" if left == 1 else f"the {left} farthest in each layer were"
         return fitted, (
-            f"prune_high {high:g} removes nobody from {count} devices: the {left} farthest in each layer were left out "
-            "instead (limits.prune_few).",
+            f"prune_high {high:g} removes nobody from {count} devices: {who} left out instead (limits.prune_few).",
         )
 
     def _capped(self, cohort: Cohort) -> tuple[Cohort, list[Bounded]]:

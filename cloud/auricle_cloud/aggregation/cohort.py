@@ -26,6 +26,8 @@ from auricle_cloud.aggregation.cohort_checks import layers_of as layers_of
 from auricle_cloud.aggregation.compute.distances import Float64Array as Float64Array
 from auricle_cloud.aggregation.compute.distances import FloatArray as FloatArray
 from auricle_cloud.aggregation.compute.matrix import Matrix, NumpyMatrix, Opener
+from auricle_cloud.aggregation.direction import Direction
+from auricle_cloud.aggregation.extras import NOTHING, Clusters, Extras, RuleState, Synthesis
 
 BoolArray = NDArray[np.bool_]
 
@@ -54,6 +56,8 @@ class Cohort:
     """(K,) clips that each client registered, NaN where not known; None: not known of any. No rule uses it."""
     opener: Opener = NumpyMatrix
     """What computes on the weights, see `auricle_cloud.aggregation.compute.accelerator`."""
+    extras: Extras = NOTHING
+    """What some rules need beyond the updates; rows as of `ids`."""
 
     @cached_property
     def matrix(self) -> Matrix:
@@ -82,6 +86,7 @@ class Cohort:
         losses: ArrayLike | None = None,
         opener: Opener = NumpyMatrix,
         registered: ArrayLike | None = None,
+        extras: Extras = NOTHING,
     ) -> Cohort:
         """Check the uploads, put them in the order of their ids and drop those that are not finite.
 
@@ -103,6 +108,8 @@ class Cohort:
             What the rules shall compute with: `auricle_cloud.aggregation.compute.accelerator.choose(...).opener`.
         registered
             (K,) clips that each client registered, NaN where unknown; for `BoundedRule`.
+        extras
+            What some rules need beyond this, its rows in the order of `ids`.
 
         Raises
         ------
@@ -131,6 +138,7 @@ class Cohort:
             dropped=tuple(ids[k] for k in order if k not in left),
             opener=opener,
             registered=None if registered is None else per_client("registered clips", registered, len(ids))[finite],
+            extras=extras.taken(finite, len(ids)),
         )
 
 
@@ -191,6 +199,14 @@ class Aggregate:
     """What the score is."""
     bounded: tuple[Bounded, ...] = ()
     """Whose numbers counted for less than was said; empty of a rule by itself."""
+    state: RuleState | None = None
+    """What the rule keeps for its next round, where it keeps something."""
+    clusters: Clusters | None = None
+    """Groups of clients with models of their own, where the rule makes some."""
+    synthesis: Synthesis | None = None
+    """What became of the features that stand for all clients', where the rule has some."""
+    direction: Direction | None = None
+    """The common direction that the rule agreed on, where it looks for one."""
 
     def explain(self) -> list[LayerExplanation]:
         """Tell layer by layer who counted, as plain lists, strings and floats that go straight into JSON.

@@ -9,6 +9,7 @@ import numpy as np
 
 from auricle.wire.tensors import Flat
 from auricle_cloud.aggregation.cohort import Aggregate, Cohort, FloatArray
+from auricle_cloud.aggregation.extras import optimizer_beside
 from auricle_cloud.aggregation.server_optimizer import OptimizerSettings, OptimizerState, first_state, step
 
 DIVERGED = "the server optimizer's step is not finite: the model is unchanged; lower its learning rate"
@@ -21,6 +22,19 @@ class NextModel:
     weights: Flat
     optimizer: OptimizerState | None
     aggregate: Aggregate
+
+    @property
+    def kept(self) -> bytes | None:
+        """What is kept with the model for the next round: the rule's state, the server optimizer's, or both."""
+        optimizer = None if self.optimizer is None else self.optimizer.to_bytes()
+        state = self.aggregate.state
+        return optimizer if state is None else state.to_bytes(optimizer or b"")
+
+
+def optimizer_in(saved: bytes | None, size: int) -> OptimizerState | None:
+    """The server optimizer's state in what was kept with a model of `size` values; None where it has none."""
+    own = None if saved is None else optimizer_beside(saved)
+    return None if own is None else OptimizerState.from_bytes(own, size)
 
 
 def next_model(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable
 from numbers import Real
 
 from auricle.errors import SettingsError, nearest
+
+LARGEST = sys.float_info.max
 
 
 def check_number(name: str, value: object, *, least: float = 0.0, above: bool = False, below: float = math.inf) -> None:
@@ -17,7 +20,7 @@ def check_number(name: str, value: object, *, least: float = 0.0, above: bool = 
     SettingsError
         The value is not such a number.
     """
-    is_number = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    is_number = isinstance(value, Real) and not isinstance(value, bool) and -LARGEST <= value <= LARGEST  # type: ignore[operator]
     if is_number and least <= float(value) < below and not (above and value == least):  # type: ignore[arg-type]
         return
     lower = f"greater than {least:g}" if above else f"at least {least:g}"
@@ -38,8 +41,20 @@ def check_count(name: str, value: object, *, least: int = 0, optional: bool = Tr
     raise SettingsError(f"{name} is {value!r}; it must be a whole number of at least {least}.")
 
 
+def check_switch(name: str, value: object) -> None:
+    """Refuse what is neither true nor false.
+
+    Raises
+    ------
+    SettingsError
+        The value is another one.
+    """
+    if not isinstance(value, bool):
+        raise SettingsError(f"{name} is {value!r}; it must be true or false.")
+
+
 def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
-    """Refuse what is none of the words in `choices`.
+    """Refuse a word that is not in `choices`.
 
     Raises
     ------

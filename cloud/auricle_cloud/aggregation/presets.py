@@ -8,9 +8,17 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from auricle.errors import SettingsError, nearest
-from auricle.wire.plan import Plan
+from auricle.errors import PackError, SettingsError, nearest
+from auricle.packs.graph_interface import maps_sent, require_maps
+from auricle.packs.pack import Pack
+from auricle.wire.plan import LARGEST_BLOB, Plan
+from auricle.wire.prior_knowledge import gradients_size
+from auricle.wire.update_codec import Tail
+from auricle_cloud.aggregation.rules import get_rule
 from auricle_cloud.aggregation.server_optimizer import OptimizerSettings
+
+LENT_HEADER = 128
+"""Most bytes of what is lent beside its numbers and the names of its classes."""
 
 
 @dataclass(frozen=True)
@@ -22,12 +30,14 @@ class Rates:
     own: float
     """Of the devices' own models."""
     server: str
-    """Kind of the server's optimizer."""
+    """Kind of the server's optimizer, or the name of a rule that is itself the server's step."""
     server_rate: float | None
     """Its largest; None where it takes the average as it is."""
 
     def __str__(self) -> str:
         devices = f"devices train the plug-in at a rate of {self.plugin:g} and their own model at {self.own:g}"
+        if self.server_rate is None and self.server != "none":
+            return f"{devices}; the server's step is that of the rule {self.server}"
         if self.server_rate is None:
             return f"{devices}; the server takes their average as it is"
         return f"{devices}; the server follows their average by {self.server} at a rate of at most {self.server_rate:g}"
@@ -78,17 +88,66 @@ class Preset:
         """
         if server_rate is not None:
             if self.server.kind == "none":
-                raise SettingsError("This preset has no server optimizer: leave --server-rate out, or take another.")
+                raise SettingsError("No server optimizer follows this preset's rule: leave --server-rate out.")
             return replace(self, server=replace(self.server, lr=server_rate), gentle=None)
         if not trained or self.gentle is None:
             return self
         plan = msgspec.structs.replace(self.plan, rate=self.gentle.rate)
         return replace(self, plan=plan, server=self.gentle.server, schedule="constant", warmup=0, gentle=None)
 
+    def with_rule(self, rule: str, options: Mapping[str, object]) -> Preset:
+        """The preset with another rule, and what devices do differently in that rule's rounds.
+
+        A rule that is itself the server's step has no server optimizer after it.
+
+        Raises
+        ------
+        SettingsError
+            The rule or an option does not exist, or a value is not allowed.
+        """
+        chosen = get_rule(rule, **options)
+        server = OptimizerSettings(kind="none") if chosen.step else self.server
+        return replace(self, plan=chosen.plan_for(self.plan), rule=rule, rule_options=dict(options), server=server)
+
+    def require_pack(self, pack: Pack) -> None:
+        """Refuse a pack whose step graphs cannot do what the devices' plan asks for.
+
+        Raises
+        ------
+        PackError
+            The plan asks for dropped activations, and the pack's models have no layers that drop any; or what devices
+            would be lent to tune their classifiers, or their gradients of them, would be more than `LARGEST_BLOB`.
+        """
+        gradients = 4 * self.tail_of(pack).gradients
+        if gradients > LARGEST_BLOB:
+            raise PackError(
+                f"pkcf has each update bring {gradients} bytes of gradients with {len(pack.labels)} words, more than "
+                f"the {LARGEST_BLOB} that are taken: choose a pack with fewer words, or pkcf=false."
+            )
+        if self.lent_with(pack) > LARGEST_BLOB:
+            raise PackError(
+                f"So many features of each of {len(pack.labels)} words are more than the {LARGEST_BLOB} bytes that "
+                "devices fetch: choose a smaller pkcf_features."
+            )
+        if self.plan.bavd:
+            require_maps(pack.manifest.name, pack.manifest.plugin, pack.manifest.graphs)
+
+    def lent_with(self, pack: Pack) -> int:
+        """Most bytes that devices are lent in a round, beside the model, to tune their classifiers; 0: nothing."""
+        tuning = get_rule(self.rule, **self.rule_options).tuning
+        classes, width = pack.plugin_table.specs[-2].shape
+        return 4 * classes * (width * tuning.features + width + 1) + LENT_HEADER + 5 * classes if tuning else 0
+
+    def tail_of(self, pack: Pack) -> Tail:
+        """How many numbers follow the weights of an update in this preset's rounds."""
+        tuning = get_rule(self.rule, **self.rule_options).tuning
+        return tail_of(self.plan, pack, gradients=tuning is not None)
+
     def rates(self) -> Rates:
         """The learning rates before the schedule's factor."""
         server = None if self.server.kind == "none" else self.server.rate
-        return Rates(self.plan.rate, self.plan.local_rate, self.server.kind, server)
+        kind = self.rule if get_rule(self.rule).step else self.server.kind
+        return Rates(self.plan.rate, self.plan.local_rate, kind, server)
 
     def factor(self, round_number: int, rounds: int) -> float:
         """The schedule's factor in a round, from 1; rounds after the last planned one have that one's."""
@@ -111,6 +170,13 @@ class Preset:
         if self.server.kind == "none" or "server" not in self.scheduled:
             return self.server
         return replace(self.server, lr=self.server.rate * self.factor(round_number, rounds))
+
+
+def tail_of(plan: Plan, pack: Pack, *, gradients: bool) -> Tail:
+    """How many numbers follow the weights of an update: maps where the plan asks for them, and maybe `gradients`."""
+    classes, width = pack.plugin_table.specs[-2].shape
+    maps = maps_sent(plan, pack.manifest.plugin, pack.manifest.graphs)
+    return Tail(maps, gradients_size(classes, width) if gradients else 0)
 
 
 PAPER = Preset(Plan(epochs=1, optimizer="sgd", rate=0.01, local_rate=0.01, alpha=0.5), "lpa")

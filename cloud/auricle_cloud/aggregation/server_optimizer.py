@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from auricle.errors import DataError
+from auricle.errors import DataError, SettingsError
 from auricle_cloud.aggregation.cohort import Float64Array, FloatArray
 from auricle_cloud.aggregation.options import check_choice, check_number
 
@@ -52,6 +52,8 @@ class OptimizerSettings:
         check_number("beta2", self.beta2, below=1.0)
         check_number("tau", self.tau, above=True)
         check_number("v0", self.first_v)
+        if not isinstance(self.bias_correction, bool):
+            raise SettingsError(f"bias_correction is {self.bias_correction!r}; it must be true or false.")
 
     @property
     def rate(self) -> float:
@@ -70,7 +72,7 @@ class OptimizerSettings:
     @property
     def first_v(self) -> float:
         """v₀ with its default filled in."""
-        return self.tau**2 if self.v0 is None else self.v0
+        return self.tau * self.tau if self.v0 is None else self.v0
 
 
 TORCH_ADAM = OptimizerSettings(kind="adam", lr=1e-3, beta1=0.9, beta2=0.999, tau=1e-8, v0=0.0, bias_correction=True)

@@ -9,8 +9,7 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from auricle.errors import SettingsError, because
-from auricle_cloud.api.api_settings import ApiSettings
+from auricle_cloud.api.api_settings import ApiSettings, address_taken
 from auricle_cloud.api.connections import Connections
 
 
@@ -40,8 +39,7 @@ async def listening(app: web.Application, settings: ApiSettings) -> AsyncIterato
         try:
             host, port = connections.listen(settings.host, settings.port)
         except OSError as error:
-            where = f"{settings.host}:{settings.port}"
-            raise SettingsError(f"The API cannot listen on {where}: {because(error)}.") from error
+            raise address_taken(settings, error) from error
         assert runner.server is not None
         connections.serve(runner.server)
         yield f"{'http' if tls is None else 'https'}://{f'[{host}]' if ':' in host else host}:{port}"

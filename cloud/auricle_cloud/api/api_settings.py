@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from auricle.errors import SettingsError, because
-from auricle.mqtt_link.loopback import is_loopback
+from auricle.mqtt_link.private_link import is_loopback
 
 
 @dataclass(frozen=True)
@@ -81,3 +82,34 @@ class ApiSettings:
             named = self.certificate if self.key is None else f"{self.certificate} or its key {self.key}"
             raise SettingsError(f"The certificate {named} cannot be used: {because(error)}.") from error
         return context
+
+
+def listen_address(text: str) -> tuple[str, int] | None:
+    """Read `HOST:PORT`, `[HOST]:PORT` or `none`.
+
+    Raises
+    ------
+    SettingsError
+        It is neither.
+    """
+    if text == "none":
+        return None
+    host, _, port = text.rpartition(":")
+    if not host or "/" in host or not port.isdecimal() or int(port) > 65535:
+        raise SettingsError(f'The API cannot listen on "{text}": write HOST:PORT, e.g. 127.0.0.1:8080, or none.')
+    return host.strip("[]"), int(port)
+
+
+def require_address(settings: ApiSettings) -> None:
+    """Refuse an address on which nothing can listen now, or a certificate that cannot be used, with SettingsError."""
+    settings.tls()
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        socket.create_server((settings.host, settings.port), family=family).close()
+    except OSError as error:
+        raise address_taken(settings, error) from error
+
+
+def address_taken(settings: ApiSettings, error: OSError) -> SettingsError:
+    """What to say where the API cannot listen."""
+    return SettingsError(f"The API cannot listen on {settings.host}:{settings.port}: {because(error)}.")

@@ -13,7 +13,8 @@ import msgspec
 from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
 
-from auricle.mqtt_link.deadline import within
+from auricle.mqtt_link.reconnection import within
+from auricle.wire.kinds import UNDECODABLE
 from auricle_cloud.api.api_settings import ApiSettings
 from auricle_cloud.api.enrolment_routes import EnrolmentRoutes
 from auricle_cloud.api.event_stream import EventStreams
@@ -26,8 +27,8 @@ from auricle_cloud.api.release_routes import FOR_EVER, ReleaseRoutes
 from auricle_cloud.api.routes import ROUTES, Route
 from auricle_cloud.identity.enrolment import Enrolment
 from auricle_cloud.observing.announcements import Announcements
-from auricle_cloud.operations.answer import File
 from auricle_cloud.operations.operations import Operations
+from auricle_cloud.operations.types import File
 from auricle_cloud.storage.access_records import Tokens
 
 METRICS = "text/plain; version=0.0.4; charset=utf-8"
@@ -165,7 +166,7 @@ async def _body(request: web.Request) -> dict[str, object]:
         raise RefusedError(415, "The body has to be JSON: say Content-Type: application/json.")
     try:
         body = msgspec.json.decode(data)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+    except UNDECODABLE as error:
         raise RefusedError(400, f"The body is not JSON: {error}.") from error
     if not isinstance(body, dict):
         raise RefusedError(422, "The body has to be a JSON object.")
@@ -189,7 +190,7 @@ def _json(answer: object, status: int = 200) -> web.Response:
     return web.Response(status=status, body=msgspec.json.encode(answer), content_type="application/json")
 
 
-# -- what is no operation
+# -- what is not an operation
 
 
 def _add_further(app: web.Application, door: Gatekeeper, streams: EventStreams, operations_for: OperationsFor) -> None:

@@ -55,12 +55,12 @@ class EnrolmentRoutes:
     async def enrol(self, request: web.Request) -> web.Response:
         """Exchange a claim token for a certificate."""
         asked = await self._asked(request, Claim)
-        return await self._answer(request, (await self._ready()).claim, asked)
+        return await self._answer(request, (await self._ready()).claims.claim, asked)
 
     async def renew(self, request: web.Request) -> web.Response:
         """Give a device its next certificate."""
         asked = await self._asked(request, Renewal)
-        return await self._answer(request, (await self._ready()).renew, asked)
+        return await self._answer(request, (await self._ready()).claims.renew, asked)
 
     async def _ready(self) -> Enrolment:
         if self._enrolment is None:
@@ -83,7 +83,7 @@ class EnrolmentRoutes:
         address, enrolment = address_of(request), await self._ready()
         # Counted before it is tried: who guesses does not even get an entry in the journal for each guess. What shows a
         # token or key of ours counts by that: however many guess behind the same address, it is heard.
-        proof = await self._in_thread(enrolment.proof, asked)
+        proof = await self._in_thread(enrolment.claims.proof, asked)
         counted = address if proof is None else proof
         self._door.failed(counted, "This address" if proof is None else "This device")
         try:

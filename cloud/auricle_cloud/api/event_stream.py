@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import msgspec
 from aiohttp import web
 
-from auricle.mqtt_link.deadline import within
+from auricle.mqtt_link.reconnection import within
 from auricle_cloud.api.problems import RefusedError
 from auricle_cloud.observing.announcements import Announcements, Event
 

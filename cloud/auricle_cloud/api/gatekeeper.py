@@ -11,8 +11,8 @@ from auricle_cloud.api.api_settings import Rates
 from auricle_cloud.api.health import InThread
 from auricle_cloud.api.problems import Handler, RefusedError
 from auricle_cloud.api.routes import allows
-from auricle_cloud.link.rate_limit import RateLimit
-from auricle_cloud.operations.access_answers import Me
+from auricle_cloud.link.admission import RateLimit
+from auricle_cloud.operations.operations import Me
 from auricle_cloud.storage.access_records import Tokens
 from auricle_cloud.storage.access_rows import Role
 

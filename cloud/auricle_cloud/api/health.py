@@ -88,7 +88,7 @@ def _keep_once(blobs: BlobStore) -> None:
 
 
 def metadata_lives(folder: Path) -> Check:
-    """Check that devices believe the update metadata, where there is any."""
+    """Check that devices trust the update metadata, where there is any."""
 
     def look() -> str | None:
         if not exists(folder):

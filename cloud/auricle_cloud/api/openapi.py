@@ -10,8 +10,8 @@ import msgspec
 from auricle import __version__
 from auricle.wire.claims import AuthorityShown, Certified, Claim, Renewal
 from auricle_cloud.api.routes import ROUTES, Route
-from auricle_cloud.operations.access_answers import Me
-from auricle_cloud.operations.answer import Problem
+from auricle_cloud.operations.operations import Me
+from auricle_cloud.operations.types import Problem
 
 PROBLEMS = {
     400: "The request cannot be read.",
@@ -103,7 +103,7 @@ def _body(properties: Schema, required: list[str]) -> Schema:
 
 
 def _further(me: Schema) -> dict[str, Schema]:
-    """What is no operation: who am I, the stream, files, metrics and health."""
+    """What is not an operation: who am I, the stream, files, metrics and health."""
     free: list[Schema] = []
     bearer: list[Schema] = [{"bearer": []}]
     stream = {"text/event-stream": TEXT}

@@ -10,8 +10,8 @@ import msgspec
 from aiohttp import web
 
 from auricle.errors import AuricleError, StorageError
-from auricle_cloud.operations.answer import Problem
 from auricle_cloud.operations.operating import ConflictError, NotFoundError
+from auricle_cloud.operations.types import Problem
 
 log = logging.getLogger("auricle.cloud.api")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
 
-from auricle.mqtt_link.deadline import within
+from auricle.mqtt_link.reconnection import within
 from auricle_cloud.api.gatekeeper import address_of
 from auricle_cloud.api.health import InThread
 from auricle_cloud.api.problems import RefusedError
@@ -30,7 +30,7 @@ class Transfers:
     most: int = 128
     of_address: int = 32
     longest: float = 600.0
-    """Seconds; whoever was not done by then asks for the rest."""
+    """Seconds; a device that needs longer asks for the rest."""
     _running: Counter[str] = field(default_factory=Counter)
 
     def refuse_too_many(self, address: str) -> None:

@@ -15,13 +15,14 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from auricle.errors import DENIED, LATER, UNREACHABLE, AuricleError, SettingsError, because
-from auricle.mqtt_link.loopback import is_loopback
-from auricle.mqtt_link.urls import require_port, split_url
+from auricle.mqtt_link.private_link import is_loopback
+from auricle.mqtt_link.settings import require_port, split_url
+from auricle.wire.kinds import UNDECODABLE
 from auricle_cloud.api.routes import BY_OPERATION, Route
 from auricle_cloud.observing.announcements import Event
-from auricle_cloud.operations.answer import File, Problem
 from auricle_cloud.operations.operating import ConflictError, NotFoundError
 from auricle_cloud.operations.operations import Operations
+from auricle_cloud.operations.types import File, Problem
 
 TOKEN = "AURICLE_TOKEN"
 """Environment variable with the token, so that it stands on no command line."""
@@ -107,7 +108,7 @@ class Remote:
                 return File(name=name, content_type=response.headers.get_content_type(), content=data)
         try:
             return msgspec.json.decode(data, type=route.result)
-        except msgspec.DecodeError as error:
+        except UNDECODABLE as error:
             raise RemoteError(f"{self._server} speaks another version of the API ({error}).") from error
 
     def events(self, seconds: float = SECONDS) -> Iterator[Event | None]:
@@ -123,8 +124,14 @@ class Remote:
                 elif line.startswith("data: "):
                     data = line[6:]
                 elif not line and data:
-                    yield Event(kind, msgspec.json.decode(data, type=dict[str, object]))
+                    yield Event(kind, self._told(data))
                     kind, data = "", ""
+
+    def _told(self, data: str) -> dict[str, object]:
+        try:
+            return msgspec.json.decode(data, type=dict[str, object])
+        except UNDECODABLE as error:
+            raise RemoteError(f"{self._server} speaks another version of the API ({error}).") from error
 
     def _opened(
         self, method: str, address: str, body: bytes | None, seconds: float = SECONDS
@@ -175,7 +182,7 @@ def _text(value: object) -> str:
 def _refused(server: str, error: urllib.error.HTTPError) -> AuricleError:
     try:
         detail = msgspec.json.decode(error.read(64 << 10), type=Problem).detail
-    except (msgspec.DecodeError, OSError, http.client.HTTPException):
+    except (*UNDECODABLE, OSError, http.client.HTTPException):
         detail = f"{server} answers {error.code} {error.reason}."
     kinds: dict[int, type[AuricleError]] = {
         401: DeniedError,

@@ -16,9 +16,8 @@ from typing import get_args, get_type_hints
 import msgspec
 
 from auricle.errors import SettingsError, nearest
-from auricle_cloud.operations.answer import File
 from auricle_cloud.operations.operations import Operations
-from auricle_cloud.operations.parameters import PATTERNS
+from auricle_cloud.operations.types import PATTERNS, File
 from auricle_cloud.storage.access_records import ROLES
 from auricle_cloud.storage.access_rows import Role
 
@@ -119,6 +118,10 @@ KINDS = {
 }
 
 
+_PLACE = re.compile(r"\[(?:\d+|\.\.\.)\]$")
+"""Of a list's entry: people have named words, and not numbered them."""
+
+
 def _refusal(error: msgspec.ValidationError, where: str, known: type[msgspec.Struct] | None = None) -> str:
     """Say which parameter is not allowed and what would be."""
     what, _, place = str(error).removesuffix("`").partition(" - at `$")
@@ -137,7 +140,7 @@ def _refusal(error: msgspec.ValidationError, where: str, known: type[msgspec.Str
         return f'{where}: there is no "{given}"; {nearest(given, choices)}'
     words = next((words for pattern, words in PATTERNS.items() if repr(pattern) in what), None)
     if words is not None:
-        return f"{where}: it has to be {words}."
+        return f"{re.sub(_PLACE, '', where)}: it has to be {words}."
     for kind, words in KINDS.items():
         what = what.replace(kind, words)
     return f"{where}: {what[:1].lower()}{what[1:]}."

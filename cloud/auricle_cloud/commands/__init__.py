@@ -14,6 +14,7 @@ from auricle_cloud.commands import (
     fleet_commands,
     maintenance_commands,
     models_commands,
+    release_signing_commands,
     releases_commands,
     rollouts_commands,
     rounds_commands,
@@ -41,14 +42,15 @@ def cloud(
 ) -> None:
     """Run the coordinator, and see and steer what it does.
 
-    The options say which coordinator; every command takes them, too. They count above the environment, and that above
-    the context of auricle cloud use.
+    The options say which coordinator; every command takes them, too. They override the environment, and
+    that overrides the context of auricle cloud use.
     """
 
 
 app.command("use")(context_commands.use)
 app.command("serve")(serve_commands.serve)
 app.command("settings")(serve_commands.settings)
+release_signing_commands.add_to(releases_commands.app)
 for _part in (
     rounds_commands,
     devices_commands,

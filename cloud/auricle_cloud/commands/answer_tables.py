@@ -6,10 +6,17 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from auricle.process.table import Column, Grid, moment
-from auricle_cloud.operations.access_answers import TokenList
 from auricle_cloud.operations.device_answers import DevicePage, DeviceRow, EventPage
-from auricle_cloud.operations.model_answers import ModelPage, ModelRow
-from auricle_cloud.operations.rollout_answers import ReleaseList, ReleaseRow, RolloutPage, RolloutRow
+from auricle_cloud.operations.model_operations import ModelPage, ModelRow
+from auricle_cloud.operations.operations import TokenList
+from auricle_cloud.operations.rollout_answers import (
+    PendingList,
+    ReleaseList,
+    ReleaseRow,
+    RoleKeysList,
+    RolloutPage,
+    RolloutRow,
+)
 from auricle_cloud.operations.round_answers import RoundPage, RoundRow, ScheduleList
 
 ROUND = ("round", "state", "mode", "request", "invited", "failed", "counted", "loss", "plugin_accuracy", "closed")
@@ -87,6 +94,8 @@ PAGES: dict[type, tuple[str, Sequence[str]]] = {
     ModelPage: ("models", MODEL),
     ScheduleList: ("schedules", SCHEDULE),
     ReleaseList: ("releases", RELEASE),
+    RoleKeysList: ("roles", ("role", "threshold", "keys")),
+    PendingList: ("pending", ("role", "version", "signed", "missing", "unsigned", "file")),
     RolloutPage: ("rollouts", ROLLOUT),
     TokenList: ("tokens", ("name", "role", "created", "expires")),
 }
@@ -112,9 +121,9 @@ TIMES = (
 SENTENCES = ("reason", "detail", "ineligible", "troubles")
 """Columns that are put on several lines where they are long."""
 RANKS: tuple[Sequence[str], ...] = (
-    ("device", "rollout", "path", "name", "version", "code", "token", "serial"),
+    ("device", "rollout", "path", "name", "version", "code", "token"),
     ("state", "standing", "kind", "at", "reason", "detail", "ineligible", "current"),
-    ("online", "counted", "invited", "expires", "count", "updated", "failed", "hours", "detections", "role"),
+    ("online", "counted", "invited", "expires", "count", "updated", "failed", "hours", "detections", "role", "label"),
     ("round", "loss", "accuracy", "last_seen", "last", "stage", "stages", "idle", "rounds", "revoked", "origin"),
     (
         "waiting",

@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 import typer
 
+from auricle.process.ending import fitted
 from auricle.process.table import Grid, console
-from auricle.process.times import time_zone, to_json
+from auricle.process.times import how_many, time_zone, to_json
 from auricle_cloud.commands.answer_tables import (
     DEVICE,
     EVENT,
@@ -27,8 +28,6 @@ from auricle_cloud.commands.answer_tables import (
     plain,
     table,
 )
-from auricle_cloud.operations.access_answers import TokenMade
-from auricle_cloud.operations.answer import Done
 from auricle_cloud.operations.device_answers import (
     Changed,
     DeviceDetail,
@@ -37,9 +36,9 @@ from auricle_cloud.operations.device_answers import (
     Tuned,
 )
 from auricle_cloud.operations.device_explanation import sentence as as_sentence
-from auricle_cloud.operations.fleet_answers import Overview
-from auricle_cloud.operations.hearing_answers import HearingDetail, HearingPage
-from auricle_cloud.operations.model_answers import Judged
+from auricle_cloud.operations.hearing_operations import HearingDetail, HearingPage
+from auricle_cloud.operations.model_operations import Judged
+from auricle_cloud.operations.operations import Overview, TokenMade
 from auricle_cloud.operations.rollout_answers import (
     RolloutDetail,
 )
@@ -50,12 +49,13 @@ from auricle_cloud.operations.round_answers import (
     Started,
     Waiting,
 )
+from auricle_cloud.operations.types import Done
 from auricle_cloud.states.round import FINISHED
 
 
-def say(text: str) -> None:
-    """Print a sentence."""
-    typer.echo(plain(text))
+def say(text: str, *, fit: bool = False) -> None:
+    """Print a sentence; with `fit` on lines of the terminal's width, which nobody should have to copy."""
+    typer.echo(fitted(plain(text)) if fit else plain(text))
 
 
 def show(answer: msgspec.Struct, *, as_json: bool) -> None:
@@ -63,8 +63,9 @@ def show(answer: msgspec.Struct, *, as_json: bool) -> None:
     if as_json:
         typer.echo(to_json(answer))
         return
+    to_copy = isinstance(answer, Done | TokenMade)  # commands, paths and tokens: a terminal's own breaks are not copied
     for part in _parts(answer):
-        say(part) if isinstance(part, str) else console().print(part, crop=False)
+        say(part, fit=not to_copy) if isinstance(part, str) else console().print(part, crop=False)
 
 
 def _parts(answer: object) -> list[str | Grid]:
@@ -83,17 +84,22 @@ def _parts(answer: object) -> list[str | Grid]:
         if answer.waiting is not None:
             cohort = table(answer.cohort, MEMBER) if answer.cohort else "Nobody is invited yet."
             made = ["", *waiting_lines(answer.waiting)]
-        return [table([answer.row], ROUND), "", cohort, *_more(answer), *made]
+        noise = [*(answer.secure_sum.sentences if answer.secure_sum else ())]
+        noise += [] if answer.privacy is None else answer.privacy.sentences
+        return [table([answer.row], ROUND), "", cohort, *_more(answer), *made, *noise]
     if isinstance(answer, RoundWhy):
         about = [f"  {sentence}" for device in answer.devices for sentence in _indented(device.sentences)]
         about += _more(answer)
-        alone = len(answer.devices) == 1 and answer.state in FINISHED
-        return [*answer.sentences, *about] if not alone else [s.strip() for s in about]
+        if len(answer.devices) == 1 and answer.state in FINISHED:  # perhaps named: it comes first
+            return [*(line.removeprefix("  ") for line in about), *answer.sentences]
+        return [*answer.sentences, *about]
     if isinstance(answer, DeviceDetail):
         history = table(answer.history, INVITED) if answer.history else "It was never invited."
         return [
             table([answer.row], DEVICE),
+            answer.runs,
             _sensitivity(answer.row),
+            *_personal(answer),
             "",
             history,
             *_more(answer),
@@ -113,6 +119,18 @@ def _parts(answer: object) -> list[str | Grid]:
         about = [f"  {said}" for device in answer.devices for said in _indented(device.sentences)]
         return [table([answer.row], ROLLOUT), "", *answer.sentences, "", *about, *_more(answer)]
     return [_sentence(answer)]
+
+
+def _personal(answer: DeviceDetail) -> list[str]:
+    """The model of its own, where it has one."""
+    own = answer.personal
+    if own is None:
+        return []
+    others = f"{own.shared_with} other device{'' if own.shared_with == 1 else 's'}"
+    return [
+        f"It begins its next round with a model of its own, {own.blob[:12]}, which {others} have too: "
+        f"in round {own.round} it was in group {own.group}."
+    ]
 
 
 def _zones(rows: Sequence[object]) -> list[str]:
@@ -182,8 +200,9 @@ def _sensitivity(row: DeviceRow) -> str:
 def _overview(answer: Overview) -> list[str | Grid]:
     standings = ", ".join(f"{count} {name}" for name, count in answer.standings.items() if count)
     parts: list[str | Grid] = [
-        f"{answer.devices} devices ({standings or 'none yet'}), {answer.online} online, {answer.ready} ready.",
-        f"{answer.planned} round{' is' if answer.planned == 1 else 's are'} planned.",
+        f"{how_many(answer.devices, 'device')} ({standings or 'none yet'}), {answer.online} online, "
+        f"{answer.ready} ready.",
+        f"{how_many(answer.planned, 'round')} {'is' if answer.planned == 1 else 'are'} planned.",
     ]
     if answer.waiting is not None:
         parts += waiting_lines(answer.waiting)

@@ -17,7 +17,7 @@ from auricle.process.table import Column, print_grid
 from auricle_cloud.aggregation.compute.accelerator import accelerators
 from auricle_cloud.commands.answer_tables import plain
 from auricle_cloud.commands.answers import show
-from auricle_cloud.operations.answer import Answer
+from auricle_cloud.operations.types import Answer
 from auricle_cloud.storage.store import Store
 
 LITTLE_DISK = 1 << 30
@@ -106,7 +106,7 @@ def clock(place: Path | str | None) -> tuple[Verdict, str]:
 
 
 def updates(folder: Path) -> tuple[Verdict, str]:
-    """Until when devices believe the update metadata."""
+    """Until when devices trust the update metadata."""
     from auricle_cloud.ota.repository import Repository
 
     now = datetime.now(timezone.utc)

@@ -14,8 +14,15 @@ from auricle.errors import SettingsError
 from auricle.process.table import Column, print_grid
 from auricle_cloud.api.remote import TOKEN
 from auricle_cloud.commands.answers import say
-from auricle_cloud.commands.contexts import Context, Contexts, read_contexts, settings_file, write_contexts
+from auricle_cloud.commands.contexts import (
+    Context,
+    Contexts,
+    read_contexts,
+    settings_file,
+    write_contexts,
+)
 from auricle_cloud.commands.target import Place
+from auricle_cloud.storage.store import FILE
 
 
 def use(
@@ -56,6 +63,12 @@ def use(
         write_contexts(Contexts(current=current, context=left))
         say(f"The context {name} is forgotten.")
         return 0
+    if state is not None and not state.is_dir():
+        warning = f"There is no folder {state} yet: auricle cloud fleet new or serve makes it. Check the name."
+        typer.echo(f"auricle: {warning}", err=True)
+    if state is not None and not (state / FILE).is_file() and (state / "state" / FILE).is_file():
+        right = f"auricle cloud use {name} --state {state / 'state'}"
+        raise SettingsError(f"{state} is the folder of a fleet, and its state is in it: {right}")
     if options:
         Place(state=state, database=database, blobs=blobs, server=server, task=task)  # refuses what names two places
         made = _changed(contexts.context.get(name, Context()), options)

@@ -19,7 +19,7 @@ from auricle.wire.kinds import Count, FleetName
 from auricle.wire.kinds import Token as Name
 from auricle.wire.tensors import Flat
 from auricle_cloud.aggregation.presets import Preset, get_preset
-from auricle_cloud.api.api_settings import ApiSettings, ConnectionLimits
+from auricle_cloud.api.api_settings import ApiSettings, ConnectionLimits, listen_address
 from auricle_cloud.commands.coordinator_tables import (
     ApiTable,
     DetectionTable,
@@ -28,8 +28,7 @@ from auricle_cloud.commands.coordinator_tables import (
     RoundSettings,
     StorageTable,
 )
-from auricle_cloud.service import listen_address
-from auricle_cloud.settings import NAME, Buffer, Limits, RunSettings
+from auricle_cloud.settings import NAME, Buffer, Limits, Privacy, RunSettings, SecureSum
 
 PRUNING = ("lpa", "lpa+fedvsa")
 AMONG_STRANGERS: Options = {"prune_low": 0.0, "prune_high": 0.3}
@@ -64,11 +63,17 @@ class CoordinatorSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_on
     validation: Annotated[
         str | None, Meta(description="Folder of your labelled clips, <word>/<speaker>_nohash_<n>.wav.")
     ] = None
+    labelled: Annotated[
+        str | None,
+        Meta(description="Folder of your labelled clips that a rule learns from: zeno, fedlaw, fedrpo."),
+    ] = None
     connect_timeout: Annotated[Positive, Meta(description="Seconds to wait for the broker at the start.")] = 30.0
     rounds: RoundSettings = RoundSettings()
     detection: DetectionTable = DetectionTable()
     buffer: Buffer = Buffer()
     limits: Limits = Limits()
+    privacy: Privacy = Privacy()
+    secure_sum: SecureSum = SecureSum()
     api: ApiTable = ApiTable()
     storage: StorageTable = StorageTable()
 
@@ -84,13 +89,14 @@ class CoordinatorSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_on
         """The preset with the rule and the rates that were asked for; SettingsError where it cannot take them."""
         chosen, wanted = get_preset(self.rounds.preset), self.rounds
         if wanted.rule is not None or wanted.rule_options:
-            chosen = replace(chosen, rule=wanted.rule or chosen.rule, rule_options=dict(wanted.rule_options))
+            chosen = chosen.with_rule(wanted.rule or chosen.rule, wanted.rule_options)
         if (
             wanted.preset != "paper"
             and chosen.rule in PRUNING
             and not {"prune_low", "prune_high"} & {*chosen.rule_options}
         ):
             chosen = replace(chosen, rule_options={**chosen.rule_options, **AMONG_STRANGERS})
+        chosen = replace(chosen, plan=msgspec.structs.replace(chosen.plan, codec=wanted.codec))
         return chosen.fitted(trained=trained, server_rate=wanted.server_rate)
 
     def api_settings(self) -> ApiSettings | None:
@@ -150,10 +156,13 @@ class CoordinatorSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_on
             buffer=self.buffer,
             detection=self.detection if self.detection.enabled else None,
             validation=_path(self.validation),
+            labelled=_path(self.labelled),
             approval=self.approval,
             database=self.storage.database,
             blobs=self.storage.blobs,
             limits=self.limits,
+            privacy=self.privacy,
+            secure_sum=self.secure_sum,
             compute=self.compute,
             keep_models=self.storage.keep_models,
             keep_events=self.storage.keep_events,
@@ -171,6 +180,8 @@ TABLES: dict[str, type[Struct]] = {
     "detection": DetectionTable,
     "buffer": Buffer,
     "limits": Limits,
+    "privacy": Privacy,
+    "secure_sum": SecureSum,
     "api": ApiTable,
     "storage": StorageTable,
 }

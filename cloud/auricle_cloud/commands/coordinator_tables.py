@@ -29,7 +29,7 @@ class RoundSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     ] = 120.0
     mode: Annotated[
         Literal["sync", "async"],
-        Meta(description="sync, or async: a model from every so many updates, nobody is waited for."),
+        Meta(description="sync, or async: a new model after every few updates, without waiting for anybody."),
     ] = "sync"
     preset: Annotated[
         str, Meta(description="practical, paper (FedMLAC's own settings), or fedavg (the tuned baseline).")
@@ -40,10 +40,15 @@ class RoundSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         Positive | None,
         Meta(description="Learning rate of the server's optimizer [the preset's; from trained weights a gentle step]."),
     ] = None
+    codec: Annotated[
+        Literal["float32", "float16", "int8"],
+        Meta(description="How updates travel: int8 takes a quarter of float32's bytes; an old agent sends float32."),
+    ] = "float32"
     horizon: Annotated[Many, Meta(description="Rounds over which rates change where rounds is not given.")] = 200
     participation: Annotated[Share, Meta(description="Share of the devices wanted in a round.")] = 1.0
     over_selection: Annotated[
-        float, Meta(ge=1, le=10, description="Invite so many times more, and close when enough have answered.")
+        float,
+        Meta(ge=1, le=10, description="Invite this many times as many devices, and close when enough have answered."),
     ] = 1.0
     quorum: Annotated[
         Share, Meta(description="Share of the invited that is enough to close a round that has waited.")

@@ -17,15 +17,15 @@ from auricle_cloud.commands.operator_command import (
     confirm,
     operator_command,
 )
-from auricle_cloud.operations.answer import Done
 from auricle_cloud.operations.device_answers import Changed, DeviceDetail, DeviceLog, DevicePage, DeviceRow, Tuned
-from auricle_cloud.operations.hearing_answers import HearingDetail, HearingPage
+from auricle_cloud.operations.hearing_operations import HearingDetail, HearingPage
 from auricle_cloud.operations.operations import Operations
+from auricle_cloud.operations.types import Done
 from auricle_cloud.storage.rows import Standing
 
 app = typer.Typer(no_args_is_help=True, help="See devices, and say which may take part.")
 
-Limit = Annotated[int, typer.Option(help="Rows at most.")]
+Limit = Annotated[int, typer.Option(help="Most rows to show.")]
 MaybeDevices = Annotated[
     list[str] | None, typer.Argument(metavar="[DEVICE]...", help="Their names.", autocompletion=complete_device)
 ]
@@ -36,10 +36,12 @@ All = Annotated[bool, typer.Option("--all", help="All that wait for approval.")]
 def list_(
     do: Operations,
     limit: Limit = 100,
-    after: Annotated[str | None, typer.Option(help="Go on after this one.")] = None,
+    after: Annotated[str | None, typer.Option(help="Continue after this one.")] = None,
     standing: Annotated[Standing | None, typer.Option(help="Only those of this standing.")] = None,
-    online: Annotated[bool | None, typer.Option("--online/--offline", help="Only these.")] = None,
-    label: Annotated[str | None, typer.Option(help='Only those of exactly this label; "" has none.')] = None,
+    online: Annotated[bool | None, typer.Option("--online/--offline", help="Only those online, or offline.")] = None,
+    label: Annotated[
+        str | None, typer.Option(help='Only those with exactly this label; "" for those without one.')
+    ] = None,
     search: Annotated[str | None, typer.Option(help="Only those with this in their name or label.")] = None,
 ) -> DevicePage:
     """List devices by name."""
@@ -51,7 +53,7 @@ def show(
     do: Operations,
     device: Device,
     limit: Limit = 20,
-    before: Annotated[int | None, typer.Option(help="Go on before this round.")] = None,
+    before: Annotated[int | None, typer.Option(help="Continue before this round.")] = None,
 ) -> DeviceDetail:
     """Show a device, its rounds, its refused frames and its events."""
     return do.show_device(device, limit, before)
@@ -62,7 +64,7 @@ def logs(
     do: Operations,
     device: Device,
     limit: Limit = 100,
-    before: Annotated[int | None, typer.Option(help="Go on before this event.")] = None,
+    before: Annotated[int | None, typer.Option(help="Continue before this event.")] = None,
 ) -> DeviceLog:
     """Show events and refused frames of a device."""
     return do.device_logs(device, limit, before)
@@ -74,7 +76,7 @@ def hearing(
     device: MaybeDevice = None,
     days: Annotated[float, typer.Option(help="Days that this is about, to now.")] = 7.0,
     limit: Limit = 100,
-    after: Annotated[str | None, typer.Option(help="Go on after this device.")] = None,
+    after: Annotated[str | None, typer.Option(help="Continue after this device.")] = None,
     before: Annotated[int | None, typer.Option(help="Of one device: go on before this report.")] = None,
 ) -> HearingPage | HearingDetail:
     """Show how well devices hear, by their own reports, or the reports of one."""
@@ -133,7 +135,7 @@ def release(do: Operations, devices: Devices, reason: Reason = "") -> Changed:
 
 @operator_command(app, "revoke")
 def revoke(do: Operations, devices: Devices, reason: Reason = "", yes: Yes = False) -> Changed:
-    """Never believe devices' keys again; this cannot be undone."""
+    """Never trust devices' keys again; this cannot be undone."""
     confirm(f"Revoke {', '.join(devices)} for good?", yes=yes)
     return do.revoke_devices(devices, reason)
 

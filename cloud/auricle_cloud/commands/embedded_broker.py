@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from auricle.errors import BrokerError
+from auricle.wire.kinds import UNDECODABLE
 
 EMBEDDED = "embedded"
 WAIT = 10.0
@@ -72,7 +73,7 @@ def embedded_broker(folder: Path, fleet: str, devices: Sequence[str], port: int)
 def _said(line: str) -> EmbeddedBroker:
     try:
         return msgspec.json.decode(line, type=EmbeddedBroker)
-    except msgspec.MsgspecError as error:
+    except UNDECODABLE as error:
         raise BrokerError(
             'No broker could be started here: pip install "auricle[fleet]" brings the embedded one, apt install '
             "mosquitto another."

@@ -12,22 +12,22 @@ import typer
 
 from auricle.errors import SettingsError
 from auricle.files import write_durably
-from auricle.mqtt_link.identity_files import FOLDER as IDENTITY
-from auricle.mqtt_link.identity_files import IdentityFiles
+from auricle.mqtt_link.private_link import FOLDER as IDENTITY
+from auricle.mqtt_link.private_link import IdentityFiles
 from auricle.process.table import console
+from auricle.process.times import how_many
 from auricle.wire.broker_passwords import write_login
 from auricle.wire.claims import RESERVED, token_text
 from auricle_cloud.commands.answer_tables import table
 from auricle_cloud.commands.answers import say, show
-from auricle_cloud.commands.enrol_answers import Made, Written
 from auricle_cloud.commands.operator_command import Reason, Yes, confirm, operator_command
 from auricle_cloud.commands.target import Place, user
 from auricle_cloud.identity.authority import Authority, key_pem
 from auricle_cloud.identity.broker_folder import BrokerFolder, had_passwords, read_duration
 from auricle_cloud.identity.certificates import new_key
 from auricle_cloud.identity.enrolment import Enrolment
-from auricle_cloud.operations.answer import Answer, Done
 from auricle_cloud.operations.enrolment_operations import claim_tokens, enrolled
+from auricle_cloud.operations.types import Answer, Done
 from auricle_cloud.storage.state_folders import AUTHORITY
 from auricle_cloud.storage.store import FILE, Store
 
@@ -35,10 +35,25 @@ app = typer.Typer(no_args_is_help=True, help="Certify devices, users and brokers
 
 COORDINATOR = RESERVED[0]
 REPLACING = (
-    "When such a token is claimed, the certificates that the name has are revoked and its old key is not believed any "
+    "When such a token is claimed, the certificates that the name has are revoked and its old key is not trusted any "
     "more; name, standing and history stay."
 )
 BrokerOption = Annotated[list[Path] | None, typer.Option("--broker", help="Folder of a broker to tell it to.")]
+
+
+class Made(Answer, frozen=True, kw_only=True):
+    """A new authority."""
+
+    pin: str
+    """SHA-256 of the root's certificate, which every device is told."""
+    folder: str
+
+
+class Written(Answer, frozen=True, kw_only=True):
+    """Files of a server or broker."""
+
+    folder: str
+    reloaded: bool = False
 
 
 @operator_command(app, "init")
@@ -105,7 +120,8 @@ def token(
         _tell(answer, answer.tokens, ("device", "token", "expires"), as_json)
     else:
         some = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
-        say(f"{len(names)} tokens are in {out}, a file DEVICE.token each: {some}")
+        alone = f"The token is in {out / f'{names[0]}.token'}." if len(names) == 1 else ""
+        say(alone or f"{len(names)} tokens are in {out}, a file DEVICE.token each: {some}")
     if not as_json and (out is None or server is None):
         say(f"The pin of the authority, for --ca-pin: {answer.pin}")
     left_out = int(names[-1].rpartition("-")[2]) - count if count else 0
@@ -142,8 +158,9 @@ def revoke(
         folders = _folders(broker)
         count = enrolment.revoke(device, who=user(), reason=reason)
         told = _write(folders, enrolment)
-    brokers = f"{len(folders)} broker folders written, {told} brokers told" if folders else "no broker told"
-    return Done(done=f"{device}: {count} certificates revoked; {brokers}.")
+    written = f"{how_many(len(folders), 'broker folder')} written, {how_many(told, 'broker')} told"
+    brokers = written if folders else "no broker told"
+    return Done(done=f"{device}: {how_many(count, 'certificate')} revoked; {brokers}.")
 
 
 @operator_command(app, "broker")
@@ -202,7 +219,7 @@ def server(
 @operator_command(app, "user")
 def user_(
     place: Place,
-    name: Annotated[Literal["coordinator", "observer"], typer.Argument(help="Who is no device.")],
+    name: Annotated[Literal["coordinator", "observer"], typer.Argument(help="Who needs the certificate.")],
     out: Annotated[Path, typer.Option(help="Folder for certificate, key and the root's certificate.")],
 ) -> Done:
     """Certify the coordinator on another machine, or an observer."""
@@ -220,7 +237,7 @@ def certify_server(enrolment: Enrolment, hosts: list[str], folder: Path) -> None
 
 
 def certify_user(enrolment: Enrolment, name: str, folder: Path) -> None:
-    """Certify somebody who is no device: key, certificate, root and password go to a folder."""
+    """Certify somebody who is not a device: key, certificate, root and password go to a folder."""
     key, files = new_key(), IdentityFiles(folder)
     chain = enrolment.user(name, key.public_key(), who=user())
     write_durably(files.authority, enrolment.authority.root_pem.encode())

@@ -10,7 +10,8 @@ import typer
 
 from auricle.errors import REFUSED, SettingsError, StorageError
 from auricle.files import describe, write_durably
-from auricle.mqtt_link.identity_files import FOLDER as IDENTITY
+from auricle.mqtt_link.private_link import FOLDER as IDENTITY
+from auricle.mqtt_link.private_link import is_loopback
 from auricle.wire.identity import Identity
 from auricle.wire.kinds import FleetName
 from auricle_cloud.commands.answers import say, show
@@ -21,7 +22,7 @@ from auricle_cloud.identity.authority import Authority
 from auricle_cloud.identity.broker_folder import BrokerFolder
 from auricle_cloud.identity.certificates import host_of
 from auricle_cloud.identity.enrolment import Enrolment
-from auricle_cloud.operations.answer import Answer
+from auricle_cloud.operations.types import Answer
 from auricle_cloud.storage.release_folder import FOLDER as RELEASES
 from auricle_cloud.storage.release_folder import exists
 from auricle_cloud.storage.state_folders import AUTHORITY, KEY
@@ -63,7 +64,7 @@ state = {state}
 approval = "claimed"                  # a device with a token of enrol token needs no other approval; or "manual"
 
 [api]
-listen = "0.0.0.0:{api}"
+listen = "{listen}:{api}"
 certificate = {certificate}
 key = {api_key}
 """
@@ -109,7 +110,8 @@ def new(
         raise FleetExistsError(f"There is a fleet in {folder}: choose another folder with --out.")
     state = (place.state or folder / "state").absolute()
     keys = (keys or folder / "keys").absolute()
-    broker = BrokerFolder(kind="mosquitto", fleet=name, hosts=host, address="0.0.0.0", port=port)
+    listen = "127.0.0.1" if all(is_loopback(each) and ":" not in each for each in host) else "0.0.0.0"
+    broker = BrokerFolder(kind="mosquitto", fleet=name, hosts=host, address=listen, port=port)
     try:
         state.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -172,7 +174,9 @@ def _make(
     paths = {"state": state, "certificate": folder / "api/server.pem", "api_key": folder / "api/server.key"}
     quoted = {what: msgspec.json.encode(str(path)).decode() for what, path in paths.items()}
     write_durably(state / API_URL, f"https://{reached}:{api}\n".encode())
-    write_durably(folder / "coordinator.toml", COORDINATOR_FILE.format(**facts, **quoted).encode())
+    write_durably(
+        folder / "coordinator.toml", COORDINATOR_FILE.format(**facts, **quoted, listen=broker.address).encode()
+    )
     text = FLEET_FILE.format(**facts, pin=enrolment.authority.pin, key=key)
     write_durably(folder / "fleet.toml", text.encode())
     files = ["fleet.toml", "coordinator.toml", "root.json", "broker", "api", "keys"]

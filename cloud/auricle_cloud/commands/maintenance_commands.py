@@ -22,10 +22,9 @@ from auricle_cloud.commands.checkup import (
 from auricle_cloud.commands.operator_command import Yes, complete_device, confirm, operator_command
 from auricle_cloud.commands.preflight_commands import preflight
 from auricle_cloud.commands.target import Place
-from auricle_cloud.operations.answer import Done
 from auricle_cloud.operations.device_answers import EventPage
-from auricle_cloud.operations.fleet_answers import Overview
-from auricle_cloud.operations.operations import Operations
+from auricle_cloud.operations.operations import Operations, Overview
+from auricle_cloud.operations.types import Done
 from auricle_cloud.settings import NAME
 from auricle_cloud.storage.backup import Manifest, write_backup
 from auricle_cloud.storage.blobs import Blobs, open_blobs
@@ -55,8 +54,8 @@ def overview(do: Operations) -> Overview:
 
 def journal(
     do: Operations,
-    limit: Annotated[int, typer.Option(help="Rows at most.")] = 50,
-    before: Annotated[int | None, typer.Option(help="Go on before this event.")] = None,
+    limit: Annotated[int, typer.Option(help="Most rows to show.")] = 50,
+    before: Annotated[int | None, typer.Option(help="Continue before this event.")] = None,
     device: Annotated[str | None, typer.Option(help="Only of this device.", autocompletion=complete_device)] = None,
     kind: Annotated[str | None, typer.Option(help="Only of this kind.")] = None,
 ) -> EventPage:
@@ -98,7 +97,7 @@ def backup(
     place: Place,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A .tar.zst to write.")],
     authority: Annotated[
-        bool, typer.Option("--with-authority/--without-authority", help="Also the certificate authority.")
+        bool, typer.Option("--with-authority/--without-authority", help="Include the certificate authority.")
     ] = True,
     yes: Yes = False,
 ) -> Saved:

@@ -25,20 +25,19 @@ from auricle_cloud.commands.operator_command import (
     operator_command,
 )
 from auricle_cloud.commands.target import Place
-from auricle_cloud.operations.answer import Done
-from auricle_cloud.operations.model_answers import Judged, ModelPage, ModelRow
+from auricle_cloud.operations.model_operations import Judged, ModelPage, ModelRow
 from auricle_cloud.operations.operations import Operations
-from auricle_cloud.operations.parameters import Form
+from auricle_cloud.operations.types import Done, Form
 
 app = typer.Typer(no_args_is_help=True, help="See, choose, fetch and judge models.")
 
-Before = Annotated[int | None, typer.Option(help="Go on before this one.")]
+Before = Annotated[int | None, typer.Option(help="Continue before this one.")]
 PackOption = Annotated[str | None, typer.Option("--pack", help="The task's pack [the shipped one it is].")]
 
 
 @operator_command(app, "list")
 def list_(
-    do: Operations, limit: Annotated[int, typer.Option(help="Rows at most.")] = 20, before: Before = None
+    do: Operations, limit: Annotated[int, typer.Option(help="Most rows to show.")] = 20, before: Before = None
 ) -> ModelPage:
     """List versions, the newest first."""
     return do.list_models(limit, before)

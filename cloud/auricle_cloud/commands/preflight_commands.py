@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import typer
 
 from auricle.checks.pack_checks import require_sound
 from auricle.errors import SettingsError
-from auricle.packs.pack import load_pack
+from auricle.packs.pack import Pack, load_pack
 from auricle.packs.signature import trusted_key
 from auricle.process.checkup import Finding, disk, finding
 from auricle.process.options import Given, with_options
 from auricle.process.until_signal import broker_of
+from auricle_cloud.aggregation.needs import check_needs, given_with
 from auricle_cloud.aggregation.rules import get_rule
+from auricle_cloud.api.api_settings import require_address
 from auricle_cloud.commands.checkup import LITTLE_DISK, broker_admits, database, tell
 from auricle_cloud.commands.coordinator_settings import CoordinatorSettings, read_coordinator
 from auricle_cloud.commands.embedded_broker import EMBEDDED
@@ -24,6 +26,7 @@ from auricle_cloud.commands.operator_command import PLACE
 from auricle_cloud.commands.serve_options import TOLD, by_table
 from auricle_cloud.commands.target import Place
 from auricle_cloud.evaluation.evaluator import choose_evaluator
+from auricle_cloud.evaluation.labelled_clips import labelled_clips
 from auricle_cloud.evaluation.validation_set import load_validation
 from auricle_cloud.settings import NAME
 from auricle_cloud.storage.store import FILE
@@ -37,7 +40,7 @@ def preflight(
     given: Given,
     as_json: bool = False,
 ) -> int:
-    """Try what serve will need, told as serve is, before it: exit code 1 where it would fail.
+    """Try what serve will need, with serve's own options: exit code 1 where it would fail.
 
     Do not run it beside a coordinator that is connected to the same broker: it would be thrown out for a moment.
     """
@@ -71,28 +74,42 @@ class _Preflight:
             yield finding("database", lambda: database(told.storage.database or database_file))
         if told.validation is not None:
             yield finding("validation", self._validation)
+        if told.labelled is not None:
+            yield finding("labelled", self._labelled)
+
+    @cached_property
+    def _loaded(self) -> Pack:
+        return load_pack(self.told.pack, trusted_key(self.told.pack_key))
 
     def _pack(self) -> str:
-        loaded = load_pack(self.told.pack, trusted_key(self.told.pack_key))
+        loaded = self._loaded
         require_sound(loaded)
         return f"The pack {loaded.manifest.name} is sound: {loaded.identity[:12]}, {len(loaded.labels)} words."
 
     def _rule(self) -> str:
         preset = self.told.preset_for(trained=False)
-        known = get_rule(preset.rule, **preset.rule_options)
+        known, told = get_rule(preset.rule, **preset.rule_options), self.told
+        given = given_with(labelled=told.labelled is not None)
+        mode, detection = told.rounds.mode, told.detection.enabled
+        check_needs(known, given=given, mode=mode, detection=detection)
+        preset.require_pack(self._loaded)
+        told.privacy.require(preset.rule, mode=mode, detection=detection)
+        told.secure_sum.require(preset.rule, preset.rule_options, mode=mode, detection=detection)
         return f"The rule {known.name} is there, with the preset {self.told.rounds.preset}."
 
     def _api(self) -> str:
         served = self.told.api_settings()
         if served is None:
             return "There will be no API and no page."
-        context = served.tls()
-        family = socket.AF_INET6 if ":" in served.host else socket.AF_INET
-        with socket.create_server((served.host, served.port), family=family):
-            said = self.told.api.listen
-            return f"The API may listen on {said}, {'without' if context is None else 'with'} TLS."
+        require_address(served)
+        return f"The API may listen on {self.told.api.listen}, {'without' if served.tls() is None else 'with'} TLS."
+
+    def _labelled(self) -> str:
+        clips = load_validation(Path(self.told.labelled or ""), self._loaded)
+        labelled_clips(self._loaded, clips)
+        return f"A rule may learn from it: {clips.sentence or f'{len(clips)} clips.'}"
 
     def _validation(self) -> str:
-        loaded = load_pack(self.told.pack, trusted_key(self.told.pack_key))
-        clips = load_validation(Path(self.told.validation or ""), loaded)
-        return f"{clips.sentence or f'{len(clips)} clips.'} {choose_evaluator(loaded, clips, self.told.compute)[1]}"
+        clips = load_validation(Path(self.told.validation or ""), self._loaded)
+        evaluator = choose_evaluator(self._loaded, clips, self.told.compute)[1]
+        return f"{clips.sentence or f'{len(clips)} clips.'} {evaluator}"

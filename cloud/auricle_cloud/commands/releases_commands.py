@@ -12,10 +12,9 @@ from auricle.files import write_durably
 from auricle.packs.signature import public_key
 from auricle_cloud.commands.operator_command import ReleaseName, Yes, confirm, operator_command
 from auricle_cloud.commands.target import Place, user
-from auricle_cloud.operations.answer import Done
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.operations.rollout_answers import ReleaseList, ReleaseRow
-from auricle_cloud.ota.expiry import Offline
+from auricle_cloud.operations.types import Done
 from auricle_cloud.storage.release_folder import FOLDER
 from auricle_cloud.storage.store import FILE, Store
 
@@ -27,7 +26,7 @@ app = typer.Typer(no_args_is_help=True, help="Release bundles and packs: signed 
 Keys = Annotated[
     Path,
     typer.Option(
-        "--keys", envvar="AURICLE_RELEASE_KEYS", help="Folder of the offline keys, best on a stick of its own."
+        "--keys", envvar="AURICLE_RELEASE_KEYS", help="Folder of the offline keys, best on a USB stick of its own."
     ),
 ]
 
@@ -41,8 +40,8 @@ def init(
     """Make keys and empty metadata; the first root goes into every bundle."""
     from auricle_cloud.ota.repository import Repository
 
-    repository = Repository.create(_folder(place), keys)
-    store = Store(place.database or _folder(place).parent / FILE)
+    repository = Repository.create(folder_of(place), keys)
+    store = Store(place.database or folder_of(place).parent / FILE)
     try:
         store.journal.note("releases made", who=user())
     finally:
@@ -51,10 +50,10 @@ def init(
         write_durably(root, repository.root_file.read_bytes())
     except StorageError as error:
         raise StorageError(
-            f"The releases are made, but {error} Copy {repository.root_file} yourself: devices believe it first."
+            f"The releases are made, but {error} Copy {repository.root_file} yourself: devices trust it first."
         ) from error
     return Done(
-        done=f"{root} is what devices believe first: name it in fleet.toml as update_root. {keys} holds the keys of "
+        done=f"{root} is what devices trust first: name it in fleet.toml as update_root. {keys} holds the keys of "
         "root and targets: keep it apart, with a copy."
     )
 
@@ -65,18 +64,19 @@ def add(
     keys: Keys,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A bundle's .tar or a pack's .tar.zst.")],
     key: Annotated[str | None, typer.Option(help="Public key, hex or file: refuse what it has not signed.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Even if its version is not higher.")] = False,
-) -> ReleaseRow:
+    force: Annotated[bool, typer.Option("--force", help="Accept it even if its version is not higher.")] = False,
+) -> ReleaseRow | Done:
     """Verify a bundle or pack, sign it, and offer it to devices; a rollout then installs it."""
     from auricle_cloud.ota.candidate import read_candidate
 
-    repository = _repository(place)
+    repository = repository_of(place)
     with place.local_store() as store:
-        candidate = read_candidate(file, None if key is None else _public(key))
+        candidate = read_candidate(file, None if key is None else public_of(key))
         path = repository.add(candidate, keys, force=force)
         store.releases.mirror(repository.releases(), who=user())
         with place.operations() as do:
-            return next(row for row in do.list_releases().releases if row.path == path)
+            row = next((row for row in do.list_releases().releases if row.path == path), None)
+    return row or Done(done=f"{path} is added, but not released yet. {waiting_for(repository)}")
 
 
 @operator_command(app, "list")
@@ -93,8 +93,8 @@ def show(do: Operations, release: ReleaseName) -> ReleaseRow:
 
 @operator_command(app, "remove")
 def remove(place: Place, release: ReleaseName, keys: Keys, yes: Yes = False) -> Done:
-    """Offer a release no more, and remove its file."""
-    repository = _repository(place)
+    """Stop offering a release, and remove its file."""
+    repository = repository_of(place)
     with place.local_store() as store, place.operations() as do:
         path = _found(do, release).path
         offering = store.rollouts.offers(path)
@@ -103,7 +103,8 @@ def remove(place: Place, release: ReleaseName, keys: Keys, yes: Yes = False) -> 
         confirm(f"Remove {path}?", yes=yes)
         repository.remove(path, keys)
         store.releases.mirror(repository.releases(), who=user())
-    return Done(done=f"{path} is removed.")
+    waiting = waiting_for(repository)
+    return Done(done=f"{path} is removed." if not waiting else f"{path} will be removed. {waiting}")
 
 
 @operator_command(app, "renew")
@@ -113,8 +114,8 @@ def renew(
     new_online_key: Annotated[bool, typer.Option("--new-online-key", help="Replace the key that serve uses.")] = False,
     yes: Yes = False,
 ) -> Done:
-    """Sign the metadata again of each role whose key is in the folder: root every year, targets every 90 days."""
-    repository = _repository(place)
+    """Sign again the metadata of each role whose key is in the folder: root every year, targets every 90 days."""
+    repository = repository_of(place)
     if new_online_key:
         confirm("Replace the online key?", yes=yes)
         repository.replace_online_key(keys)
@@ -124,36 +125,26 @@ def renew(
     with place.local_store() as store:
         store.journal.note("releases renewed", who=user(), detail=", ".join(renewed))
     until = ", ".join(f"{expiry.role} {expiry.expires:%Y-%m-%d}" for expiry in repository.expiries())
+    waiting = waiting_for(repository)
+    if waiting:
+        return Done(done=f"Signed: {' and '.join(renewed)}. {waiting}")
     return Done(done=f"Renewed: {' and '.join(renewed)}. Good until: {until}.")
 
 
-@operator_command(app, "rotate")
-def rotate(
-    place: Place,
-    role: Annotated[Offline, typer.Argument(metavar="ROLE", help="Whose key: root or targets.")],
-    keys: Keys,
-    root_keys: Annotated[Path | None, typer.Option(help="Folder of root.key, where it is not with the others.")] = None,
-    yes: Yes = False,
-) -> Done:
-    """Replace the key of root or targets: the old one may be lost to others. Devices follow at their next look."""
-    repository = _repository(place)
-    confirm(f"Replace the key of {role}?", yes=yes)
-    repository.replace_key(role, keys, root_keys)
-    with place.local_store() as store:
-        store.journal.note("release key replaced", who=user(), detail=role)
-    return Done(
-        done=f"The key of {role} is replaced: {keys / f'{role}.key'} is the new one, copy it. {role}.old.key is needed "
-        "only with a backup from before: make a new one with auricle cloud backup, then destroy it."
-    )
-
-
-def _repository(place: Place) -> Repository:
+def repository_of(place: Place) -> Repository:
+    """The releases of a coordinator's folder."""
     from auricle_cloud.ota.repository import Repository
 
-    return Repository(_folder(place))
+    return Repository(folder_of(place))
 
 
-def _folder(place: Place) -> Path:
+def waiting_for(repository: Repository) -> str:
+    """Whose signatures are missing, in sentences."""
+    return " ".join(waiting.sentence for waiting in repository.waiting())
+
+
+def folder_of(place: Place) -> Path:
+    """Where they lie."""
     if place.state is None:
         raise SettingsError("Name the coordinator's folder: --state FOLDER (or AURICLE_STATE).")
     return place.state / FOLDER
@@ -167,7 +158,7 @@ def _found(do: Operations, name: str) -> ReleaseRow:
     return found[0]
 
 
-def _public(key: str) -> bytes:
+def public_of(key: str) -> bytes:
     """A key from its hexadecimal digits, or from a file with them."""
     file = Path(key)
     try:

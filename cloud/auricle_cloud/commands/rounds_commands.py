@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from auricle.errors import SettingsError
 from auricle_cloud.commands.answers import say
 from auricle_cloud.commands.operator_command import (
     MaybeDevice,
@@ -13,15 +14,14 @@ from auricle_cloud.commands.operator_command import (
     Reason,
     Round,
     Yes,
+    complete_round,
     complete_schedule,
     confirm,
     operator_command,
 )
 from auricle_cloud.commands.target import Place
-from auricle_cloud.commands.watching import newest, wait_for, watch_rounds
-from auricle_cloud.operations.answer import Done
+from auricle_cloud.commands.watching import newest, seconds_to_wait, wait_for, watch_rounds
 from auricle_cloud.operations.operations import Operations
-from auricle_cloud.operations.parameters import Mode
 from auricle_cloud.operations.round_answers import (
     OutcomeFilter,
     RoundDetail,
@@ -32,19 +32,28 @@ from auricle_cloud.operations.round_answers import (
     Started,
 )
 from auricle_cloud.operations.round_answers import ScheduleRow as Schedule
+from auricle_cloud.operations.types import Done, Mode
 
 app = typer.Typer(no_args_is_help=True, help="Start, watch and explain rounds.")
-schedule = typer.Typer(no_args_is_help=True, help="Let rounds start by themselves.")
+schedule = typer.Typer(no_args_is_help=True, help="Let rounds start automatically.")
 app.add_typer(schedule, name="schedule")
 
-Limit = Annotated[int, typer.Option(help="Rows at most.")]
-Before = Annotated[int | None, typer.Option(help="Go on before this one.")]
-After = Annotated[str | None, typer.Option(help="Go on after this device.")]
+Limit = Annotated[int, typer.Option(help="Most rows to show.")]
+Before = Annotated[int | None, typer.Option(help="Continue before this one.")]
+After = Annotated[str | None, typer.Option(help="Continue after this device.")]
 Outcome = Annotated[
     OutcomeFilter | None,
-    typer.Option(help="Only devices that had this outcome; pruned: left out in some layer."),
+    typer.Option(help="Only devices with this outcome; pruned: left out in some layer."),
 ]
-Timeout = Annotated[float | None, typer.Option(help="Seconds to wait at most [for ever].")]
+Timeout = Annotated[str | None, typer.Option(help="How long to wait at most: 90s, 10m, 2h [for ever].")]
+RoundOrDevice = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[ROUND]",
+        help="Its number [the one under way]; a device's name stands for that device in this one.",
+        autocompletion=complete_round,
+    ),
+]
 Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=complete_schedule)]
 
 
@@ -60,12 +69,13 @@ def start(
     as_json: bool = False,
 ) -> Started | int:
     """Plan rounds: the coordinator runs them one after the other."""
+    seconds = seconds_to_wait(timeout)
     started = do.start_rounds(rounds, mode)
     if not wait_:
         return started
     if not as_json:
         say(f"Planned: round {', '.join(map(str, started.rounds))}.")
-    return wait_for(do, started.rounds[-1], timeout, as_json=as_json)
+    return wait_for(do, started.rounds[-1], seconds, as_json=as_json)
 
 
 @operator_command(app, "list")
@@ -85,14 +95,19 @@ def show(
 @operator_command(app, "why")
 def why(
     do: Operations,
-    number: MaybeRound = None,
+    number: RoundOrDevice = None,
     device: MaybeDevice = None,
     limit: Limit = 1000,
     after: After = None,
     outcome: Outcome = None,
 ) -> RoundWhy:
     """Explain a round: why it does not start or what it waits for; who counted, who was pruned or refused, and why."""
-    return do.why_round(newest(do) if number is None else number, device, limit, after, outcome)
+    if number is not None and not number.isdecimal():
+        if device is not None:
+            right = f"{device} {number}" if device.isdecimal() else f"3 {device}"
+            raise SettingsError(f'"{number}" is not the number of a round: auricle cloud rounds why {right}')
+        number, device = None, number
+    return do.why_round(newest(do) if number is None else int(number), device, limit, after, outcome)
 
 
 @operator_command(app, "abort")
@@ -122,7 +137,7 @@ def wait(
     as_json: bool = False,
 ) -> int:
     """Wait until a round is finished: exit code 0 when it is published, 3 aborted, 4 out of time."""
-    return wait_for(do, number, timeout, as_json=as_json)
+    return wait_for(do, number, seconds_to_wait(timeout), as_json=as_json)
 
 
 @operator_command(schedule, "set")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 from msgspec.structs import replace
@@ -17,16 +19,23 @@ from auricle.packs.first_weights import chosen_weights
 from auricle.packs.pack import Pack, load_pack
 from auricle.packs.signature import trusted_key
 from auricle.process.options import Given, with_options
+from auricle.process.until_signal import broker_of
+from auricle_cloud.api.api_settings import ApiSettings, require_address
 from auricle_cloud.commands.coordinator_settings import (
-    CoordinatorSettings,
     all_settings,
     read_coordinator,
     template,
 )
 from auricle_cloud.commands.embedded_broker import EMBEDDED, EmbeddedBroker, embedded_broker
 from auricle_cloud.commands.serve_options import TOLD, by_table
-from auricle_cloud.service import Started, run_service
-from auricle_cloud.settings import RoundDone, RunSettings
+from auricle_cloud.evaluation.evaluator import Evaluator
+from auricle_cloud.settings import NAME, RoundDone, RunSettings
+
+if TYPE_CHECKING:
+    from auricle_cloud.service import Started
+
+NOT_STARTED = "mqtt://127.0.0.1"
+"""Stands for the embedded broker until all other settings are known to be good and it is started."""
 
 
 @with_options(given=[option for _, option in TOLD])
@@ -40,7 +49,9 @@ def serve(
     embedded_port: int = typer.Option(18830, help="With --broker embedded: its port on 127.0.0.1; 0: any free one."),
     as_json: bool = typer.Option(False, "--json", help="Print a JSON object a round."),
 ) -> int:
-    """Run a task's rounds, and serve API and page. Every setting fits into --config; options count above it."""
+    """Run a task's rounds, and serve API and page. Every setting fits into --config; options override it."""
+    from auricle_cloud.service import open_evaluator  # what serves takes longer to load than most commands take
+
     told = read_coordinator(config, by_table(given))
     told.require()
     if given["one_phase"] and not told.detection.enabled:
@@ -48,24 +59,30 @@ def serve(
     loaded = load_pack(told.pack, trusted_key(told.pack_key))
     require_sound(loaded)
     if (api := told.api_settings()) is not None:
-        api.tls()
+        require_address(api)
+    is_embedded = told.broker == EMBEDDED
+    start = chosen_weights(told.start, loaded, loaded.manifest.plugin, told.seed)
+    settings = (replace(told, broker=NOT_STARTED) if is_embedded else told).run_settings(start)
     be_private()
-    make_private(Path(told.state or "") / "blobs")
-    if told.broker == EMBEDDED:
-        assert told.state is not None
-        assert told.fleet is not None
-        with embedded_broker(Path(told.state) / "broker", told.fleet, embedded_device, embedded_port) as broker:
-            _say_addresses(broker, as_json)
-            _run(replace(told, broker=broker.coordinator), loaded, as_json)
+    make_private(settings.folder / "blobs")
+    evaluator = open_evaluator(settings, loaded)
+    if not is_embedded:
+        _run(settings, loaded, api, evaluator, as_json)
         return 0
-    _run(told, loaded, as_json)
+    with embedded_broker(settings.folder / "broker", settings.fleet, embedded_device, embedded_port) as broker:
+        _say_addresses(broker, as_json)
+        address = broker_of(broker.coordinator, NAME, settings.folder)
+        _run(dataclasses.replace(settings, broker=address), loaded, api, evaluator, as_json)
     return 0
 
 
-def _run(told: CoordinatorSettings, loaded: Pack, as_json: bool) -> None:
-    settings = told.run_settings(chosen_weights(told.start, loaded, loaded.manifest.plugin, told.seed))
+def _run(
+    settings: RunSettings, loaded: Pack, api: ApiSettings | None, evaluator: Evaluator | None, as_json: bool
+) -> None:
+    from auricle_cloud.service import run_service
+
     greet, tell = (lambda said: _greet(said, settings, loaded, as_json)), (lambda done: _tell(done, as_json))
-    asyncio.run(run_service(settings, loaded, told.api_settings(), greet, tell))
+    asyncio.run(run_service(settings, loaded, api, evaluator, greet, tell))
 
 
 def _say_addresses(broker: EmbeddedBroker, as_json: bool) -> None:

@@ -10,6 +10,7 @@ import typer
 from auricle.errors import SettingsError
 from auricle.process.options import Given, Option, optional
 from auricle.settings import declared
+from auricle.wire.kinds import UNDECODABLE
 from auricle_cloud.commands.coordinator_settings import STRUCTS
 
 _SETTINGS = {(table, each.name): each for table, struct in STRUCTS.items() for each in declared(struct)}
@@ -45,12 +46,22 @@ TOLD: tuple[tuple[str, Option], ...] = (
     ("rounds", Option("rule_options", list[str], _RULE_OPTION)),
     _option("rounds", "preset"),
     _option("rounds", "server_rate", hidden=True),
+    _option("rounds", "codec", hidden=True),
     _option("detection", "enabled", "--detect/--no-detect"),
     _option("detection", "one_phase", "--one-phase/--two-phase", hidden=True),
     _option("", "validation", path=True),
+    _option("", "labelled", path=True),
     _option("detection", "repair", hidden=True),
     _option("detection", "margin", hidden=True),
     _option("detection", "quarantine_after", hidden=True),
+    _option("privacy", "clip", "--dp-clip", hidden=True),
+    _option("privacy", "noise", "--dp-noise", hidden=True),
+    _option("privacy", "budget", "--dp-budget", hidden=True),
+    _option("privacy", "delta", "--dp-delta", hidden=True),
+    _option("privacy", "view", "--dp-view", hidden=True),
+    _option("secure_sum", "on", "--secure-sum/--no-secure-sum", hidden=True),
+    _option("secure_sum", "bound", "--secure-sum-bound", hidden=True),
+    _option("secure_sum", "wait", "--secure-sum-wait", hidden=True),
     _option("", "compute", hidden=True),
     _option("", "start"),
     _option("", "seed", hidden=True),
@@ -75,8 +86,10 @@ def rule_options(texts: list[str]) -> dict[str, object]:
             raise SettingsError(f'The rule option "{text}" is not NAME=VALUE, e.g. prune_high=0.2.')
         try:
             options[name] = msgspec.json.decode(value)
-        except msgspec.DecodeError:
+        except UNDECODABLE:
             options[name] = value
+        except UnicodeEncodeError as error:
+            raise SettingsError(f"A rule option is not UTF-8: {name!a}.") from error
     return options
 
 

@@ -6,11 +6,16 @@ from typing import Annotated
 
 import typer
 
+from auricle.errors import SettingsError
 from auricle_cloud.commands.operator_command import Yes, complete_token, confirm, operator_command
-from auricle_cloud.operations.access_answers import TokenList, TokenMade
-from auricle_cloud.operations.answer import Done
-from auricle_cloud.operations.operations import Operations
+from auricle_cloud.identity.broker_folder import read_duration
+from auricle_cloud.operations.operations import Operations, TokenList, TokenMade
+from auricle_cloud.operations.types import Done
 from auricle_cloud.storage.access_rows import Role
+
+DAY = 86400.0
+LONGEST = 36_500
+"""Days."""
 
 app = typer.Typer(no_args_is_help=True, help="Say who may use the API.")
 
@@ -20,9 +25,12 @@ def create(
     do: Operations,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Whose it is.")],
     role: Annotated[Role, typer.Option(help="viewer looks, operator acts, admin does all.")] = "viewer",
-    days: Annotated[float | None, typer.Option(help="Days until it expires [never].")] = None,
+    ttl: Annotated[str | None, typer.Option(help="How long it may be used: 30m, 24h, 7d [for ever].")] = None,
 ) -> TokenMade:
     """Make a token and print it: it is never shown again."""
+    days = None if ttl is None else read_duration(ttl) / DAY
+    if days is not None and not 0 < days <= LONGEST:
+        raise SettingsError(f"A token for the API lives more than 0 and at most {LONGEST} days.")
     return do.create_token(name, role, days)
 
 

@@ -20,8 +20,9 @@ from auricle_cloud.api.remote import Remote
 from auricle_cloud.commands.answer_tables import EVENT, ROUND, cell, plain, table
 from auricle_cloud.commands.answers import say, waiting_lines
 from auricle_cloud.commands.target import Place
-from auricle_cloud.operations.fleet_answers import Overview
-from auricle_cloud.operations.operations import Operations
+from auricle_cloud.identity.broker_folder import read_duration
+from auricle_cloud.operations.operating import NotFoundError
+from auricle_cloud.operations.operations import Operations, Overview
 from auricle_cloud.operations.round_answers import RoundPage, RoundRow
 from auricle_cloud.states.round import FINISHED
 
@@ -31,12 +32,23 @@ WAITING = 8
 """Lines of a live view that say what a round waits for."""
 
 
+def seconds_to_wait(text: str | None) -> float | None:
+    """What `--timeout` says: a number of seconds, or a time as `90s`, `10m` and `2h` are; None: for ever."""
+    if text is None:
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        return read_duration(text)
+    if not 0 <= seconds < 1e9:
+        raise SettingsError("A timeout is a number of seconds, 0 or more, or a time such as 90s, 10m or 2h.")
+    return seconds
+
+
 def wait_for(do: Operations, number: int | None, timeout: float | None, *, as_json: bool) -> int:
     """Wait until a round is finished; the exit code."""
-    if timeout is not None and not 0 <= timeout < 1e9:
-        raise SettingsError("A timeout is a number of seconds, 0 or more.")
-    number = _under_way(do) if number is None else number
     until = None if timeout is None else time.monotonic() + timeout
+    number = _under_way(do) if number is None else number
     while True:
         row = do.show_round(number, 1).row
         left = POLL if until is None else min(POLL, until - time.monotonic())
@@ -44,6 +56,9 @@ def wait_for(do: Operations, number: int | None, timeout: float | None, *, as_js
             break
         time.sleep(left)
     typer.echo(to_json(row)) if as_json else say(sentence(row))
+    if row.state == "aborted" and not as_json:
+        for line in do.why_round(row.round, limit=1).sentences[1:]:
+            say(line)
     if row.state not in FINISHED and not as_json:
         waiting = do.show_round(number, 1).waiting
         for line in [] if waiting is None else waiting_lines(waiting):
@@ -57,7 +72,8 @@ def _under_way(do: Operations) -> int:
     if seen.under_way is not None:
         return seen.under_way.round
     if seen.waiting is None:
-        raise SettingsError("No round is under way or planned: name one, or start one.")
+        none = "No round is under way or planned: name one, or start one with auricle cloud rounds start"
+        raise NotFoundError(" ".join(seen.why_none) or none)
     return seen.waiting.round
 
 
@@ -129,7 +145,7 @@ def _view(seen: Overview, page: RoundPage) -> Group:
 
 @contextlib.contextmanager
 def looks(remote: Remote | None) -> Iterator[Iterator[None]]:
-    """Whenever it is time to look again: at an event of the server, and every so often."""
+    """Whenever it is time to look again: at an event of the server, and regularly."""
     woken: queue.Queue[None] = queue.Queue(1)
     stop = threading.Event()
     if remote is not None:

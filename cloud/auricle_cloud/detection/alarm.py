@@ -1,13 +1,29 @@
-"""Was the model that a round sent out poisoned? Comparison of inference losses (FedVSA, step 1, eq. 12)."""
+"""Was the model that a round sent out poisoned? Comparison of inference losses (FedVSA, step 1, eq. 12).
+
+The reference of eq. 12 is the largest loss of a cohort, which one client could set to whatever it likes: with 10^6 no
+later loss is ever above it. What stands in the formula is not changed; it is given what is believable.
+"""
 
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 SMALLEST_SURE_COHORT = 10
 """With fewer clients the alarm is often false: 1.6 % at 10 and 8 % at 5 where losses do not fall (A39)."""
+SPREAD = 6.0
+"""Scaled median deviations from the median; 20 speakers' losses of a pack's trained model reach 5.7."""
+LEAST_SPREAD = 0.1
+"""Of the median, what a deviation is taken for at least: equal devices differ by little more than rounding."""
+NEAR = 1.0
+"""Nats from the median within which every loss is believed: a trained fleet's median is near 0, and some speakers stay
+hard. A reference that is higher by as much still is far below the losses of a replaced model."""
+FEWEST = 4
+"""With fewer losses nothing tells which of them is wrong."""
+NORMAL = 1.4826
+"""Times the median deviation is the standard deviation, of a normal distribution."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +59,7 @@ def alarm(losses: Mapping[str, float], reference: float | None, previous: int | 
     losses
         F_k(w^t) by client id: raw, unclipped mean losses of the received model, in nats.
     reference
-        What `next_reference` kept of the rounds before; None, or a number that is not finite, where there is none.
+        What `next_reference` kept of the rounds before; None or not finite where nothing was kept.
     previous
         Clients behind the reference, for the probability of a false alarm; without, as many as now.
     """
@@ -122,3 +138,29 @@ def _warning(cohort: int, previous: int | None) -> str:
         f"With {cohort} clients an alarm is false in {often} of the rounds in which losses do not fall: let at least "
         f"{SMALLEST_SURE_COHORT} take part."
     )
+
+
+def set_aside(losses: Mapping[str, float]) -> tuple[str, ...]:
+    """Name whose loss is too far from the others' to be one, either way, in ascending order.
+
+    Further than 6 s, and than 1 nat, from the median m, with s = max(1.4826 median |F_k - m|, 0.1 m). It holds for
+    fewer than half of the cohort. A loss that is not finite is not named: it is a vote (A39).
+
+    Parameters
+    ----------
+    losses
+        F_k(w^t) by client id, in nats.
+    """
+    finite = {client: loss for client, loss in losses.items() if math.isfinite(loss)}
+    if len(finite) < FEWEST:
+        return ()
+    middle = statistics.median(finite.values())
+    deviation = statistics.median(abs(loss - middle) for loss in finite.values())
+    reach = max(NEAR, SPREAD * max(NORMAL * deviation, LEAST_SPREAD * abs(middle)))
+    return tuple(sorted(client for client, loss in finite.items() if abs(loss - middle) > reach))
+
+
+def believed(losses: Mapping[str, float]) -> dict[str, float]:
+    """The losses without those that `set_aside` names."""
+    doubted = set(set_aside(losses))
+    return {client: loss for client, loss in losses.items() if client not in doubted}

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from auricle.errors import AuricleError, DataError
+from auricle.errors import DataError
 from auricle_cloud.aggregation.cohort import BoolArray, Float64Array
 
 Values = Callable[[BoolArray], Float64Array]
@@ -25,14 +25,10 @@ Progress = Callable[[int, int], None]
 MOST_EXACT = 10
 """K up to which all 2^K coalitions are judged."""
 BATCH = 64
-"""Coalitions asked for at once; between two batches the work can be stopped."""
+"""Coalitions asked for at once."""
 ROUNDING = 1e-12
 """Share of the largest value below which a Shapley value is zero: what is left of sums that cancel. A genuine one is
 at least 1 / (K! clips), 3e-11 for 10 clients and 10,000 clips."""
-
-
-class ScoringStopped(AuricleError):  # noqa: N818 - not an error: somebody asked for it
-    """Nobody waits for the Shapley values any more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +83,6 @@ def shapley(
     tolerance: float = 0.01,
     margin: float = 0.0,
     progress: Progress = lambda *_: None,
-    stopped: Callable[[], bool] = lambda: False,
 ) -> Shapley:
     """Compute the Shapley values: exactly for a small cohort, by truncated Monte Carlo for a larger one.
 
@@ -112,13 +107,9 @@ def shapley(
         beside an attacker: their values are near zero, and one that is -0.001 is as bad as one that is -0.6.
     progress
         Called after every batch of `BATCH` coalitions.
-    stopped
-        Asked before every batch.
 
     Raises
     ------
-    ScoringStopped
-        `stopped` said so.
     DataError
         A value is not finite, or there are too many clients for an exact answer or too few permutations.
     """
@@ -126,7 +117,7 @@ def shapley(
         raise DataError("Shapley values are exact for at most 20 clients, and take at least one permutation.")
     exact = len(ids) <= most_exact
     most = 2 ** len(ids) if exact else permutations * (len(ids) - 1) + 2
-    game = _Game(len(ids), values, most, progress, stopped)
+    game = _Game(len(ids), values, most, progress)
     phi, error = _exact(game) if exact else _monte_carlo(game, rng, permutations, tolerance)
     limit = ROUNDING * game.largest
     phi = np.where(np.abs(phi) <= limit, 0.0, phi)
@@ -146,20 +137,16 @@ def shapley(
 class _Game:
     """Values of coalitions, each asked for once; a coalition is a number whose bit k says whether k is a member."""
 
-    def __init__(
-        self, players: int, values: Values, most: int, progress: Progress, stopped: Callable[[], bool]
-    ) -> None:
+    def __init__(self, players: int, values: Values, most: int, progress: Progress) -> None:
         self.players, self.everyone = players, (1 << players) - 1
         self.known: dict[int, float] = {}
-        self._values, self._most, self._progress, self._stopped = values, most, progress, stopped
+        self._values, self._most, self._progress = values, most, progress
         self.judge([0, self.everyone])
 
     def judge(self, coalitions: Sequence[int]) -> None:
         """Ask for those of the coalitions that are not known yet, in batches."""
         new = [coalition for coalition in dict.fromkeys(coalitions) if coalition not in self.known]
         for start in range(0, len(new), BATCH):
-            if self._stopped():
-                raise ScoringStopped("The judgement of a round's clients was stopped.")
             batch = new[start : start + BATCH]
             members = np.array([[bool(c >> k & 1) for k in range(self.players)] for c in batch], np.bool_)
             found = np.asarray(self._values(members.reshape(len(batch), self.players)), np.float64)

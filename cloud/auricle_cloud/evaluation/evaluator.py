@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Protocol
 
@@ -16,14 +17,45 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.checks.graph_check import check_graph
-from auricle.errors import AuricleError, PackError, SettingsError, nearest
-from auricle.packs.graph_interface import PARTS
+from auricle.errors import AuricleError, DataError, PackError, SettingsError, nearest
+from auricle.packs.graph_interface import PARTS, Graph
 from auricle.packs.pack import Pack
-from auricle_cloud.aggregation.cohort import FloatArray
+from auricle_cloud.aggregation.cohort import Float64Array, FloatArray
 from auricle_cloud.aggregation.compute.accelerator import gpu_in_sight
 from auricle_cloud.aggregation.compute.matrix import usable_threads
-from auricle_cloud.evaluation.model_scores import BATCH, Scores, check_models, tally
 from auricle_cloud.evaluation.validation_set import ValidationSet
+
+BATCH = 64
+"""Samples that a model recognises at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """What each of M models is worth."""
+
+    accuracy: Float64Array
+    """(M,) share of the samples whose largest logit is their label; one whose logits hold NaN is wrong."""
+    loss: Float64Array
+    """(M,) mean cross-entropy in nats; not finite for a model whose logits are not."""
+
+
+def check_models(models: FloatArray, size: int) -> NDArray[np.float32]:
+    """Return models (M, P) as contiguous float32; DataError where they are not models of this size."""
+    if models.ndim != 2 or models.shape[1] != size:
+        raise DataError(f"models to judge must be rows of {size} weights, not an array {models.shape}.")
+    with np.errstate(over="ignore"):
+        return np.ascontiguousarray(models, np.float32)
+
+
+def tally(logits: NDArray[np.float32], targets: NDArray[np.int64]) -> tuple[int, float]:
+    """Count what is right among logits (N, C) and add up the cross-entropy in float64."""
+    z = logits.astype(np.float64)
+    right = (z.argmax(axis=1) == targets) & ~np.isnan(z).any(axis=1)
+    with np.errstate(invalid="ignore"):
+        z -= z.max(axis=1, keepdims=True)
+        losses = np.log(np.exp(z).sum(axis=1)) - z[np.arange(len(z)), targets]
+    return int(right.sum()), float(losses.sum())
+
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -53,8 +85,6 @@ class OnnxEvaluator:
         Its `evaluate` graph is run.
     validation
         What the models are judged on.
-    model
-        The architecture; the plug-in without.
     threads
         Models judged at the same time, each by one thread; all processors without. On a GPU one after the other.
     provider
@@ -72,13 +102,12 @@ class OnnxEvaluator:
         self,
         pack: Pack,
         validation: ValidationSet,
-        model: str | None = None,
         threads: int | None = None,
         provider: str = PROCESSOR,
     ) -> None:
-        self._table = pack.table(model or pack.manifest.plugin)
+        self._table = pack.table(pack.manifest.plugin)
         self._validation = validation
-        self._session = _session(pack, model or pack.manifest.plugin, provider)
+        self._session = open_session(pack, pack.graph("evaluate", pack.manifest.plugin), provider)
         on_gpu = provider != PROCESSOR
         self._threads = 1 if on_gpu else threads or usable_threads()
         self.device = "a GPU (onnxruntime)" if on_gpu else f"the processor (onnxruntime, {self._threads} threads)"
@@ -104,14 +133,12 @@ class OnnxEvaluator:
             yield self._session.run(["logits"], {**feeds, "x": features})[0], targets
 
 
-def choose_evaluator(
-    pack: Pack, validation: ValidationSet, wanted: str = "auto", model: str | None = None
-) -> tuple[Evaluator, str]:
+def choose_evaluator(pack: Pack, validation: ValidationSet, wanted: str = "auto") -> tuple[Evaluator, str]:
     """Make the best evaluator that this machine has, and say which and why.
 
     Parameters
     ----------
-    pack, validation, model
+    pack, validation
         As in `OnnxEvaluator`.
     wanted
         `auto`: a GPU where onnxruntime has a provider for it and it works, else the processor. `cpu` or `cuda`: that
@@ -132,22 +159,22 @@ def choose_evaluator(
     if wanted not in DEVICES:
         raise SettingsError(f'There is no device "{wanted}" to judge models on; {nearest(wanted, DEVICES)}')
     if wanted == "cpu" or (wanted == "auto" and not gpu_in_sight()):
-        return _on_processor(pack, validation, model, "")
+        return _on_processor(pack, validation)
     missing = _missing_gpu()
     if not missing:
         try:
-            on_gpu = OnnxEvaluator(pack, validation, model, provider=GPU)
+            on_gpu = OnnxEvaluator(pack, validation, provider=GPU)
         except AuricleError as error:
             missing = str(error)
         else:
             return on_gpu, f"Models are judged on {on_gpu.device}."
     if wanted == "cuda":
         raise AuricleError(f"Models cannot be judged on a GPU. {missing}")
-    return _on_processor(pack, validation, model, missing)
+    return _on_processor(pack, validation, missing)
 
 
-def _on_processor(pack: Pack, validation: ValidationSet, model: str | None, why: str) -> tuple[Evaluator, str]:
-    evaluator = OnnxEvaluator(pack, validation, model)
+def _on_processor(pack: Pack, validation: ValidationSet, why: str = "") -> tuple[Evaluator, str]:
+    evaluator = OnnxEvaluator(pack, validation)
     return evaluator, f"Models are judged on {evaluator.device}. {why}".strip()
 
 
@@ -165,9 +192,9 @@ def _onnxruntime() -> ModuleType:
         raise AuricleError(f"Judging models needs onnxruntime, which is not installed: {INSTALL}.") from error
 
 
-def _session(pack: Pack, model: str, provider: str) -> InferenceSession:
+def open_session(pack: Pack, graph: Graph, provider: str = PROCESSOR) -> InferenceSession:
+    """Load a pack's graph, one thread a run; raises as `OnnxEvaluator` does."""
     onnxruntime = _onnxruntime()
-    graph = pack.graph("evaluate", model)
     check_graph(pack, graph)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1

@@ -14,6 +14,7 @@ from safetensors.numpy import load, save
 
 from auricle.files import write_durably
 from auricle.packs.pack import Task
+from auricle.wire.kinds import UNDECODABLE
 
 Clip = tuple[int, Path | None]
 """A target and the file of a clip; None for a second of silence made of noise."""
@@ -60,7 +61,7 @@ class FeatureCache:
             tensors = load(self._path.read_bytes())
             features, targets = tensors["features"], tensors["targets"]
             unread = msgspec.json.decode(tensors["unread"].tobytes(), type=tuple[str, ...])
-        except (OSError, SafetensorError, msgspec.MsgspecError, ValueError, KeyError, TypeError):
+        except (OSError, SafetensorError, *UNDECODABLE, ValueError, KeyError, TypeError):
             return None
         task = self._task
         due = (len(targets), task.frames, task.frontend.mels)

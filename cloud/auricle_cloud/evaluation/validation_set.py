@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from auricle.errors import DataError
 from auricle.packs.manifest import SILENCE, SPECIAL_LABELS, UNKNOWN
 from auricle.packs.pack import Pack
-from auricle.speech.audio import ClipFolder, fit_clip, read_audio, read_clip, scan_folder
+from auricle.speech.audio import fit_clip, read_audio, read_clip
+from auricle.speech.clip_folder import ClipFolder, scan_folder
 from auricle.speech.features import LogMel
 from auricle.speech.speech_set import mean_word_clips, silence_clips, to_float
 from auricle_cloud.evaluation.feature_cache import Clip, FeatureCache, Features

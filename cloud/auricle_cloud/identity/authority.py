@@ -20,7 +20,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, PrivateFormat
 
 from auricle.errors import REFUSED, SettingsError, StorageError
 from auricle.files import write_durably
-from auricle.wire.claims import pin
+from auricle.wire.claims import UNREADABLE, pin
+from auricle_cloud.identity.broker_files import Passwords
 from auricle_cloud.identity.certificates import (
     Key,
     PublicKey,
@@ -29,7 +30,6 @@ from auricle_cloud.identity.certificates import (
     server_certificate,
     user_certificate,
 )
-from auricle_cloud.identity.passwords import Passwords
 
 PASSPHRASE = "AURICLE_AUTHORITY_PASSPHRASE"
 """Environment variable with the keys' passphrase; with `_FILE` at its end, of the file that holds it."""
@@ -51,7 +51,7 @@ class Authority:
     Raises
     ------
     StorageError
-        There is none, it cannot be read, or its passphrase is another one.
+        It is missing, it cannot be read, or its passphrase is another one.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -62,7 +62,7 @@ class Authority:
             self.root = x509.load_pem_x509_certificate((folder / "root.pem").read_bytes())
             self.issuing = x509.load_pem_x509_certificate((folder / "issuing.pem").read_bytes())
             loaded = serialization.load_pem_private_key((folder / "issuing.key").read_bytes(), passphrase())
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, *UNREADABLE) as error:
             raise StorageError(
                 f"The certificate authority in {folder} cannot be used: {error}; is {PASSPHRASE} right?"
             ) from error
@@ -136,10 +136,10 @@ class Authority:
             if not file.exists():
                 self._draw_once(file)
             loaded = serialization.load_pem_private_key(file.read_bytes(), passphrase())
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, *UNREADABLE) as error:
             raise StorageError(f"The passwords' key {file} cannot be used: {error}.") from error
         if not isinstance(loaded, ed25519.Ed25519PrivateKey):
-            raise StorageError(f"{file} is no key of passwords.")
+            raise StorageError(f"{file} is not a key of passwords.")
         return Passwords(loaded.private_bytes_raw())
 
     def _draw_once(self, file: Path) -> None:
@@ -161,14 +161,14 @@ class Authority:
         return user_certificate(name, public, self._key, self.issuing, _date(until))
 
     def certify_server(self, hosts: Sequence[str], public: PublicKey, until: float) -> x509.Certificate:
-        """Issue a server certificate; SettingsError for what is no host."""
+        """Issue a server certificate; SettingsError for what is not a host."""
         return server_certificate(hosts, public, self._key, self.issuing, _date(until))
 
     def issued(self, certificate: x509.Certificate) -> bool:
         """Whether this authority signed a certificate."""
         try:
             certificate.verify_directly_issued_by(self.issuing)
-        except (ValueError, TypeError, InvalidSignature):
+        except (*UNREADABLE, InvalidSignature):
             return False
         return True
 
@@ -176,7 +176,7 @@ class Authority:
         """Whether a file is there, and begins with a certificate that this authority issued."""
         try:
             return self.issued(x509.load_pem_x509_certificates(path.read_bytes())[0])
-        except (FileNotFoundError, ValueError):
+        except (FileNotFoundError, *UNREADABLE):
             return False
 
     def write_revoked(self, revoked: Iterable[tuple[int, float]]) -> None:

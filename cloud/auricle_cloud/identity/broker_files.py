@@ -1,21 +1,25 @@
-"""What a broker is given: mosquitto's or EMQX's configuration with mutual TLS, the access list, the certificates.
+"""What a broker is given: mosquitto's or EMQX's configuration with mutual TLS, access list, certificates, passwords.
 
-Rights are those of `auricle.mqtt_link.broker_rights`; whoever is shut out is denied every topic besides, because a
+Rights are those of `auricle.mqtt_link.broker_rights`; a client that is shut out is also denied every topic, because a
 broker looks at its revocation list when somebody connects and at its access list with every message.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import logging
 import os
 import pwd
-from collections.abc import Sequence
+from base64 import urlsafe_b64encode
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from auricle.errors import SettingsError
 from auricle.files import write_durably
 from auricle.mqtt_link.broker_rights import Rights, Roles, acl_file
+from auricle.wire.broker_passwords import hashed
 
 log = logging.getLogger("auricle.cloud.identity")
 
@@ -57,8 +61,8 @@ def mosquitto_configuration(
             *([] if user is None else [f"user {user}"]),
             f"pid_file {folder / PID_FILE}",
             "log_dest stderr",
+            # No warnings: mosquitto has one for each line of acl that holds for every device, as it should.
             "log_type error",
-            "log_type warning",
             "log_type notice",
             "log_type information",
             "persistence true",
@@ -205,3 +209,38 @@ def _hand_over(folder: Path, account: str | None) -> None:
     entry = pwd.getpwnam(str(account))
     for path in (folder, *folder.iterdir()):
         os.chown(path, entry.pw_uid, entry.pw_gid)
+
+
+class Passwords:
+    """Passwords of users, each derived from its name: nothing has to be kept but one key.
+
+    Parameters
+    ----------
+    key
+        32 random bytes; with others, all passwords are others.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def of(self, name: str) -> str:
+        """A user's password: base64url(HMAC-SHA256(key, name)), 43 characters."""
+        return urlsafe_b64encode(self._derived(name)).decode().rstrip("=")
+
+    def mosquitto(self, names: Iterable[str]) -> str:
+        """A password file as mosquitto_passwd(1) writes it; the salt is derived too, 12 bytes."""
+        return "".join(f"{name}:{hashed(self.of(name), salt=self._salt(name)[:12])}\n" for name in names)
+
+    def emqx(self, names: Iterable[str]) -> str:
+        """Users for EMQX's built-in database, as CSV: hexadecimal SHA-256 of salt and password."""
+        rows = ["user_id,password_hash,salt,is_superuser"]
+        for name in names:
+            salt = self._salt(name).hex()[:32]
+            rows.append(f"{name},{hashlib.sha256((salt + self.of(name)).encode()).hexdigest()},{salt},false")
+        return "\n".join(rows) + "\n"
+
+    def _salt(self, name: str) -> bytes:
+        return self._derived(f"salt {name}")  # no name holds a space
+
+    def _derived(self, text: str) -> bytes:
+        return hmac.digest(self._key, text.encode(), "sha256")

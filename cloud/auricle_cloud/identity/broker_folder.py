@@ -13,7 +13,7 @@ import msgspec
 
 from auricle.errors import SettingsError, StorageError
 from auricle.mqtt_link.broker_rights import Roles
-from auricle.wire.kinds import FleetName
+from auricle.wire.kinds import UNDECODABLE, FleetName
 from auricle_cloud.identity.authority import key_pem
 from auricle_cloud.identity.broker_files import (
     EMQX_USERS,
@@ -49,7 +49,7 @@ class BrokerFolder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         """The settings of a folder; StorageError when it is not a broker folder of this project."""
         try:
             return msgspec.json.decode((folder / SETTINGS).read_bytes(), type=cls)
-        except (OSError, msgspec.DecodeError) as error:
+        except (OSError, *UNDECODABLE) as error:
             raise StorageError(f"{folder} is not a folder of auricle cloud enrol broker: {error}.") from error
 
     def write(self, folder: Path, enrolment: Enrolment, *, who: str) -> bool:
@@ -138,8 +138,8 @@ def _name_of_process(pid: int) -> str:
 
 
 def read_duration(text: str) -> float:
-    """Seconds of `30m`, `24h` or `7d`; SettingsError for anything else."""
-    unit = {"m": 60.0, "h": 3600.0, "d": 86400.0}.get(text[-1:])
+    """Seconds of `45s`, `30m`, `24h` or `7d`; SettingsError for anything else."""
+    unit = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}.get(text[-1:])
     if unit is None or not text[:-1].isdecimal() or not text.isascii() or not 0 < len(text) <= 8:
-        raise SettingsError(f'"{text}" is no time: write for example 30m, 24h or 7d.')
+        raise SettingsError(f'"{text}" is not a time: write for example 45s, 30m, 24h or 7d.')
     return int(text[:-1]) * unit

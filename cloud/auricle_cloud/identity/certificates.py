@@ -60,7 +60,7 @@ def server_certificate(
     Raises
     ------
     SettingsError
-        There is none, or one is neither a name nor an address.
+        No host is given, or one is neither a name nor an address.
     """
     if not hosts:
         raise SettingsError("A server's certificate needs at least one name or address under which it is reached.")
@@ -75,7 +75,9 @@ def host_of(text: str) -> x509.GeneralName:
         return x509.IPAddress(ipaddress.ip_address(text))
     except ValueError:
         if not _HOST.fullmatch(text):
-            raise SettingsError(f'"{text}" is neither a host\'s name nor an address.') from None
+            host, _, port = text.rpartition(":")
+            hint = ": leave out the port" if _HOST.fullmatch(host) and port.isdecimal() else ""
+            raise SettingsError(f'"{text}" is neither a host\'s name nor an address{hint}.') from None
         return x509.DNSName(text)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from cryptography import x509
 
+from auricle.process.times import for_how_long
 from auricle.wire.claims import Certified, key_hash
 from auricle_cloud.identity.authority import Authority
 from auricle_cloud.identity.certificates import PublicKey
@@ -73,7 +74,9 @@ class Issuer:
         )
         self._records.add(tx, row)
         device = name if kind == "device" else ""
-        note(tx, "certificate issued", device=device, who=who, detail=f"{kind} {name}, for {days:.0f} days")
+        note(
+            tx, "certificate issued", device=device, who=who, detail=f"{kind} {name}, for {for_how_long(days * 86_400)}"
+        )
         return self.certified(row)
 
     def certified(self, row: CertificateRow) -> Certified:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import msgspec
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from auricle.errors import NOT_FOUND, AuricleError, SettingsError, StorageError
-from auricle.wire.claims import RESERVED
+from auricle.wire.claims import RESERVED, UNREADABLE
 from auricle.wire.kinds import DeviceId
 from auricle_cloud.identity.certificates import PublicKey
 
@@ -43,13 +42,13 @@ def read_request(pem: str) -> x509.CertificateSigningRequest:
     Raises
     ------
     RequestError
-        It is no request, its signature is wrong, or its key is not on P-256.
+        It is not a request, its signature is wrong, or its key is not on P-256.
     """
     try:
         request = x509.load_pem_x509_csr(pem.encode())
         public_key_of(request)
         good = request.is_signature_valid
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+    except UNREADABLE as error:
         raise RequestError("The certificate request cannot be read: send PKCS #10 as PEM.") from error
     if not good:
         raise RequestError("The certificate request is not signed by the key in it.")
@@ -68,7 +67,7 @@ def read_certificate(pem: str) -> x509.Certificate:
     """A certificate as a device shows it; ClaimError where it cannot be read."""
     try:
         return x509.load_pem_x509_certificate(pem.encode())
-    except ValueError as error:
+    except UNREADABLE as error:
         raise ClaimError("The certificate cannot be read: send it as PEM.") from error
 
 

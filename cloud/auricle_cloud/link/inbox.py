@@ -6,9 +6,10 @@ import logging
 import threading
 import time
 
-from auricle.errors import BrokerError, StorageError, WireError
+from auricle.errors import BrokerError, LinkStoppedError, StorageError, WireError
 from auricle.mqtt_link.link import Delivery
-from auricle.wire.frames import UPGRADE, open_frame
+from auricle.wire.frames import UPGRADE, device_of, open_frame
+from auricle.wire.kinds import plain, plain_fields
 from auricle.wire.messages import (
     DeviceState,
     Get,
@@ -21,16 +22,15 @@ from auricle.wire.messages import (
     Update,
     WireMessage,
 )
-from auricle.wire.plain_text import plain, plain_fields
+from auricle.wire.secure_sum.messages import SumKeys, SumReveal, SumShares
+from auricle.wire.tensors import TensorTable
+from auricle.wire.update_codec import NO_TAIL, Tail
+from auricle_cloud.link.admission import RateLimit, Receiver, Refusals
 from auricle_cloud.link.batch import Batch
 from auricle_cloud.link.ledger import Ledger
-from auricle_cloud.link.rate_limit import RateLimit
-from auricle_cloud.link.receiver import Receiver
-from auricle_cloud.link.refusals import Refusals
 from auricle_cloud.link.update_intake import UpdateIntake
 from auricle_cloud.settings import Limits
-from auricle_cloud.states.refusal import refusal_code
-from auricle_cloud.states.verdict import Verdict
+from auricle_cloud.states.verdict import Verdict, refusal_code
 from auricle_cloud.storage.rows import Standing
 from auricle_cloud.storage.store import Store
 
@@ -50,8 +50,8 @@ class Inbox:
     ----------
     fleet
         Its name.
-    size
-        Weights of the plug-in.
+    table
+        Tensor table of the plug-in.
     store, ledger
         Where devices are entered and updates counted.
     receiver
@@ -62,12 +62,14 @@ class Inbox:
         One that has exchanged a claim token is approved all the same.
     limits
         What a device may claim and do.
+    tail
+        How many numbers an update brings after its weights, where the receiver does not know of its round.
     """
 
     def __init__(
         self,
         fleet: str,
-        size: int,
+        table: TensorTable,
         store: Store,
         ledger: Ledger,
         receiver: Receiver,
@@ -75,11 +77,12 @@ class Inbox:
         standing: Standing = "approved",
         approve_claimed: bool = False,
         limits: Limits | None = None,
+        tail: Tail = NO_TAIL,
     ) -> None:
         self._fleet, self._store, self._receiver = fleet, store, receiver
         self._standing, self._approve_claimed, self._limits = standing, approve_claimed, limits or Limits()
         self._batch = Batch(store.database)
-        self._updates = UpdateIntake(size, self._limits, ledger, store.journal, receiver.base)
+        self._updates = UpdateIntake(table, self._limits, ledger, store.journal, receiver, tail)
         self._rate = RateLimit(self._limits.frames, self._limits.burst)
         self._refusals = Refusals(store.devices)
         self.keys: dict[str, bytes] = {}
@@ -140,8 +143,9 @@ class Inbox:
         device = device_of(arrived.topic)
         try:
             await self._check_and_act(device, arrived)
-        except (BrokerError, StorageError) as error:
-            log.error("%s's message is not acknowledged: %s", device, error)
+        except (BrokerError, StorageError) as error:  # an end of ours is nothing to worry about: the device asks again
+            level = logging.INFO if isinstance(error, LinkStoppedError) else logging.ERROR
+            log.log(level, "%s's message is not acknowledged: %s", device, error)
 
     async def _check_and_act(self, device: str, arrived: Delivery) -> None:
         if not self._rate.take(device):
@@ -184,7 +188,7 @@ class Inbox:
             self._here.add(message.device)
 
     async def _kept(self, message: DeviceState, generation: int) -> None:
-        """What a device said last, which the broker kept: that it was here is no word that it is."""
+        """What a device said last, which the broker kept: that it was here does not say that it is."""
         if message.device in self._here and message.online:
             return
         self._here.discard(message.device)
@@ -233,6 +237,12 @@ class Inbox:
                 await self._hearing(message)
             case Loss():
                 await self._loss(message)
+            case SumKeys() | SumShares() | SumReveal():
+                refusal = await self._batch.run(lambda tx: self._store.sums.enter(tx, message))
+                if refusal is not None:
+                    self._refuse(message.device, f"{refusal} (round {message.round})")
+                else:
+                    await self._receiver.on_sum(message)
             case Update():
                 await self._update(message, body)
             case _:
@@ -286,9 +296,3 @@ class Inbox:
 def _own_key(message: Message) -> bytes | None:
     """The key that a registration says it is signed with."""
     return message.public_key if isinstance(message, Register) else None
-
-
-def device_of(topic: str) -> str:
-    """Whose topic it is; an empty name for a topic of no device."""
-    levels = topic.split("/")
-    return levels[4] if len(levels) > 4 else ""

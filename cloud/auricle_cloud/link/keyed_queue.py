@@ -7,7 +7,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 
-from auricle.mqtt_link.deadline import within
+from auricle.mqtt_link.reconnection import within
 
 log = logging.getLogger("auricle.cloud")
 
@@ -20,7 +20,7 @@ class KeyedQueue:
     Parameters
     ----------
     most
-        Pieces of work taken in at a time, in all lanes together; whoever brings more waits.
+        Pieces of work taken in at a time, in all lanes together; more of them wait.
     """
 
     def __init__(self, most: int) -> None:
@@ -29,7 +29,7 @@ class KeyedQueue:
         self._working: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
-        """KeyedQueue in which work waits or is done."""
+        """Lanes in which work waits or is done."""
         return len(self._lanes)
 
     async def put(self, name: str, work: Work) -> None:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypedDict
-
-import msgspec
 
 from auricle.errors import BrokerError
 from auricle.mqtt_link.link import MqttLink
 from auricle.packs.pack import Pack
-from auricle.wire.frames import CHUNK, seal
+from auricle.wire.frames import CHUNK, Topics, seal
 from auricle.wire.identity import Identity
 from auricle.wire.messages import (
     Abort,
     Ack,
+    Asked,
     CoordinatorState,
     Invite,
     Measure,
@@ -27,18 +26,22 @@ from auricle.wire.messages import (
     Tune,
     Update,
 )
-from auricle.wire.plan import Plan
-from auricle.wire.topics import Topics
+from auricle.wire.plan import Lent, Plan
 from auricle_cloud.settings import NAME
 from auricle_cloud.states.verdict import Verdict
 from auricle_cloud.storage.blobs import BlobStore
-from auricle_cloud.storage.release_rows import ReleaseKind
+from auricle_cloud.storage.release_records import ReleaseKind
 from auricle_cloud.storage.rows import ModelRow
 
 log = logging.getLogger("auricle.cloud")
 
 OFFERED = 2
 """Models whose chunks stay on the broker: the current one and the one before."""
+
+
+def chunks_of(length: int) -> int:
+    """How many chunks a blob of so many bytes travels in."""
+    return -(-length // CHUNK)
 
 
 class Head(TypedDict):
@@ -59,6 +62,17 @@ class Work(TypedDict):
     length: int
     codec: str
     chunks: int
+
+
+class Asking(TypedDict):
+    """Whom a question of a secure sum is to, in which round, and of which epoch."""
+
+    fleet: str
+    device: str
+    boot: str
+    task: str
+    round: int
+    epoch: int
 
 
 class Messenger:
@@ -91,6 +105,7 @@ class Messenger:
         self._pack, self._pack_name = pack.identity, pack.manifest.name
         self._identity, self._epoch, self._boot, self._blobs = identity, epoch, boot, blobs
         self._offered: list[str] = []
+        self._lent: list[str] = []
         self.link: MqttLink | None = None
         """Set once the link is made: its will needs a signed message first."""
 
@@ -99,7 +114,8 @@ class Messenger:
 
     @property
     def _chunks(self) -> int:
-        return -(-self._length // CHUNK)
+        """Of a model."""
+        return chunks_of(self._length)
 
     def presence(self, *, online: bool) -> bytes:
         """The signed message that the coordinator is there, or not."""
@@ -164,14 +180,18 @@ class Messenger:
             "chunks": self._chunks,
         }
 
-    async def ask(self, message: Invite | Measure, devices: Iterable[str]) -> None:
-        """Send an invitation or a question to devices."""
+    async def tell(self, messages: Callable[[str], Sequence[Asked]], devices: Iterable[str]) -> None:
+        """Send each device what is made for it, in that order."""
 
         async def one(device: str) -> None:
-            named = msgspec.structs.replace(message, device=device)
-            await self._send(self.topics.down(device, "inv"), named)
+            for message in messages(device):
+                await self._send(self.topics.down(device, "inv"), message)
 
         await asyncio.gather(*(one(device) for device in devices))
+
+    def asking(self, device: str, number: int) -> Asking:
+        """What every question of a round's secure sum says."""
+        return {**self._head(device), "task": self._task, "round": number, "epoch": self._epoch}
 
     async def call_off(self, number: int, devices: Iterable[str], reason: str) -> None:
         """Tell devices to stop working on a round."""
@@ -199,9 +219,7 @@ class Messenger:
     async def offer(self, model: ModelRow) -> None:
         """Publish a model's chunks and its manifest, retained, and take back those of the one before the last."""
         blob = model.blob
-        data = await asyncio.to_thread(self._blobs.get, blob)
-        for i in range(self._chunks):
-            await self._publish(self.topics.blob(blob, i), data[i * CHUNK : (i + 1) * CHUNK], retain=True)
+        data = await self._lay_out(blob)
         manifest = Model(
             **self._head(),
             task=self._task,
@@ -218,6 +236,41 @@ class Messenger:
         await self._send(self.topics.model, manifest, retain=True)
         await self._take_back(blob)
 
+    async def _lay_out(self, blob: str) -> bytes:
+        """Have the broker keep a blob's chunks; the blob."""
+        data = await asyncio.to_thread(self._blobs.get, blob)
+        for i in range(chunks_of(len(data))):
+            await self._publish(self.topics.blob(blob, i), data[i * CHUNK : (i + 1) * CHUNK], retain=True)
+        return data
+
+    async def lend(self, blobs: Sequence[str]) -> None:
+        """Publish the chunks of what single rounds lend to devices, models and others, by their hashes."""
+        fresh = [blob for blob in blobs if blob not in self._lent]
+        self._lent += fresh
+        for blob in fresh:
+            await self._lay_out(blob)
+
+    async def lend_again(self) -> None:
+        """The same once more: a broker may have lost what it kept."""
+        for blob in [*self._lent]:
+            await self._lay_out(blob)
+
+    async def recall(self, blobs: Iterable[str], more: Lent | None = None) -> None:
+        """Take the chunks of lent models back, but not those of a model that is offered to all.
+
+        Parameters
+        ----------
+        blobs
+            The models.
+        more
+            What the round lent beside them.
+        """
+        self._lent = []
+        for blob in set(blobs) - set(self._offered):
+            await self._clear(blob, self._chunks)
+        if more is not None:
+            await self._clear(more.blob, more.chunks)
+
     async def take_back(self, topic: str) -> None:
         """Remove what a device had the broker retain: what it says is said once."""
         log.warning("removed a retained message from %s", topic)
@@ -232,5 +285,9 @@ class Messenger:
         self._offered.append(newest)
         while len(self._offered) > OFFERED:
             old = self._offered.pop(0)
-            for i in range(self._chunks):
-                await self._publish(self.topics.blob(old, i), b"", retain=True)
+            if old not in self._lent:
+                await self._clear(old, self._chunks)
+
+    async def _clear(self, blob: str, chunks: int) -> None:
+        for i in range(chunks):
+            await self._publish(self.topics.blob(blob, i), b"", retain=True)

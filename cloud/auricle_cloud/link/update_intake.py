@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
-from collections.abc import Callable, Sequence
-
-import numpy as np
+from collections import OrderedDict
+from collections.abc import Sequence
 
 from auricle.errors import WireError
 from auricle.wire.messages import Update
-from auricle.wire.tensors import CODECS, Flat, decode, digest
+from auricle.wire.tensors import Flat, TensorTable
+from auricle.wire.update_codec import NO_TAIL, Tail
+from auricle_cloud.link.admission import Receiver
 from auricle_cloud.link.assembly import Assemblies
 from auricle_cloud.link.batch import Batcher
 from auricle_cloud.link.ledger import Ledger
+from auricle_cloud.link.update_checks import require_body, require_header
 from auricle_cloud.settings import Limits
 from auricle_cloud.states.verdict import Verdict
 from auricle_cloud.storage.journal import About, Journal
@@ -24,8 +25,11 @@ log = logging.getLogger("auricle.cloud")
 PAUSE = 0.03
 """Seconds that updates wait for others when many come: those that are checked together are counted together."""
 
-Arrival = tuple[Update, bytes, "Flat | None"]
-"""An update, its body, and the model (P,) it started from if that is at hand."""
+MOST_CONFLICTS = 4096
+"""Devices and rounds of which it is remembered that a conflict was noted."""
+
+Arrival = tuple[Update, bytes, "Flat | None", Tail]
+"""An update, its body, the model (P,) it started from if that is at hand, and what may follow its weights."""
 
 
 class UpdateIntake:
@@ -33,23 +37,33 @@ class UpdateIntake:
 
     Parameters
     ----------
-    size
-        Weights of the plug-in.
+    table
+        Tensor table of the plug-in.
     limits
         What a device may claim.
     ledger
         Where they are counted.
     journal
         Told of a device that sends two different ones for a round.
-    base
-        The model (P,) of a hash, if it is at hand.
+    receiver
+        Has the models that updates started from, and knows what rounds ask for.
+    tail
+        As of `require_header`, for updates of rounds of which the receiver knows nothing.
     """
 
     def __init__(
-        self, size: int, limits: Limits, ledger: Ledger, journal: Journal, base: Callable[[str], Flat | None]
+        self,
+        table: TensorTable,
+        limits: Limits,
+        ledger: Ledger,
+        journal: Journal,
+        receiver: Receiver,
+        tail: Tail = NO_TAIL,
     ) -> None:
-        self._size, self._limits, self._ledger, self._journal, self._base = size, limits, ledger, journal, base
+        self._receiver, self._tail = receiver, tail
+        self._table, self._limits, self._ledger, self._journal = table, limits, ledger, journal
         self._assemblies = Assemblies()
+        self._conflicts: OrderedDict[tuple[str, str, int], None] = OrderedDict()
         # The mathematics of a large model would hold up everybody else's messages.
         self._checks = Batcher[Arrival, WireError | None](self._complaints, PAUSE)
 
@@ -68,11 +82,12 @@ class UpdateIntake:
         StorageError
             It could not be committed: the device must not be told anything, so that it sends again.
         """
-        self._require_header(update)
+        tail = await self._receiver.tail(update.task, update.round) or self._tail
+        require_header(update, self._table, self._limits, tail)
         whole = self._assemblies.add(update, body)
         if whole is None:
             return None
-        complaint = await self._checks.add((update, whole, self._base(update.base)))
+        complaint = await self._checks.add((update, whole, self._receiver.base(update.base), tail))
         if complaint is not None:
             raise complaint
         verdict = await self._ledger.count(update, whole)
@@ -81,6 +96,13 @@ class UpdateIntake:
         return verdict
 
     async def _note_conflict(self, update: Update) -> None:
+        """Note the first one that a device sends for a round: another one would cost a transaction and say no more."""
+        known = (update.device, update.task, update.round)
+        if known in self._conflicts:
+            return
+        self._conflicts[known] = None
+        if len(self._conflicts) > MOST_CONFLICTS:
+            self._conflicts.popitem(last=False)
         log.error("SECURITY: %s sent two different updates for round %d", update.device, update.round)
         what: About = {
             "device": update.device,
@@ -90,39 +112,12 @@ class UpdateIntake:
         }
         await asyncio.to_thread(lambda: self._journal.note("conflict", **what))
 
-    def _require_header(self, update: Update) -> None:
-        """Refuse by the signed header alone, before any memory is given to the body."""
-        limits = self._limits
-        if update.codec not in CODECS:
-            raise WireError("codec: unknown")
-        if update.length != self._size * CODECS[update.codec].itemsize:
-            raise WireError("shape: not the plug-in's number of weights")
-        if not 1 <= update.samples <= limits.samples:
-            raise WireError("samples: none, or more than a device can have")
-        if not 0 <= update.loss <= limits.loss:
-            raise WireError("loss: not a finite number of at least 0")
-        if update.part >= update.parts:
-            raise WireError("part: beyond the last")
-
     def _complaints(self, arrived: Sequence[Arrival]) -> list[WireError | None]:
         complaints: list[WireError | None] = []
-        for update, body, base in arrived:
+        for update, body, base, tail in arrived:
             try:
-                self._require_body(update, body, base)
+                require_body(update, body, base, self._table, self._limits, tail)
                 complaints.append(None)
             except WireError as error:
                 complaints.append(error)
         return complaints
-
-    def _require_body(self, update: Update, body: bytes, base: Flat | None) -> None:
-        if len(body) != update.length or digest(body) != update.body:
-            raise WireError("hash: the body is not the one the header names")
-        try:
-            weights = decode(body, self._size, update.codec)
-        except WireError as error:
-            raise WireError(f"values: {error}") from error
-        if np.abs(weights).max(initial=0.0) > self._limits.weight:
-            raise WireError("values: a weight no model learns")
-        # A sum of squares and no dot product, for which BLAS would wake a thread on every core.
-        if base is not None and math.sqrt(float(np.square(weights - base, dtype=np.float64).sum())) > self._limits.norm:
-            raise WireError(f"norm: further from the round's model than {self._limits.norm:g}")

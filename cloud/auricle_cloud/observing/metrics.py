@@ -8,9 +8,9 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from auricle_cloud.observing.hearing_figures import HearingFigures
-from auricle_cloud.states.refusal import CODES, OTHER
+from auricle_cloud.observing.hearing_watch import HearingFigures
 from auricle_cloud.states.rollout import DEVICE_STATES
+from auricle_cloud.states.verdict import CODES, OTHER
 from auricle_cloud.storage.rows import DeviceRow, ModelRow
 
 ROLLOUTS = 20
@@ -96,7 +96,7 @@ class Metrics:
         self._show_rollouts(rollouts)
 
     def _show_rollouts(self, rollouts: Mapping[str, tuple[str, Mapping[str, int]]]) -> None:
-        """All states of each, also 0; "none" where there is none, for a line that is not there looks like a fault."""
+        """All states of each, also 0; one line named "none" without rollouts: no line at all looks like a fault."""
         shown = rollouts or {"none": ("", {})}
         for name, (state, tally) in shown.items():
             self._paused.labels(name).set(state == "paused")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from auricle.process.times import Time
-from auricle_cloud.operations.answer import Answer
+from auricle_cloud.operations.types import Answer
 from auricle_cloud.storage.rows import Standing
 
 
@@ -33,7 +33,7 @@ class DeviceRow(Answer, frozen=True, kw_only=True):
     last_seen: Time
     """When its last message came."""
     offline_since: Time | None
-    """None: it is online, or was not heard since the coordinator started."""
+    """None: it is online, or was not heard since a coordinator started or ended."""
     public_key: str
     """In hex."""
     sensitivity: int
@@ -106,10 +106,27 @@ class EventPage(Answer, frozen=True, kw_only=True):
     """Give it as `before` for the next page."""
 
 
+class PersonalModel(Answer, frozen=True, kw_only=True):
+    """The model that a device begins its next round with, where the rule makes one for each."""
+
+    round: int
+    """The last round that the device counted in."""
+    group: int
+    """Number of its group in that round."""
+    blob: str
+    """SHA-256 of the weights."""
+    shared_with: int
+    """Other devices that begin with the same weights."""
+
+
 class DeviceDetail(Answer, frozen=True, kw_only=True):
     """A device with its history."""
 
     row: DeviceRow
+    runs: str
+    """What it said last of the version that it runs."""
+    personal: PersonalModel | None
+    """None: it begins with the current model, as all do."""
     history: list[Invited]
     next: int | None
     """Give it as `before` for older invitations."""

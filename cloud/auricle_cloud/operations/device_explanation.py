@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass
 
 from msgspec.structs import replace
 
+from auricle.process.times import how_many
+from auricle_cloud.operations.group_explanation import about_group
 from auricle_cloud.operations.round_answers import DeviceWhy, LayerPart, Outcome, Verdict
 from auricle_cloud.states.report import (
     BoundedReport,
@@ -149,7 +151,7 @@ def _ineligible(known: Indexed, name: str, now: str | None) -> str:
     """Why a device was not eligible, as far as is known, with a space before it."""
     then = known.report.passed_over.get(name)
     if then:
-        return f" When the round began it {sentence(str(then))}"
+        return f" The reason when the round began: it {sentence(str(then))}"
     if now is None:
         return ""
     return f" Now it {sentence(now)}" if now else " Now it is eligible: others were chosen, or it came later."
@@ -160,14 +162,20 @@ def _counted(known: Indexed, name: str, number: int, update: CountedUpdate) -> D
     dropped = outcome == "dropped"
     loss, staleness = finite(update.loss), update.staleness or 0
     parts = [] if dropped else [layer.part(name) for layer in known.layers]
-    said = [f"{name} counted in round {number} with {count(update.samples or 0, 'training sample')}"]
+    if known.report.secure_sum is not None:
+        hidden = [f"The update of {name} is part of the secure sum of round {number}: nothing is known of it alone."]
+        if known.report.secure_sum.dropped.get(name) == "reveal":
+            hidden.append(f"{name} was gone when shares were revealed; those of the others were enough.")
+        return DeviceWhy(device=name, outcome=outcome_of(known, name), sentences=hidden)
+    said = [f"{name} counted in round {number} with {how_many(update.samples or 0, 'training sample')}"]
     said[0] += "" if loss is None else f" and an inference loss of {loss:.4g}"
-    said[0] += f", {count(staleness, 'model')} behind." if staleness else "."
+    said[0] += f", {how_many(staleness, 'model')} behind." if staleness else "."
     if dropped:
         said = [f"{name} sent an update to round {number} that was left out: some of its weights are not finite."]
     score = None if dropped else _score(known, name)
     said += [_about_bound(entry) for entry in known.report.bounded if entry.device == name]
-    said += [*_about_score(known, score), *_about_layers(parts), *_about_shapley(known, name)]
+    said += [*about_group(known.report.groups, name), *_about_score(known, score)]
+    said += [*_about_layers(parts), *_about_shapley(known, name)]
     return DeviceWhy(
         device=name,
         outcome=outcome,
@@ -229,7 +237,7 @@ def _about_layers(parts: Sequence[LayerPart]) -> list[str]:
 
 def _about_layer(part: LayerPart) -> str:
     far = ""
-    if part.deviation is not None:
+    if part.deviation is not None and part.of > 1:
         far = f" (deviation {part.deviation:.4g}, the {_nth(part.rank or 1)}farthest of {part.of})"
     if part.verdict == "kept":
         return f"{part.layer}: kept with weight {part.weight or 0.0:.4f}{far}."
@@ -256,7 +264,7 @@ def _about_shapley(known: Indexed, name: str) -> list[str]:
             "it voted for the alarm."
         )
     if name in found.set_aside:
-        said.append("Its loss of the received model is far from all others' and was not believed.")
+        said.append("Its loss of the received model is far from all others' and was not used.")
     of = "the judged model" if found.judged_round is None else f"the model of round {found.judged_round}"
     if judged.shapley is not None:
         error = f" ± {judged.shapley_error:.2g}" if judged.shapley_error else ""
@@ -276,11 +284,6 @@ def finite(value: float | None) -> float | None:
 
 def _finite(values: Mapping[str, float | None]) -> dict[str, float]:
     return {name: value for name, value in values.items() if value is not None and math.isfinite(value)}
-
-
-def count(number: int, noun: str) -> str:
-    """`3 devices`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def sentence(text: str) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from auricle.errors import StorageError
 from auricle.wire.kinds import DeviceId, Sensitivity
-from auricle_cloud.operations.answer import Done
 from auricle_cloud.operations.device_answers import (
     Changed,
     DeviceDetail,
@@ -16,11 +15,13 @@ from auricle_cloud.operations.device_answers import (
     EventPage,
     EventRow,
     Invited,
+    PersonalModel,
     Refused,
     Tuned,
 )
 from auricle_cloud.operations.operating import ConflictError, NotFoundError, Operator, absent, as_answer, outcome_state
-from auricle_cloud.operations.parameters import Id, Label, Limit, Names, Number, Reason, Search
+from auricle_cloud.operations.types import Done, Id, Label, Limit, Names, Number, Reason, Search
+from auricle_cloud.ota.explanation import what_it_runs
 from auricle_cloud.states.selection import unfit
 from auricle_cloud.storage import rows
 from auricle_cloud.storage.device_records import STANDINGS
@@ -68,11 +69,23 @@ class DeviceOperations(Operator):
         log = self.device_logs(device, limit=min(limit, 50))
         return DeviceDetail(
             row=self._device_rows([row])[0],
+            runs=what_it_runs(self.store.rollouts.installed([device]).get(device)),
+            personal=self._personal(device),
             history=shown,
             next=shown[-1].round if len(history) > limit else None,
             refusals=log.refusals,
             events=log.events,
         )
+
+    def _personal(self, device: str) -> PersonalModel | None:
+        """The model of a device's own that belongs to the current model."""
+        current = self._list.current().get(self.task)
+        own = {} if current is None else self.store.personal.of(self.task, current)
+        if device not in own:
+            return None
+        found = own[device]
+        same = sum(row.blob == found.blob for row in own.values()) - 1
+        return PersonalModel(round=found.round, group=found.cluster, blob=found.blob, shared_with=same)
 
     def device_logs(self, device: DeviceId, limit: Limit = 100, before: Id | None = None) -> DeviceLog:
         """Show what is known of a device's doings: events, the newest first, and refused frames."""

@@ -1,4 +1,4 @@
-"""Certificates and claim tokens for operators: seen, and made."""
+"""Certificates and claim tokens for operators: seen, and made; and what operators are told about them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,63 @@ from typing import Annotated
 from msgspec import Meta
 
 from auricle.errors import SettingsError
+from auricle.process.times import Time
 from auricle.wire.kinds import DeviceId
-from auricle_cloud.operations.enrolment_answers import CertificateRow, ClaimRow, ClaimTokenRow, ClaimTokens, Enrolled
 from auricle_cloud.operations.operating import Certifier, ConflictError, NotFoundError, Operator, as_answer
+from auricle_cloud.operations.types import Answer
 
 Count = Annotated[int, Meta(ge=1, le=1000, description="So many new names.")]
 Prefix = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,55}\Z", description="Names are PREFIX-001 and so on.")]
 Hours = Annotated[float, Meta(gt=0, le=720, description="How long they may be used.")]
 MISSING = "This coordinator has no certificate authority: make it with auricle cloud enrol init."
+
+
+class ClaimTokenRow(Answer, frozen=True, kw_only=True):
+    """What a device is given; the token is never shown again."""
+
+    device: str
+    token: str
+    expires: Time
+    replaces: bool
+    """Whether who claims it takes the place of the board that has the name."""
+
+
+class ClaimTokens(Answer, frozen=True, kw_only=True):
+    """Claim tokens."""
+
+    pin: str
+    """SHA-256 of the authority's root certificate, which every device is told."""
+    tokens: list[ClaimTokenRow]
+
+
+class CertificateRow(Answer, frozen=True, kw_only=True):
+    """One certificate."""
+
+    name: str
+    kind: str
+    serial: str
+    issued: Time
+    expires: Time
+    renew_after: Time
+    revoked: Time | None
+    reason: str
+
+
+class ClaimRow(Answer, frozen=True, kw_only=True):
+    """One token that may still be used."""
+
+    device: str
+    created: Time
+    expires: Time
+    replaces: bool
+
+
+class Enrolled(Answer, frozen=True, kw_only=True):
+    """Everybody who is certified, and who may be."""
+
+    pin: str
+    certificates: list[CertificateRow]
+    claims: list[ClaimRow]
 
 
 class EnrolmentOperations(Operator):
@@ -36,7 +85,7 @@ class EnrolmentOperations(Operator):
         """Make one-time tokens that devices exchange for their certificates: for one by name, or for new names."""
         certifier = self._authority()
         if device is None and replace:
-            raise ConflictError("Name the device that is to be replaced.")
+            raise ConflictError("Name the device that is replaced.")
         names = certifier.free_names(prefix, count) if device is None else [device]
         try:
             with self._changing():

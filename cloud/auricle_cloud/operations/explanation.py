@@ -5,18 +5,30 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from msgspec.structs import asdict
+
+from auricle.process.times import how_many
 from auricle_cloud.operations.device_explanation import (
     Indexed,
-    count,
     explain_device,
     finite,
     outcome_of,
     sentence,
 )
-from auricle_cloud.operations.round_answers import DetectionWhy, OutcomeFilter, RoundWhy
-from auricle_cloud.states.report import DetectionReport, Document, RoundReport
+from auricle_cloud.operations.group_explanation import about_groups, about_prior
+from auricle_cloud.operations.round_answers import DetectionWhy, OutcomeFilter, PrivacyWhy, RoundWhy, SecureWhy
+from auricle_cloud.states.report import (
+    DetectionReport,
+    DirectionReport,
+    Document,
+    PrivacyReport,
+    RoundReport,
+    SecureReport,
+)
 from auricle_cloud.states.round import State
 
+GIVEN = 3
+"""Devices that were not invited of which a round says why."""
 NAMED = 5
 """Devices that a sentence names before it says how many more."""
 
@@ -53,6 +65,8 @@ def explain(
         rule_options=report.rule_options,
         sentences=_about_round(report, number, state),
         detection=_detection(report.detection),
+        privacy=privacy_of(report),
+        secure_sum=secure_sum_of(report.secure_sum),
         devices=[explain_device(known, name, number, state, (now or {}).get(name)) for name in names],
         next=None,
     )
@@ -83,21 +97,37 @@ def is_whole(report: Document | None) -> bool:
     return bool(report) and "invited" in (report or {})
 
 
+def privacy_of(report: RoundReport) -> PrivacyWhy | None:
+    """What a round with noise gave away."""
+    told = report.privacy
+    return None if told is None else PrivacyWhy(**asdict(told), sentences=_about_privacy(told, report.secure_sum))
+
+
+def secure_sum_of(told: SecureReport | None) -> SecureWhy | None:
+    """The secure sum of a round."""
+    return None if told is None else SecureWhy(**asdict(told), sentences=_about_secure_sum(told))
+
+
 # -- the round
 
 
 def _about_round(report: RoundReport, number: int, state: State) -> list[str]:
     invited, updates = report.invited, report.updates
     samples = sum(update.samples or 0 for update in updates)
-    said = [f"Round {number} is {state}: {len(updates)} updates counted of {count(len(invited), 'invited device')}"]
-    said[0] += f", with {count(samples, 'training sample')}." if updates else "."
+    said = [
+        f"Round {number} is {state}: {how_many(len(updates), 'update')} counted of "
+        f"{how_many(len(invited), 'invited device')}"
+    ]
+    said[0] += f", with {how_many(samples, 'training sample')}." if updates and not report.secure_sum else "."
     if report.reason:
         said.append(f"It ended because of this: {sentence(report.reason)}")
     said += _about_rule(report)
+    said += [*about_groups(report.groups), *about_prior(report.prior_knowledge)]
     said += [sentence(text) for text in [report.flag, *report.warnings] if text]
     if report.bounded:
         less = {entry.device for entry in report.bounded}
         said.append(f"Counted for less than they said or the rule gave them: {_names(less)}.")
+    said += _about_direction(report.direction)
     silent = set(invited) - {update.device for update in updates} - {*report.failed, *report.refused}
     for names, why in (
         (report.dropped, "Left out because some weights are not finite"),
@@ -107,7 +137,33 @@ def _about_round(report: RoundReport, number: int, state: State) -> list[str]:
     ):
         if names:
             said.append(f"{why}: {_names(names)}.")
+    said += _not_invited(report, number)
+    said += _about_secure_sum(report.secure_sum)
+    said += _about_privacy(report.privacy, report.secure_sum)
     return said + _about_detection(_detection(report.detection))
+
+
+def _about_direction(told: DirectionReport | None) -> list[str]:
+    """How far the round's direction is from those of the parties; nothing without a rule that agrees on one."""
+    if told is None or told.coordinator is None:
+        return []
+    said = f"The round's direction is {told.coordinator:.1f} degrees from that of the coordinator's clips"
+    named = set(told.labelled)
+    for of, who in ((True, "with labels"), (False, "without")):
+        angles = [angle for name, angle in told.angles.items() if angle is not None and (name in named) == of]
+        if angles:
+            said += f", {sum(angles) / len(angles):.1f} on average from that of {how_many(len(angles), 'device')} {who}"
+    return [f"{said}; above 90 it goes against them."]
+
+
+def _not_invited(report: RoundReport, number: int) -> list[str]:
+    """Who was left out before the round began: each with its reason where they are few."""
+    reasons = {name: why for name, why in sorted(report.passed_over.items()) if name not in report.invited}
+    if not reasons:
+        return []
+    if len(reasons) <= GIVEN:
+        return [f"Not invited: {name} {sentence(why)}" for name, why in reasons.items()]
+    return [f"Not invited: {_names(reasons)}; rounds why {number} --outcome not_invited has the reasons."]
 
 
 def _about_rule(report: RoundReport) -> list[str]:
@@ -120,13 +176,60 @@ def _about_rule(report: RoundReport) -> list[str]:
     if pruned:
         (most, times), *_ = sorted(pruned.items(), key=lambda item: (-item[1], item[0]))
         return [
-            f"{rule} pruned {count(len(pruned), 'device')} somewhere, most often {most}: in {times} of "
-            f"{count(len(layers), 'layer')}."
+            f"{rule} pruned {how_many(len(pruned), 'device')} somewhere, most often {most}: in {times} of "
+            f"{how_many(len(layers), 'layer')}."
         ]
     left = {name for layer in layers for name in set(layer.share) - set(layer.kept)}
     if left:
-        return [f"{rule} left out {count(len(left), 'device')}: {_names(left)}."]
-    return [f"{rule} pruned nobody in {count(len(layers), 'layer')}."]
+        return [f"{rule} left out {how_many(len(left), 'device')}: {_names(left)}."]
+    return [f"{rule} pruned nobody in {how_many(len(layers), 'layer')}."]
+
+
+DROPPED = {
+    "keys": "Dropped out before the secure sum began, without keys",
+    "shares": "Dropped out of the secure sum before training, with no shares or too few neighbours",
+    "update": "Dropped out of the secure sum without an update",
+    "reveal": "Sent an update that is in the sum, and revealed no shares",
+}
+
+
+def _about_secure_sum(told: SecureReport | None) -> list[str]:
+    if told is None:
+        return []
+    said = []
+    if told.devices is not None:
+        said.append(
+            f"A secure sum of {how_many(told.devices, 'update')}: the coordinator saw none of them. Of each device's "
+            f"{how_many(told.neighbours or 0, 'neighbour')} {told.threshold or 0} had to reveal shares."
+        )
+    else:
+        said.append("Its secure sum has not been read: the coordinator knows no update.")
+    for state, when_said in DROPPED.items():
+        names = {name for name, when in told.dropped.items() if when == state}
+        if names:
+            said.append(f"{when_said}: {_names(names)}.")
+    return said
+
+
+def _about_privacy(told: PrivacyReport | None, secure: SecureReport | None = None) -> list[str]:
+    if told is None or told.clip is None:
+        return []
+    said = [
+        f"Devices clipped their updates to a norm of {told.clip:g} and added noise of standard deviation "
+        f"{told.deviation or 0:.4g} to each value."
+    ]
+    if told.epsilon is None or told.device_epsilon is None:
+        return said
+    limit = "" if told.budget is None else f"; the budget is {told.budget:g} of the {told.view} view"
+    said.append(
+        f"After {how_many(told.rounds or 0, 'round')} with noise epsilon is {told.epsilon:.4g} towards who sees models "
+        f"and {told.device_epsilon:.4g} towards who sees a device's single updates (delta {told.delta:g}){limit}."
+    )
+    if secure is not None:
+        said.append("The coordinator saw the sum alone: towards it the first figure holds as well.")
+    if told.bare:
+        said.append(f"Not covered: {how_many(told.bare, 'round')} before, without noise or ended early.")
+    return said
 
 
 def _detection(found: DetectionReport | None) -> DetectionWhy | None:
@@ -159,11 +262,11 @@ def _about_detection(found: DetectionWhy | None) -> list[str]:
         return []
     said = [sentence(found.sentence)] if found.sentence else []
     if found.set_aside:
-        said.append(f"Not believed, for their loss is far from all others': {_names(found.set_aside)}.")
+        said.append(f"Their loss was not used, because it is far from all others': {_names(found.set_aside)}.")
     if not found.fires:
         return said or ["Detection saw nothing wrong with the model that the round began with."]
     of = "" if found.judged_round is None else f" for the model of round {found.judged_round}"
-    said.append(f"The alarm was raised{of} by {count(len(found.votes), 'vote')}.")
+    said.append(f"The alarm was raised{of} by {how_many(len(found.votes), 'vote')}.")
     if found.method:
         said.append(f"Judged by {METHODS.get(found.method, found.method)}.")
     if found.bad:

@@ -7,14 +7,57 @@ import re
 import numpy as np
 
 from auricle.errors import StorageError
+from auricle.process.times import Time
 from auricle.wire.tensors import TensorTable, decode
-from auricle_cloud.operations.answer import File
-from auricle_cloud.operations.model_answers import ModelPage, ModelRow
 from auricle_cloud.operations.operating import ConflictError, NotFoundError, Operator, absent, as_answer
-from auricle_cloud.operations.parameters import Form, HearingHours, Limit, Number, Reason
-from auricle_cloud.states.hearing_comparison import compare
-from auricle_cloud.states.hearing_hold import worse
+from auricle_cloud.operations.types import Answer, File, Form, HearingHours, Limit, Number, Reason
+from auricle_cloud.states.hearing_comparison import compare, worse
 from auricle_cloud.storage import rows
+
+
+class ModelRow(Answer, frozen=True, kw_only=True):
+    """A version of the model."""
+
+    task: str
+    version: int
+    current: bool
+    blob: str
+    """SHA-256 of its weights as float32."""
+    origin: str
+    """first, round, or repair."""
+    round: int | None
+    parent: int | None
+    created: Time
+    accuracy: float | None
+    """On the operator's validation set, 0 to 1."""
+    loss: float | None
+
+
+class ModelPage(Answer, frozen=True, kw_only=True):
+    """The newest models first."""
+
+    models: list[ModelRow]
+    next: int | None
+    """Give it as `before` for the next page."""
+
+
+class Judged(Answer, frozen=True, kw_only=True):
+    """How good a model is on a validation set."""
+
+    version: int
+    accuracy: float
+    loss: float
+    clips: int
+    kept: bool
+    """Whether it was written to the model's row."""
+
+    @property
+    def done(self) -> str:
+        """It in one sentence."""
+        kept = ", and that is kept" if self.kept else ""
+        return (
+            f"Version {self.version}: accuracy {self.accuracy:.4f}, loss {self.loss:.4g} on {self.clips} clips{kept}."
+        )
 
 
 class ModelOperations(Operator):

@@ -6,26 +6,83 @@ while a coordinator runs or none does. `routes.ROUTES` lists them; their signatu
 
 from __future__ import annotations
 
-from auricle_cloud.operations.access_answers import TokenList, TokenMade, TokenRow
-from auricle_cloud.operations.answer import Done
+from msgspec import field
+
+from auricle.process.times import Time
 from auricle_cloud.operations.device_answers import EventRow
 from auricle_cloud.operations.device_operations import DeviceOperations
 from auricle_cloud.operations.enrolment_operations import EnrolmentOperations
-from auricle_cloud.operations.fleet_answers import Overview
 from auricle_cloud.operations.hearing_operations import HearingOperations
-from auricle_cloud.operations.model_operations import ModelOperations
+from auricle_cloud.operations.model_operations import ModelOperations, ModelRow
 from auricle_cloud.operations.operating import as_answer, unknown
-from auricle_cloud.operations.parameters import Days, Name
 from auricle_cloud.operations.rollout_operations import RolloutOperations
+from auricle_cloud.operations.round_answers import RoundRow, Waiting
 from auricle_cloud.operations.round_operations import RoundOperations
+from auricle_cloud.operations.types import Answer, Days, Done, Name
 from auricle_cloud.storage.access_rows import Role
 from auricle_cloud.storage.device_records import STANDINGS
+from auricle_cloud.storage.rows import Standing
 
 ALARMS = ("alarm", "verdict", "repair", "loss set aside", "conflict", "quarantined", "rolled back", "rollout paused")
 """Kinds of events that an operator should not miss."""
 
 BY_ITSELF = ("", "policy", "devices", "serve")
 """Who causes an alarm: what an operator did is no news to him."""
+
+
+class Overview(Answer, frozen=True, kw_only=True):
+    """The fleet at a glance."""
+
+    task: str
+    pack: str | None
+    epoch: int
+    """How often a coordinator has started."""
+    devices: int
+    online: int
+    ready: int
+    """Approved, online, and willing to train."""
+    standings: dict[Standing, int]
+    under_way: RoundRow | None
+    last: RoundRow | None
+    """The newest finished round."""
+    planned: int
+    """Rounds that wait."""
+    waiting: Waiting | None
+    """Why the round under way, or else the first that is planned, does not go on; its first few devices."""
+    why_none: list[str] = field(default_factory=list)
+    """Where no round was ever planned: that it is so, and why none starts."""
+    model: ModelRow | None
+    alarms: list[EventRow]
+
+
+class TokenRow(Answer, frozen=True, kw_only=True):
+    """Who may use the API."""
+
+    name: str
+    role: Role
+    created: Time
+    expires: Time | None
+
+
+class TokenList(Answer, frozen=True, kw_only=True):
+    """All tokens; what they are is known to their holders only."""
+
+    tokens: list[TokenRow]
+
+
+class TokenMade(Answer, frozen=True, kw_only=True):
+    """A new token: it is never shown again."""
+
+    name: str
+    role: Role
+    token: str
+
+
+class Me(Answer, frozen=True, kw_only=True):
+    """Whose token this is."""
+
+    name: str
+    role: Role
 
 
 class Operations(
@@ -44,6 +101,7 @@ class Operations(
             epoch=self._list.epoch(),
             planned=planned,
             waiting=self._waiting_of_fleet(busy),
+            why_none=[] if planned or last is not None or busy is not None else self._why_none(),
             devices=sum(row.devices for row in counts),
             online=sum(row.devices for row in online),
             ready=sum(r.devices for r in online if (r.standing, r.gate) == ("approved", "train")),

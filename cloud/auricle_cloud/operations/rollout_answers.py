@@ -5,9 +5,8 @@ from __future__ import annotations
 from msgspec import field
 
 from auricle.process.times import Time
-from auricle_cloud.operations.answer import Answer
-from auricle_cloud.states.release import Released
-from auricle_cloud.states.rollout import DeviceState, RolloutState
+from auricle_cloud.operations.types import Answer
+from auricle_cloud.states.rollout import DeviceState, Released, RolloutState
 
 
 class ReleaseRow(Released, Answer, frozen=True, kw_only=True):
@@ -20,6 +19,40 @@ class ReleaseList(Answer, frozen=True, kw_only=True):
     """All releases by path."""
 
     releases: list[ReleaseRow]
+
+
+class RoleKeysRow(Answer, frozen=True, kw_only=True):
+    """Who signs for a role."""
+
+    role: str
+    threshold: int
+    keys: list[str]
+    """Public halves, in hex."""
+
+
+class RoleKeysList(Answer, frozen=True, kw_only=True):
+    """Who signs root and targets."""
+
+    roles: list[RoleKeysRow]
+
+
+class PendingRow(Answer, frozen=True, kw_only=True):
+    """Metadata that wait for signatures."""
+
+    role: str
+    version: int
+    signed: list[str]
+    """Public halves of the keys that have signed, in hex."""
+    missing: int
+    unsigned: list[str]
+    """Those that may give the missing ones."""
+    file: str
+
+
+class PendingList(Answer, frozen=True, kw_only=True):
+    """What waits for signatures."""
+
+    pending: list[PendingRow]
 
 
 class RolloutRow(Answer, frozen=True, kw_only=True):

@@ -12,7 +12,6 @@ from msgspec import Meta
 from auricle.errors import StorageError
 from auricle.wire.kinds import DeviceId, Token
 from auricle_cloud.operations.operating import ConflictError, NotFoundError, Operator, absent, as_answer
-from auricle_cloud.operations.parameters import HearingHours, Label, Limit, Number, Reason
 from auricle_cloud.operations.rollout_answers import (
     DeviceInRollout,
     ReleaseList,
@@ -21,10 +20,10 @@ from auricle_cloud.operations.rollout_answers import (
     RolloutPage,
     RolloutRow,
 )
+from auricle_cloud.operations.types import HearingHours, Label, Limit, Number, Reason
 from auricle_cloud.ota.explanation import about_device, about_rollout
-from auricle_cloud.states.release import Released
-from auricle_cloud.states.rollout import DEVICE_STATES, DeviceState
-from auricle_cloud.storage import release_rows
+from auricle_cloud.states.rollout import DEVICE_STATES, DeviceState, Released
+from auricle_cloud.storage import release_records
 
 ReleaseName = Annotated[
     str, Meta(pattern=r"^[a-z0-9][a-z0-9._/-]{3,199}\Z", description="A path, or the beginning of an identity.")
@@ -53,7 +52,7 @@ class RolloutOperations(Operator):
         shown = self._rollout_rows(found[:limit])
         return RolloutPage(rollouts=shown, next=shown[-1].number if len(found) > limit else None)
 
-    def _rollout_rows(self, found: Sequence[release_rows.RolloutRow]) -> list[RolloutRow]:
+    def _rollout_rows(self, found: Sequence[release_records.RolloutRow]) -> list[RolloutRow]:
         names = [row.rollout for row in found]
         tallies, targets = self.store.rollouts.tallies(names), self.store.rollouts.targets(names)
         zero: dict[str, int] = dict.fromkeys(DEVICE_STATES, 0)
@@ -171,14 +170,14 @@ class RolloutOperations(Operator):
         return self._rollout(rollout)
 
     def resume_rollout(self, rollout: Token, retry: bool = False) -> RolloutRow:
-        """Go on with a paused rollout: forgive the errors so far, or ask their devices once more."""
+        """Go on with a paused rollout: forgive the errors so far, or ask their devices again."""
         self._rollout(rollout)
         with self._changing():
             self.store.rollouts.resume(rollout, who=self.who, retry=retry)
         return self._rollout(rollout)
 
     def abort_rollout(self, rollout: Token, reason: Reason = "") -> RolloutRow:
-        """End a rollout: nobody is asked any more; devices that have begun go on by themselves."""
+        """End a rollout: nobody is asked any more; devices that have begun continue on their own."""
         self._rollout(rollout)
         with self._changing():
             self.store.rollouts.abort(rollout, who=self.who, reason=reason)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import field
 
 from auricle.process.times import Time
-from auricle_cloud.operations.answer import Answer
+from auricle_cloud.operations.types import Answer
+from auricle_cloud.states.report import Document
 from auricle_cloud.states.round import State
 
 Outcome = Literal["not_invited", "silent", "failed", "declined", "late", "refused", "dropped", "counted", "elsewhere"]
 """What became of a device in a round. `dropped`: weights not finite; `elsewhere`: it counted in a later round."""
 
 OutcomeFilter = Literal[Outcome, "pruned", "harmful"]
-"""What devices of a round are looked for by: a outcome, left out by the rule in some layer, or named by detection."""
+"""What devices of a round are looked for by: an outcome, left out by the rule in some layer, or named by detection."""
 
 
 Verdict = Literal["kept", "pruned_near", "pruned_far", "left_out"]
@@ -92,6 +93,49 @@ class Member(Answer, frozen=True, kw_only=True):
     """How long it trained."""
 
 
+class PrivacyWhy(Answer, frozen=True, kw_only=True):
+    """What a round with noise on devices gave away, and all before it."""
+
+    clip: float | None
+    """Largest norm of an update."""
+    deviation: float | None
+    """Of the noise that each device added to each value."""
+    sampling: float | None
+    """Probability with which a device was drawn."""
+    counted: int
+    multiplier: float | None
+    """Standard deviation of the noise in the sum, over the clip."""
+    epsilon: float | None
+    """Of all rounds so far, towards who sees models."""
+    device_epsilon: float | None
+    """Of all rounds so far, towards who sees single updates, of the device that was in most rounds."""
+    delta: float | None
+    rounds: int | None
+    """With noise, this one included."""
+    bare: int
+    """Rounds before, without noise or ended early: no epsilon covers them."""
+    budget: float | None
+    view: str
+    """Whose epsilon the budget is of."""
+    sentences: list[str]
+
+
+class SecureWhy(Answer, frozen=True, kw_only=True):
+    """The secure sum of a round."""
+
+    bound: float | None
+    """What values of the updates were cut to."""
+    threshold: int | None
+    """Neighbours that have to reveal shares of a device's secret."""
+    neighbours: int | None
+    """Of each device."""
+    devices: int | None
+    """Of whose updates the sum is; None: it was not read."""
+    dropped: dict[str, str]
+    """When devices dropped out: keys, shares, update, or reveal, whose update is in the sum."""
+    sentences: list[str]
+
+
 class RoundDetail(Answer, frozen=True, kw_only=True):
     """A round with its cohort."""
 
@@ -101,7 +145,11 @@ class RoundDetail(Answer, frozen=True, kw_only=True):
     """Give it as `after` for the next page of the cohort."""
     model: int | None
     """Version of the model that it made."""
-    detection: dict[str, Any] | None
+    detection: Document | None
+    privacy: PrivacyWhy | None
+    """Of a round with noise on devices."""
+    secure_sum: SecureWhy | None
+    """Of a round whose updates became known as a sum alone."""
     waiting: Waiting | None
     """Of a round that is not finished: why it does not begin, or does not go on."""
 
@@ -170,10 +218,14 @@ class RoundWhy(Answer, frozen=True, kw_only=True):
     round: int
     state: State
     rule: str | None
-    rule_options: dict[str, Any]
+    rule_options: Document
     sentences: list[str]
     """About the round as a whole."""
     detection: DetectionWhy | None
+    privacy: PrivacyWhy | None
+    """Of a round with noise on devices."""
+    secure_sum: SecureWhy | None
+    """Of a round whose updates became known as a sum alone."""
     devices: list[DeviceWhy]
     next: str | None
     """Give it as `after` for the next devices."""
@@ -186,7 +238,7 @@ class Started(Answer, frozen=True, kw_only=True):
 
 
 class ScheduleRow(Answer, frozen=True, kw_only=True):
-    """When rounds start by themselves."""
+    """When rounds start automatically."""
 
     name: str
     task: str

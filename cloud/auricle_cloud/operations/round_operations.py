@@ -8,10 +8,16 @@ from msgspec import to_builtins
 from msgspec.structs import asdict, replace
 
 from auricle.errors import StorageError
-from auricle.process.times import time_zone
+from auricle.process.times import how_many, time_zone
 from auricle.wire.kinds import DeviceId
-from auricle_cloud.operations.answer import Done
-from auricle_cloud.operations.explanation import explain, filter_by_outcome, involved, is_whole
+from auricle_cloud.operations.explanation import (
+    explain,
+    filter_by_outcome,
+    involved,
+    is_whole,
+    privacy_of,
+    secure_sum_of,
+)
 from auricle_cloud.operations.operating import (
     ConflictError,
     NotFoundError,
@@ -21,7 +27,6 @@ from auricle_cloud.operations.operating import (
     outcome_state,
     unknown,
 )
-from auricle_cloud.operations.parameters import At, Idle, Limit, Mode, Name, Number, Reason, Rounds
 from auricle_cloud.operations.round_answers import (
     Member,
     OutcomeFilter,
@@ -34,11 +39,21 @@ from auricle_cloud.operations.round_answers import (
     Started,
     Waiting,
 )
-from auricle_cloud.operations.waiting import begun_waits, coordinator_trouble, planned_waits, unfinished
+from auricle_cloud.operations.types import At, Done, Idle, Limit, Mode, Name, Number, Reason, Rounds
+from auricle_cloud.operations.waiting import (
+    Wanted,
+    begun_waits,
+    coordinator_trouble,
+    none_planned,
+    planned_waits,
+    unfinished,
+)
 from auricle_cloud.states.report import RoundReport, read_report
 from auricle_cloud.states.round import FINISHED
 from auricle_cloud.states.selection import unfit
 from auricle_cloud.storage import rows
+from auricle_cloud.storage.claim_records import ClaimRecords
+from auricle_cloud.storage.database import Pulse
 from auricle_cloud.storage.listings import MemberRow
 
 AT_A_GLANCE = 20
@@ -83,12 +98,16 @@ class RoundOperations(Operator):
             members = [row for row in cohort if row.device in wanted and (after is None or row.device > after)]
         shown = [as_answer(Member, row, state=outcome_state(row)) for row in members[:limit]]
         made = self.store.models.of_round(self.task, number)
+        kept = found.report or {}
+        told = read_report({part: kept.get(part) for part in ("privacy", "secure_sum")})
         return RoundDetail(
             row=self._rows([found])[0],
             cohort=shown,
             next=shown[-1].device if len(members) > limit else None,
             model=None if made is None else made.version,
             detection=found.detection,
+            privacy=privacy_of(told),
+            secure_sum=secure_sum_of(told.secure_sum),
             waiting=self._waiting(found),
         )
 
@@ -116,7 +135,7 @@ class RoundOperations(Operator):
         more = []
         if outcome is not None:
             names = filter_by_outcome(report, names, outcome)
-            more = [f"{outcome.replace('_', ' ').capitalize()}: {len(names)} device{'' if len(names) == 1 else 's'}."]
+            more = [f"{outcome.replace('_', ' ').capitalize()}: {how_many(len(names), 'device')}."]
         left = [name for name in names if after is None or name > after]
         said = explain(report, task=self.task, number=number, state=found.state, only=left[:limit], now=now)
         after = left[limit - 1] if len(left) > limit else None
@@ -146,7 +165,8 @@ class RoundOperations(Operator):
         """Why a round does not begin, or does not go on; None of a finished one."""
         if found.state in FINISHED:
             return None
-        trouble = coordinator_trouble(self.store.database.pulse(), self._list.epoch())
+        pulse = self.store.database.pulse()
+        trouble = coordinator_trouble(pulse, self._list.epoch())
         if found.state != "planned":
             cohort = self._list.cohort(self.task, found.round)
             known = self._list.known(row.device for row in cohort)
@@ -154,7 +174,26 @@ class RoundOperations(Operator):
         _, busy, _ = self._list.due(self.task)
         devices = self.store.devices.all()
         first = self._list.first_planned(self.task) or found.round
-        return planned_waits(found.round, busy, first, devices, self._pack(), trouble)
+        return planned_waits(found.round, busy, first, devices, self._wanted(pulse), trouble)
+
+    def _wanted(self, pulse: Pulse | None) -> Wanted:
+        """What the coordinator's rounds ask of devices."""
+        claims = ClaimRecords(self.store.database)
+        return Wanted(
+            pack=self._pack(),
+            needs=() if pulse is None else pulse.needs,
+            fewest=1 if pulse is None else pulse.fewest,
+            resting=self.store.rounds.resting(self.task),
+            by_claim=claims.is_used(),
+            tokens=len(claims.pending()),
+        )
+
+    def _why_none(self) -> list[str]:
+        """Why no round has been planned or begun, in sentences."""
+        pulse = self.store.database.pulse()
+        trouble = coordinator_trouble(pulse, self._list.epoch())
+        scheduled = any(row.task == self.task for row in self.store.schedules.all())
+        return none_planned(self.store.devices.all(), self._wanted(pulse), scheduled, trouble)
 
     def _waiting_of_fleet(self, busy: int | None) -> Waiting | None:
         """Why the round under way, or else the first that is planned, does not go on; its first few devices."""
@@ -185,6 +224,8 @@ class RoundOperations(Operator):
             rule_options=told.rule_options,
             sentences=waiting.sentences,
             detection=None,
+            privacy=privacy_of(told),
+            secure_sum=secure_sum_of(told.secure_sum),
             devices=[unfinished(told, name, reasons.get(name)) for name in left[:limit]],
             next=left[limit - 1] if len(left) > limit else None,
         )
@@ -213,7 +254,7 @@ class RoundOperations(Operator):
     # -- schedules
 
     def list_schedules(self) -> ScheduleList:
-        """List when rounds start by themselves."""
+        """List when rounds start automatically."""
         by, zone = self.store.rounds.planned_by(self.task), time_zone()
         return ScheduleList(
             schedules=[

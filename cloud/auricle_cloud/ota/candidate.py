@@ -14,9 +14,8 @@ from msgspec import Meta
 from auricle.errors import DataError
 from auricle.packs.pack import load_pack
 from auricle.packs.plain_tar import members
-from auricle.packs.versions import version_key
 from auricle.wire.identity import verified
-from auricle.wire.kinds import FleetName, Sha256, TargetPath, Token
+from auricle.wire.kinds import FleetName, Sha256, TargetPath, Token, version_key
 
 Kind = Literal["bundle", "pack"]
 MANIFEST, SIGNATURE = "bundle.json", "bundle.sig"
@@ -103,7 +102,7 @@ def read_candidate(file: Path, key: bytes | None = None) -> Candidate:
         return Candidate(file, "pack", "", "", "", "", pack.identity)
     try:
         manifest, data = _read_bundle(file, key)
-    except (EOFError, ValueError) as error:
+    except (EOFError, ValueError, RecursionError) as error:
         raise DataError(f"{file} is not a bundle, or is damaged: {error}.") from error
     except OSError as error:
         raise DataError(f"{file} cannot be read ({error.strerror or error}).") from error

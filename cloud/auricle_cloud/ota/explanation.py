@@ -6,10 +6,10 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 
-from auricle_cloud.states.release import Installable
-from auricle_cloud.states.rollout import DECIDED, OFFERING
+from auricle.process.times import how_many
+from auricle_cloud.states.rollout import DECIDED, OFFERING, Installable
 from auricle_cloud.states.rollout_plan import Device, Member, Rollout, place, spell
-from auricle_cloud.storage.release_rows import InstallationRow
+from auricle_cloud.storage.release_records import InstallationRow
 
 
 def about_rollout(rollout: Rollout, members: Mapping[str, Member], devices: Sequence[Device], now: float) -> list[str]:
@@ -19,20 +19,21 @@ def about_rollout(rollout: Rollout, members: Mapping[str, Member], devices: Sequ
     fitting = [d for d in devices if d.standing == "approved" and rollout.target_for(d) is not None]
     percent, stages = rollout.stages[rollout.stage], len(rollout.stages)
     said.append(
-        f"Stage {rollout.stage + 1} of {stages} is open: {percent:g} % of {len(fitting)} devices, which is "
-        f"{math.ceil(percent / 100 * len(fitting) - 1e-9)}; {len(members)} are in."
+        f"Stage {rollout.stage + 1} of {stages} is open: {percent:g} % of {how_many(len(fitting), 'device')}, which is "
+        f"{math.ceil(percent / 100 * len(fitting) - 1e-9)}; {len(members)} {_are(len(members))} in."
     )
     if rollout.state == "running":
-        said.append(_next(rollout, members, devices, now))
+        said.append(_next(rollout, members, len(fitting), now))
     elif rollout.state == "finished":
         said.append("All stages are through; devices that come later still get it.")
     else:
-        end = "" if rollout.state != "paused" else " auricle cloud rollouts resume goes on, with --retry once more."
+        resume = " auricle cloud rollouts resume continues; --retry asks the devices that failed again."
+        end = resume if rollout.state == "paused" else ""
         said.append(f"It is {rollout.state}: {_sentence(rollout.reason)}{end}")
     return said
 
 
-def _next(rollout: Rollout, members: Mapping[str, Member], devices: Sequence[Device], now: float) -> str:
+def _next(rollout: Rollout, members: Mapping[str, Member], fitting: int, now: float) -> str:
     """What the next stage waits for."""
     after = "It finishes" if rollout.is_last_stage else f"Stage {rollout.stage + 2} opens"
     if rollout.settled is not None:
@@ -42,6 +43,10 @@ def _next(rollout: Rollout, members: Mapping[str, Member], devices: Sequence[Dev
             )
         left = max(0.0, rollout.settled + rollout.soak - now)
         return f"All of the stage is decided. {after} in {spell(round(left))} if nothing changes."
+    if not members and fitting:
+        return (
+            f"{how_many(fitting, 'device')} {'match' if fitting > 1 else 'matches'}; the first are about to be asked."
+        )
     if not members:
         return "No device that matches has said yet what it runs."
     own = [member for member in members.values() if member.stage == rollout.stage and member.state not in DECIDED]
@@ -49,10 +54,13 @@ def _next(rollout: Rollout, members: Mapping[str, Member], devices: Sequence[Dev
     away = [member.device for member in own if member.state == "waiting"]
     waits = []
     if asked:
-        waits.append(f"the answer of {_few(asked)}")
+        waits.append(f"{_few(asked)} {_have(len(asked))} answered")
     if away:
-        waits.append(f"{_few(away)} to come, for at most {spell(rollout.deadline)} and the first answer")
-    return f"{after} after {_and(waits)}." if waits else f"{after} soon."
+        limit = f"at the latest after {spell(rollout.deadline)}"
+        waits.append(f"{_few(away)} {_have(len(away))} come online and answered, {limit}")
+    answered = any(member.stage == rollout.stage and member.state in DECIDED for member in members.values())
+    least = "" if asked or answered else "; at least one device has to answer"
+    return f"{after} when {', and '.join(waits)}{least}." if waits else f"{after} soon."
 
 
 def about_device(
@@ -62,7 +70,7 @@ def about_device(
     said = [_why_out(rollout, name, device)] if member is None else [_why(rollout, member, device)]
     if device is not None and device.standing != "approved":
         said.append(f"It is {device.standing}, and gets nothing.")
-    return [*said, _runs(installed)]
+    return [*said, what_it_runs(installed)]
 
 
 def _why_out(rollout: Rollout, name: str, device: Device | None) -> str:
@@ -100,7 +108,8 @@ def _why(rollout: Rollout, member: Member, device: Device | None) -> str:
     return f"{name} {word[member.state]}{when}: {_sentence(reason)}{forgiven}"
 
 
-def _runs(installed: InstallationRow | None) -> str:
+def what_it_runs(installed: InstallationRow | None) -> str:
+    """What a device said last of what it runs, in a sentence."""
     if installed is None:
         return "It has not said what it runs."
     what = f"bundle {installed.bundle[:12]}" if installed.bundle else "no bundle"
@@ -109,6 +118,14 @@ def _runs(installed: InstallationRow | None) -> str:
         f"It said at {_time(installed.at)} that it runs {what}, version {installed.version or 'unknown'}, pack "
         f"{installed.pack[:12]}{trial}."
     )
+
+
+def _have(count: int) -> str:
+    return "has" if count == 1 else "have"
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 def _named(target: Installable) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PrivateFormat
-from securesystemslib.signer import CryptoSigner
+from securesystemslib.signer import CryptoSigner, Key
 
 from auricle.errors import SettingsError, StorageError
 from auricle.files import describe, sync_folder, write_durably
@@ -43,7 +43,11 @@ def make_key(folder: Path, name: str, *, online: bool = False) -> CryptoSigner:
 
 def load_key(folder: Path, name: str, *, online: bool = False) -> CryptoSigner:
     """Read a key; StorageError where it is missing or its passphrase is another one."""
-    file = key_file(folder, name)
+    return read_key(key_file(folder, name), online=online)
+
+
+def read_key(file: Path, *, online: bool = False) -> CryptoSigner:
+    """Read a key's file; StorageError where it is missing or its passphrase is another one."""
     try:
         key = serialization.load_pem_private_key(file.read_bytes(), _secret(online))
     except FileNotFoundError as error:
@@ -53,6 +57,17 @@ def load_key(folder: Path, name: str, *, online: bool = False) -> CryptoSigner:
     if not isinstance(key, Ed25519PrivateKey):
         raise StorageError(f"{file} is not an Ed25519 key.")
     return CryptoSigner(key)
+
+
+def offline_keys(folder: Path, name: str, *, required: bool = True) -> list[CryptoSigner]:
+    """The key of a role in a folder, and the one that is to take its place; StorageError: a required one is missing."""
+    there = [each for each in (name, f"{name}.next") if key_file(folder, each).is_file()]
+    return [load_key(folder, each) for each in (there or ([name] if required else []))]
+
+
+def public_hex(key: Key) -> str:
+    """A key's public half, as `releases make-key` prints it."""
+    return str(key.keyval["public"])
 
 
 def next_key(folder: Path, name: str) -> CryptoSigner:

@@ -17,8 +17,8 @@ from tuf.api.metadata import Metadata, MetaFile, Root, Snapshot, Targets, Timest
 
 from auricle.errors import StorageError
 from auricle.files import write_durably
-from auricle_cloud.ota.expiry import LIVES
 from auricle_cloud.ota.keys import load_key
+from auricle_cloud.ota.renewal import LIVES
 from auricle_cloud.storage.release_folder import RESTORED
 
 LEAP = 1000
@@ -54,13 +54,7 @@ class SignedMetadata:
         return self.folder / "metadata"
 
     def _read(self, name: str, kind: type[S]) -> Metadata[S]:
-        try:
-            found: Metadata[S] = Metadata[S].from_bytes((self._metadata / name).read_bytes())
-        except (RepositoryError, OSError) as error:
-            raise StorageError(f"The metadata {self._metadata / name} cannot be read: {error}.") from error
-        if not isinstance(found.signed, kind):
-            raise StorageError(f"The metadata {self._metadata / name} is not a {kind.__name__}.")
-        return found
+        return read_metadata(self._metadata / name, kind)
 
     def _root(self) -> Metadata[Root]:
         return self._read(self.root_file.name, Root)
@@ -82,17 +76,10 @@ class SignedMetadata:
     def _after(self, version: int) -> int:
         return version + (LEAP if self._restored.exists() else 1)
 
-    def _publish_root(self, root: Root, *signers: CryptoSigner) -> None:
-        old = self._root().signed
-        root.version, root.expires = old.version + 1, self._until("root")
-        signed = signed_by(root, *signers)
-        for believed in (old, root):
-            self._check(believed, "root", signed)
-        self._write(f"{root.version}.root.json", signed)
+    def _publish_root(self, signed: Metadata[Root]) -> None:
+        self._write(f"{signed.signed.version}.root.json", signed)
 
-    def _publish_targets(self, targets: Targets, keys: Path | CryptoSigner) -> None:
-        targets.version, targets.expires = self._after(targets.version), self._until("targets")
-        signed = signed_by(targets, load_key(keys, "targets") if isinstance(keys, Path) else keys)
+    def _publish_targets(self, signed: Metadata[Targets]) -> None:
         self._check(self._root().signed, "targets", signed)
         self._publish(signed, self._snapshot(), self._timestamp(), self._online())
         self._restored.unlink(missing_ok=True)
@@ -138,6 +125,17 @@ class SignedMetadata:
             versions = sorted(int(path.name.split(".")[0]) for path in self._metadata.glob(f"*.{role}.json"))
             for version in versions[:-KEPT]:
                 (self._metadata / f"{version}.{role}.json").unlink(missing_ok=True)
+
+
+def read_metadata(file: Path, kind: type[S]) -> Metadata[S]:
+    """Metadata of a kind from a file; StorageError: it cannot be read, or is of another kind."""
+    try:
+        found: Metadata[S] = Metadata[S].from_bytes(file.read_bytes())
+    except (RepositoryError, OSError) as error:
+        raise StorageError(f"The metadata {file} cannot be read: {error}.") from error
+    if not isinstance(found.signed, kind):
+        raise StorageError(f"The metadata {file} is not a {kind.__name__}.")
+    return found
 
 
 def signed_by(part: S, *signers: CryptoSigner) -> Metadata[S]:

@@ -15,16 +15,18 @@ from tuf.api.metadata import Root, Snapshot, TargetFile, Targets, Timestamp
 
 from auricle.errors import DataError, SettingsError, StorageError
 from auricle.files import describe, sync_folder, write_durably
-from auricle.packs.versions import version_key
+from auricle.wire.kinds import version_key
 from auricle_cloud.ota.candidate import BLOCK, Candidate, read_candidate
-from auricle_cloud.ota.expiry import LIVES, OFFLINE, Expiry, Offline
-from auricle_cloud.ota.keys import load_key, make_key, next_key, put_in_use
+from auricle_cloud.ota.keys import make_key, offline_keys
 from auricle_cloud.ota.metadata import SignedMetadata, signed_by
-from auricle_cloud.states.release import Released
+from auricle_cloud.ota.pending import hashed
+from auricle_cloud.ota.renewal import LIVES, Expiry
+from auricle_cloud.ota.rotation import Rotation
+from auricle_cloud.states.rollout import Released
 from auricle_cloud.storage.release_folder import ONLINE, alone, exists
 
 
-class Repository(SignedMetadata):
+class Repository(Rotation):
     """The repository in this folder.
 
     Parameters
@@ -37,7 +39,7 @@ class Repository(SignedMetadata):
     Raises
     ------
     StorageError
-        There is none, or it cannot be read.
+        It is missing, or it cannot be read.
     """
 
     def __init__(self, folder: Path, now: Callable[[], datetime] | None = None) -> None:
@@ -57,7 +59,7 @@ class Repository(SignedMetadata):
             Of the offline keys.
         """
         if exists(folder):
-            raise SettingsError(f"There are releases in {folder}: devices would not believe another root.")
+            raise SettingsError(f"There are releases in {folder}: devices would not trust another root.")
         (folder / ONLINE).unlink(missing_ok=True)
         self = cls.__new__(cls)
         SignedMetadata.__init__(self, folder, now)
@@ -110,14 +112,14 @@ class Repository(SignedMetadata):
             The file changed while it was read.
         """
         with alone(self.folder):
-            targets = self._targets()
+            targets = self._next_targets()
             if candidate.path in targets.targets:
                 return candidate.path
             custom = self._described(candidate, targets, force=force)
             sha256, size = self._store(candidate)
             added = TargetFile(size, {"sha256": sha256}, candidate.path, {"custom": custom})
             targets.targets[candidate.path] = added
-            self._publish_targets(targets, keys)
+            self._offer(targets=self._sign_targets(targets, offline_keys(keys, "targets")))
         return candidate.path
 
     @staticmethod
@@ -160,7 +162,7 @@ class Repository(SignedMetadata):
                 os.fsync(copy.fileno())
             if read_candidate(beside).identity != candidate.identity:
                 raise DataError(f"{candidate.file} changed while it was read: try again.")
-            beside.replace(_hashed(self.folder / "targets", candidate.path, sha256.hexdigest()))
+            beside.replace(self.folder / "targets" / hashed(candidate.path, sha256.hexdigest()))
             sync_folder(place)
         except OSError as error:
             raise StorageError(describe(error, place)) from error
@@ -169,75 +171,11 @@ class Repository(SignedMetadata):
         return sha256.hexdigest(), size
 
     def remove(self, path: str, keys: Path) -> None:
-        """Offer a release no more, and remove its file."""
+        """Stop offering a release, and remove its file."""
         with alone(self.folder):
-            targets = self._targets()
-            gone = targets.targets.pop(path, None)
-            if gone is None:
-                return
-            self._publish_targets(targets, keys)
-            _hashed(self.folder / "targets", path, gone.hashes["sha256"]).unlink(missing_ok=True)
-
-    def renew(self, keys: Path) -> list[str]:
-        """Sign the metadata again of each offline role whose key is there; their names.
-
-        Raises
-        ------
-        StorageError
-            There is no key.
-        """
-        with alone(self.folder):
-            done: list[str] = [role for role in OFFLINE if (keys / f"{role}.key").is_file()]
-            if not done:
-                raise StorageError(f"There is neither root.key nor targets.key in {keys}.")
-            if "root" in done:
-                root = self._root()
-                self._publish_root(root.signed, load_key(keys, "root"))
-            if "targets" in done:
-                self._publish_targets(self._targets(), keys)
-        return done
-
-    def replace_online_key(self, keys: Path) -> None:
-        """Sign snapshot and timestamp with a new key from now on: the old one may be in other hands.
-
-        Until the end devices may find a timestamp that they do not believe; where it was cut off, do it again.
-        """
-        with alone(self.folder):
-            root, signer = self._root().signed, load_key(keys, "root")
-            (self.folder / "next.key").unlink(missing_ok=True)
-            online = make_key(self.folder, "next", online=True)
-            old = root.roles["timestamp"].keyids[0]
-            for role in ("snapshot", "timestamp"):
-                root.add_key(online.public_key, role)
-                root.revoke_key(old, role)
-            self._publish_root(root, signer)
-            (self.folder / "next.key").replace(self.folder / ONLINE)
-            self._publish_snapshot(self._snapshot(), online)
-
-    def replace_key(self, role: Offline, keys: Path, root_keys: Path | None = None) -> None:
-        """Sign root or targets with a new key from now on; where it was cut off, do it again.
-
-        Parameters
-        ----------
-        role
-            Whose key.
-        keys
-            Where the role's key lies; the new one takes its place, the old one stays beside it as `ROLE.old.key`.
-        root_keys
-            Where `root.key` lies, if elsewhere: it says which keys the roles have.
-        """
-        with alone(self.folder):
-            root, signer = self._root().signed, load_key(root_keys or keys, "root")
-            new = next_key(keys, role)
-            if root.roles[role].keyids != [new.public_key.keyid]:
-                for old in tuple(root.roles[role].keyids):
-                    root.revoke_key(old, role)
-                root.add_key(new.public_key, role)
-                # Devices believe a new root that the old key has signed as well as the new one.
-                self._publish_root(root, signer, *([new] if role == "root" else []))
-            if role == "targets":
-                self._publish_targets(self._targets(), new)
-            put_in_use(keys, role)
+            targets = self._next_targets()
+            if targets.targets.pop(path, None) is not None:
+                self._offer(targets=self._sign_targets(targets, offline_keys(keys, "targets")))
 
     def renew_online(self) -> list[str]:
         """Sign snapshot and timestamp again if half of their lives is over; which were.
@@ -261,12 +199,6 @@ class Repository(SignedMetadata):
             return ["snapshot", "timestamp"]
         left = {"snapshot": self._snapshot().expires, "timestamp": self._timestamp().expires}
         return [role for role, expires in left.items() if expires - self._now() < LIVES[role] / 2]
-
-
-def _hashed(folder: Path, path: str, sha256: str) -> Path:
-    """Where a target lies: consistent snapshots put its hash before its name."""
-    place, _, name = path.rpartition("/")
-    return folder / place / f"{sha256}.{name}"
 
 
 def _custom(target: TargetFile) -> Mapping[str, str]:

@@ -51,7 +51,8 @@ class Asynchronous:
         if row is None or plan is None or row.state != "collecting":
             return
         known = await asyncio.to_thread(self.site.store.devices.get, device)
-        if unfit(known, self.site.pack.identity) is None:
+        resting = await asyncio.to_thread(self.site.store.rounds.resting, self._task)
+        if unfit(known, self.site.pack.identity) is None and device not in resting:
             await self._invite(row, plan, [device])
 
     async def run(self, number: int) -> None:
@@ -112,7 +113,7 @@ class Asynchronous:
         site.store.rounds.move(self._task, row.round, "planned", "inviting", **values)
 
     async def _fill(self, row: RoundRow) -> bool:
-        """Invite whoever is idle until the buffer is full, nobody is left who could add to it, or its time is over.
+        """Invite every idle device until the buffer is full, nobody is left who could add to it, or its time is over.
 
         False: something else is to be done about the round.
         """
@@ -148,7 +149,7 @@ class Asynchronous:
         for name in chosen:
             await asyncio.to_thread(site.store.rounds.invite_late, self._task, number, name)
         invitation = site.messenger.invitation(number, row.begun.base, plan, site.settings.deadline)
-        await site.messenger.ask(invitation, chosen)
+        await site.messenger.tell(await site.for_each(invitation, chosen), chosen)
 
     async def _aggregate(self, row: RoundRow) -> None:
         site, number = self.site, row.round
@@ -163,7 +164,7 @@ class Asynchronous:
             state = site.optimizer_after(current)
             start = site.weights(current.blob)
             ordered = sorted(counted, key=lambda entry: (entry.device, entry.round))
-            cohort = site.read(start, ordered, base_of)
+            cohort = site.read(start, ordered, base_of, site.extras(row))
             return next_model(cohort, site.rule, site.settings.preset.server_for(number, site.horizon), state)
 
         await self._closing.enter(row, counted, await asyncio.to_thread(work))

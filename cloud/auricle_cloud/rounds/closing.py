@@ -1,4 +1,7 @@
-"""The end of every round: the model is entered, published, and what is not needed any more is forgotten."""
+"""The end of every round: the model is entered, published, and what is not needed any more is forgotten.
+
+A round may end before its time: given up, aborted by an operator, or because every device failed.
+"""
 
 from __future__ import annotations
 
@@ -8,28 +11,51 @@ import time
 from collections.abc import Callable, Sequence
 
 import sqlalchemy as sa
+from msgspec import convert
 from msgspec.structs import replace
 
-from auricle.errors import StorageError
+from auricle.errors import AuricleError, StorageError
 from auricle.wire.tensors import Flat, encode
-from auricle_cloud.aggregation.cohort import Bounded
+from auricle_cloud.aggregation.cohort import Aggregate, Bounded
 from auricle_cloud.aggregation.next_model import NextModel
 from auricle_cloud.evaluation.evaluator import Evaluator
 from auricle_cloud.rounds.context import POLL, RoundContext
+from auricle_cloud.rounds.personal import groups_told, keep_made, synthesis_told
+from auricle_cloud.rounds.privacy import NoisyRound
 from auricle_cloud.settings import RoundDone
 from auricle_cloud.states.report import Document
+from auricle_cloud.states.round import GAVE_UP
 from auricle_cloud.storage.journal import note
 from auricle_cloud.storage.rows import ModelRow, RoundChanges, RoundRow, UpdateRow
 
 log = logging.getLogger("auricle.cloud")
 
-GAVE_UP = ("failed", "declined")
-"""States of an invitation that its device has put an end to."""
-
 MOST_NAMED = 20
 """Devices of a round that have an event each for being bounded, those that said most first."""
 
 Entry = Callable[[sa.Connection], None]
+
+
+class RoundAbortedError(AuricleError):
+    """The round ends here; the sentence says why."""
+
+
+class WorseModelError(RoundAbortedError):
+    """Most devices find the round's model worse than an earlier one; the next round begins with version `back`."""
+
+    def __init__(self, sentence: str, back: int) -> None:
+        super().__init__(sentence)
+        self.back = back
+
+
+class RoundFailedError(AuricleError):
+    """Every device of a round failed; the sentence says what the first of them said."""
+
+
+async def obey(site: RoundContext, number: int) -> None:
+    """Do what an operator asked of a round; RoundAbortedError where it is to end."""
+    if await asyncio.to_thread(site.store.rounds.request_for, site.task, number) == "abort":
+        raise RoundAbortedError("aborted by an operator")
 
 
 class Closing:
@@ -53,7 +79,7 @@ class Closing:
 
     def report(self, number: int, more: Document) -> Document:
         """What every report has, and more."""
-        row = self.site.store.rounds.get(self._task, number)
+        row = self._round(number)
         rule = self.site.settings.preset.rule
         return {
             **(row.report or {}),
@@ -96,30 +122,16 @@ class Closing:
 
         def commit() -> None:
             blob = site.blobs.put(encode(made.weights))
-            optimizer = None if made.optimizer is None else site.blobs.put(made.optimizer.to_bytes())
-            score = None if self._evaluator is None else self._evaluator.scores(made.weights[None])
-            accuracy, loss = (None, None) if score is None else (float(score.accuracy[0]), float(score.loss[0]))
-            report = self.report(
-                number,
-                {
-                    "updates": counted,
-                    "layers": aggregate.explain(),
-                    "flag": aggregate.flag,
-                    "dropped": list(aggregate.dropped),
-                    "warnings": list(aggregate.warnings),
-                    "bounded": [entry._asdict() for entry in aggregate.bounded],
-                    "accuracy": accuracy,
-                    "loss": loss,
-                    "detection": row.detection,
-                    "base_version": row.base_version,
-                },
-            )
+            optimizer = None if made.kept is None else site.blobs.put(made.kept)
+            personal = keep_made(site, aggregate)
+            accuracy, loss = self._score(made.weights)
+            report = self._report(row, counted, aggregate, accuracy=accuracy, loss=loss)
             values: RoundChanges = {**changes, "report": report}
             with site.store.rounds.moving(self._task, number, "closing", "aggregated", **values) as tx:
                 if before is not None:
                     before(tx)
                 note_bounded(tx, aggregate.bounded, task=self._task, number=number)
-                site.store.models.add(
+                version = site.store.models.add(
                     tx,
                     self._task,
                     blob,
@@ -130,13 +142,79 @@ class Closing:
                     loss=loss,
                     parent=row.base_version,
                 )
+                if "personal-models" in site.rule.rule.needs:
+                    parent = row.begun.version
+                    site.store.personal.enter(tx, self._task, version, parent=parent, number=number, made=personal)
 
         await asyncio.to_thread(commit)
+
+    def _score(self, weights: Flat) -> tuple[float | None, float | None]:
+        """A model's accuracy and loss on the operator's validation set, where there is one."""
+        if self._evaluator is None:
+            return None, None
+        score = self._evaluator.scores(weights[None])
+        return float(score.accuracy[0]), float(score.loss[0])
+
+    def _report(
+        self,
+        row: RoundRow,
+        counted: list[UpdateRow],
+        aggregate: Aggregate,
+        *,
+        accuracy: float | None,
+        loss: float | None,
+    ) -> Document:
+        """The report of a round that made a model."""
+        made = {
+            "updates": counted,
+            "layers": aggregate.explain(),
+            "flag": aggregate.flag,
+            "dropped": list(aggregate.dropped),
+            "warnings": list(aggregate.warnings),
+            "bounded": [entry._asdict() for entry in aggregate.bounded],
+            **groups_told(aggregate.ids, aggregate.clusters),
+            **synthesis_told(aggregate.synthesis),
+            "accuracy": accuracy,
+            "loss": loss,
+            **self._privacy(row, len(aggregate.ids)),
+            "detection": row.detection,
+            "base_version": row.base_version,
+        }
+        if aggregate.direction is not None:
+            made["direction"] = aggregate.direction.report(aggregate.ids)
+        return self.report(row.round, made)
+
+    def heed_budget(self, number: int) -> None:
+        """Where the privacy budget is spent: say so once, and plan no further rounds."""
+        privacy, store = self.site.privacy, self.site.store
+        if privacy is None or privacy.spent_out is None:
+            return
+        self.site.warn(privacy.spent_out)
+        store.journal.note("privacy budget spent", task=self._task, number=number, detail=privacy.spent_out)
+        store.rounds.unplan(self._task, number, who="privacy budget")
+
+    def _privacy(self, row: RoundRow, counted: int) -> Document:
+        """Of a round with noise: what has been given away up to its model."""
+        told = (row.report or {}).get("privacy")
+        if self.site.privacy is None or told is None:
+            return {}
+        this = replace(convert(told, NoisyRound), counted=counted)
+        return {"privacy": self.site.privacy.spent(row.round, this)}
 
     async def publish(self, row: RoundRow) -> None:
         """Publish what is to be published, then call the round published."""
         await self.send_outgoing()
+        await self.recall(row.round)
         await asyncio.to_thread(self.site.store.rounds.move, self._task, row.round, "aggregated", "published")
+
+    async def recall(self, number: int) -> None:
+        """Take the models that single devices began a round with, and what it lent, back from the broker."""
+        asked = await asyncio.to_thread(self.site.store.personal.asked, self._task, number)
+        row = await asyncio.to_thread(self._round, number)
+        await self.site.messenger.recall(asked.values(), row.lent)
+
+    def _round(self, number: int) -> RoundRow:
+        return self.site.store.rounds.get(self._task, number)
 
     async def send_outgoing(self) -> None:
         """Publish everything in the outbox; an entry is taken out once the broker has it."""
@@ -153,20 +231,24 @@ class Closing:
         """Remove what retention gives up after a round: old models, and bodies no detection can ask for any more."""
         site, models = self.site, self.site.store.models
         try:
-            old = models.superseded(self._task, site.settings.keep_models)
+            old, lent = models.superseded(self._task, site.settings.keep_models), self._round(number).lent
             gone = {blob for version in old for blob in _files(models.get(self._task, version))}
+            gone |= set() if lent is None else {lent.blob}
             for earlier in range(max(1, number - 3), number + 1):
                 gone |= {row.body for row in site.store.updates.counted(self._task, earlier)}
             if old:
-                models.drop(self._task, old)
+                gone |= models.drop(self._task, old)
+            gone |= {*site.store.personal.asked(self._task, number).values()}
             for blob in gone - models.in_use(self._task):
                 site.blobs.remove(blob)
+            if site.settings.secure_sum.on:
+                site.store.sums.forget(self._task, number)
             site.store.journal.trim(site.settings.keep_events, site.settings.keep_audit)
         except StorageError as error:
             log.warning("files of round %d stay for now: %s", number, error)
 
     async def finish(self, row: RoundRow, began: float) -> None:
-        """Clear up after a finished round, log it, and tell whoever watches."""
+        """Clear up after a finished round, log it, and tell the watcher."""
         site, number = self.site, row.round
         await asyncio.to_thread(self.forget, number)
         invited, counted, weights = await self._outcome(number)

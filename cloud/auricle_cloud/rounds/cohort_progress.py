@@ -1,17 +1,26 @@
-"""Who of a synchronous round's cohort has answered, has given up or was refused, and who is waited for."""
+"""Who of a synchronous round has answered, doubts its model, has given up or was refused, and who is waited for."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping, Sequence, Sized
+
+from msgspec.structs import replace
 
 from auricle.errors import StorageError
-from auricle.wire.messages import Invite, Loss, Measure, Status, Update
-from auricle_cloud.rounds.closing import GAVE_UP
+from auricle.wire.messages import WORSE_RECEIVED, Asked, Invite, Loss, Measure, Status, Update
+from auricle.wire.secure_sum.messages import SumAnswer, SumKeys, SumReveal, SumShares
 from auricle_cloud.rounds.context import RoundContext
-from auricle_cloud.rounds.doubts import Doubts
-from auricle_cloud.states.round import State
+from auricle_cloud.states.round import GAVE_UP, TAKING, UNCOUNTED, State
 from auricle_cloud.states.verdict import Verdict
-from auricle_cloud.storage.rows import RoundRow
+from auricle_cloud.storage.rows import InvitationRow, RoundRow
+
+ANSWERS: dict[State, type[SumAnswer]] = {
+    "keys": SumKeys,
+    "shares": SumShares,
+    "revealing": SumReveal,
+}
+"""What answers the questions of a secure sum, by the round's state."""
 
 
 class CohortProgress:
@@ -34,36 +43,59 @@ class CohortProgress:
         self.cohort: set[str] = set()
         self.answered: set[str] = set()
         self.failed: set[str] = set()
+        self.left: set[str] = set()
+        """Who is not asked in this state: it dropped out of the round's secure sum."""
+        self._called: set[str] = set()
+        """Who was sent the round's invitation, since the round began here or was taken up again."""
         self._refused: set[str] = set()
         """Whose update was refused: a device gives one for each round, and has been told."""
         self.doubts = Doubts()
-        self.message: Invite | Measure | None = None
-        """What whoever is waited for was sent: the question for a loss, or the invitation."""
+        self.messages: Callable[[str], Sequence[Asked]] | None = None
+        """What those who are waited for were sent: a question, or the invitation."""
 
     async def enter(self, row: RoundRow) -> None:
         """The round is in another state; know again who was invited, who failed, and who was refused."""
         self._state = row.state
         invited = await asyncio.to_thread(self._site.store.rounds.invited, self._site.task, row.round)
-        self.cohort, self.answered = set(invited), set()
+        self.cohort, self.answered, self.left = set(invited), set(), set()
         self.failed |= {name for name, entry in invited.items() if entry.state in GAVE_UP}
         self._refused |= {name for name, entry in invited.items() if entry.state == "refused"}
         self.doubts.restore(invited)
 
     def waited_for(self) -> set[str]:
         """Who has neither answered nor given up, and was not refused."""
-        return self.cohort - self.answered - self.failed - self._refused
+        return self.cohort - self.answered - self.failed - self._refused - self.left
 
-    async def ask(self, message: Invite | Measure) -> None:
-        """Ask everybody who is waited for, and from now on whoever says that it is idle."""
-        self.message = message
-        await self._site.messenger.ask(message, sorted(self.waited_for()))
+    async def ask(self, message: Invite | Measure, bases: Mapping[str, str] | None = None) -> None:
+        """Ask everybody who is waited for, and from now on each of them that says that it is idle.
+
+        Parameters
+        ----------
+        bases
+            Models that devices begin with of their own, by device.
+        """
+        messages, own = await self._site.for_each(message, self.cohort), bases or {}
+
+        def of(device: str) -> Sequence[Asked]:
+            said, base = messages(device), own.get(device)
+            return said if base is None else [_begun_with(each, base) for each in said]
+
+        await self.ask_each(of, invites=isinstance(message, Invite))
+
+    async def ask_each(self, messages: Callable[[str], Sequence[Asked]], *, invites: bool = False) -> None:
+        """The same with messages of its own for each device; invitations go out once, and then to who is idle."""
+        self.messages = messages
+        asked = self.waited_for() - (self._called if invites else set())
+        if invites:
+            self._called |= asked
+        await self._site.messenger.tell(messages, sorted(asked))
 
     # -- what devices say
 
     async def idle(self, device: str) -> None:
         """A device asks what is next: tell it again what it is waited for."""
-        if self.message is not None and device in self.waited_for():
-            await self._site.messenger.ask(self.message, [device])
+        if self.messages is not None and device in self.waited_for():
+            await self._site.messenger.tell(self.messages, [device])
 
     async def on_loss(self, loss: Loss) -> None:
         """A device said its loss."""
@@ -71,9 +103,18 @@ class CohortProgress:
             self.answered.add(loss.device)
             self._site.changed.set()
 
+    async def on_sum(self, said: SumAnswer) -> None:
+        """A device said what its round's secure sum waits for."""
+        if said.round == self.number and isinstance(said, ANSWERS.get(self._state, ())):
+            self.answered.add(said.device)
+            self._site.changed.set()
+
     async def on_update(self, update: Update, verdict: Verdict) -> None:
-        """A device's update was counted, or was before."""
-        if update.round == self.number and verdict.code in ("accepted", "duplicate"):
+        """A device's update was counted, or was before.
+
+        One that comes again later, from a device that starts again, is no answer to what the round asks by then.
+        """
+        if update.round == self.number and verdict.code in ("accepted", "duplicate") and self._state in TAKING:
             self.answered.add(update.device)
             self._site.changed.set()
 
@@ -84,7 +125,7 @@ class CohortProgress:
         once for the same refusal.
         """
         if verdict.code in ("late", "closed"):
-            state = "late"
+            state: UNCOUNTED = "late"
         elif verdict.code.startswith("rejected:"):
             state = "refused"
         else:
@@ -99,7 +140,7 @@ class CohortProgress:
                     raise
                 return False  # a round that never was
             reason = verdict.code.removeprefix("rejected:")
-            return mode == "sync" and rounds.mark_failed(*place, update.device, state, reason)
+            return mode == "sync" and rounds.mark_uncounted(*place, update.device, state, reason)
 
         noted = await asyncio.to_thread(enter)
         if noted and state == "refused" and (update.task, update.round) == (self._site.task, self.number):
@@ -119,3 +160,48 @@ class CohortProgress:
         if await asyncio.to_thread(rounds.mark_failed, *place, status.state, status.reason):
             self.failed.add(status.device)
             self._site.changed.set()
+
+
+class Doubts:
+    """The doubts of one round's devices: their judges' reasons, by name."""
+
+    def __init__(self) -> None:
+        self.said: dict[str, str] = {}
+
+    def hear(self, device: str, reason: str) -> bool:
+        """Take what a device that trains says; whether it is a doubt."""
+        if not reason.startswith(WORSE_RECEIVED):
+            return False
+        self.said[device] = reason
+        return True
+
+    def restore(self, invited: Mapping[str, InvitationRow]) -> None:
+        """Take up those that were noted on a round's invitations, by name."""
+        for name, row in invited.items():
+            self.hear(name, row.reason or "")
+
+    def prevail(self, cohort: Sized) -> bool:
+        """Whether more than half of the cohort doubts."""
+        return 2 * len(self.said) > len(cohort)
+
+    def sentence(self, cohort: Sized, version: int, back: int) -> str:
+        """Why the round is given up, with what one of the devices said."""
+        first = min(self.said)
+        return (
+            f"{len(self.said)} of {len(cohort)} devices find version {version} of the model worse than one that "
+            f"they had before: the next round begins with version {back}; {first} says "
+            f"{_without_prefix(self.said[first])}"
+        )
+
+    def reported(self) -> dict[str, str]:
+        """For a round's report: what each device found worse."""
+        return {name: _without_prefix(reason) for name, reason in sorted(self.said.items())}
+
+
+def _without_prefix(reason: str) -> str:
+    return reason.removeprefix(WORSE_RECEIVED)
+
+
+def _begun_with(asked: Asked, base: str) -> Asked:
+    """The same, of a device that begins with a model of its own."""
+    return replace(asked, base=base) if isinstance(asked, Invite) else asked

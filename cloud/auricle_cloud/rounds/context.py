@@ -5,22 +5,33 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TypeVar
 
-from auricle.mqtt_link.deadline import within
+import msgspec
+import numpy as np
+
+from auricle.mqtt_link.reconnection import within
 from auricle.packs.pack import Pack
-from auricle.wire.tensors import Flat, decode
+from auricle.wire.messages import BAVD, FIXMATCH, NOISE, SECURE_SUM, Asked, Invite, Measure
+from auricle.wire.plan import Plan
+from auricle.wire.tensors import CODECS, Flat, decode
+from auricle.wire.update_codec import NO_TAIL, Tail
 from auricle_cloud.aggregation.bounded import BoundedRule
-from auricle_cloud.aggregation.by_device import by_device
-from auricle_cloud.aggregation.cohort import Cohort
+from auricle_cloud.aggregation.cohort import Cohort, Float64Array
 from auricle_cloud.aggregation.compute.matrix import NumpyMatrix, Opener
+from auricle_cloud.aggregation.extras import MAGIC, NOTHING, Extras, RuleState
+from auricle_cloud.aggregation.next_model import optimizer_in
+from auricle_cloud.aggregation.presets import tail_of
 from auricle_cloud.aggregation.server_optimizer import OptimizerState
+from auricle_cloud.evaluation.labelled_clips import LabelledClips
 from auricle_cloud.link.messenger import Messenger
 from auricle_cloud.observing.announcements import Announcements
 from auricle_cloud.observing.metrics import Metrics
-from auricle_cloud.rounds.read_cohort import cohort_of
+from auricle_cloud.rounds.privacy import PrivacyLedger
+from auricle_cloud.rounds.read_cohort import by_device, cohort_of
 from auricle_cloud.settings import RoundDone, RunSettings
 from auricle_cloud.states.selection import unfit
 from auricle_cloud.storage.blobs import BlobStore
@@ -72,6 +83,8 @@ class RoundContext:
     watcher: Watcher | None = None
     opener: Opener = NumpyMatrix
     """Where a cohort's matrix is computed with."""
+    labelled: LabelledClips = field(default_factory=LabelledClips)
+    """What rules may learn from."""
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     warned: set[str] = field(default_factory=set)
     presence_known: bool = False
@@ -91,19 +104,71 @@ class RoundContext:
         """The weights (P,) of a stored model."""
         return decode(self.blobs.get(blob), self.pack.plugin_table.size)
 
-    def cohort(self, row: RoundRow, counted: Sequence[UpdateRow]) -> Cohort:
-        """A synchronous round's updates as arrays: put onto the repaired model where they were trained from another."""
+    def cohort(self, row: RoundRow, counted: Sequence[UpdateRow], starts: Float64Array | None = None) -> Cohort:
+        """A synchronous round's updates as arrays: put onto the repaired model where they were trained from another.
+
+        With what rules may need beyond them: each device's steps and their size, the model it began with where that is
+        its own (`starts`), and the rule's own state.
+        """
         sent = (row.detection or {}).get("trained_from")
         base_of = None if sent is None else lambda _: self.weights(sent)
         start = self.weights(row.begun.base)
-        return self.read(start, counted, base_of)
+        plan = msgspec.msgpack.decode(row.begun.plan, type=Plan)
+        extras = replace(
+            self.extras(row),
+            steps=np.array([update.steps for update in counted], np.float64),
+            rate=plan.rate,
+            starts=starts,
+        )
+        return self.read(start, counted, base_of, extras, self.tail(row))
 
-    def read(self, start: Flat, counted: Sequence[UpdateRow], base_of: Callable[[int], Flat] | None = None) -> Cohort:
+    def tail(self, row: RoundRow) -> Tail:
+        """How many numbers follow the weights of a round's updates: what it asked for when it began."""
+        plan = msgspec.msgpack.decode(row.begun.plan, type=Plan)
+        return tail_of(plan, self.pack, gradients=row.lent is not None)
+
+    def tail_in(self, number: int) -> Tail | None:
+        """The same of a round's number; None where it has not begun."""
+        newest = self.store.rounds.newest(self.task)
+        if newest is None or not 1 <= number <= newest.round:
+            return None
+        row = self.store.rounds.get(self.task, number)
+        return None if row.plan is None else self.tail(row)
+
+    def extras(self, row: RoundRow) -> Extras:
+        """What a rule may need that is not of the round's updates."""
+        if not self.rule.rule.needs:
+            return NOTHING
+        clips = self.store.devices.registered_of_all()
+        return Extras(
+            clients=len(clips),
+            total_samples=float(sum(clips)),
+            objectives=self.labelled.objectives,
+            reference_samples=float(self.labelled.count),
+            state=self.rule_state_after(self.store.models.get(self.task, row.begun.version)),
+            round=row.round,
+        )
+
+    def read(
+        self,
+        start: Flat,
+        counted: Sequence[UpdateRow],
+        base_of: Callable[[int], Flat] | None = None,
+        extras: Extras = NOTHING,
+        tail: Tail = NO_TAIL,
+    ) -> Cohort:
         """Updates as arrays, a row a device, with what it registered; parameters as of `cohort_of`."""
         registered = self.store.devices.registered({row.device for row in counted})
-        return by_device(
-            cohort_of(self.pack.plugin_table, start, counted, self.blobs, base_of, self.opener, registered)
-        )
+        table, opener = self.pack.plugin_table, self.opener
+        return by_device(cohort_of(table, start, counted, self.blobs, base_of, opener, registered, extras, tail))
+
+    def rule_state_after(self, model: ModelRow) -> RuleState | None:
+        """The state that this coordinator's rule left with a model; None before its first round or after another's."""
+        saved = None if model.optimizer is None else self.blobs.get(model.optimizer)
+        if saved is None or not saved.startswith(MAGIC):
+            return None
+        state = RuleState.from_bytes(saved, self.pack.plugin_table.size)
+        return state if state.rule == self.rule.name else None
 
     def optimizer_after(self, model: ModelRow) -> OptimizerState | None:
         """The server optimizer's state after a model (its row); None before the first step."""
@@ -111,15 +176,37 @@ class RoundContext:
         return self.optimizer_of(None if saved is None else self.blobs.get(saved))
 
     def optimizer_of(self, saved: bytes | None) -> OptimizerState | None:
-        """A saved state of the server optimizer."""
-        return None if saved is None else OptimizerState.from_bytes(saved, self.pack.plugin_table.size)
+        """A saved state of the server optimizer; None where a rule's state was kept alone."""
+        return optimizer_in(saved, self.pack.plugin_table.size)
+
+    @cached_property
+    def privacy(self) -> PrivacyLedger | None:
+        """Of rounds with noise on devices."""
+        return None if self.settings.privacy.clip is None else PrivacyLedger(self.settings, self.store.rounds)
+
+    @property
+    def needs(self) -> list[str]:
+        """What a device has to be able to do for the rounds of this coordinator."""
+        plan, hides = self.settings.preset.plan, self.settings.secure_sum.on
+        asks = [FIXMATCH] * bool(plan.fixmatch) + [BAVD] * bool(plan.bavd)
+        return [NOISE] * (self.privacy is not None) + [SECURE_SUM] * hides + asks
 
     def eligible(self) -> tuple[list[DeviceRow], dict[str, str]]:
         """Devices that can be invited now, and why the others cannot."""
         rows = self.store.devices.all()
-        why = {row.device: unfit(row, self.pack.identity) for row in rows}
+        resting = self.store.rounds.resting(self.task)
+        why = {row.device: unfit(row, self.pack.identity, self.needs) or resting.get(row.device) for row in rows}
         fit = [row for row in rows if why[row.device] is None]
         return fit, {name: reason for name, reason in why.items() if reason is not None}
+
+    async def for_each(self, message: Invite | Measure, devices: Iterable[str]) -> Callable[[str], Sequence[Asked]]:
+        """What each of these devices is sent; one that is too old for the plan's codec is asked for float32."""
+        plan = message.plan if isinstance(message, Invite) else None
+        if plan is None or plan.codec in CODECS:
+            return lambda device: [msgspec.structs.replace(message, device=device)]
+        able = await asyncio.to_thread(self.store.devices.able, devices, plan.codec)
+        plain = msgspec.structs.replace(plan, codec="float32")
+        return lambda device: [msgspec.structs.replace(message, device=device, plan=plan if device in able else plain)]
 
     async def all_heard(self) -> bool:
         """Whether every device that was here before the coordinator started has been heard, or counts as gone."""

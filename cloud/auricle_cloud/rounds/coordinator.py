@@ -17,17 +17,19 @@ from auricle.errors import StorageError
 from auricle.mqtt_link.link import Delivery, LinkSettings, MqttLink, Will
 from auricle.packs.manifest import SPECIAL_LABELS
 from auricle.packs.pack import Pack
+from auricle.wire.frames import device_of
 from auricle.wire.identity import Identity
 from auricle.wire.tensors import Flat, encode
 from auricle_cloud.aggregation.bounded import BoundedRule
 from auricle_cloud.aggregation.compute.accelerator import choose
 from auricle_cloud.aggregation.rules import get_rule
 from auricle_cloud.evaluation.evaluator import Evaluator
-from auricle_cloud.link.inbox import Inbox, device_of
+from auricle_cloud.evaluation.labelled_clips import labelled_clips
+from auricle_cloud.evaluation.validation_set import load_validation
+from auricle_cloud.link.inbox import Inbox
 from auricle_cloud.link.keyed_queue import KeyedQueue
 from auricle_cloud.link.ledger import Ledger
 from auricle_cloud.link.messenger import Messenger
-from auricle_cloud.link.tuner import Tuner
 from auricle_cloud.observing.announcements import Announcements
 from auricle_cloud.observing.metrics import Metrics
 from auricle_cloud.ota.conductor import Conductor
@@ -38,7 +40,7 @@ from auricle_cloud.rounds.dispatcher import Dispatcher
 from auricle_cloud.rounds.poisoning import Judgement
 from auricle_cloud.rounds.round_loop import RoundLoop
 from auricle_cloud.rounds.synchronous import Synchronous
-from auricle_cloud.rounds.upkeep import Upkeep
+from auricle_cloud.rounds.upkeep import Tuner, Upkeep
 from auricle_cloud.settings import NAME, RunSettings
 from auricle_cloud.storage.blobs import open_blobs
 from auricle_cloud.storage.database import Pulse, SupersededError
@@ -70,6 +72,11 @@ class Coordinator:
         Judges models on the operator's validation set, where there is one.
     probe
         See `Database`.
+
+    Raises
+    ------
+    PackError
+        The rule asks devices for what the pack's step graphs cannot do.
     """
 
     def __init__(
@@ -81,6 +88,7 @@ class Coordinator:
         probe: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.settings, self.pack = settings, pack
+        settings.preset.require_pack(pack)
         self.identity = Identity.load_or_create(settings.folder / KEY)
         self.store = Store(settings.database or settings.folder / FILE, probe=probe)
         self.blobs = open_blobs(settings.blobs or settings.folder / "blobs")
@@ -89,12 +97,17 @@ class Coordinator:
         messenger = Messenger(
             settings.fleet, settings.task, pack, self.identity, self.epoch, os.urandom(8).hex(), self.blobs
         )
-        wanted = get_rule(settings.preset.rule, **settings.preset.rule_options)
+        # With noise and in a secure sum each update weighs the same, whatever a device says of its clips.
+        hidden = settings.privacy.clip is not None or settings.secure_sum.on
+        equal = {"weighting": "uniform"} if hidden else {}
+        wanted = get_rule(settings.preset.rule, **{**settings.preset.rule_options, **equal})
         rule = BoundedRule(wanted, settings.limits.share, settings.limits.prune_few)
         opener = choose(settings.compute).opener
         self.site = RoundContext(
             settings, pack, self.store, self.blobs, rule, messenger, self.announcements, self.metrics, watcher, opener
         )
+        if settings.labelled is not None:
+            self.site.labelled = labelled_clips(pack, load_validation(settings.labelled, pack), settings.seed)
         closing = Closing(self.site, evaluator)
         detection = settings.detection
         judgement = None if detection is None else Judgement(self.site, detection, evaluator)
@@ -104,13 +117,14 @@ class Coordinator:
         self.dispatcher = Dispatcher(self.site, self.rounds, self.conductor, self.tuner)
         self.inbox = Inbox(
             settings.fleet,
-            pack.plugin_table.size,
+            pack.plugin_table,
             self.store,
             Ledger(self.store, self.blobs, settings.buffer.stale_limit),
             self.dispatcher,
             standing="approved" if settings.approval == "auto" else "pending",
             approve_claimed=settings.approval == "claimed",
             limits=settings.limits,
+            tail=settings.preset.tail_of(pack),
         )
         self._lanes = KeyedQueue(MOST_AT_ONCE)
         topics = messenger.topics
@@ -149,6 +163,7 @@ class Coordinator:
             await self.link.stop()
             with contextlib.suppress(StorageError):  # another coordinator has taken over, or the disk is full
                 await asyncio.to_thread(self.inbox.flush)
+                await asyncio.to_thread(self.store.devices.forget_presence)  # who leaves now is not heard by anybody
                 await asyncio.to_thread(self.store.database.beat, Pulse(time.time(), running=False, connected=False))
             self.store.close()
 
@@ -175,6 +190,7 @@ class Coordinator:
     async def _offer(self) -> None:
         current = await asyncio.to_thread(self.store.models.current, self.settings.task)
         await self.site.messenger.offer(current)
+        await self.site.messenger.lend_again()
 
     async def _born(self, link: MqttLink) -> None:
         """On every connection: presence, and the model again, for a broker may have lost what it kept."""

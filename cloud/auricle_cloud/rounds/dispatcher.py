@@ -8,13 +8,18 @@ import time
 
 from auricle.errors import AuricleError
 from auricle.wire.messages import DeviceState, Get, HearingReport, Loss, Register, Release, Status, Update
+from auricle.wire.secure_sum.messages import SumAnswer
 from auricle.wire.tensors import Flat
-from auricle_cloud.link.tuner import Tuner
+from auricle.wire.update_codec import Tail
 from auricle_cloud.ota.conductor import Conductor
 from auricle_cloud.rounds.context import RoundContext
 from auricle_cloud.rounds.round_loop import RoundLoop
+from auricle_cloud.rounds.upkeep import Tuner
 from auricle_cloud.states.verdict import Verdict
 from auricle_cloud.storage.rows import DeviceRow
+
+AT_HAND = 4
+"""Models that updates started from, and rounds whose updates are read, that are kept in memory."""
 
 log = logging.getLogger("auricle.cloud")
 
@@ -35,6 +40,7 @@ class Dispatcher:
     def __init__(self, site: RoundContext, rounds: RoundLoop, conductor: Conductor, tuner: Tuner) -> None:
         self._site, self._rounds, self._conductor, self._tuner = site, rounds, conductor, tuner
         self._bases: dict[str, Flat] = {}
+        self._tails: dict[int, Tail] = {}
         self._said_waiting: set[str] = set()
         """Devices of which the log has said that they wait for approval."""
         self._standings: dict[str, str] = {}
@@ -103,6 +109,11 @@ class Dispatcher:
         self._site.announcements.tell("update", device=message.device, round=message.round, verdict="loss")
         await self._rounds.progress.on_loss(message)
 
+    async def on_sum(self, message: SumAnswer) -> None:
+        """What the secure sum of a round waits for."""
+        if message.task == self._site.task:
+            await self._rounds.progress.on_sum(message)
+
     async def on_update(self, update: Update, verdict: Verdict) -> None:
         """An update was counted or refused: tell the round, so that it does not ask again, then the device."""
         site = self._site
@@ -133,6 +144,20 @@ class Dispatcher:
                 self._bases[sha256] = self._site.weights(sha256)
             except AuricleError:
                 return None
-            while len(self._bases) > 4:
+            while len(self._bases) > AT_HAND:
                 self._bases.pop(next(iter(self._bases)))
         return self._bases[sha256]
+
+    async def tail(self, task: str, number: int) -> Tail | None:
+        """How many numbers follow the weights of a round's updates; None where it has not begun, or is of another task.
+
+        Those of the last few rounds are kept at hand.
+        """
+        if task != self._site.task:
+            return None
+        found = self._tails.get(number)
+        if found is None and (found := await asyncio.to_thread(self._site.tail_in, number)) is not None:
+            self._tails[number] = found
+            if len(self._tails) > AT_HAND:
+                self._tails.pop(next(iter(self._tails)))
+        return found

@@ -11,11 +11,11 @@ import numpy as np
 import sqlalchemy as sa
 
 from auricle.errors import StorageError
+from auricle.process.times import how_many
 from auricle.wire.tensors import Flat, encode
 from auricle_cloud.aggregation.cohort import Cohort
-from auricle_cloud.detection.alarm import alarm, next_reference
+from auricle_cloud.detection.alarm import alarm, believed, next_reference, set_aside
 from auricle_cloud.detection.coalitions import fedvsa_models, rule_models, worth
-from auricle_cloud.detection.outliers import believed, set_aside
 from auricle_cloud.detection.repair import Repair, hotfix, reaggregate
 from auricle_cloud.detection.shapley import Shapley, shapley
 from auricle_cloud.evaluation.evaluator import Evaluator
@@ -269,7 +269,7 @@ class Judgement:
             limit = self._settings.quarantine_after
             verdicts = tx.execute(sa.select(devices.c.harmful_count).where(row)).scalar() or 0
             if limit and verdicts >= limit:
-                reason = f"harmful in {verdicts} round{'s' if verdicts > 1 else ''}"
+                reason = f"harmful in {how_many(verdicts, 'round')}"
                 here = row & (devices.c.standing == "approved")
                 tx.execute(sa.update(devices).where(here).values(standing="quarantined", reason=reason))
                 note(tx, "quarantined", **about, who="policy", detail=reason)

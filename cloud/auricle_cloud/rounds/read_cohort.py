@@ -1,15 +1,20 @@
-"""The updates that a round counts, read as a cohort."""
+"""The updates that a round counts, read as a cohort: one row an update, or one row a device."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from auricle.wire.tensors import Flat, TensorTable, decode
-from auricle_cloud.aggregation.cohort import Cohort, layers_of
+from auricle.wire.tensors import Flat, TensorTable
+from auricle.wire.update_codec import NO_TAIL, Tail, decode_update, parted
+from auricle_cloud.aggregation.cohort import Cohort, Float64Array, layers_of
 from auricle_cloud.aggregation.compute.matrix import NumpyMatrix, Opener
+from auricle_cloud.aggregation.extras import NOTHING, Extras
+from auricle_cloud.aggregation.rules.average import sample_share
 from auricle_cloud.states.verdict import staleness_weight
 from auricle_cloud.storage.blobs import BlobStore
 from auricle_cloud.storage.rows import UpdateRow
@@ -23,6 +28,8 @@ def cohort_of(
     base_of: Callable[[int], Flat] | None = None,
     opener: Opener = NumpyMatrix,
     registered: Mapping[str, int] | None = None,
+    extras: Extras = NOTHING,
+    tail: Tail = NO_TAIL,
 ) -> Cohort:
     """Read a round's updates as arrays.
 
@@ -43,18 +50,29 @@ def cohort_of(
         What rules compute with, see `auricle_cloud.aggregation.compute.accelerator`.
     registered
         Clips that devices registered, by name.
+    extras
+        What the rule needs beyond this, its rows in the order of `counted`.
+    tail
+        How many numbers follow the weights.
     """
 
-    def weights(row: UpdateRow) -> Flat:
-        sent = decode(blobs.get(row.body), table.size, row.codec)
+    def weights(place: int, row: UpdateRow, block: bytes) -> Flat:
+        if extras.starts is not None:  # synchronous: each device began with a model of its own
+            base = extras.starts[place].astype(np.float32)
+        else:
+            base = start if base_of is None else base_of(row.round)
+        sent = decode_update(block, base, table, row.codec)
         if base_of is None:
             return sent
-        moved = (sent.astype(np.float64) - base_of(row.round)) * staleness_weight(row.staleness)
+        moved = (sent.astype(np.float64) - base) * staleness_weight(row.staleness)
         return np.asarray(start + moved, np.float32)
 
     matrix = np.empty((len(counted), table.size), np.float32)
+    more = []
     for place, row in enumerate(counted):
-        matrix[place] = weights(row)
+        block, found = parted(blobs.get(row.body), table, row.codec)
+        matrix[place] = weights(place, row, block)
+        more.append(found)
     return Cohort.build(
         ids=_clients(counted),
         weights=matrix,
@@ -63,11 +81,94 @@ def cohort_of(
         start=start,
         layers=layers_of((s.name, s.size, s.layer) for s in table.specs),
         opener=opener,
-        registered=None if registered is None else [registered.get(row.device, np.nan) for row in counted],
+        registered=None if registered is None else [_registered(row, registered) for row in counted],
+        extras=replace(
+            with_tails(extras, more, tail, table),
+            labelled=with_labels([(row.samples, row.unsupervised) for row in counted]),
+        ),
     )
+
+
+def with_tails(extras: Extras, found: Sequence[Flat], tail: Tail, table: TensorTable) -> Extras:
+    """The extras with what followed updates' weights: maps, and of each client its gradients (C, C d + C) or none.
+
+    Parameters
+    ----------
+    found
+        The numbers after each update's weights.
+    tail, table
+        How many are due, and whose classifier it is.
+    """
+    maps, gradients = zip(*(tail.split(one) for one in found), strict=True) if found else ((), ())
+    if not any(one.size for one in gradients):
+        return replace(extras, maps=stacked_maps(maps))
+    by_class = [one.reshape(table.specs[-1].size, -1) if one.size else None for one in gradients]
+    return replace(extras, maps=stacked_maps(maps), gradients=by_class)
+
+
+def stacked_maps(maps: Sequence[Flat]) -> Float64Array | None:
+    """(K, M) the activation maps (M,) that updates brought; None where one brought none, or another number."""
+    sizes = {one.size for one in maps}
+    return np.stack(maps).astype(np.float64) if len(sizes) == 1 and sizes != {0} else None
+
+
+def _registered(row: UpdateRow, registered: Mapping[str, int]) -> float:
+    """Clips that a device registered, which are its labelled ones: they bound no count that has others in it."""
+    return np.nan if row.unsupervised else registered.get(row.device, np.nan)
+
+
+def with_labels(counts: Sequence[tuple[int, int | None]]) -> Float64Array:
+    """(K,) 1 for each update that had samples with labels, by its samples and those without any of them."""
+    return np.array([float(samples > (free or 0)) for samples, free in counts])
 
 
 def _clients(counted: Sequence[UpdateRow]) -> list[str]:
     """Names of the updates: the devices', with the round where an asynchronous buffer holds several of one."""
     often = Counter(row.device for row in counted)
     return [f"{row.device}@{row.round}" if often[row.device] > 1 else row.device for row in counted]
+
+
+def by_device(cohort: Cohort) -> Cohort:
+    """The same round with one row for each device; the same cohort where no device has two.
+
+    A rule speaks of clients, and each has a vote, a distance and a share. A device that answered late invitations
+    together would otherwise be as many clients as it has updates, and could fill a buffer alone.
+
+    A device's row is the mean of its updates by samples, its samples are their sum, its loss is the mean by samples of
+    those that are known, and what it registered counts once for each update. It has labels where one of them had.
+
+    Parameters
+    ----------
+    cohort
+        Its ids are device names, with `@` and the round where there are several of one, as `cohort_of` makes them.
+    """
+    names = [client.partition("@")[0] for client in cohort.ids]
+    devices = sorted(set(names))
+    if len(devices) == len(names):
+        return cohort
+    rows = [np.array([k for k, name in enumerate(names) if name == device]) for device in devices]
+    weights = np.empty((len(devices), cohort.start.size), cohort.weights.dtype)
+    for place, mine in enumerate(rows):
+        share = sample_share(cohort.samples[mine], np.ones((mine.size, 1), np.bool_))[:, 0]
+        weights[place] = share @ cohort.weights[mine].astype(np.float64)
+    registered, labelled = cohort.registered, cohort.extras.labelled
+    return replace(
+        cohort,
+        ids=tuple(devices),
+        weights=weights,
+        samples=np.array([cohort.samples[mine].sum() for mine in rows]),
+        losses=np.array([_loss(cohort, mine) for mine in rows]),
+        registered=None if registered is None else np.array([registered[mine].sum() for mine in rows]),
+        extras=cohort.extras
+        if labelled is None
+        else replace(cohort.extras, labelled=np.array([labelled[mine].max() for mine in rows])),
+    )
+
+
+def _loss(cohort: Cohort, mine: NDArray[np.int_]) -> float:
+    losses: Float64Array = cohort.losses[mine]
+    known = ~np.isnan(losses)
+    if not known.any():
+        return float("nan")
+    share = sample_share(cohort.samples[mine][known], np.ones((int(known.sum()), 1), np.bool_))[:, 0]
+    return float(share @ losses[known])

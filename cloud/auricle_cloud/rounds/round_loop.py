@@ -8,9 +8,10 @@ import time
 
 from auricle.errors import AuricleError, StorageError
 from auricle_cloud.rounds.asynchronous import Asynchronous
+from auricle_cloud.rounds.closing import RoundFailedError
 from auricle_cloud.rounds.cohort_progress import CohortProgress
 from auricle_cloud.rounds.context import POLL, RoundContext
-from auricle_cloud.rounds.synchronous import RoundFailedError, Synchronous
+from auricle_cloud.rounds.synchronous import Synchronous
 from auricle_cloud.storage.database import SupersededError
 
 log = logging.getLogger("auricle.cloud")

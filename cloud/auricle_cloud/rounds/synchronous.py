@@ -16,35 +16,20 @@ import msgspec
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from auricle.errors import AuricleError
 from auricle.wire.messages import WORSE
 from auricle.wire.plan import Plan
 from auricle_cloud.aggregation.next_model import NextModel, next_model
-from auricle_cloud.rounds.closing import Closing, Entry
+from auricle_cloud.rounds.closing import Closing, Entry, RoundAbortedError, RoundFailedError, WorseModelError, obey
+from auricle_cloud.rounds.cohort_choice import choose_cohort, fewest
 from auricle_cloud.rounds.cohort_progress import CohortProgress
 from auricle_cloud.rounds.context import Pace, RoundContext
+from auricle_cloud.rounds.personal import keep_lent, lend, own_bases, starts_of
 from auricle_cloud.rounds.poisoning import Found, Judgement
+from auricle_cloud.rounds.secure.phases import SecureRounds, sum_in
 from auricle_cloud.states.round import FINISHED, TRANSITIONS, State
-from auricle_cloud.states.selection import choose
 from auricle_cloud.storage.rows import RoundChanges, RoundRow, UpdateRow
 
 log = logging.getLogger("auricle.cloud")
-
-
-class RoundAbortedError(AuricleError):
-    """The round ends here; the sentence says why."""
-
-
-class WorseModelError(RoundAbortedError):
-    """Most devices find the round's model worse than an earlier one; the next round begins with version `back`."""
-
-    def __init__(self, sentence: str, back: int) -> None:
-        super().__init__(sentence)
-        self.back = back
-
-
-class RoundFailedError(AuricleError):
-    """Every device of a round failed; the sentence says what the first of them said."""
 
 
 class Synchronous:
@@ -54,6 +39,7 @@ class Synchronous:
         self.site, self._judgement, self._closing = site, judgement, closing
         self._task = site.task
         self.progress = CohortProgress(site)
+        self._secure = SecureRounds(site, self.progress)
 
     async def run(self, number: int) -> None:
         """Take a round from the state in which it is to its end."""
@@ -61,8 +47,11 @@ class Synchronous:
             "planned": self._choose,
             "losses": self._measure,
             "alarm": self._repair,
+            "keys": self._secure.gather_keys,
+            "shares": self._secure.gather_shares,
             "inviting": self._invite,
             "collecting": self._collect,
+            "revealing": self._secure.reveal,
             "closing": self._aggregate,
             "aggregated": self._closing.publish,
         }
@@ -74,11 +63,11 @@ class Synchronous:
                 await progress.enter(row)
                 try:
                     if (row.state, "aborted") in TRANSITIONS:
-                        await self._obey(number)
+                        await obey(self.site, number)
                     await steps[row.state](row)
                 except RoundAbortedError as error:
                     await self._abort(number, row.state, error)
-                progress.message = None
+                progress.messages = None
                 row = await asyncio.to_thread(self.site.store.rounds.get, self._task, number)
                 self.site.announcements.tell("state", round=number, state=row.state)
             cohort, failed = progress.cohort, progress.failed
@@ -90,11 +79,6 @@ class Synchronous:
             # Devices that judged the round and refused it are well, and may train better in the next one.
             if not any(reason.startswith(WORSE) for reason in reasons):
                 raise RoundFailedError(f"All devices failed in round {number}: {sorted(reasons)[0]}")
-
-    async def _obey(self, number: int) -> None:
-        """Do what an operator asked."""
-        if await asyncio.to_thread(self.site.store.rounds.request_for, self._task, number) == "abort":
-            raise RoundAbortedError("aborted by an operator")
 
     async def _abort(self, number: int, state: State, error: RoundAbortedError) -> None:
         rounds, models, progress, reason = self.site.store.rounds, self.site.store.models, self.progress, str(error)
@@ -108,7 +92,9 @@ class Synchronous:
                     models.go_back(tx, self._task, back, number, reason)
 
         await asyncio.to_thread(commit)
-        await self.site.messenger.call_off(number, sorted(progress.cohort - progress.answered), reason)
+        await self._closing.recall(number)
+        done = progress.answered if state == "collecting" else set()
+        await self.site.messenger.call_off(number, sorted(progress.cohort - done), reason)
         if back is not None:
             self.site.warn(f"round {number}: {reason}")
             await self._closing.send_outgoing()
@@ -134,31 +120,34 @@ class Synchronous:
         """Wait until somebody can be invited, and choose the cohort."""
         site, settings, number = self.site, self.site.settings, row.round
         while not await site.all_heard():  # or a round after a restart would be of those that answer first
-            await self._obey(row.round)
+            await obey(site, row.round)
             await site.wait_change()
         fit, others = await asyncio.to_thread(site.eligible)
-        while not fit:
-            site.warn("no device can be invited: waiting")
-            await self._obey(row.round)
+        while len(fit) < fewest(site):
+            few = f"{len(fit)} devices can be invited, {fewest(site)} are needed" if fit else "no device can be invited"
+            site.warn(f"{few}: waiting")
+            await obey(site, row.round)
             await site.wait_change()
             fit, others = await asyncio.to_thread(site.eligible)
-        wanted = max(1, round(settings.participation * len(fit)))
-        size = min(len(fit), math.ceil(wanted * settings.over_selection - 1e-9))
-        chosen = choose(fit, size, f"{settings.seed}/{number}")
-        plan = settings.preset.plan_for(number, site.horizon, settings.seed)
+        choice = await asyncio.to_thread(choose_cohort, site, number, fit, others)
+        if choice.refusal is not None:
+            await asyncio.to_thread(self._closing.heed_budget, number)
+            raise RoundAbortedError(choice.refusal)
         current = await asyncio.to_thread(site.store.models.current, self._task)
+        own = await asyncio.to_thread(own_bases, site, current.version, choice.names)
         values: RoundChanges = {
             "opened": time.time(),
             "base_version": current.version,
             "base": current.blob,
-            "plan": msgspec.msgpack.encode(plan),
-            "report": {"passed_over": others, "wanted": wanted},
+            "plan": msgspec.msgpack.encode(choice.plan),
+            "report": {**choice.report, **await asyncio.to_thread(keep_lent, site, current)},
         }
         new: State = "losses" if settings.detection is not None and not settings.detection.one_phase else "inviting"
+        new = "keys" if choice.plan.secure_sum else new
 
         def enter() -> None:
             with site.store.rounds.moving(self._task, number, "planned", new, **values) as tx:
-                site.store.rounds.invite(tx, self._task, number, chosen)
+                site.store.rounds.invite(tx, self._task, number, choice.names, own)
 
         await asyncio.to_thread(enter)
 
@@ -176,7 +165,7 @@ class Synchronous:
         pace = Pace()
         while time.monotonic() < until and (waited := self.progress.waited_for()):
             if pace.due:
-                await self._obey(row.round)
+                await obey(site, row.round)
                 if not waited & await pace.look(site.store.devices.not_gone):
                     break
             await site.wait_change(min(1.0, until - time.monotonic()))
@@ -211,16 +200,22 @@ class Synchronous:
         await asyncio.to_thread(self.site.store.rounds.move, self._task, row.round, "inviting", "collecting")
 
     async def _call(self, row: RoundRow) -> None:
-        """Invite whoever has not answered; again after a restart."""
+        """Invite those who have not answered; again after a restart."""
         plan = msgspec.msgpack.decode(row.begun.plan, type=Plan)
         self.progress.answered |= await asyncio.to_thread(self.site.store.updates.sent_for, self._task, row.round)
         message = self.site.messenger.invitation(row.round, row.begun.base, plan, self.site.settings.deadline)
-        await self.progress.ask(message)
+        if plan.secure_sum:
+            await self._secure.invite(row, message)
+            return
+        own = await asyncio.to_thread(self.site.store.personal.asked, self._task, row.round)
+        prior = await lend(self.site, own, row)
+        await self.progress.ask(message if prior is None else replace(message, prior=prior), own)
 
     async def _collect(self, row: RoundRow) -> None:
         await self._call(row)
         await self._wait_for_updates(row)
-        await asyncio.to_thread(self.site.store.rounds.move, self._task, row.round, "collecting", "closing")
+        new: State = "closing" if sum_in(row) is None else "revealing"
+        await asyncio.to_thread(self.site.store.rounds.move, self._task, row.round, "collecting", new)
 
     async def _wait_for_updates(self, row: RoundRow) -> None:
         """Wait until everybody has answered, or enough have and patience is over.
@@ -234,17 +229,18 @@ class Synchronous:
         began, reached = time.monotonic(), None
         quorum = max(1, math.ceil(settings.quorum * len(progress.cohort) - 1e-9))
         wanted = (row.report or {}).get("wanted", len(progress.cohort))
-        pace, online = Pace(), progress.cohort
+        pace, online, is_enough = Pace(), progress.cohort, await self._secure.is_enough(row)
         while True:
             await self._heed_doubts(row)
             if pace.due:
-                await self._obey(row.round)
+                await obey(site, row.round)
                 online = await pace.look(site.store.devices.not_gone)
             now = time.monotonic()
             waited = progress.waited_for()
-            if len(progress.answered) >= max(quorum, wanted):
+            closable = len(progress.answered) >= quorum and is_enough(progress.answered)
+            if closable and len(progress.answered) >= wanted:
                 return
-            if len(progress.answered) >= quorum:
+            if closable:
                 reached = now if reached is None else reached
                 patience = max(settings.least_wait, settings.patience * (reached - began))
                 until = min(began + settings.deadline, reached + patience)
@@ -253,13 +249,17 @@ class Synchronous:
             else:
                 until = began + settings.deadline
                 if now >= until or not waited:
-                    raise RoundAbortedError("no quorum at the deadline")
+                    late = "at the deadline" if now >= until else "and nobody is left whose update could come"
+                    raise RoundAbortedError(f"no quorum {late}")
             await site.wait_change(min(until - now, 1.0))
 
     async def _aggregate(self, row: RoundRow) -> None:
         """Make the model; model, report, outbox and the round's state change in one transaction."""
         site, number = self.site, row.round
         counted = await asyncio.to_thread(site.store.updates.counted, self._task, number)
+        if sum_in(row) is not None:
+            await self._closing.enter(row, counted, await asyncio.to_thread(self._secure.model, row, counted))
+            return
         changes, found, before = await self._judge_in_passing(row, counted)
 
         def work() -> NextModel:
@@ -267,7 +267,7 @@ class Synchronous:
                 state = site.optimizer_of(found.optimizer)
             else:
                 state = site.optimizer_after(site.store.models.get(self._task, row.begun.version))
-            cohort = site.cohort(replace(row, **changes), counted)
+            cohort = site.cohort(replace(row, **changes), counted, starts_of(site, row, counted))
             return next_model(cohort, site.rule, site.settings.preset.server_for(number, site.horizon), state)
 
         await self._closing.enter(row, counted, await asyncio.to_thread(work), changes=changes, before=before)

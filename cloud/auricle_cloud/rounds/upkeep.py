@@ -1,25 +1,28 @@
-"""Every second beside the rounds: what operators changed, what is to be published, schedules and signs of life."""
+"""Every second beside the rounds: operators' changes, what is to be published, tuning, schedules and signs of life."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
 
 from auricle.mqtt_link.link import MqttLink
 from auricle_cloud.link.inbox import Inbox
-from auricle_cloud.link.tuner import Tuner
+from auricle_cloud.link.messenger import Messenger
 from auricle_cloud.observing.hearing_watch import HearingWatch
 from auricle_cloud.observing.metrics import ROLLOUTS
 from auricle_cloud.ota.conductor import Conductor
 from auricle_cloud.ota.renewal import Renewal
 from auricle_cloud.rounds.chores import Chores, Every
 from auricle_cloud.rounds.closing import Closing
+from auricle_cloud.rounds.cohort_choice import fewest
 from auricle_cloud.rounds.context import POLL, RoundContext
-from auricle_cloud.rounds.schedule import due
+from auricle_cloud.storage.access_rows import ScheduleRow
 from auricle_cloud.storage.database import Pulse
 from auricle_cloud.storage.hearing_records import DAY
+from auricle_cloud.storage.store import Store
 
 TRIM = 300.0
 """Seconds between looks for events that are not kept any more; rounds may be rare, and events are not."""
@@ -29,6 +32,10 @@ BEAT = 10.0
 
 HEARD_WITHIN = 10.0
 """Seconds after the first connection in which a device that was here before may still be heard."""
+EVERY = 5.0
+"""Seconds between looks, when nothing has happened."""
+AGAIN = 60.0
+"""Seconds after which a device that has not answered is told again."""
 
 
 class Upkeep:
@@ -98,7 +105,13 @@ class Upkeep:
         if time.monotonic() < self._next_beat and connected == self._was_connected:
             return
         problem = "" if connected else self._link.last_error or ""
-        pulse = Pulse(time.time(), connected=connected, problem=problem)
+        pulse = Pulse(
+            time.time(),
+            connected=connected,
+            problem=problem,
+            fewest=fewest(self._site),
+            needs=tuple(self._site.needs),
+        )
         await asyncio.to_thread(self._site.store.database.beat, pulse)
         self._next_beat, self._was_connected = time.monotonic() + BEAT, connected
 
@@ -137,6 +150,8 @@ class Upkeep:
 
     def _heed_schedules(self) -> None:
         store, settings = self._site.store, self._site.settings
+        if self._site.privacy is not None and self._site.privacy.spent_out is not None:
+            return
         schedules = store.schedules.all()
         idle = len(self._site.eligible()[0]) if schedules else 0
         for schedule in due(schedules, time.time(), idle):
@@ -155,3 +170,77 @@ class Upkeep:
             unfinished=self._inbox.unfinished,
             rollouts=store.rollouts.watched(ROLLOUTS),
         )
+
+
+def due(schedules: Iterable[ScheduleRow], now: float, idle: int) -> list[ScheduleRow]:
+    """Which schedules plan their rounds now.
+
+    Parameters
+    ----------
+    schedules
+        Rows: `at` is `HH:MM` in the local time of this machine, or `always`; `idle` devices must be ready; `last` is
+        when it last planned, in seconds since 1970.
+    now
+        Seconds since 1970.
+    idle
+        Devices that are ready to train.
+
+    Returns
+    -------
+    list
+        In the given order. A time of day that has passed stays due until enough devices are ready, to the next one.
+    """
+    return [row for row in schedules if idle >= row.idle and row.last < _latest(row.at, now)]
+
+
+def _latest(at: str, now: float) -> float:
+    """The newest moment that is not after `now` at which a schedule is due."""
+    if at == "always":
+        return now
+    hour, minute = (int(part) for part in at.split(":"))
+    # A time that comes twice when clocks go back is the first of the two; time.mktime would say now this, now that.
+    moment = datetime.fromtimestamp(now).replace(hour=hour, minute=minute, second=0, microsecond=0, fold=0)
+    if moment.timestamp() > now:
+        moment -= timedelta(days=1)
+    return moment.timestamp()
+
+
+class Tuner:
+    """Tells devices how much to hear, again and again until they say that it is in effect.
+
+    Parameters
+    ----------
+    store
+        Holds what operators want, and what devices say.
+    messenger
+        Speaks to devices.
+    """
+
+    def __init__(self, store: Store, messenger: Messenger) -> None:
+        self._store, self._messenger = store, messenger
+        self._told: dict[str, tuple[int, float]] = {}
+        """What a device was told last, and when."""
+        self._looked = -EVERY
+
+    def wake(self) -> None:
+        """Look again at the next opportunity: an operator or a device has changed something."""
+        self._looked = -EVERY
+
+    def came(self, device: str) -> None:
+        """Tell a device that has just come again what it was told before: it may have lost it."""
+        self._told.pop(device, None)
+        self.wake()
+
+    async def look(self) -> None:
+        """Tell those that hear otherwise than operators want."""
+        now = time.monotonic()
+        if now - self._looked < EVERY:
+            return
+        self._looked = now
+        wanted = await asyncio.to_thread(self._store.devices.untuned)
+        self._told = {name: told for name, told in self._told.items() if name in wanted}
+        for device, step in wanted.items():
+            before, at = self._told.get(device, (None, 0.0))
+            if before != step or now - at >= AGAIN:
+                await self._messenger.tune(device, step)
+                self._told[device] = (step, now)

@@ -9,6 +9,8 @@ import msgspec
 
 Document = dict[str, Any]
 """A JSON column as it was written, by this version or an older one."""
+DEEPEST = 32
+"""Levels of a report."""
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,6 +24,21 @@ class CountedUpdate(Part, frozen=True, kw_only=True):
     samples: int | None = None
     loss: float | None = None
     staleness: int | None = None
+    unsupervised: int | None = None
+    """Of the samples, those without labels; None where the plan did not ask for any."""
+
+
+class DirectionReport(Part, frozen=True, kw_only=True):
+    """The direction that a round's parties agreed on, see `Direction`."""
+
+    angles: dict[str, float | None] = {}
+    """Degrees between each device's direction and the common one."""
+    labelled: list[str] = []
+    """Devices with labels among them."""
+    coordinator: float | None = None
+    """Degrees between that of the coordinator's labelled clips and the common one."""
+    coordinator_weight: float | None = None
+    """Of the coordinator's direction in the common one."""
 
 
 class LayerReport(Part, frozen=True, kw_only=True):
@@ -73,6 +90,65 @@ class DetectionReport(Part, frozen=True, kw_only=True):
     accuracy_after: float | None = None
 
 
+class PrivacyReport(Part, frozen=True, kw_only=True):
+    """What a round with noise on devices gave away, and all before it."""
+
+    clip: float | None = None
+    """Largest norm of an update."""
+    deviation: float | None = None
+    """Of the noise that each device added to each value."""
+    sampling: float | None = None
+    """Probability with which a device was drawn."""
+    counted: int = 0
+    multiplier: float | None = None
+    """Standard deviation of the noise in the sum, over the clip."""
+    epsilon: float | None = None
+    """Of all rounds so far, towards who sees models."""
+    device_epsilon: float | None = None
+    """Of all rounds so far, towards who sees single updates, of the device that was in most rounds."""
+    delta: float | None = None
+    rounds: int | None = None
+    """With noise, this one included."""
+    bare: int = 0
+    """Rounds before, without noise: no epsilon covers them."""
+    budget: float | None = None
+    view: str = "fleet"
+    """Whose epsilon the budget is of."""
+
+
+class SecureReport(Part, frozen=True, kw_only=True):
+    """The secure sum of a round."""
+
+    bound: float | None = None
+    """What values were cut to."""
+    threshold: int | None = None
+    """Neighbours that have to reveal shares of a device's secret."""
+    neighbours: int | None = None
+    """Of each device."""
+    devices: int | None = None
+    """Of whose updates the sum is."""
+    dropped: dict[str, str] = {}
+    """In which state devices dropped out: keys, shares, update, or reveal, whose update is in the sum."""
+
+
+class GroupsReport(Part, frozen=True, kw_only=True):
+    """Devices that belong together, by a rule that makes a model for each of them."""
+
+    of: dict[str, int] = {}
+    """Number of each device's group in this round."""
+    silhouette: float | None = None
+    """How well the groups are apart, from -1 to 1; None where there was nothing to choose."""
+
+
+class PriorReport(Part, frozen=True, kw_only=True):
+    """What the devices' gradients did to the features that they tune their classifiers on, see `Synthesis`."""
+
+    classes: list[int] = []
+    clients: int = 0
+    before: float | None = None
+    after: float | None = None
+
+
 class RoundReport(Part, frozen=True, kw_only=True):
     """A round's report, with what only the rows of its cohort say."""
 
@@ -94,19 +170,24 @@ class RoundReport(Part, frozen=True, kw_only=True):
     flag: str | None = None
     warnings: list[str] = []
     bounded: list[BoundedReport] = []
+    groups: GroupsReport | None = None
+    prior_knowledge: PriorReport | None = None
     reason: str | None = None
     """Why it was aborted."""
     detection: DetectionReport | None = None
+    direction: DirectionReport | None = None
+    privacy: PrivacyReport | None = None
+    secure_sum: SecureReport | None = None
 
 
 def read_report(written: Document) -> RoundReport:
     """A report as a struct.
 
     A rule may be a plug-in and write what it likes: what has not the kind that is expected is left out, and a warning
-    says where.
+    says where. Half a surrogate pair, which no answer could carry, becomes a question mark.
     """
     strange: list[str] = []
-    told = _readable(written, RoundReport, "", strange)
+    told = _readable(_encodable(written), RoundReport, "", strange)
     if strange:
         named = ", ".join(dict.fromkeys(strange))
         told["warnings"] = [
@@ -114,6 +195,17 @@ def read_report(written: Document) -> RoundReport:
             f"Parts of the stored report have odd values, and are left out: {named}.",
         ]
     return msgspec.convert(told, RoundReport)
+
+
+def _encodable(value: object, left: int = DEEPEST) -> object:
+    """A value that an answer can carry; what is nested deeper than any report is null."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, list):
+        return [_encodable(each, left - 1) for each in value] if left else None
+    if isinstance(value, dict):
+        return {_encodable(name): _encodable(each, left - 1) for name, each in value.items()} if left else None
+    return value
 
 
 def _readable(written: object, kind: type[Part], where: str, strange: list[str]) -> dict[str, Any]:

@@ -1,8 +1,10 @@
-"""The states of a rollout and of its devices, and which follows which."""
+"""What a release is, the states of its rollout and of the devices, and which follows which."""
 
 from __future__ import annotations
 
 from typing import Literal, get_args
+
+from msgspec import Struct
 
 RolloutState = Literal["running", "paused", "finished", "replaced", "aborted"]
 """`finished`: all stages are through, and devices that come later still get it; `replaced`: by a newer rollout."""
@@ -39,3 +41,27 @@ TRANSITIONS: frozenset[tuple[RolloutState, RolloutState]] = frozenset(
 def label(old: RolloutState, new: RolloutState) -> str:
     """A transition's name, where tests end the process."""
     return f"rollout {old} -> {new}"
+
+
+class Installable(Struct, frozen=True):
+    """Something that may be installed."""
+
+    path: str
+    """Its name in the signed metadata."""
+    kind: str
+    """bundle or pack."""
+    board: str
+    """Empty, as `os` and `fleet`, for a pack."""
+    os: str
+    fleet: str
+    version: str
+    identity: str
+
+
+class Released(Installable, frozen=True):
+    """What the signed metadata says of a release."""
+
+    sha256: str
+    """Of the file."""
+    size: int
+    """In bytes."""

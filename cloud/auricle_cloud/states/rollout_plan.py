@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
-from auricle_cloud.states.hearing_hold import Evidence, hold_of
-from auricle_cloud.states.release import Installable
-from auricle_cloud.states.rollout import DECIDED, ERRORS, OFFERING, DeviceState, RolloutState
+from auricle_cloud.states.hearing_comparison import Evidence, hold_of
+from auricle_cloud.states.rollout import DECIDED, ERRORS, OFFERING, DeviceState, Installable, RolloutState
 
 
 @dataclass(frozen=True)
@@ -269,8 +268,9 @@ def place(rollout: str, device: str) -> bytes:
 
 
 def spell(seconds: float) -> str:
-    """A duration in words: `90 s`, `15 min`, `2 h`, `3 d`."""
+    """A duration in words: `90 s`, `6.5 min`, `15 min`, `2 h`, `3 d`."""
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= 2 * size or (seconds and seconds % size == 0):
-            return f"{seconds / size:.3g} {unit}"
+            count = round(seconds / size, 0 if seconds >= 10 * size else 1)
+            return f"{count:g} {unit}"
     return f"{seconds:.3g} s"

@@ -1,10 +1,26 @@
-"""The states of a round (PROTOCOL section 6) and every way from one to another; each is one transaction."""
+"""The states of a round and its invitations (PROTOCOL section 6), and every way of a round from one to another.
+
+Each way is one transaction.
+"""
 
 from __future__ import annotations
 
 from typing import Literal, get_args
 
-State = Literal["planned", "losses", "alarm", "inviting", "collecting", "closing", "aggregated", "published", "aborted"]
+State = Literal[
+    "planned",
+    "losses",
+    "alarm",
+    "keys",
+    "shares",
+    "inviting",
+    "collecting",
+    "revealing",
+    "closing",
+    "aggregated",
+    "published",
+    "aborted",
+]
 
 STATES: tuple[State, ...] = get_args(State)
 
@@ -13,23 +29,38 @@ FINISHED: tuple[State, ...] = ("published", "aborted")
 TAKING: tuple[State, ...] = ("inviting", "collecting")
 """States in which an update of the round may count."""
 
+UNCOUNTED = Literal["late", "refused"]
+"""States of an invitation whose update is not counted."""
+
+GAVE_UP = ("failed", "declined")
+"""States of an invitation that its device has put an end to."""
+
 TRANSITIONS: tuple[tuple[State, State], ...] = (
     ("planned", "losses"),
+    ("planned", "keys"),
     ("planned", "inviting"),
     ("losses", "alarm"),
     ("losses", "inviting"),
     ("alarm", "inviting"),
+    ("keys", "shares"),
+    ("shares", "inviting"),
     ("inviting", "collecting"),
     ("collecting", "closing"),
+    ("collecting", "revealing"),
+    ("revealing", "closing"),
     ("closing", "aggregated"),
     ("aggregated", "published"),
     ("planned", "aborted"),
     ("losses", "aborted"),
     ("alarm", "aborted"),
+    ("keys", "aborted"),
+    ("shares", "aborted"),
     ("inviting", "aborted"),
     ("collecting", "aborted"),
+    ("revealing", "aborted"),
 )
-"""`losses` and `alarm` only in two-phase FedVSA rounds; an asynchronous round collects until its buffer is full."""
+"""`losses` and `alarm` only in two-phase FedVSA rounds, `keys`, `shares` and `revealing` only in secure sums; an
+asynchronous round collects until its buffer is full."""
 
 
 def label(old: State, new: State) -> str:

@@ -1,9 +1,42 @@
-"""What becomes of an update."""
+"""What becomes of an update, and the codes of refusals: a fixed vocabulary, so that no device can make up another."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+
+CODES = frozenset(
+    (
+        "frame",
+        "schema",
+        "signature",
+        "upgrade_required",
+        "body",
+        "identity",
+        "unregistered",
+        "standing",
+        "codec",
+        "shape",
+        "samples",
+        "loss",
+        "part",
+        "memory",
+        "hash",
+        "values",
+        "norm",
+        "rate",
+        "type",
+        "round",
+        "base",
+        "not invited",
+        "hearing",
+        "sum",
+        "pending",
+        "quarantined",
+        "revoked",
+    )
+)
+OTHER = "other"
 
 
 @dataclass(frozen=True)
@@ -31,3 +64,9 @@ class Verdict:
 def staleness_weight(staleness: float) -> float:
     """The polynomial weight of FedBuff, 1 / sqrt(1 + staleness)."""
     return float(1.0 / math.sqrt(1.0 + staleness))
+
+
+def refusal_code(reason: str) -> str:
+    """The code that a reason begins with, up to its colon; `other` where that is not one."""
+    code = reason.partition(":")[0]
+    return code if code in CODES else OTHER

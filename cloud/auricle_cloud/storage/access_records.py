@@ -94,7 +94,7 @@ def _hash(token: str) -> bytes:
 
 
 class Schedules:
-    """When rounds start by themselves."""
+    """When rounds start automatically."""
 
     def __init__(self, database: Database) -> None:
         self._db = database

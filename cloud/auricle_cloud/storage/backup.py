@@ -22,12 +22,12 @@ from typing import IO
 import msgspec
 import sqlalchemy as sa
 import zstandard
-from alembic.migration import MigrationContext
 
 from auricle.errors import StorageError
 from auricle.files import describe, sync_folder
 from auricle_cloud.storage.blobs import BlobStore
-from auricle_cloud.storage.database import Database
+from auricle_cloud.storage.database import Database, revision_of
+from auricle_cloud.storage.personal_records import personal_files
 from auricle_cloud.storage.schema import metadata
 from auricle_cloud.storage.state_folders import KEY, hash_in_name, state_files
 
@@ -110,7 +110,7 @@ def _archive(database: Database, blobs: BlobStore, folder: Path | None, authorit
     files: list[Entry] = []
     with tarfile.open(fileobj=packed, mode="w|", format=tarfile.USTAR_FORMAT) as archive:
         with _snapshot(database) as tx:
-            revision = str(MigrationContext.configure(tx).get_current_revision())
+            revision = str(revision_of(tx))
             for table in sorted(metadata.tables.values(), key=lambda table: table.name):
                 with tempfile.TemporaryFile() as lines:
                     for row in _rows(tx, table):
@@ -153,6 +153,7 @@ def _referred(tx: sa.Connection) -> tuple[set[str], set[str]]:
     """Files that a coordinator cannot do without, and those that it may still ask for."""
     models, rounds, updates = (metadata.tables[name] for name in ("models", "rounds", "updates"))
     needed = {name for row in tx.execute(sa.select(models.c.blob, models.c.optimizer)) for name in row if name}
+    needed |= personal_files(tx)
     bodies = tx.execute(sa.select(updates.c.body)).scalars()
     return needed, {*bodies, *(base for base in tx.execute(sa.select(rounds.c.base)).scalars() if base)}
 

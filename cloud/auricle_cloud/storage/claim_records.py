@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 import sqlalchemy as sa
 from msgspec.structs import asdict
 
+from auricle.process.times import for_how_long
 from auricle_cloud.storage.access_rows import CertificateGlance, CertificateRow, ClaimRow, PendingClaim
 from auricle_cloud.storage.database import Database
 from auricle_cloud.storage.journal import note
@@ -48,7 +49,7 @@ class ClaimRecords:
                     "replaces": replaces,
                 }
                 self._db.upsert(tx, claims, {"device": device}, row)
-                note(tx, kind, device=device, who=who, detail=f"for {seconds / 3600:.1f} h")
+                note(tx, kind, device=device, who=who, detail=f"for {for_how_long(seconds)}")
         return made
 
     @staticmethod
@@ -67,6 +68,13 @@ class ClaimRecords:
         query = PendingClaim.select(claims).where(claims.c.used.is_(None), claims.c.expires > time.time())
         with self._db.reading() as tx:
             return PendingClaim.read(tx, query.order_by(claims.c.device))
+
+    def is_used(self) -> bool:
+        """Whether devices of this fleet get their names by tokens and certificates."""
+        with self._db.reading() as tx:
+            return any(
+                tx.execute(sa.select(sa.exists().select_from(table))).scalar() for table in (certificates, claims)
+            )
 
     def names(self) -> set[str]:
         """Devices that have or had a token or a certificate, or are registered."""

@@ -9,12 +9,10 @@ from pathlib import Path
 
 import msgspec
 import sqlalchemy as sa
-from alembic.util import CommandError
 from sqlalchemy.dialects import postgresql, sqlite
 
 from auricle.errors import LATER, NOT_FOUND, StorageError
 from auricle.files import make_private
-from auricle_cloud.storage.migrations import upgrade
 from auricle_cloud.storage.schema import meta
 
 BUSY_SECONDS = 10
@@ -24,6 +22,8 @@ MIGRATING = 0x41555249
 PLANNING = MIGRATING + 1
 ROLLING = MIGRATING + 2
 """Names of the locks under which PostgreSQL databases are migrated, numbers of rounds given out, rollouts changed."""
+VERSIONS = Path(__file__).parent / "migrations" / "versions"
+"""Read here without alembic, which takes longer to load than most commands take."""
 
 
 class BusyDatabaseError(StorageError):
@@ -54,6 +54,10 @@ class Pulse(msgspec.Struct, frozen=True):
     connected: bool = True
     problem: str = ""
     """Why it is not connected to its broker."""
+    fewest: int = 1
+    """Devices without which no round of it begins."""
+    needs: tuple[str, ...] = ()
+    """What a device has to be able to do for its rounds."""
 
 
 class Database:
@@ -101,8 +105,15 @@ class Database:
         """Migrate; of several that start at once on PostgreSQL one does, and the others wait for it."""
         with self._engine.connect() as gate:
             self.hold(gate, MIGRATING)
+            with self._engine.connect() as connection:
+                if revision_of(connection) == newest():
+                    return
+            from alembic.util import CommandError  # loaded only by what migrates
+
+            from auricle_cloud.storage import migrations
+
             try:
-                upgrade(self._engine)
+                migrations.upgrade(self._engine)
             except CommandError as error:
                 raise StorageError(
                     f"The database {self.name} is of a newer version: upgrade Auricle ({error})."
@@ -213,7 +224,9 @@ def _url(place: Path | str, *, must_exist: bool) -> sa.URL:
         return url.set(drivername="postgresql+psycopg") if url.get_backend_name() == "postgresql" else url
     path = Path(place)
     if must_exist and not (path.is_file() and path.stat().st_size):  # none, or the power went when it was made
-        raise NoDatabaseError(f"There is no coordinator's database at {path}.")
+        inside = path.parent / "state" / path.name
+        hint = f" Did you mean {inside.parent}?" if inside.is_file() else ""
+        raise NoDatabaseError(f"There is no coordinator's database at {path}.{hint}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
@@ -261,3 +274,21 @@ def _begin(connection: sa.Connection) -> None:
     """A writer takes its lock at once: one that read first could be refused it later."""
     writes = connection.get_execution_options().get("auricle_writes", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def revisions() -> set[str]:
+    """All that there is a migration to; their files are called `REVISION_subject.py`, with rising numbers."""
+    return {path.name.partition("_")[0] for path in VERSIONS.glob("[0-9]*_*.py")}
+
+
+def newest() -> str:
+    """The last revision."""
+    return max(revisions())
+
+
+def revision_of(connection: sa.Connection) -> str | None:
+    """The revision of a database; None where its tables have none, or it has no tables."""
+    if not sa.inspect(connection).has_table("alembic_version"):
+        return None
+    found: str | None = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
+    return found

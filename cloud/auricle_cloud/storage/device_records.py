@@ -10,10 +10,11 @@ import sqlalchemy as sa
 
 from auricle.errors import StorageError, nearest
 from auricle.wire.messages import DeviceState, Register
+from auricle.wire.update_codec import INT8
 from auricle_cloud.storage.database import Database
 from auricle_cloud.storage.journal import note, note_each
 from auricle_cloud.storage.rows import DeviceRow, RefusalRow, Standing
-from auricle_cloud.storage.schema import claims, devices, hearing, refusals
+from auricle_cloud.storage.schema import claims, devices, hearing, personal_models, refusals
 
 AT_ONCE = 1000
 """Names that one query asks for."""
@@ -49,6 +50,7 @@ class Devices:
             "architecture": message.architecture,
             "samples": message.samples,
             "agent": message.agent,
+            "capabilities": " ".join((*message.capabilities, *(set(message.codecs) & {INT8}))),
             "last_seen": now,
             "offline_since": None,
         }
@@ -107,7 +109,7 @@ class Devices:
                 tx.execute(change.values(last_seen=sa.bindparam("at")), rows)
 
     def forget_presence(self) -> None:
-        """Believe no device to be here until it is heard: a coordinator has started."""
+        """Believe no device to be here until it is heard: a coordinator has started, or leaves."""
         with self._db.writing() as tx:
             tx.execute(sa.update(devices).where(devices.c.online).values(online=False, offline_since=None))
 
@@ -152,9 +154,19 @@ class Devices:
             return {row.device: bytes(row.public_key) for row in tx.execute(query)}
 
     def revoked(self) -> set[str]:
-        """Devices whose key is not believed any more."""
+        """Devices whose key is not trusted any more."""
         with self._db.reading() as tx:
             return set(tx.execute(sa.select(devices.c.device).where(devices.c.standing == "revoked")).scalars())
+
+    def able(self, names: Iterable[str], capability: str) -> set[str]:
+        """Those of these devices that said this capability when they registered last."""
+        wanted, found = sorted(names), set[str]()
+        with self._db.reading() as tx:
+            for start in range(0, len(wanted), AT_ONCE):
+                asked = devices.c.device.in_(wanted[start : start + AT_ONCE])
+                rows = tx.execute(sa.select(devices.c.device, devices.c.capabilities).where(asked))
+                found |= {row.device for row in rows if capability in row.capabilities.split()}
+        return found
 
     def registered(self, names: Collection[str]) -> dict[str, int]:
         """Training clips that these devices said they had when they registered last; of those that are known."""
@@ -162,13 +174,19 @@ class Devices:
             rows = tx.execute(sa.select(devices.c.device, devices.c.samples))
             return {row.device: row.samples for row in rows if row.device in names}
 
+    def registered_of_all(self) -> list[int]:
+        """Training clips that each approved device said it had when it registered last."""
+        query = sa.select(devices.c.samples).where(devices.c.standing == "approved")
+        with self._db.reading() as tx:
+            return list(tx.execute(query.order_by(devices.c.device)).scalars())
+
     def set_standing(self, names: Iterable[str], standing: Standing, *, who: str, reason: str = "") -> list[str]:
         """Approve, quarantine or revoke devices, all or none of them; those whose standing changed.
 
         Raises
         ------
         StorageError
-            A device is not known, or was revoked: its key is not believed again, it has to register under a new name.
+            A device is not known, or was revoked: its key is not trusted again, it has to register under a new name.
         """
         wanted = sorted(set(names))
         changed: list[str] = []
@@ -209,7 +227,7 @@ class Devices:
         if row.online:
             raise StorageError(f"{name} is online: stop its agent first, or it registers again at once.")
         with self._db.writing() as tx:
-            for table in (devices, hearing, refusals):
+            for table in (devices, hearing, refusals, personal_models):
                 tx.execute(sa.delete(table).where(table.c.device == name))
             tx.execute(sa.delete(claims).where((claims.c.device == name) & claims.c.used.is_not(None)))
             note(tx, "forgotten", device=name, who=who, detail=reason)

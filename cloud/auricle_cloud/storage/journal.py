@@ -30,7 +30,8 @@ AUDITED = frozenset(
             "authority made",
             "fleet made",
         ),
-        *("releases made", "releases renewed", "release key replaced", "released", "release removed"),
+        *("releases made", "releases renewed", "release key replaced", "release keys changed"),
+        *("releases published", "pending releases dropped", "released", "release removed", "privacy budget spent"),
         *("rollout started", "rollout stage", *(f"rollout {state}" for state in get_args(RolloutState))),
     )
 )

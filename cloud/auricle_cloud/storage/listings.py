@@ -8,14 +8,16 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 from msgspec.structs import asdict, replace
 
-from auricle_cloud.states.round import FINISHED
+from auricle_cloud.states.round import FINISHED, GAVE_UP
 from auricle_cloud.storage.database import Database
 from auricle_cloud.storage.rows import DeviceRow, EventRow, InvitationRow, ModelRow, Row, Standing, TaskRow
 from auricle_cloud.storage.schema import devices, events, invitations, meta, models, rounds, tasks, updates
 
 LARGEST = 1e300
 """Losses beyond are not averaged: a device may report infinity."""
-_GAVE_UP = invitations.c.state.in_(["failed", "declined"])
+_GAVE_UP = invitations.c.state.in_(GAVE_UP)
+_HIDDEN = (updates.c.loss == 0) & (updates.c.steps == 0)
+"""What a device with noise says in place of its loss."""
 R = TypeVar("R", bound=Row)
 _NAMES = (devices.c.device, devices.c.label)
 
@@ -105,7 +107,7 @@ class Listings:
             updates.c.counted_in.label("round"),
             sa.func.count().label("counted"),
             sa.cast(sa.func.sum(updates.c.samples), sa.BigInteger).label("samples"),
-            _mean(updates.c.loss, updates.c.samples).label("loss"),
+            _mean(sa.case((_HIDDEN, None), else_=updates.c.loss), updates.c.samples).label("loss"),
             _mean(updates.c.plugin_accuracy, updates.c.held_out).label("plugin_accuracy"),
             _mean(updates.c.personal_accuracy, updates.c.held_out).label("personal_accuracy"),
         )
@@ -204,8 +206,8 @@ def _one(condition: sa.ColumnElement[bool]) -> sa.Case[int]:
     return sa.case((condition, 1), else_=0)
 
 
-def _mean(value: sa.Column[Any], weight: sa.Column[Any]) -> sa.ColumnElement[Any]:
-    """Weighted mean over the finite values; NULL where there is none."""
+def _mean(value: sa.ColumnElement[Any], weight: sa.Column[Any]) -> sa.ColumnElement[Any]:
+    """Weighted mean over the finite values; NULL without any."""
     usable = value.between(-LARGEST, LARGEST)
     total = sa.func.sum(sa.case((usable, weight), else_=0))
     return sa.func.sum(sa.case((usable, value * weight), else_=0.0)) / sa.func.nullif(total, 0)

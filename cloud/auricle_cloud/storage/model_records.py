@@ -10,7 +10,8 @@ from auricle.errors import StorageError
 from auricle_cloud.states.round import FINISHED
 from auricle_cloud.storage.database import Database
 from auricle_cloud.storage.journal import note, put_out
-from auricle_cloud.storage.rows import ModelRow, TaskRow
+from auricle_cloud.storage.personal_records import drop_personal, personal_files
+from auricle_cloud.storage.rows import LENT, ModelRow, TaskRow, lent_in
 from auricle_cloud.storage.schema import models, rounds, tasks, updates
 
 
@@ -144,10 +145,11 @@ class Models:
             versions = list(tx.execute(query).scalars())
         return [version for version in versions[keep:] if version not in (0, current)]
 
-    def drop(self, task: str, versions: list[int]) -> None:
-        """Forget models; their files go with `unused`."""
+    def drop(self, task: str, versions: list[int]) -> set[str]:
+        """Forget models, and those of single devices with them: the files of the latter, some of them still in use."""
         with self._db.writing() as tx:
             tx.execute(sa.delete(models).where((models.c.task == task) & models.c.version.in_(versions)))
+            return drop_personal(tx, task, versions)
 
     def in_use_by_any(self) -> set[str]:
         """Files that are still needed by any task."""
@@ -156,17 +158,21 @@ class Models:
     def in_use(self, task: str) -> set[str]:
         """Files that are still needed.
 
-        Those of every model, and the bodies of updates in rounds that are not finished, or in the one that made the
-        current model: detection may ask for them.
+        Those of every model and of single devices' models, what rounds lend that are not finished, and the bodies of
+        updates in these, or in the one that made the current model: detection may ask for them.
         """
         with self._db.reading() as tx:
             files = tx.execute(sa.select(models.c.blob, models.c.optimizer).where(models.c.task == task)).all()
             open_rounds = (rounds.c.task == task) & rounds.c.state.not_in(FINISHED)
             bases = tx.execute(sa.select(rounds.c.base).where(open_rounds)).scalars().all()
+            noted = tx.execute(sa.select(rounds.c.report[LENT]).where(open_rounds)).scalars().all()
             numbers = list(tx.execute(sa.select(rounds.c.round).where(open_rounds)).scalars())
             current = (tasks.c.task == models.c.task) & (tasks.c.current == models.c.version)
             made = sa.select(models.c.round).join(tasks, current).where(models.c.task == task)
             numbers += [number for number in tx.execute(made).scalars() if number is not None]
             counted = (updates.c.task == task) & updates.c.counted_in.in_(numbers)
             bodies = tx.execute(sa.select(updates.c.body).where(counted)).scalars().all()
-        return {name for row in files for name in row if name} | {base for base in bases if base} | set(bodies)
+            personal = personal_files(tx, task)
+        models_of_all = {name for row in files for name in row if name}
+        lent = {found.blob for each in noted if (found := lent_in(each)) is not None}
+        return models_of_all | {base for base in bases if base} | set(bodies) | personal | lent

@@ -14,6 +14,11 @@ NAMES = re.compile(r"(\d{1,9}\.)?(root|targets|snapshot)\.json|timestamp\.json")
 PART = re.compile(r"[a-z0-9][a-z0-9._-]{0,127}")
 ONLINE = "online.key"
 """The key of snapshot and timestamp."""
+NEXT = "next.key"
+"""The one that takes its place once a root says so."""
+PENDING = "pending"
+"""Folder of metadata that wait for signatures."""
+PENDING_FILES = ("root.json", "targets.json")
 RESTORED = "restored"
 """A file that says that devices may have seen newer metadata than what is here."""
 
@@ -38,6 +43,11 @@ def alone(folder: Path, *, wait: bool = True) -> Iterator[bool]:
 def metadata_file(folder: Path, name: str) -> Path | None:
     """The file that devices get under this name; None without one."""
     return _there(folder / "metadata" / name) if NAMES.fullmatch(name) else None
+
+
+def pending_file(folder: Path, name: str) -> Path | None:
+    """The metadata that wait for signatures under this name; None without any."""
+    return _there(folder / PENDING / name) if name in PENDING_FILES else None
 
 
 def target_file(folder: Path, path: str) -> Path | None:

@@ -17,16 +17,14 @@ from typing import IO
 import msgspec
 import sqlalchemy as sa
 import zstandard
-from alembic import command
-from alembic.script import ScriptDirectory
 
 from auricle.errors import REFUSED, AuricleError, StorageError
 from auricle.files import describe, sync_folder, write_durably
 from auricle.packs.plain_tar import members
+from auricle.wire.kinds import UNDECODABLE
 from auricle_cloud.storage.backup import FORMAT, MANIFEST, ROWS, Entry, Manifest
 from auricle_cloud.storage.blobs import BlobStore
-from auricle_cloud.storage.database import Database
-from auricle_cloud.storage.migrations import config
+from auricle_cloud.storage.database import Database, revisions
 from auricle_cloud.storage.release_folder import FOLDER as RELEASES
 from auricle_cloud.storage.schema import metadata
 from auricle_cloud.storage.state_folders import KEY, belongs, hash_in_name, put_in_place, released_files
@@ -45,11 +43,11 @@ _NAME = re.compile(rf"{re.escape(MANIFEST)}|{re.escape(KEY)}|tables/[a-z_]{{1,64
 
 
 class BackupError(AuricleError):
-    """A file that is no backup, or is damaged."""
+    """A file that is not a backup, or is damaged."""
 
 
 class DatabaseInUseError(StorageError):
-    """A coordinator runs on it."""
+    """A coordinator, or a command that reads it, is at work."""
 
     exit_code = REFUSED
 
@@ -72,13 +70,14 @@ def restore_backup(source: Path, folder: Path, blobs: BlobStore, database: str |
     Raises
     ------
     BackupError
-        The file is no backup, is damaged or too large, or was made by a newer version.
+        The file is not a backup, is damaged or too large, or was made by a newer version.
     StorageError
         A coordinator runs on the folder, the database is not empty, or the disk cannot take the state.
     """
     try:
         if not source.is_file():
-            raise BackupError(f"{source} is not there: name a backup's file.")
+            what = "is a folder" if source.is_dir() else "is not there"
+            raise BackupError(f"{source} {what}: name a backup's file.")
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".restore-", dir=folder) as beside:
             manifest = _unpack(source, Path(beside))
@@ -108,7 +107,8 @@ def _unpack(source: Path, folder: Path) -> Manifest:
                     raise BackupError(f"{source} is larger, at {path}, than a backup or the disk of {place} can be.")
                 found[path] = _keep(content, folder, path)
     except (zstandard.ZstdError, EOFError, ValueError) as error:
-        raise BackupError(f"{source} is not a backup, or is damaged: {error}.") from error
+        why = "" if isinstance(error, zstandard.ZstdError) else f": {error}"  # what zstd says is for who reads its code
+        raise BackupError(f"{source} is not a backup, or is damaged{why}.") from error
     except OSError as error:
         raise BackupError(f"{source} cannot be read, or its content written: {error.strerror or error}.") from error
     manifest = _manifest(source, folder, found)
@@ -161,10 +161,9 @@ def _manifest(source: Path, folder: Path, found: dict[str, Entry]) -> Manifest:
         raise BackupError(f"{source} is not a backup, or was cut short: it has no {MANIFEST}.")
     try:
         manifest = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         raise BackupError(f"The manifest of {source} is not valid: {error}.") from error
-    known = {script.revision for script in ScriptDirectory.from_config(config()).walk_revisions()}
-    if not 1 <= manifest.format <= FORMAT or manifest.revision not in known:
+    if not 1 <= manifest.format <= FORMAT or manifest.revision not in revisions():
         raise BackupError(f"{source} was made by a newer version of Auricle: restore it with that.")
     return manifest
 
@@ -205,7 +204,9 @@ def _release(path: Path) -> None:
             return
         mode = "wal"
     if mode != "delete":
-        raise DatabaseInUseError(f"A coordinator runs on {path}: stop it first.")
+        raise DatabaseInUseError(
+            f"{path} is in use: stop the coordinator, or end the command, such as rounds watch, that reads it."
+        )
 
 
 def _fill_empty(database: str, beside: Path, manifest: Manifest) -> None:
@@ -223,6 +224,10 @@ def _fill_empty(database: str, beside: Path, manifest: Manifest) -> None:
 
 def _fill(engine: sa.Engine, beside: Path, manifest: Manifest) -> None:
     """Make a database of the backup's revision and fill it."""
+    from alembic import command  # loaded only by what migrates
+
+    from auricle_cloud.storage.migrations import config
+
     try:
         with engine.begin() as tx:
             settings = config()

@@ -11,7 +11,7 @@ from auricle.errors import StorageError, nearest
 from auricle_cloud.states.rollout import ENDED, IN_FORCE, OFFERING, RolloutState
 from auricle_cloud.states.rollout_plan import Device, Member, Rollout, told_name
 from auricle_cloud.storage.database import Database
-from auricle_cloud.storage.release_rows import AskedRow, InstallationRow, RolloutRow
+from auricle_cloud.storage.release_records import AskedRow, InstallationRow, RolloutRow
 from auricle_cloud.storage.rollout_rows import read_devices, read_members, read_rollout
 from auricle_cloud.storage.schema import devices, installations, rollout_devices, rollout_targets, rollouts
 

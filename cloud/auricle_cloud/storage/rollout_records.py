@@ -15,12 +15,11 @@ import sqlalchemy as sa
 
 from auricle.errors import StorageError
 from auricle.wire.messages import Release
-from auricle_cloud.states.release import Installable, Released
-from auricle_cloud.states.rollout import ERRORS, IN_FORCE, TRANSITIONS, RolloutState, label
+from auricle_cloud.states.rollout import ERRORS, IN_FORCE, TRANSITIONS, Installable, Released, RolloutState, label
 from auricle_cloud.states.rollout_plan import Rollout, Step
 from auricle_cloud.storage.database import ROLLING
 from auricle_cloud.storage.journal import note, note_each
-from auricle_cloud.storage.release_rows import RolloutDeviceRow
+from auricle_cloud.storage.release_records import RolloutDeviceRow
 from auricle_cloud.storage.rollout_reader import RolloutReader
 from auricle_cloud.storage.rollout_rows import heard, planned_step, read_rollout
 from auricle_cloud.storage.schema import installations, rollout_devices, rollout_targets, rollouts
@@ -70,12 +69,7 @@ class Rollouts(RolloutReader):
             number = (tx.execute(sa.select(sa.func.max(rollouts.c.number))).scalar() or 0) + 1
             # Devices remember names: after a restore the same number may come again, and must not be the same name.
             name = f"r{number}-{secrets.token_hex(2)}"
-            for other in self._in_the_way(tx, targets, label):
-                if other.state != "finished" and not replacing:
-                    raise StorageError(
-                        f"The rollout {other.rollout} is {other.state} for some of these devices: abort it, or start "
-                        "this one with --replace."
-                    )
+            for other in self._in_the_way(tx, targets, label, replacing):
                 self._end(tx, other.rollout, "replaced", who, f"by {name}")
             row = {
                 "rollout": name,
@@ -102,7 +96,10 @@ class Rollouts(RolloutReader):
         return name
 
     @staticmethod
-    def _in_the_way(tx: sa.Connection, targets: Sequence[Released], label: str | None) -> list[Rollout]:
+    def _in_the_way(
+        tx: sa.Connection, targets: Sequence[Released], label: str | None, replacing: bool
+    ) -> list[Rollout]:
+        """Rollouts for the same devices; refuses one that is under way, unless it is to be replaced."""
         names = tx.execute(sa.select(rollouts.c.rollout).where(rollouts.c.state.in_(IN_FORCE))).scalars().all()
         places = {(t.board, t.os) for t in targets}
         packs = any(t.kind == "pack" for t in targets)
@@ -114,6 +111,11 @@ class Rollouts(RolloutReader):
             if other.state == "finished":
                 meets = packs == their_packs and bool(theirs & places)
             if meets and (label is None or other.label is None or label == other.label):
+                if other.state != "finished" and not replacing:
+                    raise StorageError(
+                        f"The rollout {other.rollout} is {other.state} for some of these devices: abort it, or start "
+                        "this one with --replace."
+                    )
                 found.append(other)
         return found
 
@@ -141,7 +143,7 @@ class Rollouts(RolloutReader):
             tx.execute(sa.update(rollout_devices).where(own).values(**(again if retry else {"forgiven": True})))
 
     def abort(self, name: str, *, who: str, reason: str = "") -> None:
-        """End it: nobody is asked any more; devices that have begun go on by themselves."""
+        """End it: nobody is asked any more; devices that have begun continue on their own."""
         self._change(name, IN_FORCE, "aborted", who=who, reason=reason or f"{who} aborted it", ended=time.time())
 
     def _change(

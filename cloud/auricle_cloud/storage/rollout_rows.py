@@ -1,4 +1,4 @@
-"""Rows of rollouts as the values that a plan is made of, and what a device's word changes of them."""
+"""Rows of rollouts and reports of hearing as the values that a plan is made of, and what a device's word changes."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from typing import TypedDict
 import sqlalchemy as sa
 
 from auricle.wire.messages import Release
-from auricle_cloud.states.release import Installable
-from auricle_cloud.states.rollout import OFFERING, DeviceState
+from auricle_cloud.states.hearing_comparison import Evidence, Heard
+from auricle_cloud.states.rollout import OFFERING, DeviceState, Installable
 from auricle_cloud.states.rollout_plan import Device, Member, Rollout, Step, next_step, told_name
-from auricle_cloud.storage.release_rows import RolloutDeviceRow
-from auricle_cloud.storage.rollout_hearing import read_evidence
-from auricle_cloud.storage.schema import devices, installations, rollout_devices, rollout_targets, rollouts
+from auricle_cloud.storage.hearing_records import DAY, QUARTER, complaints
+from auricle_cloud.storage.release_records import RolloutDeviceRow
+from auricle_cloud.storage.schema import devices, hearing, installations, rollout_devices, rollout_targets, rollouts
 
 MEMBER = [field.name for field in fields(Member)]
 STEPS = ("fetching", "trial")
 """The way of an update, in its order."""
+BEFORE = 14 * DAY
+"""How far back reports before an update count."""
 
 
 def planned_step(tx: sa.Connection, name: str, now: float, fleet: str) -> Step:
@@ -85,3 +87,30 @@ def heard(member: RolloutDeviceRow, message: Release, reason: str, now: float) -
 def _at(step: str) -> int:
     """How many steps are behind: each prolongs the deadline once, and none twice."""
     return STEPS.index(step) + 1 if step in STEPS else 0
+
+
+def read_evidence(tx: sa.Connection, name: str) -> Evidence:
+    """The reports around a rollout; a device that ran its target before it was asked shows no difference."""
+    began = hearing.c.at - QUARTER * hearing.c.span
+    joined = hearing.join(devices, devices.c.device == hearing.c.device)
+    own = joined.join(rollout_devices, rollout_devices.c.device == hearing.c.device)
+    asked = (rollout_devices.c.rollout == name) & rollout_devices.c.heard.is_not(None)
+    updated = asked & (rollout_devices.c.state == "updated")
+    since = began >= rollout_devices.c.decided
+    before = (hearing.c.at <= rollout_devices.c.entered) & (began >= rollout_devices.c.entered - BEFORE)
+    given = sa.select(rollout_devices.c.device).where(rollout_devices.c.rollout == name)
+    given = given.where(rollout_devices.c.state != "waiting")
+    started = sa.select(rollouts.c.started).where(rollouts.c.rollout == name).scalar_subquery()
+    without = hearing.c.device.not_in(given) & (began >= started)
+    return Evidence(
+        updated=_heard(tx, own, updated & since),
+        before=_heard(tx, own, updated & before),
+        others=_heard(tx, joined, without),
+    )
+
+
+def _heard(tx: sa.Connection, of: sa.FromClause, where: sa.ColumnElement[bool]) -> tuple[Heard, ...]:
+    sums = (sa.func.sum(complaints()).label("complaints"), sa.func.sum(hearing.c.heard).label("heard"))
+    query = sa.select(hearing.c.device, *sums).select_from(of).where(where, devices.c.standing == "approved")
+    rows = tx.execute(query.group_by(hearing.c.device).order_by(hearing.c.device))
+    return tuple(Heard(row.device, int(row.complaints), int(row.heard) / 4) for row in rows)

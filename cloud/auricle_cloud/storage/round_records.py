@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import sqlalchemy as sa
 
 from auricle.errors import StorageError
-from auricle.wire.messages import Loss
+from auricle.process.times import how_many
+from auricle.wire.messages import WORSE, Loss
 from auricle_cloud.states.report import Document
-from auricle_cloud.states.round import FINISHED, TRANSITIONS, State, label
+from auricle_cloud.states.round import FINISHED, TRANSITIONS, UNCOUNTED, State, label
+from auricle_cloud.states.selection import PAUSE, rests
 from auricle_cloud.storage.database import PLANNING, Database
 from auricle_cloud.storage.journal import note
 from auricle_cloud.storage.rows import InvitationRow, LossRow, RoundChanges, RoundGlance, RoundRow
@@ -20,6 +22,9 @@ from auricle_cloud.storage.schema import devices, invitations, losses, rounds, u
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+RECENT = 50
+"""Rounds back that are looked at for devices that declined a moment ago."""
 
 
 class Rounds:
@@ -75,6 +80,30 @@ class Rounds:
             raise StorageError(f"Round {number} of {task} has no report: it was not run, or is not finished.")
         return report
 
+    def noisy(self, task: str, after: int) -> dict[int, Document]:
+        """What the reports of rounds with noise say of it, of those that have begun after one, by number."""
+        part = rounds.c.report["privacy"]
+        query = sa.select(rounds.c.round, part.label("privacy")).where(
+            (rounds.c.task == task) & (rounds.c.round > after) & rounds.c.plan.is_not(None)
+        )
+        with self._db.reading() as tx:
+            return {row.round: row.privacy for row in tx.execute(query.order_by(rounds.c.round)) if row.privacy}
+
+    def most_invited(self, task: str, numbers: Collection[int]) -> int:
+        """In how many of these rounds the device was that was in most of them."""
+        if not numbers:
+            return 0
+        first, last = min(numbers), max(numbers)
+        query = (
+            sa.select(sa.func.count().label("often"))
+            .where((invitations.c.task == task) & invitations.c.round.between(first, last))
+            .group_by(invitations.c.device)
+            .order_by(sa.desc("often"))
+            .limit(1)
+        )
+        with self._db.reading() as tx:
+            return min(len(numbers), tx.execute(query).scalar() or 0)
+
     def invited(self, task: str, number: int) -> dict[str, InvitationRow]:
         """A round's cohort: state and reason by device, in order of their names."""
         query = InvitationRow.select(invitations).where(_key(task, number, invitations))
@@ -109,10 +138,10 @@ class Rounds:
             beyond = (rounds.c.task == task) & (rounds.c.round > after) & (rounds.c.state == "planned")
             count = tx.execute(sa.delete(rounds).where(beyond)).rowcount
             if count:
-                note(tx, "unplanned", task=task, number=after + 1, who=who, detail=f"{count} rounds")
+                note(tx, "unplanned", task=task, number=after + 1, who=who, detail=how_many(count, "round"))
 
     def _last(self, tx: sa.Connection, task: str) -> int:
-        """The highest number so far; whoever else plans waits until this transaction has given out its own."""
+        """The highest number so far; others who plan wait until this transaction has given out its own."""
         self._db.hold(tx, PLANNING)
         return tx.execute(sa.select(sa.func.max(rounds.c.round)).where(rounds.c.task == task)).scalar() or 0
 
@@ -124,7 +153,7 @@ class Rounds:
         ]
         if rows:
             tx.execute(rounds.insert(), rows)
-            note(tx, "planned", task=task, number=min(numbers), who=who, detail=f"{len(rows)} rounds")
+            note(tx, "planned", task=task, number=min(numbers), who=who, detail=how_many(len(rows), "round"))
 
     def request(self, task: str, number: int, request: str | None, *, who: str, reason: str = "") -> RoundRow:
         """Ask the coordinator for something about a round that is not finished, e.g. to abort it; the round.
@@ -144,14 +173,7 @@ class Rounds:
 
     # -- moving
 
-    def move(
-        self,
-        task: str,
-        number: int,
-        old: State,
-        new: State,
-        **values: Unpack[RoundChanges],
-    ) -> None:
+    def move(self, task: str, number: int, old: State, new: State, **values: Unpack[RoundChanges]) -> None:
         """Move a round from one state to the next, with everything that changes with it.
 
         Parameters
@@ -184,11 +206,20 @@ class Rounds:
             yield tx
         self._db.probe(f"after {label(old, new)}")
 
-    def invite(self, tx: sa.Connection, task: str, number: int, names: Iterable[str]) -> None:
-        """Enter a cohort, in the transaction of its round."""
-        chosen = sorted(names)
+    @staticmethod
+    def note_report(tx: sa.Connection, task: str, number: int, report: Document) -> None:
+        """Write a round's report so far, in the transaction of a move."""
+        tx.execute(sa.update(rounds).where(_key(task, number)).values(report=report))
+
+    def invite(
+        self, tx: sa.Connection, task: str, number: int, names: Iterable[str], bases: Mapping[str, str] | None = None
+    ) -> None:
+        """Enter a cohort, in the transaction of its round; `bases` are models that devices begin with of their own."""
+        chosen, own = sorted(names), bases or {}
         now = time.time()
-        rows = [{"task": task, "round": number, "device": name, "invited": now} for name in chosen]
+        rows = [
+            {"task": task, "round": number, "device": name, "invited": now, "base": own.get(name)} for name in chosen
+        ]
         self._db.insert_all_missing(tx, invitations, rows)
         for start in range(0, len(chosen), 500):
             some = devices.c.device.in_(chosen[start : start + 500])
@@ -203,13 +234,39 @@ class Rounds:
                 tx.execute(sa.update(devices).where(devices.c.device == device).values(selected=devices.c.selected + 1))
         return fresh
 
+    def resting(self, task: str, now: float | None = None) -> dict[str, str]:
+        """Devices that declined a moment ago and are not asked again yet, each with the sentence that says so.
+
+        Not those that found the round's model worse than their own: the next round may well suit them.
+        """
+        now = time.time() if now is None else now
+        of = invitations.c.task == task
+        newest = sa.select(sa.func.max(invitations.c.round)).where(of).scalar_subquery()
+        recent = of & (invitations.c.round > newest - RECENT) & (invitations.c.state == "declined")
+        when = (invitations.c.invited > now - PAUSE) & (invitations.c.invited <= now)  # a clock may be set back
+        columns = (invitations.c.device, invitations.c.round, invitations.c.reason)
+        query = sa.select(*columns).where(recent & when).order_by(invitations.c.round)
+        with self._db.reading() as tx:
+            found = [(device, number, reason) for device, number, reason in tx.execute(query)]
+        return {device: rests(number, reason) for device, number, reason in found if not reason.startswith(WORSE)}
+
     def mark_failed(self, task: str, number: int, device: str, state: str, reason: str) -> bool:
         """Note that an invited device failed, declined, or sent what is not counted; False where its update counts."""
-        key = _key(task, number, invitations) & (invitations.c.device == device)
-        counted = sa.exists().where(_key(task, number, updates) & (updates.c.device == device))
         entry = {"state": state, "reason": reason[:200].replace("\0", "")}
+        change = sa.update(invitations).where(_uncounted(task, number, device)).values(**entry)
         with self._db.writing() as tx:
-            return tx.execute(sa.update(invitations).where(key & ~counted).values(**entry)).rowcount == 1
+            return tx.execute(change).rowcount == 1
+
+    def mark_uncounted(self, task: str, number: int, device: str, state: UNCOUNTED, reason: str) -> bool:
+        """Note that an invited device's update came late or was refused; False where it counts, or one was before.
+
+        Only the first is written: a device that sends them again and again costs no transaction.
+        """
+        open_ = _uncounted(task, number, device) & invitations.c.state.not_in(get_args(UNCOUNTED))
+        with self._db.reading() as tx:
+            if tx.execute(sa.select(invitations.c.device).where(open_)).first() is None:
+                return False
+        return self.mark_failed(task, number, device, state, reason)
 
     def doubted(self, task: str, number: int, device: str, reason: str) -> None:
         """Note that an invited device trains, and finds the round's model worse than an earlier one."""
@@ -229,6 +286,12 @@ class Rounds:
         row = {"base": message.base, "loss": loss, "samples": message.samples, "received": time.time()}
         self._db.upsert(tx, losses, where, row)
         return True
+
+
+def _uncounted(task: str, number: int, device: str) -> sa.ColumnElement[bool]:
+    """A device's invitation, unless its update counts."""
+    counted = sa.exists().where(_key(task, number, updates) & (updates.c.device == device))
+    return _key(task, number, invitations) & (invitations.c.device == device) & ~counted
 
 
 def _key(task: str, number: int, table: sa.Table = rounds) -> sa.ColumnElement[bool]:

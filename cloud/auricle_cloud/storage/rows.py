@@ -9,6 +9,7 @@ import msgspec
 import sqlalchemy as sa
 
 from auricle.errors import StorageError
+from auricle.wire.plan import Lent
 from auricle_cloud.states.report import Document
 from auricle_cloud.states.round import State
 
@@ -16,6 +17,9 @@ R = TypeVar("R", bound="Row")
 
 Standing = Literal["pending", "approved", "quarantined", "revoked"]
 Mode = Literal["sync", "async"]
+
+LENT = "lent"
+"""In a round's report: hash, length and chunks of what the round lends to tune classifiers by."""
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -88,6 +92,7 @@ class DeviceRow(Row, frozen=True):
     sensitivity: int
     sensitivity_now: int | None
     offline_since: float | None
+    capabilities: str
 
 
 class RoundGlance(Row, frozen=True):
@@ -130,6 +135,19 @@ class RoundRow(RoundGlance, frozen=True):
             raise StorageError(f"Round {self.round} of {self.task} has not begun.")
         return Begun(self.base_version, self.base, self.plan)
 
+    @property
+    def lent(self) -> Lent | None:
+        """What its devices were lent to tune their classifiers by, as `LENT` of the report names it; None: nothing."""
+        return lent_in((self.report or {}).get(LENT))
+
+
+def lent_in(noted: object) -> Lent | None:
+    """What a round's report names as lent, None where it names nothing; StorageError where that cannot be read."""
+    try:
+        return msgspec.convert(noted, Lent | None)
+    except msgspec.ValidationError as error:
+        raise StorageError("What a round lent cannot be read from its report: restore a backup.") from error
+
 
 class RoundChanges(TypedDict, total=False):
     """Columns of `rounds` that change together with its state."""
@@ -166,6 +184,22 @@ class LossRow(Row, frozen=True):
     received: float
 
 
+class SumRow(Row, frozen=True):
+    """A row of `sums`."""
+
+    task: str
+    round: int
+    device: str
+    boxes: bytes
+    masks: bytes
+    seat: int | None
+    near: list[int] | None
+    shares: bytes | None
+    part: bool
+    own: bytes | None
+    lost: bytes | None
+
+
 class UpdateRow(Row, frozen=True):
     """A row of `updates`; a round's report keeps those that it counted."""
 
@@ -185,6 +219,7 @@ class UpdateRow(Row, frozen=True):
     plugin_accuracy: float | None
     held_out: int
     received: float
+    unsupervised: int | None = None
 
 
 class ModelRow(Row, frozen=True):

@@ -18,16 +18,20 @@ from typing import IO
 
 from auricle.errors import StorageError
 from auricle.files import sync_folder, write_durably
-from auricle.mqtt_link.identity_files import FOLDER as IDENTITY
+from auricle.mqtt_link.private_link import FOLDER as IDENTITY
 from auricle_cloud.storage.release_folder import FOLDER as RELEASES
 from auricle_cloud.storage.release_folder import (
     NAMES,
+    NEXT,
     ONLINE,
+    PENDING,
+    PENDING_FILES,
     RESTORED,
     alone,
     exists,
     is_target,
     metadata_file,
+    pending_file,
     target_file,
 )
 
@@ -61,8 +65,10 @@ def belongs(path: str) -> bool:
     if folder in (IDENTITY, AUTHORITY):
         return _FLAT.fullmatch(name) is not None
     kind, _, rest = name.partition("/")
-    if folder != RELEASES or kind == ONLINE:
-        return path == f"{RELEASES}/{ONLINE}"
+    if folder != RELEASES or kind in (ONLINE, NEXT):
+        return path in (f"{RELEASES}/{ONLINE}", f"{RELEASES}/{NEXT}")
+    if kind == PENDING:
+        return rest in PENDING_FILES
     if kind == "metadata":
         return NAMES.fullmatch(rest) is not None
     return kind == "targets" and is_target(rest) and _HASHED.fullmatch(rest.rpartition("/")[2]) is not None
@@ -118,11 +124,13 @@ def released_files(folder: Path) -> Iterator[tuple[str, IO[bytes]]]:
         targets = f"{_version(_metadata(folder, snapshot), 'targets.json')}.targets.json"
         roots = sorted(path.name for path in (folder / "metadata").glob("*.root.json") if NAMES.fullmatch(path.name))
         kept = {f"metadata/{name}": _metadata(folder, name) for name in (*roots, targets, snapshot)}
-        if (folder / ONLINE).is_file():
-            kept[ONLINE] = (folder / ONLINE).read_bytes()
+        waiting = [name for name in PENDING_FILES if pending_file(folder, name) is not None]
+        kept |= {f"{PENDING}/{name}": (folder / PENDING / name).read_bytes() for name in waiting}
+        kept |= {key: (folder / key).read_bytes() for key in (ONLINE, NEXT) if (folder / key).is_file()}
     for name, content in kept.items():
         yield name, io.BytesIO(content)
-    for path in _targets(kept[f"metadata/{targets}"]):
+    named = [kept[name] for name in (f"metadata/{targets}", f"{PENDING}/targets.json") if name in kept]
+    for path in sorted({path for metadata in named for path in _targets(metadata)}):
         found = target_file(folder, path)
         if found is None:
             raise StorageError(

@@ -11,9 +11,11 @@ from auricle_cloud.storage.device_records import Devices
 from auricle_cloud.storage.hearing_records import Hearing
 from auricle_cloud.storage.journal import Journal
 from auricle_cloud.storage.model_records import Models
+from auricle_cloud.storage.personal_records import PersonalModels
 from auricle_cloud.storage.release_records import Releases
 from auricle_cloud.storage.rollout_records import Rollouts
 from auricle_cloud.storage.round_records import Rounds
+from auricle_cloud.storage.sum_records import Sums
 from auricle_cloud.storage.update_records import Updates
 
 FILE = "coordinator.db"
@@ -44,7 +46,9 @@ class Store:
         self.devices = Devices(self.database)
         self.rounds = Rounds(self.database)
         self.updates = Updates(self.database)
+        self.sums = Sums(self.database)
         self.models = Models(self.database)
+        self.personal = PersonalModels(self.database)
         self.journal = Journal(self.database)
         self.tokens = Tokens(self.database)
         self.schedules = Schedules(self.database)

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Sequence
 
+import msgspec
 import sqlalchemy as sa
 
 from auricle.wire.messages import Update
@@ -15,7 +16,9 @@ from auricle_cloud.storage.rows import UpdateRow
 from auricle_cloud.storage.schema import invitations, updates
 from auricle_cloud.storage.verdicts import UpdateJudge
 
-COPIED = tuple(c.name for c in updates.columns if c.name not in ("received", "loss", "counted_in", "staleness"))
+COPIED = tuple(
+    c.name for c in updates.columns if c.name not in ("received", "loss", "counted_in", "staleness", "unsupervised")
+)
 
 
 class _OvertakenError(Exception):
@@ -66,6 +69,7 @@ class Updates:
                 "counted_in": verdict.counted_in,
                 "loss": update.loss if math.isfinite(update.loss) else None,
                 "staleness": verdict.staleness,
+                "unsupervised": None if update.unsupervised is msgspec.UNSET else update.unsupervised,
                 "received": now,
             }
             for update, verdict in zip(arrived, verdicts, strict=True)

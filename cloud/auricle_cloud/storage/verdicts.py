@@ -12,7 +12,8 @@ from auricle.wire.messages import Update
 from auricle_cloud.states.round import TAKING, State
 from auricle_cloud.states.verdict import Verdict
 from auricle_cloud.storage.rows import Mode, Row
-from auricle_cloud.storage.schema import devices, invitations, models, rounds, tasks, updates
+from auricle_cloud.storage.schema import devices, invitations, models, rounds, sums, tasks, updates
+from auricle_cloud.storage.sum_records import sum_of_plan
 
 Place = tuple[str, int]
 """Task and round."""
@@ -25,6 +26,12 @@ class Began(Row, frozen=True):
     mode: Mode
     base: str | None
     base_version: int | None
+    plan: bytes | None
+
+    @property
+    def sum(self) -> str | None:
+        """The secure sum that its updates are parts of."""
+        return sum_of_plan(self.plan)
 
 
 class UpdateJudge:
@@ -49,6 +56,10 @@ class UpdateJudge:
         """Body, and the round it counts in."""
         self._standing: dict[tuple[Place, str], str] = {}
         """Of those that were invited."""
+        self._bases: dict[tuple[Place, str], str] = {}
+        """Models of their own that devices were asked to begin with."""
+        self._sums: dict[Place, set[str]] = {}
+        """Who is part of a round's secure sum."""
         self._open: dict[str, int | None] = {}
         self._newer: dict[tuple[str, int], int] = {}
         by_place: defaultdict[Place, set[str]] = defaultdict(set)
@@ -70,9 +81,13 @@ class UpdateJudge:
             self._counted[place, device] = (body, counted_in)
         asked = (invitations.c.task == task) & (invitations.c.round == number) & invitations.c.device.in_(names)
         known = devices.join(invitations, invitations.c.device == devices.c.device)
-        standings = sa.select(devices.c.device, devices.c.standing).select_from(known).where(asked)
-        for device, standing in self._tx.execute(standings):
+        standings = sa.select(devices.c.device, devices.c.standing, invitations.c.base).select_from(known).where(asked)
+        for device, standing, base in self._tx.execute(standings):
             self._standing[place, device] = standing
+            if base is not None:
+                self._bases[place, device] = base
+        parts = sa.select(sums.c.device).where((sums.c.task == task) & (sums.c.round == number) & sums.c.part)
+        self._sums[place] = set(self._tx.execute(parts.where(sums.c.device.in_(names))).scalars())
 
     def judge(self, update: Update) -> Verdict:
         """What counting this update would say."""
@@ -97,13 +112,17 @@ class UpdateJudge:
             return Verdict("rejected:not invited")
         if standing != "approved":
             return Verdict(f"rejected:{standing}")
-        if update.base != row.base:
+        if update.base != self._bases.get(((update.task, update.round), update.device), row.base):
             return Verdict("rejected:base")
+        if (update.sum or None) != row.sum:
+            return Verdict("rejected:sum")
         if row.mode == "async":
             began = row.base_version
             return Verdict("rejected:round") if began is None else self._judge_asynchronous(update.task, began)
         if row.state == "aborted":
             return Verdict("closed")
+        if row.state in TAKING and row.sum and update.device not in self._sums[update.task, update.round]:
+            return Verdict("rejected:sum")
         return Verdict("accepted", counts=True, counted_in=update.round) if row.state in TAKING else Verdict("late")
 
     def _judge_asynchronous(self, task: str, base_version: int) -> Verdict:

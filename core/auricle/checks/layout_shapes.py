@@ -83,7 +83,7 @@ def _split(call: Call) -> list[Shape]:
     return [(*shape[:axis], size, *shape[axis + 1 :]) for size in sizes]
 
 
-def _cuts(call: Call) -> list[tuple[int, slice]]:
+def slice_cuts(call: Call) -> list[tuple[int, slice]]:
     """Axis and span of each cut of a Slice. An end beyond the axis is its end, as in Python."""
     shape, starts, ends = call.shape(), call.numbers(1), call.numbers(2)
     axes = call.numbers(3) if call.has(3) else list(range(len(starts)))
@@ -102,7 +102,7 @@ def _cuts(call: Call) -> list[tuple[int, slice]]:
 
 def _slice(call: Call) -> list[Shape]:
     made = list(call.shape())
-    for axis, cut in _cuts(call):
+    for axis, cut in slice_cuts(call):
         made[axis] = len(range(*cut.indices(call.shape()[axis])))
     return [tuple(made)]
 
@@ -231,7 +231,7 @@ def _taken(call: Call, shape: Shape) -> Constant:
 
 def _cut(call: Call, shape: Shape) -> Constant:
     cuts = [slice(None)] * call.constant(0).ndim
-    for axis, cut in _cuts(call):
+    for axis, cut in slice_cuts(call):
         cuts[axis] = cut
     return call.constant(0)[tuple(cuts)]
 

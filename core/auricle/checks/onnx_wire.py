@@ -64,7 +64,11 @@ class Wire:
             kind = spec.get(number)
             if kind is None or kind == "x":
                 self.refuse(f"its {what} has a field {number} that a pack's graph may not have")
-            value, at = self._value(wire, at, end)
+            if wire == LENGTH and at < end and data[at] < 128:  # most fields by far: a sixth less time for a graph
+                value = at + 1, at + 1 + data[at]
+                at = value[1]
+            else:
+                value, at = self._value(wire, at, end)
             if at > end:
                 self.refuse(f"its {what} is cut short")
             count += 1

@@ -42,7 +42,7 @@ class Call:
         self.shape(index)
         value = self.constants[index]
         if value is None:
-            raise UnsoundNodeError(f"its size depends on input {index}, which is no constant")
+            raise UnsoundNodeError(f"its size depends on input {index}, which is not a constant")
         return value
 
     def numbers(self, index: int) -> list[int]:

@@ -64,7 +64,7 @@ def _matmul(call: Call) -> list[Shape]:
 def _einsum(call: Call) -> list[Shape]:
     """Of one or two inputs, with letters only: products of more would have inner results that nothing bounds."""
     equation = call.node.attributes.get("equation", b"")
-    require(isinstance(equation, bytes), "its equation is no text")
+    require(isinstance(equation, bytes), "its equation is not text")
     taken, arrow, given = equation.decode("ascii", "replace").replace(" ", "").partition("->")
     terms = taken.split(",")
     letters = all(term.isalpha() or not term for term in [*terms, given]) and len(set(given)) == len(given)
@@ -80,7 +80,7 @@ def _einsum(call: Call) -> list[Shape]:
 
 def _gemm(call: Call) -> list[Shape]:
     a, b = call.shape(0), call.shape(1)
-    require(len(a) == len(b) == 2, "it multiplies what is no matrix")
+    require(len(a) == len(b) == 2, "it multiplies what is not a matrix")
     a, b = (a[::-1] if call.number("transA", 0) else a), (b[::-1] if call.number("transB", 0) else b)
     require(a[1] == b[0], f"its inputs of shapes {a} and {b} do not fit each other")
     made = (a[0], b[1])

@@ -86,8 +86,8 @@ def check_tflite(pack: Pack, entry: Tflite) -> None:
     Raises
     ------
     PackError
-        The file is no model, has operators other than `OPERATORS`, tensors too large or of another type, data outside
-        the file, another interface than the pack's task, or weights elsewhere than the map says.
+        The file is not a model, has operators other than `OPERATORS`, tensors too large or of another type, data
+        outside the file, another interface than the pack's task, or weights elsewhere than the map says.
     """
     check_buffers(pack, entry)
     model = read_tflite(pack.files[entry.file], entry.file)

@@ -123,42 +123,56 @@ def curve_of(
         thresholds[:, None] if thresholds.ndim == 1 else thresholds, (len(thresholds), len(labels))
     )
     words: list[Spoken] = []
-    hits, delays = [np.zeros((len(levels), 0), np.bool_)], [np.zeros((len(levels), 0), np.float32)]
-    accepts: dict[str, NDArray[np.int64]] = {}
+    delays = [np.zeros((len(levels), 0), np.float32)]
+    without = _Without(levels.shape)
     wrong: dict[str, NDArray[np.int64]] = {}
-    hours: dict[str, float] = {}
-    origins = Origins()
     for rows, scene in zip(posteriors, scenes, strict=True):
         found = detect(rows, labels, levels, rule)
         decided = (found.hop + 1) * round(rule.hop * SAMPLE_RATE)
         delay, used = match(scene.words, found, decided, labels, len(levels))
         words += scene.words
-        hits.append(~np.isnan(delay))
         delays.append(delay)
-        origins.hear(scene)
-        inside = np.zeros(len(found), np.bool_)
-        for stretch in scene.stretches:
-            here = (decided >= stretch.start) & (decided < stretch.end) & ~used
-            inside |= here
-            counts = accepts.setdefault(stretch.kind, np.zeros(levels.shape, np.int64))
-            np.add.at(counts, (found.threshold[here], found.label[here]), 1)
-            origins.add(scene, stretch, decided[here], found.threshold[here], len(levels))
-            hours[stretch.kind] = hours.get(stretch.kind, 0.0) + (stretch.end - stretch.start) / SAMPLE_RATE / 3600
+        inside = without.add(scene, found, decided, used)
         if scene.words:
             kind = scene.words[0].kind
             other = np.bincount(found.threshold[~used & ~inside], minlength=len(levels))
             wrong[kind] = wrong.get(kind, np.zeros(len(levels), np.int64)) + other
+    delay = np.concatenate(delays, axis=1)
     return Counts(
-        tuple(labels),
-        levels,
-        tuple(words),
-        np.concatenate(hits, axis=1),
-        np.concatenate(delays, axis=1),
-        accepts,
-        hours,
-        wrong,
-        origins,
+        labels=tuple(labels),
+        thresholds=levels,
+        words=tuple(words),
+        hit=~np.isnan(delay),
+        delay=delay,
+        false_accepts=without.accepts,
+        hours=without.hours,
+        wrong=wrong,
+        origins=without.origins,
     )
+
+
+class _Without:
+    """What was detected in the stretches without keywords, by kind, and from which recordings it came."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self._shape = shape
+        self.accepts: dict[str, NDArray[np.int64]] = {}
+        self.hours: dict[str, float] = {}
+        self.origins = Origins()
+
+    def add(self, scene: Scene, found: Detections, decided: NDArray[np.int64], used: Mask) -> Mask:
+        """Count a scene's; which detections (D,) lie in such a stretch, of those that no word has used."""
+        self.origins.hear(scene)
+        inside = np.zeros(len(found), np.bool_)
+        for stretch in scene.stretches:
+            here = (decided >= stretch.start) & (decided < stretch.end) & ~used
+            inside |= here
+            counts = self.accepts.setdefault(stretch.kind, np.zeros(self._shape, np.int64))
+            np.add.at(counts, (found.threshold[here], found.label[here]), 1)
+            self.origins.add(scene, stretch, decided[here], found.threshold[here], self._shape[0])
+            seconds = (stretch.end - stretch.start) / SAMPLE_RATE
+            self.hours[stretch.kind] = self.hours.get(stretch.kind, 0.0) + seconds / 3600
+        return inside
 
 
 def match(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from auricle.errors import DataError
-from auricle.speech.audio import SPEAKER_MARK, ClipFile
+from auricle.speech.clip_folder import SPEAKER_MARK, ClipFile
 
 Part = Literal["train", "validation", "test"]
 PARTS: tuple[Part, ...] = ("train", "validation", "test")
@@ -69,7 +69,7 @@ def clips_of(
     Parameters
     ----------
     clips
-        As `auricle.speech.audio.scan_folder` lists them.
+        As `auricle.speech.clip_folder.scan_folder` lists them.
     leave_out
         Speakers of another folder, whose clips are left out: those of `gsc` when the clips are of `gsc-more`.
     groups

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from auricle.errors import SettingsError
-from auricle.wire.topics import UP
+from auricle.wire.frames import UP
 
 _NAME = re.compile(r"[a-z0-9-]{1,64}")
 

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
-import ssl
-import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from paho.mqtt.client import Client, ConnectFlags, DisconnectFlags, MQTTMessage, error_string
 from paho.mqtt.enums import MQTTErrorCode
@@ -20,12 +17,27 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
-from auricle.errors import BrokerError
-from auricle.mqtt_link.deadline import within
+from auricle.errors import BrokerDistrustError, BrokerError
 from auricle.mqtt_link.dial import close, dial, dialers, hang_up, new_properties
+from auricle.mqtt_link.loop_socket import LoopSocket
+from auricle.mqtt_link.reconnection import within
 from auricle.mqtt_link.settings import Delivery, LinkSettings
 
 log = logging.getLogger("auricle.mqtt")
+
+DENIALS = ("Not authorized", "Bad user name or password")
+"""What a broker's CONNACK says, in paho's words, where it does not take this name and password."""
+
+ENDINGS = {
+    "Unspecified error": "the network, or the broker, closed it",
+    "Keep alive timeout": "no sign of life came in time",
+    "Session taken over": "another client connected under this name",
+    "Server shutting down": "it shuts down",
+    "Packet too large": "a message was too large for it",
+    "Quota exceeded": "it allows no more",
+    "Administrative action": "its operator did",
+}
+"""Why a connection ended, by paho's words for MQTT's reason codes."""
 
 
 class Events(NamedTuple):
@@ -56,11 +68,8 @@ class Connection:
         self._events = events
         self._loop = asyncio.get_running_loop()
         self._client: Client | None = None
-        self._sock: socket.socket | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._socket = LoopSocket(settings.client_id, self.drop)
         self._held = False
-        self._reading = False
-        self._pinged = 0.0
         self._connack: asyncio.Future[None] = self._loop.create_future()
         self._answers: dict[int, asyncio.Future[list[ReasonCode]]] = {}
         self.lost: asyncio.Future[str] = self._loop.create_future()
@@ -74,7 +83,8 @@ class Connection:
         Raises
         ------
         BrokerError
-            The broker cannot be reached, does not answer or refuses; the sentence says which.
+            The broker cannot be reached, does not answer or refuses; the sentence says which. `BrokerDistrustError`
+            where its certificate does not hold, or it does not take this name and password.
         """
         dialled = self._loop.run_in_executor(dialers, dial, self._settings)
         try:
@@ -103,7 +113,7 @@ class Connection:
         client, self._client = self._client, None
         if client is not None:
             client.on_disconnect = client.on_message = client.on_publish = client.on_socket_close = None
-        self._detach()
+        self._socket.detach()
         close(client)
         self._end(reason)
 
@@ -120,33 +130,14 @@ class Connection:
 
     def _attach(self, client: Client) -> None:
         self._client = client
-        self._sock = cast("socket.socket | None", client.socket())
-        if self._sock is None:
-            self._end("the connection was closed at once")
-            return
         client.on_connect = self._on_connect
         client.on_disconnect = self._on_disconnect
         client.on_message = self._on_message
         client.on_publish = self._on_publish
         client.on_subscribe = self._on_answer
         client.on_unsubscribe = self._on_answer
-        client.on_socket_close = lambda *_: self._detach()
-        client.on_socket_register_write = lambda *_: self._watch_write()
-        client.on_socket_unregister_write = lambda *_: self._unwatch_write()
-        self._adjust_reading()
-        if client.want_write():
-            self._watch_write()
-        self._timer = self._loop.call_later(1.0, self._tick)
-
-    def _detach(self) -> None:
-        if self._sock is not None:
-            self._unwatch_write()
-            self._loop.remove_reader(self._sock)
-            self._reading = False
-            self._sock = None
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        if not self._socket.attach(client):
+            self._end("the connection was closed at once")
 
     # -- sending
 
@@ -203,6 +194,14 @@ class Connection:
             raise ConnectionError("the connection is over")
         return self._client
 
+    def hold(self, held: bool) -> None:
+        """Stop reading, but for an answer that is waited for, or go on."""
+        self._held = held
+        self._adjust_reading()
+
+    def _adjust_reading(self) -> None:
+        self._socket.read(not self._held or bool(self._answers))
+
     # -- paho's callbacks, all on the loop
 
     def _on_connect(
@@ -212,9 +211,10 @@ class Connection:
             return
         if code.is_failure:
             sentence = f"the broker at {self._settings.address} refuses {self._settings.client_id}: {code}"
-            if str(code) in ("Not authorized", "Bad user name or password"):
-                sentence += ", look at its name and password"
-            self._connack.set_exception(BrokerError(sentence))
+            failed: type[BrokerError] = BrokerError
+            if str(code) in DENIALS:
+                failed, sentence = BrokerDistrustError, f"{sentence}, look at its name and password"
+            self._connack.set_exception(failed(sentence))
             return
         announced = getattr(properties, "MaximumPacketSize", None)
         self.max_packet_size = min(announced or self.max_packet_size, self.max_packet_size)
@@ -223,8 +223,9 @@ class Connection:
     def _on_disconnect(
         self, client: Client, userdata: object, flags: DisconnectFlags, code: ReasonCode, properties: Properties | None
     ) -> None:
-        by = "the broker says" if flags.is_disconnect_packet_from_server else "connection ended"
-        self._end(f"{by}: {code}")
+        why = ENDINGS.get(str(code), str(code).lower())
+        by = "the broker ended the connection" if flags.is_disconnect_packet_from_server else "the connection was lost"
+        self._end(f"{by}: {why}")
 
     def _on_message(self, client: Client, userdata: object, message: MQTTMessage) -> None:
         try:
@@ -246,57 +247,3 @@ class Connection:
         answer = self._answers.get(mid)
         if answer is not None and not answer.done():
             answer.set_result(list(codes))
-
-    # -- the socket on the loop
-
-    def hold(self, held: bool) -> None:
-        """Stop reading the socket, or go on: what is not read fills TCP's window and then the broker's queue."""
-        self._held = held
-        self._adjust_reading()
-
-    def _adjust_reading(self) -> None:
-        wanted = not self._held or bool(self._answers)
-        if self._sock is None or wanted == self._reading:
-            return
-        self._reading = wanted
-        if wanted:
-            self._loop.add_reader(self._sock, self._readable)
-            # What TLS has already decrypted makes no socket readable.
-            self._loop.call_soon(self._readable)
-        else:
-            self._loop.remove_reader(self._sock)
-
-    def _readable(self) -> None:
-        while self._reading and self._client is not None:
-            self._guarded(self._client.loop_read)
-            if not isinstance(self._sock, ssl.SSLSocket) or not self._sock.pending():
-                return
-
-    def _watch_write(self) -> None:
-        if self._sock is not None and self._client is not None:
-            self._loop.add_writer(self._sock, self._guarded, self._client.loop_write)
-
-    def _unwatch_write(self) -> None:
-        if self._sock is not None:
-            self._loop.remove_writer(self._sock)
-
-    def _tick(self) -> None:
-        self._timer = self._loop.call_later(1.0, self._tick)
-        if self._client is None:
-            return
-        if self._reading:
-            self._guarded(self._client.loop_misc)
-            return
-        if time.monotonic() - self._pinged > self._client.keepalive / 2:
-            self._pinged = time.monotonic()
-            self._guarded(self._client._send_pingreq)
-        if self._client is not None:
-            # The answer lies unread in the socket, so paho must not count the seconds since the question.
-            self._client._ping_t = 0.0
-
-    def _guarded(self, step: Callable[[], object]) -> None:
-        try:
-            step()
-        except Exception:
-            log.exception("%s: the MQTT library failed; connecting again", self._settings.client_id)
-            self.drop("the MQTT library failed")

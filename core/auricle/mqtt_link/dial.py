@@ -1,10 +1,10 @@
-"""How a connection is dialled, in a thread, and how long to wait before the next attempt."""
+"""How a connection is dialled, in a thread."""
 
 from __future__ import annotations
 
 import asyncio
-import random
 import socket
+import ssl
 from concurrent.futures import ThreadPoolExecutor
 from typing import cast
 
@@ -13,29 +13,16 @@ from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from auricle.errors import BrokerError, because
-from auricle.mqtt_link.settings import LinkSettings
+from auricle.errors import BrokerDistrustError, BrokerError, because
+from auricle.mqtt_link.settings import BrokerAddress, LinkSettings
 
 # Its own pool: a program that fills asyncio's with training or aggregation must not stop its links from reconnecting.
 dialers = ThreadPoolExecutor(max_workers=16, thread_name_prefix="auricle-mqtt-connect")
 
-# A connection that did not live this long, in seconds, does not reset the waiting time: two clients with one id would
-# otherwise throw each other out as fast as they can.
-_STABLE = 10.0
-
-
-class Backoff:
-    """Full jitter: after n failures in a row a wait between 0 and `first * 2**(n-1)`, at most `cap`, seconds."""
-
-    def __init__(self, first: float, cap: float) -> None:
-        self._first = first
-        self._cap = cap
-        self.failures = 0
-
-    def wait(self, lived: float) -> float:
-        """Return the seconds to wait after a connection that lived this many (0 if it was never up)."""
-        self.failures = 1 if lived > _STABLE else self.failures + 1
-        return random.uniform(0.0, min(self._cap, self._first * 2 ** min(self.failures - 1, 16)))
+UNKNOWN_AUTHORITY = (18, 19, 20, 21)
+"""OpenSSL's X509_V_ERR codes of a certificate that no trusted authority signed."""
+NOT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")
+"""What OpenSSL says of an answer that is not of TLS."""
 
 
 def dial(settings: LinkSettings) -> Client:
@@ -44,16 +31,36 @@ def dial(settings: LinkSettings) -> Client:
     Raises
     ------
     BrokerError
-        The broker cannot be reached.
+        The broker cannot be reached; `BrokerDistrustError` where its certificate does not hold.
     """
     try:
         return _dial(settings)
     except (OSError, ValueError) as error:
-        reason = because(error)
-        if settings.address.tls and isinstance(error, ConnectionResetError):
-            reason += ", as what does not speak TLS does"
+        failed = _failure(settings.address, error)
     # Outside of the handler: the original traceback would keep the half-open socket until the next garbage collection.
-    raise BrokerError(f"cannot reach the broker at {settings.address}: {reason}")
+    raise failed
+
+
+def _failure(address: BrokerAddress, error: OSError | ValueError) -> BrokerError:
+    """What it means that a connection could not be dialled."""
+    reason = because(error)
+    if isinstance(error, ssl.SSLCertVerificationError):
+        hint = _whom_to_trust(address) if error.verify_code in UNKNOWN_AUTHORITY else ""
+        return BrokerDistrustError(f"the broker at {address} is not trusted: {reason}{hint}")
+    if isinstance(error, ssl.SSLError) and error.reason in NOT_TLS:
+        return BrokerDistrustError(f"cannot reach the broker at {address}: {reason}: mqtts:// is for TLS alone")
+    if address.tls and isinstance(error, ConnectionResetError):
+        reason += ", as what does not speak TLS does"
+    return BrokerError(f"cannot reach the broker at {address}: {reason}")
+
+
+def _whom_to_trust(address: BrokerAddress) -> str:
+    if address.ca is not None:
+        return f": this side trusts {address.ca} alone, and auricle cloud enrol broker makes a certificate by it"
+    return (
+        ": this side trusts the authorities of its system alone; the fleet's comes with auricle edge claim, and on the "
+        "coordinator's machine with auricle cloud enrol init"
+    )
 
 
 def _dial(settings: LinkSettings) -> Client:

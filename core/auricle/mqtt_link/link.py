@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
 
-from auricle.errors import AuricleError, BrokerError
+from auricle.errors import BrokerError
 from auricle.mqtt_link.connection import Connection, Events
-from auricle.mqtt_link.deadline import within
-from auricle.mqtt_link.dial import Backoff
 from auricle.mqtt_link.inbound import Inbox
 from auricle.mqtt_link.outbound import Outbound
+from auricle.mqtt_link.reconnection import Reconnection, within
 from auricle.mqtt_link.settings import BrokerAddress, Counters, Delivery, LinkSettings, Will
 from auricle.mqtt_link.subscriptions import Handler, Subscriptions
 
@@ -55,8 +53,6 @@ class MqttLink:
     ) -> None:
         self.settings = settings
         self.counters = Counters()
-        self.last_error: str | None = None
-        """Why the last attempt to connect failed or the last connection ended."""
         self._on_connect = on_connect
         self._subscriptions = Subscriptions(settings.client_id, handlers or {}, self.counters)
         self._outbound = Outbound(settings, self.counters, self._gate)
@@ -66,8 +62,7 @@ class MqttLink:
         self._connection: Connection | None = None
         self._generation = 0
         self._up = asyncio.Event()
-        self._up_since: float | None = None
-        self._hurry = False
+        self._reconnection = Reconnection(settings)
         self._stopping = False
         self._stopped = False
         self._tasks: list[asyncio.Task[None]] = []
@@ -78,6 +73,11 @@ class MqttLink:
     def connected(self) -> bool:
         """Whether the broker has accepted the connection and every subscription."""
         return self._up.is_set() and not self._stopped
+
+    @property
+    def last_error(self) -> str | None:
+        """Why the last attempt to connect failed or the last connection ended."""
+        return self._reconnection.last_error
 
     @property
     def waiting(self) -> int:
@@ -106,7 +106,10 @@ class MqttLink:
         if self._tasks or self._stopping:
             raise BrokerError(f"link {self.settings.client_id} was started before: make a new one")
         await asyncio.to_thread(self.settings.address.tls_context)
-        self._tasks = [asyncio.create_task(self._keep_connected()), asyncio.create_task(self._inbox.run())]
+        self._tasks = [
+            asyncio.create_task(self._reconnection.run(self._connect_once)),
+            asyncio.create_task(self._inbox.run()),
+        ]
 
     async def stop(self, *, publish_will: bool = True, timeout: float = 5.0) -> None:
         """Let the running handler end, say goodbye and close; the broker keeps the session.
@@ -134,6 +137,7 @@ class MqttLink:
             self._connection = None
         self._stopped = True
         self._up.set()
+        self._reconnection.settle(None)
 
     async def _say_will(self, timeout: float) -> None:
         will = self.settings.will
@@ -150,10 +154,10 @@ class MqttLink:
         Raises
         ------
         BrokerError
-            It was not within `timeout` seconds; the sentence names the last failure.
+            It was not within `timeout` seconds, or to wait is of no use; the sentence names the last failure.
         """
         try:
-            await within(self._ready(), timeout)
+            await within(self._reconnection.wait(self._ready), timeout)
         except (asyncio.TimeoutError, TimeoutError) as error:
             why = self.last_error or "no answer yet"
             raise BrokerError(f"no connection to {self.settings.address} within {timeout:g} s: {why}.") from error
@@ -191,7 +195,7 @@ class MqttLink:
 
         Handlers of one link run one after the other, in the order of arrival; PUBACK is sent when the handler has
         returned. After an exception it is sent too: a message that fails every time would block the session for ever,
-        and whoever sent it waits for our answer, not the broker's. A message whose handler was cancelled, or whose
+        and its sender waits for our answer, not the broker's. A message whose handler was cancelled, or whose
         connection was lost meanwhile, is not acknowledged and comes again.
 
         Raises
@@ -234,25 +238,6 @@ class MqttLink:
 
     # -- connecting
 
-    async def _keep_connected(self) -> None:
-        backoff = Backoff(self.settings.backoff_first, self.settings.backoff_cap)
-        while True:
-            self._up_since = None
-            try:
-                await self._connect_once()
-            except (AuricleError, ConnectionError) as error:
-                self.last_error = str(error)
-                level = logging.DEBUG if backoff.failures else logging.WARNING
-                log.log(level, "%s: %s", self.settings.client_id, error)
-            except Exception as error:
-                self.last_error = repr(error)
-                log.exception("%s: the connection failed in an unforeseen way", self.settings.client_id)
-            if self._hurry:
-                self._hurry = False
-                continue
-            lived = 0.0 if self._up_since is None else time.monotonic() - self._up_since
-            await asyncio.sleep(backoff.wait(lived))
-
     async def _connect_once(self) -> None:
         """Connect and stay until the connection is lost; ConnectionError or BrokerError then says why."""
         self._generation += 1
@@ -277,7 +262,7 @@ class MqttLink:
 
     def _say_up(self) -> None:
         self.counters.connections += 1
-        self._up_since = time.monotonic()
+        self._reconnection.note_up()
         log.info("%s: connected to %s", self.settings.client_id, self.settings.address)
         self._up.set()
 
@@ -308,7 +293,7 @@ class MqttLink:
         if connection is None:
             return
         if self._inbox.wants_redelivery(connection.generation) and not self._stopping:
-            self._hurry = True
+            self._reconnection.hurry()
             connection.drop("messages that were left out are wanted again")
         else:
             connection.hold(self._inbox.full and not self._outbound.busy and not self._stopping)

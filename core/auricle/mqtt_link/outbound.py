@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 from paho.mqtt.reasoncodes import ReasonCode
 
-from auricle.errors import BrokerError
+from auricle.errors import BrokerError, LinkStoppedError
 from auricle.mqtt_link.connection import Connection
-from auricle.mqtt_link.deadline import within
+from auricle.mqtt_link.reconnection import within
 from auricle.mqtt_link.settings import Counters, LinkSettings
 
 
@@ -93,7 +93,7 @@ class Outbound:
     async def _deliver(self, item: Outgoing) -> None:
         async with self._places:
             if self._closed is not None:
-                raise BrokerError(f"{item.topic}: {self._closed}")
+                raise LinkStoppedError(f"{item.topic}: {self._closed}")
             self._waiting.append(item)
             self._flush()
             try:
@@ -129,11 +129,11 @@ class Outbound:
         self._flush()
 
     def close(self, reason: str) -> None:
-        """Give up on every message; their callers get a BrokerError with the reason, later ones too."""
+        """Give up on every message; their callers get a LinkStoppedError with the reason, later ones too."""
         self._closed = reason
         for item in [*self._sent.values(), *self._waiting]:
             if not item.done.done():
-                item.done.set_exception(BrokerError(f"{item.topic}: {reason}"))
+                item.done.set_exception(LinkStoppedError(f"{item.topic}: {reason}"))
         self._sent.clear()
         self._waiting.clear()
 

@@ -17,6 +17,9 @@ from auricle.packs.plain_tar import BLOCK, NotPlainError, members
 LARGEST_WINDOW = 16 << 20
 """Bytes that zstd may look back; a frame that asks for more memory is refused."""
 
+LEVEL = 19
+"""How hard zstd works on a pack: it is written once and sent to every board; tests write theirs at a lower one."""
+
 
 def tar_bytes(files: Iterable[tuple[str, bytes]]) -> bytes:
     """Files as `.tar.zst`, in their order: no times, no owners; the same files give the same bytes."""
@@ -26,7 +29,7 @@ def tar_bytes(files: Iterable[tuple[str, bytes]]) -> bytes:
             entry = tarfile.TarInfo(path)
             entry.size, entry.mode = len(content), 0o644
             archive.addfile(entry, io.BytesIO(content))
-    settings = zstandard.ZstdCompressionParameters.from_level(19, window_log=24, enable_ldm=True)
+    settings = zstandard.ZstdCompressionParameters.from_level(LEVEL, window_log=24, enable_ldm=True)
     return zstandard.ZstdCompressor(compression_params=settings).compress(raw.getvalue())
 
 
@@ -100,7 +103,9 @@ def untar(data: bytes, where: str) -> PackedFiles:
                 packed.add(member.name, member.size, content)
             while stream.read(BLOCK):
                 """Read what is left, so that a cut or an endless archive shows."""
-    except (zstandard.ZstdError, NotPlainError) as error:
+    except zstandard.ZstdError as error:
+        raise PackError(f"{where} is not a pack: it is not a .tar.zst archive, or it is damaged.") from error
+    except NotPlainError as error:
         raise PackError(f"{where} is not a pack: {error}.") from error
     return packed
 

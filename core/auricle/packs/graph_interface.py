@@ -6,11 +6,16 @@ gives losses, new weights and new state; `step_inputs` and `step_outputs` spell 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 import msgspec
 
+from auricle.errors import PackError
+from auricle.wire.gradient_terms import TERMS, Term
 from auricle.wire.kinds import Token
+from auricle.wire.plan import Plan
 from auricle.wire.tensors import Dim, Name
 
 PARTS = ("body", "head.weight", "head.bias")
@@ -61,16 +66,6 @@ SCALARS: dict[str, tuple[str, ...]] = {
     "adamw": ("rate", "beta1", "beta2", "epsilon", "step", "decay", "l2", "clip"),
 }
 """Hyper-parameters of each optimizer, float32 scalars `role.name`; `decay` is AdamW's, `l2` the one of Adam."""
-Term = Literal["drift", "freeze"]
-TERMS: dict[Term, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "drift": (("mu",), ("anchor", "linear")),
-    "freeze": ((), ("keep",)),
-}
-"""Optional terms of a step graph: their scalars `role.name` and their vectors `role.name/part`.
-
-`drift` adds mu (w - anchor) + linear to the gradient: FedProx, FedDyn, SCAFFOLD, FedDC and Ditto are choices of these
-two. `freeze` multiplies every gradient and every change by `keep`, 0 or 1 for each weight.
-"""
 
 _PATH = r"^[a-z0-9_][a-z0-9_.-]*(/[a-z0-9_][a-z0-9_.-]*){0,3}\Z"
 FilePath = Annotated[str, msgspec.Meta(pattern=_PATH, max_length=100)]
@@ -97,15 +92,69 @@ class Graph(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     """Inputs that carry state from step to step, zeros at the start of a round; output `new/NAME` is the next one."""
 
 
+def has_maps(graph: Graph, role: str) -> bool:
+    """Whether a step of this graph can drop activations of that role's model: MuPFL's BAVD."""
+    return f"{role}.bavd.seen" in graph.state
+
+
+def map_size(plugin: str, graphs: Iterable[Graph]) -> int:
+    """How many numbers the maps of a pack's plug-in have, all layers together; 0 where no layer drops activations.
+
+    Parameters
+    ----------
+    plugin, graphs
+        Of its manifest.
+    """
+    for graph in graphs:
+        for role in ("model",) * (graph.model == plugin) + ("plugin",):
+            if has_maps(graph, role):
+                return sum(math.prod(graph.state[name]) for name in map_names(graph, role))
+    return 0
+
+
+def maps_sent(plan: Plan, plugin: str, graphs: Iterable[Graph]) -> int:
+    """How many numbers of maps an update brings after its weights; 0 unless the plan asks for them."""
+    return map_size(plugin, graphs) if plan.bavd and plan.bavd.maps else 0
+
+
+def map_names(graph: Graph, role: str) -> list[str]:
+    """The states that are maps of a role's layers, in the order of the layers' names."""
+    within = f"{role}.bavd."
+    other = {f"{within}seen", f"{within}loss"}
+    return sorted(name for name in graph.state if name.startswith(within) and name not in other)
+
+
+def require_maps(pack: str, plugin: str, graphs: Iterable[Graph]) -> None:
+    """Refuse a pack whose plug-in has no layer that drops activations, for rounds whose plan asks for it (BAVD).
+
+    Parameters
+    ----------
+    pack
+        Its name, for the sentence.
+    plugin, graphs
+        Of its manifest.
+
+    Raises
+    ------
+    PackError
+        No step graph that trains the plug-in takes its maps.
+    """
+    if not map_size(plugin, graphs):
+        raise PackError(
+            f"The models of the pack {pack} have no layers that drop activations: leave out the rule's option bavd, or "
+            "build a pack that has them with auricle export build --bavd."
+        )
+
+
 def step_inputs(graph: Graph) -> list[str]:
     """Names of a graph's inputs, in order; those of a step graph begin with its batch."""
     names = list(TAKEN[graph.kind])
     for role in ROLES[graph.kind]:
         if graph.optimizer is not None:
             names += [f"{role}.{scalar}" for scalar in SCALARS[graph.optimizer]]
-            names += [f"{role}.{scalar}" for term in graph.terms for scalar in TERMS[term][0]]
+            names += [f"{role}.{scalar}" for term in graph.terms for scalar in TERMS[term].scalars]
         names += [f"{vector}/{part}" for vector in carried(graph, role) for part in PARTS]
-        names += [f"{role}.{vector}/{part}" for term in graph.terms for vector in TERMS[term][1] for part in PARTS]
+        names += [f"{role}.{vector}/{part}" for term in graph.terms for vector in TERMS[term].vectors for part in PARTS]
     return [*names, *sorted(graph.noise), *sorted(graph.state)]
 
 

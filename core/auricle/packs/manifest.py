@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType
 
 from auricle.errors import PackError
 from auricle.packs.graph_interface import FilePath, Graph
-from auricle.wire.kinds import Sha256, Short, Token
+from auricle.wire.kinds import UNDECODABLE, Sha256, Short, Token
 from auricle.wire.tensors import Dim, Name, TensorSpec
 
 MANIFEST_FILE = "manifest.json"
@@ -36,7 +36,7 @@ SILENCE = "_silence_"
 """The label of a second in which nobody speaks."""
 
 SPECIAL_LABELS = frozenset({UNKNOWN, SILENCE})
-"""Labels that are no words: their clips are made from other words and from noise."""
+"""Labels that are not words: their clips are made from other words and from noise."""
 
 
 class Frontend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -257,5 +257,5 @@ def decode_manifest(data: bytes | None, where: str) -> Manifest:
         version = msgspec.json.decode(data, type=_Format).format
         refuse_format(version, where)
         return msgspec.json.decode(data, type=Manifest)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         raise PackError(f"The manifest of {where} is not valid: {error}.") from error

@@ -284,8 +284,8 @@ def _read(source: str | Path) -> Pack:
     except OSError as error:
         raise PackError(f"{path} cannot be read ({error.strerror}).") from error
     raise PackError(
-        f'There is no pack "{source}": give a directory, a .tar.zst file, or one of {", ".join(SHIPPED)}; '
-        f"{nearest(str(source), SHIPPED)}"
+        f'There is no pack "{source}": give a directory, a .tar.zst file, or one of {", ".join(SHIPPED)}'
+        + (f"; {hint}" if (hint := nearest(str(source), SHIPPED)).endswith("?") else ".")
     )
 
 

@@ -15,6 +15,9 @@ BLOCK = 1 << 20
 """Bytes that are read at once."""
 MOST_FILES = 8192
 _OCTAL = re.compile(rb" *[0-7]{1,12}[ \0]*")
+_OTHER_NUMBERS = [(100, 108), (108, 116), (116, 124), (136, 148), (329, 337), (337, 345)]
+"""Mode, owner, group, time and device numbers: where they are not numbers, other readers see no more files."""
+_OCTAL_OR_BLANK = re.compile(rb" *[0-7]{0,12}[ \0]*")
 _POSIX, _GNU = b"ustar\x0000", b"ustar  \0"
 
 
@@ -107,6 +110,8 @@ def parse_header(header: bytes) -> Member | None:
         raise NotPlainError(f"it holds {told!r}, which is not a plain file")
     if header[257:265] == _GNU and any(header[345:500]):
         raise NotPlainError(f"the header of {told!r} has fields that others would read as part of its name")
+    if not all(_OCTAL_OR_BLANK.fullmatch(header[begin:end]) for begin, end in _OTHER_NUMBERS):
+        raise NotPlainError(f"the header of {told!r} has a field that is not a number")
     return Member(told, _number(header[124:136]))
 
 

@@ -1,17 +1,19 @@
 """Who vouches for a pack: an Ed25519 signature over its manifest, kept beside it as `manifest.sig`.
 
-The manifest names every file by its SHA-256, so a signature over the manifest is one over the pack. It is no part of
+The manifest names every file by its SHA-256, so a signature over the manifest is one over the pack. It is not part of
 the pack's identity: signing a pack, or signing it again, leaves it the same pack to devices and coordinators.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
-from auricle.errors import PackError
+from auricle.errors import PackError, SettingsError
 from auricle.wire.identity import PUBLIC_BYTES, SIGNATURE_BYTES, Identity, verified
+from auricle.wire.kinds import UNDECODABLE
 
 SIGNATURE_FILE = "manifest.sig"
 SIGNATURE_FORMAT = 1
@@ -59,7 +61,7 @@ def decode_signature(data: bytes, where: str) -> PackSignature:
         if len(data) > LARGEST_SIGNATURE:
             raise PackError(f"The signature of {where} has {len(data)} bytes; at most {LARGEST_SIGNATURE} are allowed.")
         signature = msgspec.json.decode(data, type=PackSignature)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         raise PackError(f"The signature of {where} is not valid: {error}.") from error
     if signature.format != SIGNATURE_FORMAT:
         raise PackError(
@@ -81,10 +83,27 @@ def public_key(text: str) -> bytes:
     except ValueError:
         key = b""
     if len(key) != PUBLIC_BYTES:
-        raise PackError(f'"{text[:80]}" is no public key: give the {2 * PUBLIC_BYTES} hex digits that "sign" prints.')
+        digits = 2 * PUBLIC_BYTES
+        raise PackError(f'"{text[:80]}" is not a public key: give the {digits} hex digits that "sign" prints.')
     return key
 
 
 def trusted_key(text: str | None) -> list[bytes] | None:
     """What `load_pack` takes as `trusted`: the one key that a setting names, or None where it names none."""
     return None if text is None else [public_key(text)]
+
+
+def require_key(path: Path, *, new: bool) -> None:
+    """Refuse a file that is not there to sign with, unless a key is to be drawn; then one that is.
+
+    A mistyped name would sign with a key that nobody trusts.
+
+    Raises
+    ------
+    SettingsError
+        It is the other way round.
+    """
+    if new and path.exists():
+        raise SettingsError(f"{path} exists, and no key is drawn over it: name another file, or leave out --new-key.")
+    if not new and not path.exists():
+        raise SettingsError(f"There is no key {path}: check its name, or draw a new one with --new-key.")

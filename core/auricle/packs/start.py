@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from auricle.errors import PackError
 from auricle.packs.pack import Pack
+from auricle.wire.kinds import UNDECODABLE
 from auricle.wire.tensors import Dim, Flat, TensorTable
 
 LARGEST_HEADER = 1 << 20
@@ -114,7 +115,7 @@ def _header(data: bytes, where: str) -> tuple[dict[str, _Entry], int]:
         if METADATA in raw:
             _metadata.decode(raw.pop(METADATA))
         entries = {name: _entry.decode(value) for name, value in raw.items()}
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         _refuse(where, f"its header is not valid, {error}")
     return entries, 8 + size
 

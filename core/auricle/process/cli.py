@@ -1,13 +1,16 @@
-"""The command `auricle`: one sub-command a part, loaded only when it is called."""
+"""The command `auricle`: one sub-command a part, loaded only when it is called; options of the version before work."""
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
+import inspect
 import os
+import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import typer
@@ -15,10 +18,63 @@ from typer.core import TyperGroup
 
 from auricle import __version__
 from auricle.errors import INVALID, AuricleError, nearest
-from auricle.process import fresh_process
+from auricle.process import ending
 from auricle.process.ending import begin_log, fail
-from auricle.process.renamed import with_names_of_today
 from auricle.process.wrong_line import of_the_system, wrong_line
+
+RENAMED: dict[tuple[str, ...], dict[str, str]] = {
+    ("cloud", "models", "download"): {"--output": "--out"},
+    ("cloud", "models", "evaluate"): {"--device": "--compute"},
+    ("cloud", "rounds", "show"): {"--fate": "--outcome"},
+    ("cloud", "rounds", "start"): {"--count": "--rounds"},
+    ("cloud", "rounds", "why"): {"--fate": "--outcome"},
+    ("cloud", "tokens", "create"): {"--days": "--ttl"},
+    ("cloud", "why"): {"--fate": "--outcome"},
+    ("edge", "run"): {"--speech": "--data"},
+    ("export", "pretrain"): {"--device": "--compute"},
+}
+"""Old and new names of options, by the words that call their command."""
+UNITS = {"--days": "d"}
+"""What stands behind the number now that stood alone behind an old name."""
+
+
+def with_names_of_today(given: Sequence[str]) -> list[str]:
+    """A command line in which options have the names that they have now; the old ones are told on standard error."""
+    path, rest = _words_of_command(given)
+    if path not in RENAMED:
+        return list(given)
+    names = RENAMED[path]
+    changed = list(given)
+    for at in range(rest, len(given)):
+        if given[at] == "--":
+            break
+        name, equals, value = given[at].partition("=")
+        if name in names:
+            unit = UNITS.get(name, "")
+            changed[at] = f"{names[name]}{equals}{value}{unit if equals else ''}"
+            if unit and not equals and at + 1 < len(given):
+                changed[at + 1] = f"{given[at + 1]}{unit}"
+            print(f"{name} is now {names[name]}; the old name goes with the next version.", file=sys.stderr)
+    return changed
+
+
+def _words_of_command(given: Sequence[str]) -> tuple[tuple[str, ...], int]:
+    """The words that call a command with renamed options, and where its own arguments begin; () where it is another.
+
+    Options of a group, which stand before its command, all have a value.
+    """
+    path: tuple[str, ...] = ()
+    at = 0
+    while at < len(given) and path not in RENAMED:
+        if given[at].startswith("-"):
+            at += 1 if "=" in given[at] else 2
+            continue
+        path += (given[at],)
+        at += 1
+        if not any(known[: len(path)] == path for known in RENAMED):
+            return (), at
+    return path, at
+
 
 PARTS = {
     "fleet": ("auricle_fleet.commands", "Emulate a fleet: real speech, real agents, a real broker."),
@@ -28,8 +84,9 @@ PARTS = {
     "flash": ("auricle_export.flash.commands", "Put agents on boards: profiles, bundles, images."),
 }
 
-NEEDS = {"edge": ("onnxruntime", "soundfile"), "fleet": ("onnxruntime", "soundfile")}
-"""Libraries that a part imports only when it uses them, and cannot do without."""
+NEEDS = {"edge": ("soundfile",), "fleet": ("onnxruntime", "soundfile")}
+"""Libraries that a part imports only when it uses them, and cannot do without; a device may do without onnxruntime,
+where the wheel brings what runs its models."""
 
 COMPLETE = "_AURICLE_COMPLETE"
 """Environment variable by which a shell's completion asks."""
@@ -82,6 +139,10 @@ def build_app(wanted: str | None) -> typer.Typer:
     wanted
         The part that will be called; None for the overview.
     """
+    return _assembled(wanted, _load(wanted) if wanted in PARTS else None)
+
+
+def _assembled(wanted: str | None, loaded: typer.Typer | None) -> typer.Typer:
     app = typer.Typer(
         cls=_Root,
         no_args_is_help=True,
@@ -98,8 +159,39 @@ def build_app(wanted: str | None) -> typer.Typer:
         """Federated keyword spotting: devices learn from their own microphone, the audio stays on them."""
 
     for part, (_, text) in PARTS.items():
-        app.add_typer(_load(part) if part == wanted else typer.Typer(), name=part, help=text, no_args_is_help=True)
+        own = loaded if loaded is not None and part == wanted else typer.Typer()
+        app.add_typer(own, name=part, help=text, no_args_is_help=True)
     return app
+
+
+@functools.cache
+def _command(wanted: str | None, loaded: typer.Typer | None) -> Any:  # noqa: ANN401 - as of typer's or of click's click
+    """What takes a command line, assembled once a process: that takes longer than many a command."""
+    command = typer.main.get_command(_assembled(wanted, loaded))
+    _tidy_help(command)
+    return command
+
+
+def first_sentence(command: Any) -> str:  # noqa: ANN401 - as of typer's or of click's click
+    """The first sentence of a command's help."""
+    told = " ".join(inspect.cleandoc(command.help or "").split("\n\n")[0].split())
+    return re.split(r"(?<=\.) (?=[A-Z])", told)[0]
+
+
+def _tidy_help(command: Any) -> None:  # noqa: ANN401 - as above
+    """Let help say each command's first sentence whole, which click cuts to one line, and kinds as `<path>`."""
+    for parameter in command.params:
+        if hasattr(parameter, "display_type"):  # of typer since 0.26
+            parameter.display_type = functools.partial(_plain_kind, parameter.display_type)
+    for each in getattr(command, "commands", {}).values():
+        each.short_help = first_sentence(each) or None
+        _tidy_help(each)
+
+
+def _plain_kind(shown: Callable[[Any], str], context: Any) -> str:  # noqa: ANN401 - as above
+    """The kind of a value as help says it: `<str>` instead of `<list[str]>`, `<float>` instead of `<float range>`."""
+    kind = re.sub(r"^<list\[(.*)\]>$", r"<\1>", shown(context)).replace(" range>", ">")
+    return "<path>" if kind == "<Path>" else kind
 
 
 def _completed_part() -> str | None:
@@ -137,7 +229,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if part is not None and not part.startswith("-") and part not in PARTS:
         return fail(f'There is no command "{part}": {nearest(part, PARTS)}', 2, as_json)
     try:
-        command = typer.main.get_command(build_app(part))
+        wanted = part if part in PARTS else None
+        command = _command(wanted, None if wanted is None else _load(wanted))
         result = command.main(given, prog_name="auricle", standalone_mode=False)
     except AuricleError as error:
         return fail(str(error), error.exit_code, as_json)
@@ -152,7 +245,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def entry() -> None:
     """Entry point of the console script."""
-    fresh_process.ours = True
+    ending.ours = True
     sys.exit(main())
 
 

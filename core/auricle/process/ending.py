@@ -1,17 +1,34 @@
-"""How a command says what it does and how it ended: its log, and one sentence with an exit code."""
+"""How a command says what it does and how it ended, or goes on as a service in the same process."""
 
 from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
+import textwrap
+from collections.abc import Sequence
+
+NARROW = 20
+"""Columns that a sentence gets at least."""
+
+
+class _ToStandardError(logging.Handler):
+    """Writes to what `sys.stderr` is at that moment: a live table takes it over, and lines beside it would break it."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line."""
+        try:
+            print(self.format(record), file=sys.stderr, flush=True)
+        except (OSError, ValueError, RecursionError):
+            self.handleError(record)
 
 
 def begin_log(as_json: bool, *, verbose: bool = False) -> None:
     """Log to standard error: what went wrong, with `verbose` what happens too."""
     level = logging.ERROR if as_json else logging.WARNING
     form = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-    logging.basicConfig(level=level, format=form, datefmt="%Y-%m-%dT%H:%M:%S%z")
+    logging.basicConfig(level=level, format=form, datefmt="%Y-%m-%dT%H:%M:%S%z", handlers=[_ToStandardError()])
     if verbose:
         logging.getLogger("auricle").setLevel(logging.INFO)
 
@@ -22,3 +39,71 @@ def fail(message: str, code: int, as_json: bool) -> int:
         print(json.dumps({"error": message}), flush=True)
     print(f"auricle: {message}", file=sys.stderr)
     return code
+
+
+def fitted(text: str, *, stderr: bool = False) -> str:
+    """Sentences for the terminal they are printed on: no word is broken, and each line keeps the indent of its first.
+
+    As they are where nobody looks.
+
+    Parameters
+    ----------
+    text
+        One line or several.
+    stderr
+        Whether it is for standard error.
+    """
+    stream = sys.stderr if stderr else sys.stdout
+    width = os.get_terminal_size(stream.fileno()).columns if stream.isatty() else 0
+    if not width:
+        return text
+    lines: list[str] = []
+    for line in text.split("\n"):
+        indent = line[: len(line) - len(line.lstrip(" "))]
+        room = max(NARROW, width - len(indent))
+        lines += [
+            indent + part
+            for part in textwrap.wrap(line.strip(" "), room, break_long_words=False, break_on_hyphens=False)
+        ] or [""]
+    return "\n".join(lines)
+
+
+ours = False
+"""Whether this process was started to be a command; not so where a program calls one."""
+
+
+def become(module: str, settings: bytes, *arguments: str) -> None:
+    """Replace what this process runs by `python -m MODULE DESCRIPTOR ARGUMENTS`; its id, files and environment stay.
+
+    Returns where that cannot be, so that the caller goes on as it is.
+
+    Parameters
+    ----------
+    module
+        Reads the settings from the file that the descriptor names.
+    settings
+        They may hold secrets, and stand neither on the command line nor on a disk.
+    """
+    if not (ours and sys.platform.startswith("linux")):
+        return
+    descriptor = os.memfd_create("settings", 0)
+    os.set_inheritable(descriptor, True)
+    with os.fdopen(os.dup(descriptor), "wb") as file:
+        file.write(settings)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(sys.executable, [sys.executable, *_flags(), "-m", module, str(descriptor), *arguments])
+
+
+def given(argument: str) -> bytes:
+    """The settings that `become` passed on."""
+    with os.fdopen(int(argument), "rb") as file:
+        return file.read()
+
+
+def _flags() -> Sequence[str]:
+    """Never import from the working directory, as the command does not; nor from where this interpreter does not."""
+    if sys.flags.isolated:
+        return ("-I",)
+    return ("-P",) if sys.version_info >= (3, 11) else ()

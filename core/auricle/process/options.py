@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any, TypeVar, cast, get_type_hints
 
 import typer
+from typer.core import TyperCommand
 
+from auricle.errors import SettingsError
 from auricle.settings import Setting
 
 Command = TypeVar("Command", bound=Callable[..., int])
@@ -92,6 +94,20 @@ def with_options(**groups: Sequence[Option]) -> Callable[[Command], Command]:
         return cast("Command", sign(command, parameters))
 
     return change
+
+
+class OnceCommand(TyperCommand):
+    """A command that refuses an option given twice where it has one value: the first would silently not count."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer's own copy of click, or click
+        """Read a command line; SettingsError names what stands in it twice."""
+        _, _, given = self.make_parser(ctx).parse_args(args=list(args))
+        for each in given:
+            option: Any = each
+            takes_one = option.param_type_name == "option" and not (option.multiple or option.is_flag)
+            if takes_one and given.count(each) > 1:
+                raise SettingsError(f"{each.opts[-1]} is given twice, and takes one value: name it once.")
+        return super().parse_args(ctx, args)
 
 
 def sign(command: Function, parameters: Iterable[inspect.Parameter]) -> Function:

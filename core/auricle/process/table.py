@@ -11,10 +11,14 @@ import textwrap
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, ProgressColumn
 
 UNSEEN_WIDTH = 200
 """Columns of a table that goes to a file or a pipe."""
@@ -136,6 +140,17 @@ def console(*, stderr: bool = False) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() else UNSEEN_WIDTH
     return Console(markup=False, highlight=False, stderr=stderr, width=width)
+
+
+def progress_bars(*columns: str | ProgressColumn, hidden: bool = False) -> Progress:
+    """Bars on standard error that show how far something is; none where nobody looks, or with `hidden`.
+
+    What is printed on their console is seen all the same.
+    """
+    from rich.progress import Progress
+
+    shown = Console(stderr=True)
+    return Progress(*columns, console=shown, disable=hidden or not shown.is_terminal, transient=True)
 
 
 def print_grid(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, stderr: bool = False) -> None:

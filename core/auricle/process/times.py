@@ -1,4 +1,4 @@
-"""Times for people and programs: in JSON as ISO 8601 with their zone, and the zone of this machine's clock."""
+"""Times and counts for people and programs: times in JSON as ISO 8601 with their zone, counts with their noun."""
 
 from __future__ import annotations
 
@@ -20,6 +20,28 @@ def time_zone(at: float | None = None) -> str:
 def iso_time(at: float) -> str:
     """A time in seconds since 1970 by this machine's clock, e.g. `2026-11-23T14:05:12+01:00`."""
     return datetime.fromtimestamp(at, timezone.utc).astimezone().isoformat(timespec="seconds")
+
+
+def how_many(number: int, noun: str) -> str:
+    """A count with its noun, e.g. `1 round`, `1,540 clips`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def for_how_long(seconds: float) -> str:
+    """A length of time in the largest unit that gives a whole number, e.g. `7 days`, `90 minutes`."""
+    whole = round(seconds)
+    for length, unit in ((365 * 86_400, "year"), (86_400, "day"), (3_600, "hour"), (60, "minute")):
+        if whole and whole % length == 0:
+            return how_many(whole // length, unit)
+    return how_many(whole, "second")
+
+
+def about(seconds: float) -> str:
+    """A length of time as people say it, e.g. `40 s`, `12 min`, `3.5 h`, `9 days`."""
+    for largest, length, unit in ((90, 1, "s"), (5_400, 60, "min")):
+        if round(seconds) < largest:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds / 3_600:.1f} h" if seconds < 48 * 3_600 else f"{seconds / 86_400:.0f} days"
 
 
 def to_json(answer: msgspec.Struct) -> str:

@@ -7,13 +7,12 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from auricle.mqtt_link.identity_files import FOLDER, IdentityFiles
 from auricle.mqtt_link.link import BrokerAddress
-from auricle.mqtt_link.loopback import require_private
+from auricle.mqtt_link.private_link import FOLDER, IdentityFiles, require_private
 
 T = TypeVar("T")
 
@@ -21,18 +20,35 @@ PASSWORD = "AURICLE_PASSWORD"
 """Environment variable with the broker's password, so that it stands on no command line."""
 
 
-async def until_signal(work: Coroutine[Any, Any, T]) -> T | None:
-    """Await `work`; the first SIGINT or SIGTERM cancels it, a second one ends the process at once.
+def _nothing() -> None:
+    """Do nothing."""
+
+
+async def until_signal(
+    work: Coroutine[Any, Any, T], on_signal: Callable[[], None] = _nothing, at_once: Callable[[], None] = _nothing
+) -> T | None:
+    """Await `work`; the first SIGINT or SIGTERM cancels it, a second one ends the process.
 
     Returns None when it was cancelled.
+
+    Parameters
+    ----------
+    on_signal
+        Called at the first signal.
+    at_once
+        Called at the second.
     """
     task = asyncio.ensure_future(work)
     loop = asyncio.get_running_loop()
 
     def stop(number: int) -> None:
         if asked:
-            os._exit(128 + number)
+            try:
+                at_once()
+            finally:
+                os._exit(128 + number)
         asked.append(number)
+        on_signal()
         task.cancel()
 
     asked: list[int] = []
@@ -74,7 +90,7 @@ def broker_of(url: str, user: str, state: Path | None = None) -> BrokerAddress:
     Raises
     ------
     SettingsError
-        It is no URL, or without TLS on another machine.
+        It is not a URL, or without TLS on another machine.
     """
     address = require_private(BrokerAddress.parse(url))
     if state is not None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -10,6 +13,15 @@ import typer
 from auricle.errors import because, nearest
 
 _BOUND = re.compile(r"Input should be (?P<sign>greater|less) than (?P<equal>or equal to )?(?P<limit>\S+)")
+_EXTRA = re.compile(r"Got unexpected extra arguments?(?:\(s\))? \((\S+).*\)$", re.DOTALL)
+_DASHES = "\u2010\u2011\u2012\u2013\u2014\u2212"
+_HINT = re.compile(
+    r"Invalid value for '\[?(?P<name>[^']*?)\]?'(?: \(env var: '(?P<variable>[^']*)'\))?: (?P<why>.*)", re.DOTALL
+)
+_CHOICE = re.compile(r"(?:Value error, )?'(?P<word>.*)' is not one of (?P<choices>'.*')\.?$", re.DOTALL)
+_ABSENT = re.compile(r"(?P<kind>File|Directory|Dir|Path) '(?P<path>.*)' does not exist\.?$", re.IGNORECASE)
+_PLACES = {"file": "file", "path": "file or folder", "dir": "folder", "directory": "folder"}
+_COMMAND = re.compile(r"No such command '([^']*)'")
 _KINDS = {"integer": "a whole number", "number": "a number", "boolean": "true or false"}
 
 
@@ -22,18 +34,78 @@ def wrong_line(error: typer.BadParameter) -> str:
         Any of its errors that a command line can cause.
     """
     given = getattr(error, "option_name", None)
-    if given and getattr(error, "possibilities", None) is not None and "No such option" in error.message:
-        return f"There is no option {given}: {nearest(given, _options(error))}"
+    if given and (meant := _long_of(given, _typed(), _options(error))):
+        return f'There is no option {meant[1:]}: did you mean "{meant}"?'
     said = error.format_message()
-    hint, _, why = said.partition(": ")
+    if given and said.startswith("No such option"):
+        return f"There is no option {given}: {_near(given, _options(error))}"
+    if command := _COMMAND.match(said):
+        return f'There is no command "{command[1]}": {nearest(command[1], _commands(error), 0.6)}'
+    if extra := _EXTRA.match(said):
+        if extra[1][0] in _DASHES:
+            return f'"{extra[1]}" begins with the long dash of a text editor: options begin with two short ones, --.'
+        return f"This command takes no {extra[1]} here{_instead(extra[1], _options(error))}."
+    if hint := _HINT.fullmatch(said):
+        also = f" or {hint['variable']}" if hint["variable"] else ""
+        said = f"{hint['name']}{also}{_wanted(hint['why'])}"
+    return said if said.endswith((".", "?")) else f"{said}."
+
+
+def _wanted(why: str) -> str:
+    """What an option or an argument has to be, behind its name."""
     if bound := _BOUND.search(why):
         least = bound["sign"] == "greater"
         sign = ("at least" if least else "at most") if bound["equal"] else ("more than" if least else "less than")
-        said = f"{hint}: it has to be {sign} {bound['limit']}"
+        return f" has to be {sign} {bound['limit']}"
+    if choice := _CHOICE.match(why):
+        known = re.findall(r"'([^']*)'", choice["choices"])
+        return f' takes {", ".join(known[:-1])} or {known[-1]}, not "{choice["word"]}"'
+    if absent := _ABSENT.match(why):
+        return f": there is no {_PLACES[absent['kind'].lower()]} {absent['path']}"
     for kind, words in _KINDS.items():
         if why.startswith(f"Input should be a valid {kind}"):
-            said = f"{hint}: it has to be {words}"
-    return said if said.endswith((".", "?")) else f"{said}."
+            return f" has to be {words}"
+    return f": {why}"
+
+
+def _near(given: str, options: list[str]) -> str:
+    """The nearest option: by its name alone, since all begin alike."""
+    known = {name.lstrip("-"): name for name in options}
+    hint = nearest(given.lstrip("-"), known)
+    for bare, name in known.items():
+        hint = hint.replace(f'"{bare}"', f'"{name}"')
+    return hint if "did you mean" in hint else f"there is: {', '.join(sorted(known.values()))}."
+
+
+def _typed() -> list[str]:
+    return sys.argv[1:]
+
+
+def _long_of(given: str, typed: Sequence[str], options: Sequence[str]) -> str | None:
+    """The long option that somebody wrote with one dash, where `-r` of `-rounds` is refused."""
+    for word in typed:
+        name = word.partition("=")[0]
+        if word.startswith(given) and not word.startswith("--") and f"-{name}" in options:
+            return f"-{name}"
+    return None
+
+
+def _instead(word: str, options: list[str]) -> str:
+    """What to do with a word too many that is a file or a folder."""
+    try:
+        path = Path(word)
+        is_file, is_folder = path.is_file(), path.is_dir()
+    except (OSError, ValueError):
+        return ""
+    if word.isdecimal() and "--rounds" in options:
+        return f"; how many is --rounds {word}"
+    if is_folder and "--state" in options:
+        return "; a folder of what runs is named by --state"
+    if is_folder and "--out" in options:
+        return "; a folder of results is named by --out"
+    if is_file and path.suffix in {".toml", ".json"} and "--config" in options:
+        return "; a file of settings is named by --config"
+    return "; where a pattern such as *.tar matches several files, name one" if is_file else ""
 
 
 def _options(error: typer.BadParameter) -> list[str]:
@@ -42,6 +114,13 @@ def _options(error: typer.BadParameter) -> list[str]:
     if context is None:
         return []
     return [name for each in context.command.get_params(context) for name in each.opts if name.startswith("--")]
+
+
+def _commands(error: typer.BadParameter) -> list[str]:
+    """The commands of the group that was called, without old names."""
+    context: Any = error.ctx
+    group = None if context is None else context.command
+    return [name for name in group.list_commands(context) if not group.commands[name].hidden] if group else []
 
 
 def of_the_system(error: OSError) -> str:

@@ -1,9 +1,7 @@
-"""Recorded speech from a folder: wav and FLAC files as one-second clips, mono, 16 kHz."""
+"""Recorded speech: wav and FLAC files as one-second clips, mono, 16 kHz."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from math import ceil, gcd
 from pathlib import Path
 from types import ModuleType
@@ -19,95 +17,13 @@ SAMPLE_RATE = 16_000
 CLIP_SAMPLES = 16_000
 """Samples in a clip: one second."""
 
-NOISE_FOLDER = "_background_noise_"
-"""The folder of a Speech Commands root that holds noise and no word."""
-
-SPEAKER_MARK = "_nohash_"
-"""What stands between the speaker and the take in a file's name."""
-
 MAX_SECONDS = 900
 """A longer file is refused before memory is taken for it: a damaged header can claim days."""
 
 RATES = (4_000, 192_000)
 """Hz, the lowest and the highest that is read; beyond lies damage, or no speech."""
 
-AUDIO_SUFFIXES = frozenset({".wav", ".flac"})
-"""What files of speech end with."""
 _RESAMPLE_MARGIN = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class ClipFile:
-    """One recorded word on disk."""
-
-    path: Path
-    """Where it lies."""
-
-    word: str
-    """The name of its folder."""
-
-    speaker: str
-    """What its name says before `_nohash_`."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClipFolder:
-    """What a folder in Speech Commands layout holds, by name only: nothing has been decoded."""
-
-    root: Path
-    """The folder."""
-
-    clips: tuple[ClipFile, ...]
-    """The recorded words, by word and then file name."""
-
-    noise: tuple[Path, ...]
-    """The files of `_background_noise_`, by name."""
-
-    skipped: tuple[str, ...]
-    """Audio files whose name does not say who speaks, each as a sentence."""
-
-    def counts(self) -> dict[str, int]:
-        """Count the clips of every word."""
-        counts: dict[str, int] = {}
-        for clip in self.clips:
-            counts[clip.word] = counts.get(clip.word, 0) + 1
-        return counts
-
-
-def scan_folder(root: Path, *, noise_is_enough: bool = False) -> ClipFolder:
-    """List a folder of the layout `<word>/<speaker>_nohash_<n>.wav` (or `.flac`, in any case).
-
-    Sub-folders whose name starts with `_` or `.` are no words; of these only `_background_noise_` is looked into.
-
-    Parameters
-    ----------
-    root
-        The folder.
-    noise_is_enough
-        Accept a folder that has background noise and no word.
-
-    Raises
-    ------
-    DataError
-        There is no such folder, it cannot be listed, or no file in it is named as this layout asks.
-    """
-    if not root.is_dir():
-        what = "is a file, not a folder" if root.exists() else "does not exist"
-        raise DataError(f"The speech folder {root} {what}: name a folder that has one sub-folder a word.")
-    clips: list[ClipFile] = []
-    skipped: list[str] = []
-    for folder in _word_folders(root):
-        for path in _audio_files(folder):
-            speaker, mark, _ = path.stem.partition(SPEAKER_MARK)
-            if speaker and mark:
-                clips.append(ClipFile(path, folder.name, speaker))
-            else:
-                skipped.append(f"{path} is not named <speaker>{SPEAKER_MARK}<n>{path.suffix}.")
-    noise_folder = root / NOISE_FOLDER
-    noise = tuple(_audio_files(noise_folder)) if noise_folder.is_dir() else ()
-    if not clips and not (noise and noise_is_enough):
-        raise DataError(_nothing_found(root, len(skipped)))
-    return ClipFolder(root, tuple(clips), noise, tuple(skipped))
 
 
 def read_clip(path: Path, clip_samples: int = CLIP_SAMPLES) -> NDArray[np.float32]:
@@ -134,7 +50,7 @@ def read_audio(path: Path, most: int = MAX_SECONDS) -> NDArray[np.float32]:
         with soundfile.SoundFile(path) as file:
             rate, frames, channels = int(file.samplerate), int(file.frames), int(file.channels)
             _check_header(path, rate, frames, channels, most)
-            samples = np.asarray(file.read(dtype="float32", always_2d=True))
+            samples = np.asarray(file.read(frames, dtype="float32", always_2d=True))
     except OSError as error:
         raise DataError(f"{path} cannot be read: {because(error)}.") from error
     except soundfile.SoundFileError as error:
@@ -206,32 +122,6 @@ def _check_header(path: Path, rate: int, frames: int, channels: int, most: int) 
         raise DataError(f"{path} claims {rate} samples a second: convert it to 16000 or repair its header.")
     if frames > most * rate or frames * channels > most * 3 * SAMPLE_RATE:
         raise DataError(f"{path} claims more than {most} seconds of audio: cut it or repair its header.")
-
-
-def _word_folders(root: Path) -> Iterator[Path]:
-    for folder in _listing(root):
-        if folder.is_dir() and not folder.name.startswith(("_", ".")):
-            yield folder
-
-
-def _audio_files(folder: Path) -> Iterator[Path]:
-    for path in _listing(folder):
-        if path.suffix.lower() in AUDIO_SUFFIXES and not path.name.startswith("."):
-            yield path
-
-
-def _listing(folder: Path) -> list[Path]:
-    try:
-        return sorted(folder.iterdir(), key=lambda path: path.name)
-    except OSError as error:
-        raise DataError(f"The folder {folder} cannot be listed ({_reason(error)}): check its permissions.") from error
-
-
-def _nothing_found(root: Path, misnamed: int) -> str:
-    layout = f"<word>/<speaker>{SPEAKER_MARK}<n>.wav or .flac"
-    if misnamed:
-        return f"None of the {misnamed} audio files in {root} is named as in {layout}: rename them so."
-    return f"There is no audio in {root}: it takes files laid out as {layout}."
 
 
 def _reason(error: Exception) -> str:

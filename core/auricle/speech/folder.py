@@ -13,9 +13,18 @@ from numpy.typing import NDArray
 
 from auricle.errors import DataError, SettingsError
 from auricle.packs.manifest import SILENCE, SPECIAL_LABELS, UNKNOWN
-from auricle.speech.audio import CLIP_SAMPLES, ClipFile, ClipFolder, read_audio, read_clip, scan_folder
+from auricle.speech.audio import CLIP_SAMPLES, read_audio, read_clip
+from auricle.speech.clip_folder import ClipFile, ClipFolder, scan_folder
 from auricle.speech.row_store import RowStore, Spill
-from auricle.speech.speech_set import Progress, SpeechSet, build_speech_set, mean_word_clips, silence_clips, to_int16
+from auricle.speech.speech_set import (
+    Progress,
+    SpeechSet,
+    build_speech_set,
+    mean_word_clips,
+    set_without_sound,
+    silence_clips,
+    to_int16,
+)
 from auricle.speech.words import MIN_WORD_CLIPS, select_words
 
 _READERS = 4
@@ -117,6 +126,23 @@ def load_folders(
     )
 
 
+def list_folder(root: Path, words: str = "gsc35", *, seed: int = 0) -> SpeechSet:
+    """Whose clips of what `load_folder` would read, by the names of files alone; errors as of that.
+
+    A file that cannot be read counts, since nothing is opened, and silent clips are given to other speakers.
+    """
+    found, where = _scan([root], ()), str(root)
+    labels = select_words(words, found.counts(), where=where)
+    rng = np.random.default_rng(seed)
+    chosen = _choose_files(found, labels, rng, every_other=False)
+    clip_labels, speakers = chosen.labels, [clip.speaker for clip in chosen.files]
+    if SILENCE in labels and speakers:
+        count = _special_count(clip_labels, labels)
+        speakers += [speakers[place] for place in rng.integers(len(speakers), size=count)]
+        clip_labels += [SILENCE] * count
+    return set_without_sound(labels, clip_labels, speakers)
+
+
 @dataclass(frozen=True, slots=True)
 class _Chosen:
     """The files to read, the label of each, and how many clips of other words are left out."""
@@ -183,7 +209,7 @@ def _read_all(
     skipped: list[str] = []
     first: dict[bytes, Path] = {}
     for place, answer in enumerate(_read_in_order(files)):
-        root = files[place].path.parent.parent
+        root = files[place].root
         if isinstance(answer, str):
             skipped.append(answer)
         elif first.setdefault(hashlib.sha256(answer.data).digest(), root) == root:

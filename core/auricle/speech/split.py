@@ -11,7 +11,7 @@ from auricle.errors import DataError, SettingsError
 from auricle.speech.speech_set import SpeechSet
 
 DEFAULT_MIN_CLIPS = 20
-"""A speaker with fewer clips is no device."""
+"""A speaker with fewer clips is not a device."""
 
 UNSEEN_FRACTION = 0.2
 """Of the speakers that could be devices, held out when nothing else is asked for."""
@@ -66,7 +66,7 @@ def split_by_speaker(
     devices
         How many devices; None for every speaker that may be one.
     min_clips
-        A speaker with fewer clips is no device and counts as unseen.
+        A speaker with fewer clips is not a device and counts as unseen.
     unseen
         How many of the other speakers are held out too. None holds out all that `devices` leaves over, and where
         `devices` is None a fifth of them, at least one.
@@ -115,6 +115,11 @@ def _sizes(able: int, devices: int | None, min_clips: int, unseen: int | None, f
         held = max(able - (devices or 0), 0 if few else 1)
     else:
         held = unseen
+    if unseen is not None and unseen >= able:
+        raise DataError(
+            f"--unseen {unseen} leaves nobody to learn: {able} speaker{'s have' if able > 1 else ' has'} {min_clips} "
+            "clips or more; lower --unseen or --min-clips."
+        )
     left = max(0, able - held)
     wanted = left if devices is None else devices
     if wanted > left or not wanted:

@@ -14,7 +14,7 @@ from auricle.errors import SettingsError
 from auricle.packs.manifest import SILENCE, SPECIAL_LABELS, UNKNOWN
 from auricle.speech.audio import CLIP_SAMPLES, SAMPLE_RATE, fit_clip
 from auricle.speech.espeak import spoken
-from auricle.speech.speech_set import Progress, SpeechSet, build_speech_set, silence_clips, to_int16
+from auricle.speech.speech_set import Progress, SpeechSet, build_speech_set, set_without_sound, silence_clips, to_int16
 from auricle.speech.voices import Voice, choose_voices, utterance
 from auricle.speech.words import ALL_WORDS, WORD_SETS, select_words
 
@@ -117,6 +117,18 @@ def synthesise(settings: SynthesisSettings, progress: Progress | None = None) ->
             workers.shutdown(cancel_futures=True)
     noise = background_noise(np.random.default_rng([settings.seed, 2]))
     return build_speech_set(labels, np.concatenate(audio), clip_labels, clip_speakers, noise=noise)
+
+
+def list_synthesis(settings: SynthesisSettings) -> SpeechSet:
+    """Whose clips of what `synthesise` would make, without making a sound; errors as of that."""
+    labels = _labels(settings)
+    names = [voice.name for voice in choose_voices(settings.speakers, settings.seed)]
+    said = [
+        label
+        for label in labels
+        for _ in range(settings.takes if label != UNKNOWN else settings.other_takes or settings.takes)
+    ]
+    return set_without_sound(labels, said * len(names), [name for name in names for _ in said])
 
 
 def background_noise(rng: np.random.Generator) -> tuple[NDArray[np.float32], ...]:

@@ -21,7 +21,7 @@ LEFT_OUT_VARIANTS = frozenset(
         *("Demonic", "UniRobot", "anikaRobot", "robosoft", *(f"robosoft{number}" for number in range(2, 9))),
     }
 )
-"""Variants that are no voice of their own: without voicing, the same as no variant (`fast`), or a machine's."""
+"""Variants that are not a voice of their own: without voicing, the same as no variant (`fast`), or a machine's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,11 @@ class Voice:
         return re.sub(r"[^a-z0-9]+", "-", f"{self.accent}-{self.variant}".lower())
 
 
+def most_voices() -> int:
+    """How many different speakers there are; DataError where espeak-ng is not installed."""
+    return len(_variants()) * len(ACCENTS)
+
+
 def choose_voices(count: int, seed: int) -> list[Voice]:
     """Choose different speakers: every variant once in some accent, then every one again in another.
 
@@ -64,8 +69,7 @@ def choose_voices(count: int, seed: int) -> list[Voice]:
     DataError
         espeak-ng is not installed.
     """
-    variants = _variants()
-    most = len(variants) * len(ACCENTS)
+    variants, most = _variants(), most_voices()
     if count > most:
         raise SettingsError(f"There are {most} synthetic speakers and {count} were asked for: ask for fewer.")
     rng = np.random.default_rng([seed, 3])

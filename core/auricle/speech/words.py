@@ -46,7 +46,7 @@ def select_words(
     Parameters
     ----------
     spec
-        Words parted by commas, the name of a set in `WORD_SETS`, or `common:N`: every word with at least N clips, by
+        Words separated by commas, the name of a set in `WORD_SETS`, or `common:N`: every word with at least N clips, by
         the alphabet.
     counts
         Clips of every word of the data.
@@ -83,7 +83,7 @@ def select_words(
 
 def _common_words(name: str, least: str, counts: Mapping[str, int], where: str) -> tuple[str, ...]:
     if name != _COMMON:
-        raise SettingsError(f'"{name}:{least}" is no choice of words: {nearest(name, [_COMMON, *WORD_SETS])}')
+        raise SettingsError(f'"{name}:{least}" is not a choice of words: {nearest(name, [_COMMON, *WORD_SETS])}')
     if not (least.isascii() and least.isdigit() and int(least) > 0):
         raise SettingsError(f'"{name}:{least}" needs a number of clips after the colon, as in common:100.')
     labels = tuple(sorted(word for word, count in counts.items() if count >= int(least)))
@@ -100,7 +100,7 @@ def _listed_words(spec: str, counts: Mapping[str, int], where: str) -> tuple[str
     labels = tuple(word.strip() for word in spec.split(","))
     for index, label in enumerate(labels):
         if not label:
-            raise SettingsError(f'--words "{spec}" has an empty place: write words parted by single commas.')
+            raise SettingsError(f'--words "{spec}" has an empty place: write words separated by single commas.')
         if label in labels[:index]:
             raise SettingsError(f'--words "{spec}" names "{label}" twice: name it once.')
         if label not in counts and label not in SPECIAL_LABELS:

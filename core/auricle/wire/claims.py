@@ -8,15 +8,19 @@ from typing import Annotated
 
 import msgspec
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from msgspec import Meta
 
-from auricle.errors import DataError
+from auricle.errors import DataError, because
 from auricle.wire.broker_passwords import Password
 from auricle.wire.kinds import DeviceId, FleetName
 
 RESERVED = ("coordinator", "observer", "root")
 """Names that no device may have: the first two have other rights at the broker."""
+
+UNREADABLE = (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion)
+"""What is raised about a certificate or request that is damaged, of a version or on a curve that nobody knows."""
 
 LONGEST_TOKEN_FILE = 4096
 ClaimToken = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{20,100}\Z", max_length=100, description="Used once.")]
@@ -111,7 +115,12 @@ def read_token_file(path: Path) -> TokenFile:
         if set(below) - {"server", "ca-pin"}:
             raise ValueError("another line")
         return msgspec.convert(told, TokenFile)
+    except FileNotFoundError as error:
+        raise DataError(
+            f"There is no claim token {path}: a claim removes the file that it has used, and auricle cloud enrol token "
+            "makes one."
+        ) from error
     except OSError as error:
-        raise DataError(f"The claim token {path} cannot be read ({error.strerror}): make another.") from error
+        raise DataError(f"The claim token {path} cannot be read: {because(error)}.") from error
     except (ValueError, msgspec.ValidationError) as error:
         raise DataError(f"{path} holds no claim token: make one with auricle cloud enrol token.") from error

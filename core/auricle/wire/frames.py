@@ -1,4 +1,4 @@
-"""A frame: `AUR1`, the header's length, the signed header, and the body it hashes.
+"""A frame: `AUR1`, the header's length, the signed header, and the body it hashes; and the topics that frames go on.
 
 The header is a MessagePack struct of two byte strings: the encoded message and an Ed25519 signature over
 (domain, topic, message). A frame that was moved to another topic, altered or forged does not open.
@@ -9,13 +9,63 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated
 
 import msgspec
 
 from auricle.errors import WireError
 from auricle.wire.identity import SIGNATURE_BYTES, Identity, verified
+from auricle.wire.kinds import UNDECODABLE
 from auricle.wire.messages import SCHEMA, Message, Update, WireMessage
+
+UP = ("reg", "get", "loss", "upd", "st", "rel", "hear", "sum")
+"""What a device says: the last level of its topics; brokers grant these and no others."""
+
+
+@dataclass(frozen=True)
+class Topics:
+    """Names of all topics of a fleet (PROTOCOL section 4)."""
+
+    fleet: str
+
+    @property
+    def prefix(self) -> str:
+        """Everything of this fleet lies below."""
+        return f"auricle/1/{self.fleet}"
+
+    @property
+    def coordinator_state(self) -> str:
+        """Retained: the coordinator's presence."""
+        return f"{self.prefix}/c/state"
+
+    @property
+    def model(self) -> str:
+        """Retained: the current model's signed manifest."""
+        return f"{self.prefix}/c/model"
+
+    def blob(self, sha256: str, part: int | None = None) -> str:
+        """Part `part` of a content-addressed blob; all parts without."""
+        return f"{self.prefix}/b/{sha256}/{'+' if part is None else part}"
+
+    def device_state(self, device: str) -> str:
+        """Retained: a device's presence."""
+        return f"{self.prefix}/d/{device}/state"
+
+    def up(self, device: str, kind: str) -> str:
+        """From a device: a kind of `UP`."""
+        return f"{self.prefix}/d/{device}/up/{kind}"
+
+    def down(self, device: str, kind: str) -> str:
+        """To a device: inv, ack or cmd."""
+        return f"{self.prefix}/d/{device}/dn/{kind}"
+
+
+def device_of(topic: str) -> str:
+    """Whose topic it is; an empty name for a topic of no device."""
+    levels = topic.split("/")
+    return levels[4] if len(levels) > 4 else ""
+
 
 MAGIC = b"AUR1"
 DOMAIN = b"auricle/1\0"
@@ -103,7 +153,7 @@ def open_frame(frame: bytes, topic: str, key_of: Callable[[Message], bytes | Non
         if _version.decode(sealed.message).schema != SCHEMA:
             raise WireError(UPGRADE)
         message = _message.decode(sealed.message)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         raise WireError(f"schema: {error}") from error
     key = key_of(message)
     if key is None or not verified(key, sealed.signature, _signed_bytes(topic, sealed.message)):

@@ -41,7 +41,7 @@ class Identity:
         Raises
         ------
         StorageError
-            The file exists and is no key, or it cannot be read or written.
+            The file exists and is not a key, or it cannot be read or written.
         """
         try:
             seed: bytes | None = path.read_bytes()
@@ -51,7 +51,10 @@ class Identity:
             raise StorageError(f"The key {path} cannot be read ({error.strerror}).") from error
         if seed is not None:
             if len(seed) != PUBLIC_BYTES:
-                raise StorageError(f"{path} is not a private key of {PUBLIC_BYTES} bytes: remove it to draw a new one.")
+                raise StorageError(
+                    f"{path} is not a private key of {PUBLIC_BYTES} bytes: name another file, or one that is not there "
+                    "for a new key."
+                )
             return cls(seed)
         identity = cls.create()
         write_durably(path, identity._key.private_bytes_raw(), mode=0o600)

@@ -1,10 +1,19 @@
-"""Kinds of values in messages, each with its bounds: nothing longer, larger or finer crosses the wire."""
+"""Kinds of values in messages, each with its bounds; what every message says; versions, and text that others wrote."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import math
+import re
+from typing import Annotated, Literal, TypeVar
 
+import msgspec
 from msgspec import Meta
+
+from auricle.errors import DataError
+
+UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises about bytes that are not what they should be: a text that is not UTF-8 and a nesting too deep
+have exceptions of their own. Every decoder of what comes from outside, or from a disk, catches all three."""
 
 DeviceId = Annotated[str, Meta(pattern=r"^[a-z0-9-]{4,64}\Z", max_length=64)]
 FleetName = Annotated[str, Meta(pattern=r"^[a-z0-9-]{1,64}\Z", max_length=64)]
@@ -27,3 +36,76 @@ Sensitivity = Annotated[int, Meta(ge=-2, le=2)]
 """Steps by which all thresholds are lower (above 0: more is heard, also wrongly) or higher than the device's own."""
 TargetPath = Annotated[str, Meta(pattern=r"^(?!.*\.\.)[a-z0-9][a-z0-9._/-]*\Z", max_length=200)]
 """Name of a target in the signed metadata of updates: a relative path without `..`."""
+
+
+SCHEMA = 1
+"""Major version of the messages; another one is refused with `upgrade_required`."""
+
+
+class Message(msgspec.Struct, frozen=True, tag_field="type", kw_only=True):
+    """What every header says: schema, who, and a nonce that makes it unique."""
+
+    fleet: FleetName
+    device: DeviceId
+    """The device that speaks or is spoken to; the coordinator's own name in messages to all."""
+    boot: Token
+    """Identity of the sender's process since it started."""
+    schema: Annotated[int, Meta(ge=1, le=1000)] = SCHEMA
+    nonce: Token = ""
+
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+INSTEAD = "?"
+"""What stands where something was that is not shown."""
+
+
+def plain(text: str) -> str:
+    """The text with a question mark for each character that is not shown as itself.
+
+    These are control characters (a database may refuse them, a terminal obeys them), those that turn the direction of
+    writing (U+202E and its like, with which one name looks like another), line and paragraph separators.
+    """
+    return text if text.isprintable() else "".join(c if c.isprintable() else INSTEAD for c in text)
+
+
+def plain_fields(struct: S) -> S:
+    """A struct with every text of its own fields made plain; the same one where they are."""
+    values = ((name, getattr(struct, name)) for name in struct.__struct_fields__)
+    changed = {name: plain(value) for name, value in values if isinstance(value, str) and not value.isprintable()}
+    return msgspec.structs.replace(struct, **changed) if changed else struct
+
+
+_VERSION = re.compile(
+    r"(?P<release>\d{1,9}(\.\d{1,9}){0,5})((?P<letter>a|b|rc)(?P<number>\d{1,9}))?"
+    r"(\.post(?P<post>\d{1,9}))?(\.dev(?P<dev>\d{1,9}))?(\+[a-z0-9.]{1,40})?"
+)
+LETTERS = {"a": 0, "b": 1, "rc": 2}
+
+Key = tuple[tuple[int, ...], float, float, float, float]
+
+
+def version_key(text: str) -> Key:
+    """What versions are sorted by; what stands after a `+` does not count.
+
+    Raises
+    ------
+    DataError
+        It is not a version.
+    """
+    found = _VERSION.fullmatch(text)
+    if found is None:
+        raise DataError(f'"{text[:80]}" is not a version: write it like 1.2.0 or 1.2.0rc1.')
+    release = [int(part) for part in found["release"].split(".")]
+    while len(release) > 1 and release[-1] == 0:
+        release.pop()
+    letter: float = LETTERS.get(found["letter"] or "", 3)
+    if found["letter"] is None and found["post"] is None and found["dev"] is not None:
+        letter = -1
+    return (
+        tuple(release),
+        letter,
+        int(found["number"] or 0),
+        -1 if found["post"] is None else int(found["post"]),
+        math.inf if found["dev"] is None else int(found["dev"]),
+    )

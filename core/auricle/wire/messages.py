@@ -7,11 +7,10 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from auricle.wire.kinds import SCHEMA as SCHEMA
 from auricle.wire.kinds import (
     Count,
     Decibels,
-    DeviceId,
-    FleetName,
     Quarters,
     Round,
     Rounded,
@@ -23,10 +22,10 @@ from auricle.wire.kinds import (
     TargetPath,
     Token,
 )
-from auricle.wire.plan import Plan
-
-SCHEMA = 1
-"""Major version of the messages; another one is refused with `upgrade_required`."""
+from auricle.wire.kinds import Message as Message
+from auricle.wire.plan import Lent, Plan
+from auricle.wire.secure_sum.kinds import SumId
+from auricle.wire.secure_sum.messages import SumAnswer, SumQuestion
 
 WORSE = "worse_"
 """What the reason of a device begins with whose own judge refused its round: it is well, and declined."""
@@ -35,16 +34,14 @@ WORSE_RECEIVED = "worse_received_"
 one that it had: it takes part, and the coordinator may go back."""
 
 
-class Message(msgspec.Struct, frozen=True, tag_field="type", kw_only=True):
-    """What every header says: schema, who, and a nonce that makes it unique."""
-
-    fleet: FleetName
-    device: DeviceId
-    """The device that speaks or is spoken to; the coordinator's own name in messages to all."""
-    boot: Token
-    """Identity of the sender's process since it started."""
-    schema: Annotated[int, Meta(ge=1, le=1000)] = SCHEMA
-    nonce: Token = ""
+NOISE = "noise"
+"""The capability of a device that heeds `Plan.noise`; who does not name it is never sent a plan with noise."""
+SECURE_SUM = "secure-sum"
+"""That of one that heeds `Plan.secure_sum`."""
+FIXMATCH = "fixmatch"
+"""That of one that heeds `Plan.fixmatch`."""
+BAVD = "bavd"
+"""That of one that heeds `Plan.bavd`."""
 
 
 class Register(Message, frozen=True, tag="register", kw_only=True):
@@ -57,6 +54,8 @@ class Register(Message, frozen=True, tag="register", kw_only=True):
     codecs: Annotated[tuple[Token, ...], Meta(max_length=8)]
     samples: Count
     """Training clips on the device: a number, not the clips."""
+    capabilities: Annotated[tuple[Token, ...], Meta(max_length=4)] = ()
+    """What of a plan it can do beyond the first version."""
 
 
 class Get(Message, frozen=True, tag="get", kw_only=True):
@@ -110,6 +109,11 @@ class Update(Message, frozen=True, tag="update", kw_only=True):
     plugin_accuracy: Share | None = None
     """Of the received plug-in on the same clips."""
     held_out: Count = 0
+    unsupervised: Count | msgspec.UnsetType = msgspec.UNSET
+    """Of the samples, those of which nobody has said what they are; left out unless the plan asks for FixMatch."""
+    sum: SumId | msgspec.UnsetType = msgspec.UNSET
+    """The secure sum that it is a part of: its body is masked words, and of what is said beside it nothing is known.
+    Left out of the message in other rounds."""
 
 
 class Release(Message, frozen=True, tag="release", kw_only=True):
@@ -121,7 +125,7 @@ class Release(Message, frozen=True, tag="release", kw_only=True):
     bundle: Sha256 | None = None
     """Identity of the bundle that runs: the SHA-256 of its manifest."""
     version: Token
-    """Of the agent."""
+    """Of the bundle that runs; of the agent on a board without a bundle."""
     pack: Sha256
     """The pack that runs."""
     confirmed: bool
@@ -181,6 +185,8 @@ class Invite(Message, frozen=True, tag="invite", kw_only=True):
     """Bytes of the model's blob, which travels in `chunks` parts under the blob topic."""
     codec: Token
     chunks: Annotated[int, Meta(ge=1, le=4096)]
+    prior: Lent | msgspec.UnsetType = msgspec.UNSET
+    """What it tunes its classifier by before it trains; where its owner allows it, gradients come with the update."""
 
 
 class Measure(Message, frozen=True, tag="measure", kw_only=True):
@@ -219,7 +225,7 @@ class Nothing(Message, frozen=True, tag="nothing", kw_only=True):
     reason: Short = ""
     """Why, and what to do."""
     key: Token = ""
-    """How the public key of the board begins that is meant, in hex; empty: whoever has the name."""
+    """How the public key of the board begins that is meant, in hex; empty: of any board with the name."""
 
 
 class Abort(Message, frozen=True, tag="abort", kw_only=True):
@@ -286,7 +292,9 @@ class Model(Message, frozen=True, tag="model", kw_only=True):
     ttl: Seconds
 
 
-Uplink = Register | Get | Status | Loss | Update | Release | HearingReport
-Downlink = Invite | Measure | Ack | Nothing | Abort | Target | Tune
+Uplink = Register | Get | Status | Loss | Update | Release | HearingReport | SumAnswer
+Asked = Invite | Measure | SumQuestion
+"""What a device is asked for a round."""
+Downlink = Asked | Ack | Nothing | Abort | Target | Tune
 Retained = CoordinatorState | DeviceState | Model
 WireMessage = Uplink | Downlink | Retained

@@ -7,7 +7,41 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from auricle.wire.kinds import Count, Share, Token
+from auricle.wire.kinds import Count, Sha256, Share, Token
+from auricle.wire.secure_sum.kinds import SumId
+
+
+class Noise(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a device does to its update before it leaves: clip its norm, add Gaussian noise (docs/privacy.md)."""
+
+    clip: Annotated[float, Meta(gt=0, le=1e6)]
+    """Largest Euclidean norm of an update, w_k - w^t; a larger one is scaled down to it."""
+    deviation: Annotated[float, Meta(ge=0, le=1e6)]
+    """Standard deviation of the noise that is added to each of its values."""
+
+
+class SecureSum(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a device hides its update in a sum of many (docs/privacy.md)."""
+
+    id: SumId
+    bound: Annotated[float, Meta(gt=0, le=1e8)]
+    """Values of w_k - w^t are cut to it, and rounded to whole steps of bound / 32767."""
+
+
+class FixMatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a device learns from clips without labels (FedRPO; docs/algorithms.md, section 5)."""
+
+    threshold: Annotated[float, Meta(gt=0, le=1)] = 0.7
+    """Posterior from which the received model is believed, tau."""
+    weight: Annotated[float, Meta(gt=0, le=100)] = 1.0
+    """Of the loss on clips without labels, lambda."""
+
+
+class Bavd(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a device drops activations while it trains (MuPFL; docs/algorithms.md, section 4.1)."""
+
+    maps: bool = False
+    """Whether the plug-in's last maps travel with its update (docs/privacy.md)."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -43,3 +77,28 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """On-device augmentation: shift, gain, background noise, SpecAugment."""
     codec: Token = "float32"
     seed: Count = 0
+    memory: Literal["feddyn"] | msgspec.UnsetType = msgspec.UNSET
+    """What a device keeps of how it moved, for the loss of its next rounds: the linear term of FedDyn, with `mu` its
+    alpha. Left out of the message where it keeps nothing."""
+    fixmatch: FixMatch | msgspec.UnsetType = msgspec.UNSET
+    """Devices learn from clips without labels, too, and those that have no others take part; left out where the
+    coordinator does not ask for it."""
+    bavd: Bavd | msgspec.UnsetType = msgspec.UNSET
+    """Activations are dropped where their map says so; left out of the message where they are not. The pack's step
+    graphs need the maps."""
+    noise: Noise | msgspec.UnsetType = msgspec.UNSET
+    """Clipping and noise on the device; left out of the message where the plan has neither, as by older versions."""
+    secure_sum: SecureSum | msgspec.UnsetType = msgspec.UNSET
+    """Only the sum of all updates becomes known; left out where the round has none."""
+
+
+LARGEST_BLOB = 16 << 20
+"""Most bytes of a model, or of anything else that the broker keeps for devices."""
+
+
+class Lent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Something beside the model that the broker keeps in chunks while a round is open."""
+
+    blob: Sha256
+    length: Annotated[int, Meta(ge=1, le=LARGEST_BLOB)]
+    chunks: Annotated[int, Meta(ge=1, le=4096)]

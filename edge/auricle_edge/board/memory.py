@@ -1,4 +1,4 @@
-"""Memory that the service holds and does not need: given back to the system.
+"""A small board's memory: one heap from the start, and what the service does not need given back to the system.
 
 After the start, and after a round, half of what is resident is code of libraries that ran once (it lies in files, from
 which the kernel maps it again when it is called) and heap that was freed in between. Linux only; elsewhere nothing is
@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import logging
+import os
 import re
 import sys
 from collections.abc import Iterable
@@ -88,3 +89,19 @@ def unwritten(lines: Iterable[str]) -> list[tuple[int, int]]:
         elif here is not None and line.startswith("Anonymous:") and line.split()[1] == "0":
             found.append(here)
     return [(start, end) for path, start, end in found if path in code and not path.endswith("(deleted)")]
+
+
+TUNING = {-8: 1, -3: 1 << 20, -1: 2 << 20}
+"""glibc's M_ARENA_MAX, M_MMAP_THRESHOLD and M_TRIM_THRESHOLD: one heap, from which what is large and free returns."""
+ONCE = {"OPENBLAS_NUM_THREADS": "1"}
+"""What libraries read when they are loaded: numpy needs no threads here."""
+
+
+def be_small() -> None:
+    """See that threads share one heap, and that libraries start no threads of their own; before these are loaded."""
+    library = ctypes.CDLL(None)
+    if hasattr(library, "mallopt"):  # glibc
+        for name, number in TUNING.items():
+            library.mallopt(name, number)
+    for variable, value in ONCE.items():
+        os.environ.setdefault(variable, value)

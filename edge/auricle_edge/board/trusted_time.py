@@ -25,6 +25,8 @@ from pathlib import Path
 from auricle.files import write_durably
 
 REMEMBERED = "time"
+NO_DATE = 253_402_300_800
+"""Seconds since 1970 of the year 10000: what was damaged so far cannot be a time."""
 
 
 @dataclass(frozen=True)
@@ -83,9 +85,10 @@ def remember(folder: Path, now: TrustedTime) -> None:
 
 def _remembered(folder: Path) -> float:
     try:
-        return float(int((folder / REMEMBERED).read_bytes()[:20]))
+        seconds = int((folder / REMEMBERED).read_bytes()[:20])
     except (OSError, ValueError):
         return 0.0
+    return float(seconds) if 0 <= seconds < NO_DATE else 0.0
 
 
 def synchronised() -> bool | None:

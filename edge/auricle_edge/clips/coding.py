@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from auricle.errors import DataError
 from auricle.speech.features import LogMel
+from auricle.wire.kinds import UNDECODABLE
 from auricle_edge.clips.record import Record
 from auricle_edge.listening.sound import RATE
 
@@ -148,5 +149,5 @@ def _decode_features(data: bytes) -> Content:
 def _record(text: str) -> Record:
     try:
         return msgspec.json.decode(text, type=Record)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+    except (*UNDECODABLE, UnicodeEncodeError) as error:
         raise DataError("it does not say what it is") from error

@@ -69,7 +69,7 @@ def read_key(path: Path) -> Seal | None:
     Raises
     ------
     SettingsError
-        It is no key, or others may read it.
+        It is not a key, or others may read it.
     StorageError
         It cannot be read.
     """

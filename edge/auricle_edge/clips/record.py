@@ -12,43 +12,47 @@ from numpy.typing import NDArray
 
 from auricle.process.times import Time
 
-Source = Literal["enrolled", "confirmed", "denied", "missed", "ambient", "pseudo", "repeated", "near", "unlabelled"]
+Source = Literal["unlabelled", "near", "repeated", "pseudo", "ambient", "missed", "denied", "confirmed", "enrolled"]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What is known of all clips of a source."""
+
+    weight: float
+    """What one weighs in training, 0 to 1, where the setting `<source>_weight` of `[labels]` says nothing else."""
+    judges: bool = False
+    """It may be held out. A label that a model gave must not judge models."""
+    labelled: bool = True
+    """False: what a model heard in it is that model's guess. Only `unlabelled` are trained on, as what the fleet's
+    model makes of them; words that were almost heard wait for a later model's opinion."""
+
+
+SOURCES: dict[Source, Kind] = {
+    "unlabelled": Kind(0.0, labelled=False),
+    "near": Kind(0.0, labelled=False),
+    "repeated": Kind(0.0, labelled=False),
+    "pseudo": Kind(0.5),
+    "ambient": Kind(0.5, judges=True),
+    "missed": Kind(0.8, judges=True),
+    "denied": Kind(1.0, judges=True),
+    "confirmed": Kind(1.0, judges=True),
+    "enrolled": Kind(1.0, judges=True),
+}
+"""From the least to the most valuable: quotas take from the top."""
+
+WORDLESS = frozenset(source for source, kind in SOURCES.items() if not kind.labelled)
+JUDGING = frozenset(source for source, kind in SOURCES.items() if kind.judges)
+
+
+def value(source: Source) -> int:
+    """The place of a source among all: a clip of a higher one is worth more."""
+    return tuple(SOURCES).index(source)
+
+
 ClipId = Annotated[str, Meta(pattern=r"^[0-9a-f]{12}\Z")]
 Text = Annotated[str, Meta(min_length=1, max_length=100)]
 Share = Annotated[float, Meta(ge=0, le=1)]
-
-VALUE: tuple[Source, ...] = (
-    "unlabelled",
-    "near",
-    "repeated",
-    "pseudo",
-    "ambient",
-    "missed",
-    "denied",
-    "confirmed",
-    "enrolled",
-)
-"""Sources from the least to the most valuable: quotas take from the left."""
-
-WORDLESS: frozenset[Source] = frozenset({"unlabelled", "near", "repeated"})
-"""Sources whose clips have no label: what a model heard in them is their guess. Only `unlabelled` are trained on, as
-what the fleet's model makes of them; words that were almost heard wait for a later model's opinion."""
-
-JUDGING: frozenset[Source] = frozenset({"enrolled", "confirmed", "denied", "missed", "ambient"})
-"""Sources whose clips may be held out. A label that a model gave must not judge models."""
-
-WEIGHTS: dict[Source, float] = {
-    "enrolled": 1.0,
-    "confirmed": 1.0,
-    "denied": 1.0,
-    "missed": 0.8,
-    "ambient": 0.5,
-    "pseudo": 0.5,
-    "repeated": 0.0,
-    "near": 0.0,
-    "unlabelled": 0.0,
-}
-"""What a clip weighs in training, where nothing else is said."""
 
 
 @dataclass(frozen=True, eq=False)

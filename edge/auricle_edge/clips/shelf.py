@@ -13,6 +13,7 @@ import msgspec
 
 from auricle.errors import DataError, StorageError
 from auricle.files import describe
+from auricle.wire.kinds import UNDECODABLE
 from auricle_edge.clips.coding import AUDIO, FEATURES, LARGEST, Content, decode
 from auricle_edge.clips.disk import Disk
 from auricle_edge.clips.index import Row
@@ -105,7 +106,7 @@ class Shelf:
             raise StorageError(describe(error, self.folder)) from error
 
     def doom(self, file: str) -> None:
-        """Mark a file as one to destroy: from now on it is no clip, even if the power is cut."""
+        """Mark a file as one to destroy: from now on it is not a clip, even if the power is cut."""
         self._rename(file, f".{file}{GONE}")
 
     def revive(self, file: str) -> None:
@@ -135,6 +136,6 @@ class Shelf:
         for row in rows:
             try:
                 record = msgspec.json.decode(self.seal.open(row.record, f"row {row.id}"), type=Record)
-            except (DataError, msgspec.MsgspecError, UnicodeError):
+            except (DataError, *UNDECODABLE):
                 continue
             yield Clip(record=record, file=row.file, bytes=row.size, sha256=row.sha256, damaged=row.damaged)

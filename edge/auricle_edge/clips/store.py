@@ -7,7 +7,7 @@ import logging
 import os
 import random
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -17,18 +17,14 @@ from numpy.typing import NDArray
 
 from auricle.errors import DataError, SettingsError, StorageError, nearest
 from auricle.speech.features import LogMel
-from auricle_edge.clips.clock import Clock, misdated
+from auricle_edge.clips.catalogue import Catalogue
+from auricle_edge.clips.choice import ClipSettings, aged, holds_out, misdated, surplus
 from auricle_edge.clips.coding import AUDIO, FEATURES, Content, encode_again, encode_audio, encode_features, fitted
 from auricle_edge.clips.disk import Disk
-from auricle_edge.clips.held_out import holds_out
 from auricle_edge.clips.index import DamagedIndexError
-from auricle_edge.clips.opening import chosen_seal, open_store
-from auricle_edge.clips.quota import aged, surplus
-from auricle_edge.clips.record import JUDGING, WEIGHTS, WORDLESS, Clip, NewClip, Record, Source
-from auricle_edge.clips.settings import ClipSettings
-from auricle_edge.clips.shelf import Shelf
+from auricle_edge.clips.record import JUDGING, SOURCES, WORDLESS, Clip, NewClip, Record, Source
 from auricle_edge.clips.training_set import training_set
-from auricle_edge.clips.wipe import Wiped, wipe
+from auricle_edge.clips.wipe import Wiped
 from auricle_edge.training.speech_data import DeviceData
 
 _log = logging.getLogger(__name__)
@@ -92,21 +88,24 @@ class ClipStore:
         self.folder, self.settings, self.frontend = folder, settings, frontend
         self._disk, self._clock, self._draw = disk or Disk(), clock, draw
         self._closed = False
-        opened = open_store(folder, settings, self._disk)
-        self._index, self._shelf, self.unreadable = opened.index, opened.shelf, opened.unreadable
+        self._catalogue = Catalogue(folder, settings, self._disk)
+
+    @property
+    def unreadable(self) -> int:
+        """Files that no key and no index of this store explains."""
+        return self._catalogue.unreadable
 
     def reopen(self) -> None:
         """Open it again: the index is looked over, and made again where it is damaged."""
         if self._closed:
             raise StorageError(f"The clips in {self.folder} were closed.")
-        self._index.close()
-        opened = open_store(self.folder, self.settings, self._disk)
-        self._index, self._shelf, self.unreadable = opened.index, opened.shelf, opened.unreadable
+        self._catalogue.close()
+        self._catalogue = Catalogue(self.folder, self.settings, self._disk)
 
     def close(self) -> None:
         """Close it."""
         self._closed = True
-        self._index.close()
+        self._catalogue.close()
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -120,7 +119,7 @@ class ClipStore:
 
     @_mended
     def _generation(self) -> int:
-        return int(self._index.value("generation") or 0)
+        return self._catalogue.generation
 
     @_mended
     def list(
@@ -129,7 +128,7 @@ class ClipStore:
         """Clips of a label, a source, a part; the oldest first."""
         return tuple(
             clip
-            for clip in self._clips()
+            for clip in self._catalogue.clips()
             if (word is None or clip.record.word == word)
             and (source is None or clip.record.source == source)
             and (held_out is None or clip.record.held_out == held_out)
@@ -137,8 +136,8 @@ class ClipStore:
 
     @_mended
     def get(self, clip: str) -> Clip:
-        """The clip of an id, or of a beginning of one that only it has; DataError: there is none, or several."""
-        return self._named(clip)
+        """The clip of an id, or of a beginning of one that only it has; DataError: no clip or several have it."""
+        return self._catalogue.named(clip)
 
     @_mended
     def add(self, new: NewClip) -> str:
@@ -156,8 +155,8 @@ class ClipStore:
         self.check(new.word, new.source)
         if not len(new.samples) or new.samples.ndim != 1 or new.samples.dtype != np.int16:
             raise DataError("A clip is one row of 16-bit samples.")
-        with self._index.transaction():
-            before = self._clips()
+        with self._catalogue.transaction():
+            before = self._catalogue.clips()
             held = holds_out(before, new.word, new.source, self.settings.held_out, self._draw())
             record = Record(
                 id=os.urandom(6).hex(),
@@ -170,13 +169,13 @@ class ClipStore:
                 model=new.model,
                 guess=new.guess,
             )
-            clip, box = self._unsealed().boxed(*self._encoded(new.samples, record), record)
+            clip, box = self._catalogue.shelf.boxed(*self._encoded(new.samples, record), record)
             gone = surplus(before, clip, self.settings)
             if gone is None:
                 raise NoRoomError(f"A clip ({new.source}) was not kept: the quotas of {self.folder} are full.")
-            self._put(clip, box)
+            self._catalogue.put(clip, box)
         try:
-            self._remove(lambda clips: [each for each in clips if each.id in gone])
+            self._catalogue.remove(lambda clips: [each for each in clips if each.id in gone])
         except StorageError as error:
             _log.warning("%s", error)
         return clip.id
@@ -190,42 +189,42 @@ class ClipStore:
         A held-out clip that a model labels (`pseudo`) would judge models by their own opinion: DataError.
         """
         self.check(word, source)
-        with self._index.transaction():
-            old = self._named(clip)
+        with self._catalogue.transaction():
+            old = self._catalogue.named(clip)
             if old.record.held_out and source not in JUDGING:
                 raise DataError(f"The clip {old.id} is held out to judge models: a model cannot label it.")
-            content, _ = self._unsealed().content(old.file, old.sha256)
+            content, _ = self._catalogue.shelf.content(old.file, old.sha256)
             record = msgspec.structs.replace(
                 old.record,
                 word=word,
                 source=source,
-                weight=WEIGHTS[source] if weight is None else weight,
+                weight=SOURCES[source].weight if weight is None else weight,
                 score=old.record.score if score is None else score,
             )
             suffix = AUDIO if content.samples is not None else FEATURES
-            changed, box = self._unsealed().boxed(encode_again(content, record), suffix, record)
-            self._put(changed, box)
-        self._shelf.bury(old.file)
+            changed, box = self._catalogue.shelf.boxed(encode_again(content, record), suffix, record)
+            self._catalogue.put(changed, box)
+        self._catalogue.bury(old)
         return changed
 
     @_mended
     def delete(self, clips: Iterable[str]) -> int:
         """Destroy clips by their whole ids; returns how many there were."""
         wanted = set(clips)
-        return self._remove(lambda kept: [clip for clip in kept if clip.id in wanted])
+        return self._catalogue.remove(lambda kept: [clip for clip in kept if clip.id in wanted])
 
     @_mended
     def prune(self) -> int:
         """Delete clips past their age; returns how many. Nothing else looks at ages: call it now and then."""
         now = self._clock()
-        with self._index.transaction():
-            if not self._looked(now).steady:
+        with self._catalogue.transaction():
+            if not self._catalogue.look_at_clock(now).steady:
                 return 0
-            for clip in self._clips():
+            for clip in self._catalogue.clips():
                 if misdated(clip.record, now):
                     dated = msgspec.structs.replace(clip.record, created=now)
-                    self._index.put(self._shelf.row(msgspec.structs.replace(clip, record=dated)))
-        return self._remove(lambda clips: aged(clips, self.settings, now))
+                    self._catalogue.put_row(msgspec.structs.replace(clip, record=dated))
+        return self._catalogue.remove(lambda clips: aged(clips, self.settings, now))
 
     def read(self, clip: str) -> NDArray[np.int16]:
         """Sound (n,) of a clip; DataError where only features are kept, or its file is not whole."""
@@ -238,9 +237,9 @@ class ClipStore:
     def content(self, clip: Clip) -> Content:
         """Sound or features of a clip; where its file is not whole it is marked damaged, and DataError says so."""
         try:
-            return self._unsealed().content(clip.file, clip.sha256)[0]
+            return self._catalogue.shelf.content(clip.file, clip.sha256)[0]
         except DataError as error:
-            self._damaged(clip)
+            self._catalogue.mark_damaged(clip)
             raise DataError(f"The clip {clip.id} cannot be read ({error}): it is left out from now on.") from error
 
     def device_data(self) -> DeviceData:
@@ -253,9 +252,7 @@ class ClipStore:
     @_mended
     def wipe(self) -> Wiped:
         """Destroy all clips, and the key first; see `wipe`."""
-        wiped, seal = wipe(self._index, self.folder, self.settings.key_file, self._disk)
-        self._shelf = Shelf(self._shelf.folder, self._disk, seal)
-        return wiped
+        return self._catalogue.wipe()
 
     def check(self, word: str | None, source: Source) -> None:
         """Raise SettingsError unless a clip of this source can have this label."""
@@ -264,65 +261,8 @@ class ClipStore:
         if word is not None and word not in self.labels:
             raise SettingsError(f'The pack does not know the word "{word}": {nearest(word, self.labels)}')
 
-    def _unsealed(self) -> Shelf:
-        """The files with today's key: another process may have wiped the store."""
-        mark = self._index.value("key")
-        if mark is not None and mark != self._shelf.seal.mark:
-            seal = chosen_seal(self.folder, self.settings, self._index, self._disk)
-            self._shelf = Shelf(self._shelf.folder, self._disk, seal)
-        return self._shelf
-
     def _encoded(self, samples: NDArray[np.int16], record: Record) -> tuple[bytes, str]:
         samples = fitted(samples, self.frontend.task.clip_samples)
         if self.settings.keep == "audio":
             return encode_audio(samples, record), AUDIO
         return encode_features(self.frontend.energies(samples[np.newaxis])[0], record), FEATURES
-
-    def _clips(self) -> tuple[Clip, ...]:
-        """All clips, the oldest first."""
-        clips = self._unsealed().clips(self._index.rows())
-        return tuple(sorted(clips, key=lambda clip: (clip.record.created, clip.id)))
-
-    def _named(self, clip: str) -> Clip:
-        found = [each for each in self._clips() if clip and each.id.startswith(clip)]
-        if len(found) != 1:
-            what = "no clip" if not found else f"{len(found)} clips whose id begins with"
-            raise DataError(f'There is {what} "{clip}": auricle edge clips list shows their ids.')
-        return found[0]
-
-    def _put(self, clip: Clip, box: bytes) -> None:
-        """Write the file, then the row; the file does not stay where the row cannot be written."""
-        self._shelf.write(clip, box)
-        self._index.after_failure(lambda: self._shelf.bury(clip.file))
-        self._index.put(self._shelf.row(clip))
-
-    def _remove(self, choose: Callable[[tuple[Clip, ...]], Sequence[Clip]]) -> int:
-        """Destroy clips: marked, out of the index, overwritten; where the index refuses, the marks are taken off."""
-        gone = choose(self._clips())
-        if not gone:
-            return 0
-        with self._index.transaction():
-            gone = choose(self._clips())
-            for clip in gone:
-                self._index.after_failure(functools.partial(self._shelf.revive, clip.file))
-                self._shelf.doom(clip.file)
-            self._index.remove(clip.id for clip in gone)
-        for clip in gone:
-            self._shelf.bury(clip.file)
-        return len(gone)
-
-    def _looked(self, now: float) -> Clock:
-        """Look at the clock, and write down what was seen now and then."""
-        seen = Clock(float(self._index.value("seen") or now), float(self._index.value("since") or now))
-        clock = seen.looked(now)
-        if clock.since != seen.since or now - seen.seen > 600 or self._index.value("seen") is None:
-            self._index.set_value("seen", clock.seen)
-            self._index.set_value("since", clock.since)
-        return clock
-
-    def _damaged(self, clip: Clip) -> None:
-        """Mark a clip that is still in the index; another process may have deleted it."""
-        with self._index.transaction():
-            now = next((row for row in self._index.rows() if row.id == clip.id and row.file == clip.file), None)
-            if now is not None and not now.damaged:
-                self._index.put(self._shelf.row(msgspec.structs.replace(clip, damaged=True)))

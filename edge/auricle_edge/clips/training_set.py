@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from auricle.errors import DataError
 from auricle.packs.manifest import SILENCE
 from auricle.speech.features import LogMel
+from auricle_edge.clips.choice import ClipSettings
 from auricle_edge.clips.coding import Content, energies_of
-from auricle_edge.clips.record import VALUE, Clip
-from auricle_edge.clips.settings import ClipSettings
+from auricle_edge.clips.record import Clip, value
 from auricle_edge.training.speech_data import Clips, DeviceData
 
 NO_LABEL = -1
@@ -82,7 +82,7 @@ def balanced(weights: NDArray[np.float32], targets: NDArray[np.int64], largest_b
 
 def _chosen(clips: Iterable[Clip], most: int) -> list[Clip]:
     """At most so many clips, from the labels in turn."""
-    best = sorted(clips, key=lambda c: (-VALUE.index(c.record.source), -c.record.created, c.id))
+    best = sorted(clips, key=lambda c: (-value(c.record.source), -c.record.created, c.id))
     turn: dict[str | None, int] = {}
     order = []
     for clip in best:

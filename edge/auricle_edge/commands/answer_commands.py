@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -14,10 +14,20 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from auricle.process.times import iso_time
-from auricle_edge.commands.place import AsJson, Config, State, state_folder
+from auricle.process.ending import fitted
+from auricle.process.times import about, how_many, iso_time
+from auricle_edge.commands.place import AsJson, Config, State, state_folder, why_absent
 from auricle_edge.control.client import ControlClient
-from auricle_edge.service.greeting import quoted
+from auricle_edge.fleet.agent_context import Standing
+from auricle_edge.service.answers import (
+    FleetStatus,
+    ListeningStatus,
+    LiveLine,
+    TrainingStatus,
+    read_live,
+    read_status,
+)
+from auricle_edge.service.status import quoted
 
 FLOOR = -70.0
 """dBFS at which the meter is empty."""
@@ -34,7 +44,8 @@ def add_to(app: typer.Typer) -> None:
 
 
 def _client(state: Path | None, config: Path | None) -> ControlClient:
-    return ControlClient(state_folder(state, config))
+    folder = state_folder(state, config)
+    return ControlClient(folder, why_absent(folder))
 
 
 def status(state: State = None, config: Config = None, as_json: AsJson = False) -> int:
@@ -42,16 +53,15 @@ def status(state: State = None, config: Config = None, as_json: AsJson = False) 
     told = _client(state, config).get("/v1/status")
     if as_json:
         typer.echo(json.dumps(with_times(told)))
-    else:
-        for line in sentences(told):
-            typer.echo(line)
-    sound = told.get("capture")
-    if sound is None:  # it learns from recordings, and does not listen
+    read = read_status(told)
+    for line in () if as_json else sentences(read):
+        typer.echo(fitted(line))
+    if isinstance(read, TrainingStatus):
         return 0
-    return 0 if sound["running"] or sound["muted"] else 1
+    return 0 if read.capture.running or read.capture.muted else 1
 
 
-def with_times(told: Mapping[str, Any]) -> dict[str, Any]:
+def with_times(told: Mapping[str, object]) -> dict[str, object]:
     """What the service told, in which events say their `at` in ISO 8601: the service itself says seconds."""
     return {
         name: value | {"at": iso_time(value["at"])} if isinstance(value, dict) and "at" in value else value
@@ -59,68 +69,77 @@ def with_times(told: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def sentences(told: Mapping[str, Any]) -> Iterator[str]:
+def sentences(told: ListeningStatus | TrainingStatus) -> Iterator[str]:
     """The status for a person."""
-    yield f"{told['device']}: pack {told['pack_name']} ({told['pack'][:12]}), {told['running_seconds']:.0f} s up."
-    if told.get("capture") is None:
-        yield f"It learns from {told['training_clips']} clips of {told['speech']} and does not listen."
-        yield from _of_fleet(told["fleet"])
+    yield f"{told.device}: pack {told.pack_name} ({told.pack[:12]}), {told.running_seconds:.0f} s up."
+    if isinstance(told, ListeningStatus):
+        yield from _of_updates(told.updates)
+    if isinstance(told, TrainingStatus):
+        yield f"It learns from {told.training_clips} clips of {told.speech} and does not listen."
+        yield from _of_fleet(told.fleet)
         return
-    sound, heard, fleet = told["capture"], told["listening"], told["fleet"]
-    if sound["muted"]:
-        yield f"The microphone is muted ({sound['mute_reason']})."
-    elif sound["running"]:
+    sound, heard = told.capture, told.listening
+    if sound.muted:
+        yield f"The microphone is muted ({sound.mute_reason})."
+    elif sound.running:
         yield (
-            f"Listening to {sound['device']} at {sound['native_rate']} Hz, {sound['level_dbfs'] or FLOOR:.0f} dBFS, "
-            f"with the {told['model']} model."
+            f"Listening to {sound.device} at {sound.native_rate} Hz, {sound.level_dbfs or FLOOR:.0f} dBFS, "
+            f"with the {told.model} model."
         )
     else:
-        yield f"No sound: {sound['problem'] or 'waiting for the microphone.'}"
+        yield sound.problem or "No sound: waiting for the microphone."
     yield from _states(told)
-    if sound["restarts"]:
-        yield "Restarts: " + ", ".join(f"{count} {reason}" for reason, count in sound["restarts"].items()) + "."
+    if sound.restarts:
+        counts = ", ".join(f"{how_many(count, 'time')} ({reason})" for reason, count in sound.restarts.items())
+        yield f"The microphone was started again: {counts}."
     yield (
-        f"{heard['detections']} detections in {heard['hours']:.2f} h, {heard['denied']} denied; "
-        f"real-time factor {heard['real_time_factor']:.3f}."
+        f"{heard.detections} detections in {about(heard.hours * 3600)}, {heard.denied} denied; "
+        f"real-time factor {heard.real_time_factor:.3f}."
     )
-    if heard["latency_p50"] is not None:
-        yield f"Latency from the word's end: {heard['latency_p50']:.2f} s (median), {heard['latency_p95']:.2f} s (p95)."
-    if fleet is not None:
-        yield from _of_fleet(fleet)
-    step = told["sensitivity"]["step"]
-    if step:
-        yield f"Sensitivity {step:+d}, set by the coordinator: [remote] in the settings refuses it."
-    if told["report"]["hearing"]:
-        words = ", and of each word" if told["report"]["words"] else ""
+    if heard.latency_p50 is not None:
+        yield f"Latency from the word's end: {heard.latency_p50:.2f} s (median), {heard.latency_p95:.2f} s (p95)."
+    if told.fleet is not None:
+        yield from _of_fleet(told.fleet)
+    if told.sensitivity.step:
+        yield f"Sensitivity {told.sensitivity.step:+d}, set by the coordinator: [remote] in the settings refuses it."
+    if told.report.hearing:
+        words = ", and of each word" if told.report.words else ""
         yield f"Coarse counts of what is heard{words} go to the coordinator: [report] in the settings."
-    if told["gate"] is not None:
-        gate = told["gate"]  # a service that was not restarted since an update calls it a verdict
-        yield f"Gate: {gate.get('gate') or gate['verdict']}. {gate['reason']}"
+    if told.gate is not None:
+        yield f"Gate: {told.gate.gate}. {told.gate.reason}"
 
 
-def _of_fleet(fleet: Mapping[str, Any]) -> Iterator[str]:
+def _of_updates(updates: Standing) -> Iterator[str]:
+    """Which bundle runs, and how far the newest rollout has come here; nothing where no bundle was installed."""
+    if updates.bundle is not None:
+        trial = "" if updates.confirmed else ", on trial"
+        yield f"Version {updates.version} ({updates.bundle[:12]}) for {updates.board}, {updates.os}{trial}."
+    if updates.rollout and updates.state is not None:
+        why = f": {updates.reason.removesuffix('.')}." if updates.reason else "."
+        yield f"Rollout {updates.rollout}: {updates.state}{why}"
+
+
+def _of_fleet(fleet: FleetStatus) -> Iterator[str]:
     """Whether its coordinator is reached, and what became of the last round."""
-    reached = "connected" if fleet["connected"] else f"not connected: {fleet['last_error'] or 'no answer yet'}"
-    yield f"Fleet {fleet['name']}: {reached}; {fleet['state']}."
-    # A service that was not restarted since an update says neither of these.
-    if fleet.get("word") and fleet["connected"]:
-        yield f"{fleet['word'][0].upper()}{fleet['word'][1:]}."
-    if fleet.get("other_pack"):
-        yield fleet["other_pack"]
+    reached = "connected" if fleet.connected else f"not connected: {fleet.last_error or 'no answer yet'}"
+    yield f"Fleet {fleet.name}: {reached}; {fleet.state}."
+    if fleet.word and fleet.connected:
+        yield f"{fleet.word[0].upper()}{fleet.word[1:].removesuffix('.')}."
+    if fleet.other_pack:
+        yield fleet.other_pack
 
 
-def _states(told: Mapping[str, Any]) -> Iterator[str]:
+def _states(told: ListeningStatus) -> Iterator[str]:
     """What counts now, and how often the second stage was needed."""
-    heard = told["listening"]
-    if told.get("state", "open") != "open":  # a service that was not restarted since an update says nothing of it
-        wake, window = quoted(told["wake"]), told["window"]
-        now = "Awake: commands count" if told["state"] == "awake" else f"Asleep until {wake}"
+    heard = told.listening
+    if told.state != "open":
+        now = "Awake: commands count" if told.state == "awake" else f"Asleep until {quoted(told.wake)}"
         yield (
-            f"{now}; a wake word opens {window:g} s for a command. {heard['wakes']} wake words, "
-            f"{heard['timeouts']} without a command after them."
+            f"{now}; a wake word opens {told.window:g} s for a command. {heard.wakes} wake words, "
+            f"{heard.timeouts} without a command after them."
         )
-    if told["model"] == "cascade" or told.get("second_stage") == "on":
-        yield f"Second stage: judged {heard['second_share']:.1%} of {heard['windows']} windows. {told['model_reason']}"
+    if told.model == "cascade" or told.second_stage == "on":
+        yield f"Second stage: judged {heard.second_share:.1%} of {heard.windows} windows. {told.model_reason}"
 
 
 def listen(state: State = None, config: Config = None, as_json: AsJson = False) -> int:
@@ -133,40 +152,40 @@ def listen(state: State = None, config: Config = None, as_json: AsJson = False) 
     last = ""
     with Live(console=Console(stderr=not sys.stdout.isatty()), auto_refresh=False, transient=False) as view:
         for answer in answers:
-            last = happened(answer) or last
-            view.update(meter(answer, last), refresh=True)
+            line = read_live(answer)
+            last = happened(line) or last
+            view.update(meter(line, last), refresh=True)
     return 0
 
 
-def happened(answer: Mapping[str, Any]) -> str:
+def happened(line: LiveLine) -> str:
     """What happened since the last picture; empty for nothing."""
-    found, closed = answer.get("detection"), answer.get("timeout")
-    if closed:
-        return f"no command after {closed['wake_word']}"
+    if line.timeout:
+        return f"no command after {line.timeout.wake_word}"
+    found = line.detection
     if not found:
         return ""
-    after = f", after {found['wake_word']}" if found.get("wake_word") else ""
-    kind = "wake word, " if found.get("kind") == "wake" else ""
-    return f"{found['word']} ({kind}{found['score']:.2f}, {found['model']}{after})"
+    after = f", after {found.wake_word}" if found.wake_word else ""
+    kind = "wake word, " if found.kind == "wake" else ""
+    return f"{found.word} ({kind}{found.score:.2f}, {found.model}{after})"
 
 
-def meter(answer: Mapping[str, Any], last: str) -> Table:
+def meter(line: LiveLine, last: str) -> Table:
     """One picture of the live view."""
     table = Table(show_header=False, box=None, pad_edge=False)
-    level = answer["level_dbfs"]
-    if answer["muted"]:
+    level = line.level_dbfs
+    if line.muted:
         table.add_row("level", Text("muted"))
-    elif level is None or not answer["running"]:
-        table.add_row("level", Text(answer["problem"] or "no sound"))
+    elif level is None or not line.running:
+        table.add_row("level", Text(line.problem or "no sound"))
     else:
         filled = round(BAR * min(1.0, max(0.0, 1 - level / FLOOR)))
-        colour = "red" if answer["clipping"] > 0.001 else "green" if answer["speaking"] else "blue"
+        colour = "red" if line.clipping > 0.001 else "green" if line.speaking else "blue"
         bar = Text("█" * filled, style=colour) + Text("░" * (BAR - filled))
-        table.add_row("level", bar, f"{level:.0f} dBFS" + (" speech" if answer["speaking"] else ""))
-    if answer.get("state", "open") != "open":
-        awake = answer["state"] == "awake"
-        table.add_row("state", Text(answer["state"], style="green" if awake else "blue"))
-    best = sorted(answer["posteriors"].items(), key=lambda item: -item[1])[:SHOWN]
+        table.add_row("level", bar, f"{level:.0f} dBFS" + (" speech" if line.speaking else ""))
+    if line.state != "open":
+        table.add_row("state", Text(line.state, style="green" if line.state == "awake" else "blue"))
+    best = sorted(line.posteriors.items(), key=lambda item: -item[1])[:SHOWN]
     for word, posterior in best:
         filled = round(BAR * posterior)
         table.add_row(word, Text("█" * filled, style="cyan") + Text("░" * (BAR - filled)), f"{posterior:.2f}")
@@ -174,7 +193,7 @@ def meter(answer: Mapping[str, Any], last: str) -> Table:
     return table
 
 
-def _feedback(client: ControlClient, answer: Mapping[str, Any], as_json: bool) -> int:
+def _feedback(client: ControlClient, answer: Mapping[str, object], as_json: bool) -> int:
     told = client.post("/v1/feedback", {name: value for name, value in answer.items() if value is not None})
     typer.echo(json.dumps(told) if as_json else told["said"])
     return 0
@@ -207,7 +226,7 @@ def missed(
     config: Config = None,
     as_json: AsJson = False,
 ) -> int:
-    """Say that a word was said in the last seconds and missed: its second is kept."""
+    """Say that a word was said in the last seconds and not heard: its sound is kept."""
     return _feedback(_client(state, config), {"verdict": "missed", "word": word}, as_json)
 
 
@@ -240,7 +259,7 @@ def record(
     config: Config = None,
     as_json: AsJson = False,
 ) -> int:
-    """Record takes of a word by the running service's microphone; a take that is no good is asked for again."""
+    """Record takes of a word with the running service's microphone; a take that is no good is asked for again."""
     asked = {"word": word, "takes": takes, "keep": keep}
     for step in _client(state, config).stream("POST", "/v1/record", asked):
         typer.echo(json.dumps(step) if as_json else step["said"])

@@ -13,24 +13,20 @@ from typing import Annotated
 import numpy as np
 import typer
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import track
 
 from auricle.errors import DataError
 from auricle.packs.first_weights import chosen_weights
-from auricle.process.table import Column, print_grid
+from auricle.process.table import Column, print_grid, progress_bars
 from auricle.speech.audio import read_audio
 from auricle.speech.features import LogMel
 from auricle_edge.clips import ClipStore
 from auricle_edge.commands.clip_commands import FOLDER as CLIPS
 from auricle_edge.commands.place import AsJson, Config, State, config_file
-from auricle_edge.listening.capture.high_pass import HighPass
+from auricle_edge.listening.capture.conversion import HighPass
 from auricle_edge.listening.detect import detect_settings
-from auricle_edge.listening.detect.calibration import Calibration, calibrate
-from auricle_edge.listening.detect.decision import is_keyword
-from auricle_edge.listening.detect.rates import hours_to_show
+from auricle_edge.listening.detect.calibration import Calibration, calibrate, hours_to_show, unsmoothed
 from auricle_edge.listening.detect.recognisers import Posteriors
-from auricle_edge.listening.detect.unsmoothed import unsmoothed
+from auricle_edge.listening.detect.rules import is_keyword
 from auricle_edge.listening.sound import RATE
 from auricle_edge.ota.pack_shelf import running_pack
 from auricle_edge.runtimes import choose_runtime
@@ -57,10 +53,18 @@ def add_to(app: typer.Typer) -> None:
 
 
 def calibrate_(
-    sounds: Sounds, false_accepts: Wanted = 1.0, state: State = None, config: Config = None, as_json: AsJson = False
+    sounds: Sounds,
+    false_accepts: Wanted = 1.0,
+    pack: Annotated[
+        str | None, typer.Option(help="The pack, as `run` was told it [the settings file's, or home].")
+    ] = None,
+    state: State = None,
+    config: Config = None,
+    as_json: AsJson = False,
 ) -> int:
     """Find each keyword's threshold from sound without keywords, and say what false accepts these keep to."""
-    given = {} if state is None else {"state": str(state)}
+    named = {"state": None if state is None else str(state), "pack": pack}
+    given = {name: value for name, value in named.items() if value is not None}
     settings = read_settings(config_file(config), given)
     found = _calibrated(settings, _recordings(sounds), false_accepts, quiet=as_json)
     if as_json:
@@ -93,7 +97,7 @@ def _calibrated(settings: EdgeSettings, files: Sequence[Path], wanted: float, *,
         chosen_weights(settings.start, pack, model, settings.seed) for model in (own, pack.manifest.plugin)
     )
     detect = detect_settings(settings.detect, pack)
-    hearing = HearingModel(settings.folder, runtime, own, first, plugin, detect, settings.seed)
+    hearing = HearingModel(settings.folder, runtime, own, first, plugin, settings.detect, settings.seed)
     store = ClipStore(settings.folder / CLIPS, settings.clips, frontend)
     try:
         recognise = hearing.choose(store.device_data().held_out).candidate.recognise
@@ -101,11 +105,10 @@ def _calibrated(settings: EdgeSettings, files: Sequence[Path], wanted: float, *,
         spoken = _spoken(store, judge)
     finally:
         store.close()
-    console = Console(stderr=True, quiet=quiet)
-    others = [
-        judge(_samples(file, settings.capture.high_pass))
-        for file in track(files, "Listening", console=console, transient=True)
-    ]
+    with progress_bars(hidden=quiet) as bars:
+        others = [
+            judge(_samples(file, settings.capture.high_pass)) for file in bars.track(files, description="Listening")
+        ]
     return calibrate(others, spoken, pack.labels, wanted, detect)
 
 

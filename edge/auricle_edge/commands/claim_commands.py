@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -34,13 +35,31 @@ def claim(
 
     Afterwards auricle edge run --state FOLDER needs nothing else.
     """
+    folder = state_folder(state, config)
     if server is None or ca_pin is None:
-        told = read_token_file(token_file)
-        server, ca_pin = server or told.server, ca_pin or told.ca_pin
+        told_server, told_pin = _told(token_file, folder)
+        server, ca_pin = server or told_server, ca_pin or told_pin
         if server is None or ca_pin is None:
             raise SettingsError(f"{token_file} does not say where to claim: name --server and --ca-pin.")
-    _tell(steps.claim(state_folder(state, config), server, ca_pin, token_file, time.time()), as_json)
+    outcome = steps.claim(folder, server, ca_pin, token_file, time.time())
+    _tell(outcome, as_json)
+    if not (outcome.token_erased or as_json or _is_credential(token_file)):
+        typer.echo("The token's file cannot be removed; it was used and is worth nothing any more.", err=True)
     return 0
+
+
+def _is_credential(token_file: Path) -> bool:
+    """Whether it is systemd's own copy, which nobody can remove: the unit has the token itself erased."""
+    folder = os.environ.get("CREDENTIALS_DIRECTORY")
+    return bool(folder) and token_file.parent == Path(folder or "")
+
+
+def _told(token_file: Path, folder: Path) -> tuple[str | None, str | None]:
+    """Server and pin by the token's file; where a claim has removed it, by what that claim left."""
+    if not token_file.exists() and (before := steps.claimed_at(folder)) is not None:
+        return before
+    told = read_token_file(token_file)
+    return told.server, told.ca_pin
 
 
 def renew(
@@ -59,5 +78,3 @@ def _tell(outcome: steps.Outcome, as_json: bool) -> None:
         return
     until = time.strftime("%Y-%m-%d", time.gmtime(outcome.expires))
     typer.echo(f"{outcome.device}: {outcome.done}; the certificate holds until {until}.")
-    if not outcome.token_erased:
-        typer.echo("The token's file cannot be removed; it was used and is worth nothing any more.", err=True)

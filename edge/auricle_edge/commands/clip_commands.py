@@ -21,8 +21,8 @@ from auricle.speech.features import LogMel
 from auricle_edge.clips import ClipSettings, ClipStore
 from auricle_edge.clips.disk import Disk
 from auricle_edge.clips.export import export as export_clips
+from auricle_edge.clips.export import play as play_samples
 from auricle_edge.clips.opening import wipe_store
-from auricle_edge.clips.player import play as play_samples
 from auricle_edge.clips.record import ClipRow, row
 from auricle_edge.commands.place import AsJson, Config, State
 from auricle_edge.settings import CONFIG, read_settings

@@ -8,25 +8,23 @@ from pathlib import Path
 from typing import Annotated, cast
 
 import typer
-from rich.console import Console
-from rich.progress import track
 
 from auricle.errors import DataError, SettingsError, nearest
 from auricle.hearing.scenes import Scene
 from auricle.hearing.splits import PARTS, Part
 from auricle.packs.pack import DEFAULT_PACK, Pack, load_pack
+from auricle.process.table import progress_bars
 from auricle.speech.features import LogMel
 from auricle_edge.commands.place import AsJson
 from auricle_edge.evaluate.files import Judgement, as_json, settings_for, write_csv
-from auricle_edge.evaluate.labelled import labelled_scene
 from auricle_edge.evaluate.listeners import listeners_of, waking_of
 from auricle_edge.evaluate.page import write_page
 from auricle_edge.evaluate.plan import Plan, composed, planned
 from auricle_edge.evaluate.run import Judged, Stream, hear, reports, thresholds_from
-from auricle_edge.evaluate.sources import Folders, Sources, read_sources
+from auricle_edge.evaluate.sources import Folders, Sources, labelled_scene, read_sources
 from auricle_edge.evaluate.tables import text_of
 from auricle_edge.listening.detect import DetectTable, detect_settings
-from auricle_edge.listening.detect.decision import is_keyword
+from auricle_edge.listening.detect.rules import is_keyword
 from auricle_edge.runtimes import choose_runtime
 
 EVERYBODY = "all"
@@ -39,12 +37,18 @@ def _folder(name: str, text: str) -> object:
     return typer.Option(name, metavar="DIR", help=text, exists=True, file_okay=False)
 
 
-Keywords = Annotated[Paths, _folder("--keywords", "<word>/<speaker>_nohash_<n>.(wav|flac); more than one allowed.")]
+def _words(name: str, text: str) -> object:
+    return typer.Option(name, metavar="DIR", help=text, exists=True)
+
+
+Keywords = Annotated[
+    Paths, _words("--keywords", "<word>/<speaker>_nohash_<n>.(wav|flac), or a list in CSV; more than one allowed.")
+]
 Noise = Annotated[Paths, _folder("--noise", "Background noises [_background_noise_ in --keywords].")]
 Speech = Annotated[Paths, _folder("--speech", "Running speech, <reader>-<anything>.(wav|flac).")]
-Words = Annotated[Paths, _folder("--words", "Other words, laid out as --keywords [what is no keyword there].")]
-Languages = Annotated[Paths, _folder("--languages", "Words of other languages, laid out as --keywords.")]
-LeaveOut = Annotated[Paths, _folder("--leave-out", "Laid out as --keywords: nobody who speaks there is heard.")]
+Words = Annotated[Paths, _words("--words", "Other words, laid out as --keywords [what is no keyword there].")]
+Languages = Annotated[Paths, _words("--languages", "Words of other languages, laid out as --keywords.")]
+LeaveOut = Annotated[Paths, _words("--leave-out", "Laid out as --keywords: nobody who speaks there is heard.")]
 Recordings = Annotated[
     Paths, typer.Option("--recording", metavar="FILE", help="A recording with --labels; more than one.", exists=True)
 ]
@@ -85,7 +89,7 @@ def evaluate(
     passes: int = typer.Option(1, min=1, max=100, help="How often each recording is used at most, in other noise."),
     rooms: bool = typer.Option(False, "--rooms", help="Keywords in rooms with reverberation, too."),
     seed: int = typer.Option(0, min=0, help="Of everything that is drawn."),
-    runtime: str = typer.Option("auto", help="auto, step, ort-training or tflite."),
+    runtime: str = typer.Option("auto", help="auto, step, native, ort-training or tflite."),
     threads: int = typer.Option(1, min=1, help="Threads inside one operator."),
     csv: Path | None = typer.Option(None, "--csv", help="Write every figure to this file."),
     html: Path | None = typer.Option(None, "--html", help="Write a page with the curves to this file."),
@@ -162,9 +166,9 @@ def _scenes(
     wake = () if judged.waking is None else judged.waking.wake
     made = planned(sources, wake, plan) if sources.keywords or sources.noise or not more else []
     told = f"{PROGRESS_OF} to {parts[0]}" if parts else PROGRESS_OF
-    console = Console(stderr=True, quiet=quiet)
-    for number in track(range(len(more) + len(made)), told, console=console, transient=True):
-        yield more[number] if number < len(more) else composed(made, number - len(more), seed)
+    with progress_bars(hidden=quiet) as bars:
+        for number in bars.track(range(len(more) + len(made)), description=told):
+            yield more[number] if number < len(more) else composed(made, number - len(more), seed)
 
 
 def _say(judgement: Judgement, csv: Path | None, html: Path | None, json: bool) -> None:

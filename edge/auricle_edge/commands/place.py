@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from auricle.errors import SettingsError
+from auricle_edge.ota.installation import Installation
 from auricle_edge.settings import CONFIG, EdgeSettings, read_settings
 
 STATE_VARIABLE, CONFIG_VARIABLE = "AURICLE_EDGE_STATE", "AURICLE_EDGE_CONFIG"
@@ -38,3 +39,17 @@ def state_folder(state: Path | None, config: Path | None) -> Path:
     if settings is None:
         raise SettingsError(f"Name the device's folder with --state (or {STATE_VARIABLE}), or its file with --config.")
     return settings.folder
+
+
+def why_absent(folder: Path) -> str | None:
+    """Why no service may run in the folder of a device that was installed from a bundle; None: it is no such folder."""
+    installation = Installation()
+    root = installation.place.parent.parent
+    if folder != root / "var/lib/auricle" or installation.journal.active is None:
+        return None
+    if (root / "etc/auricle/claim.token").exists():
+        return (
+            "The agent starts once this board has claimed its certificate: systemctl status auricle-claim says what "
+            "that waits for."
+        )
+    return "The agent of this board does not run: systemctl status auricle-edge says why."

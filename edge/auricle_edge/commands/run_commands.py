@@ -11,8 +11,9 @@ import msgspec
 import typer
 
 from auricle.packs.first_weights import chosen_weights
-from auricle.process import fresh_process
+from auricle.process import ending
 from auricle.process.until_signal import until_signal
+from auricle.speech.clip_folder import describe_skipped
 from auricle_edge.commands.place import CONFIG_HELP, CONFIG_VARIABLE, config_file
 from auricle_edge.control import ControlServer, ControlSettings
 from auricle_edge.fleet.agent import Agent
@@ -21,12 +22,12 @@ from auricle_edge.fleet.fleet_word import say_of_fleet
 from auricle_edge.ota.pack_shelf import running_pack
 from auricle_edge.runtimes import choose_runtime
 from auricle_edge.service.process import say, serve
-from auricle_edge.service.training_only import TrainingOnly
+from auricle_edge.service.questions import TrainingOnly
 from auricle_edge.settings import EdgeSettings, agent_settings, read_settings
 from auricle_edge.training.own_model import own_model, passed_over
-from auricle_edge.training.priority import yield_to_detection
 from auricle_edge.training.speech_data import load_clips
 from auricle_edge.training.train import Trainer
+from auricle_edge.training.training_job import yield_to_detection
 
 
 def add_to(app: typer.Typer) -> None:
@@ -48,13 +49,13 @@ def run(
     coordinator: str | None = typer.Option(None, help="Public key of the coordinator, 64 hexadecimal digits."),
     data: str | None = typer.Option(
         None,
-        help="Learn from this folder of labelled recordings, <word>/<speaker>_nohash_<n>.(wav|flac), "
-        "instead of listening.",
+        help="Learn from this folder of labelled recordings, <word>/<speaker>_nohash_<n>.(wav|flac), or this list of "
+        "them in CSV, instead of listening.",
     ),
     pack: str | None = typer.Option(None, help="home, gsc12-res, gsc12, gsc35, digits, a folder or a .tar.zst [home]."),
     pack_key: str | None = typer.Option(None, help="Public key in hex: refuse a pack that it has not signed."),
     local: str | None = typer.Option(None, help="The device's own model [the pack's larger model]."),
-    runtime: str | None = typer.Option(None, help="auto, step or ort-training [auto]."),
+    runtime: str | None = typer.Option(None, help="auto, step, native or ort-training [auto]."),
     speaker: str | None = typer.Option(None, help="With --data: use this speaker's clips only."),
     threads: int | None = typer.Option(None, help="Threads inside one operator [1]."),
     start: str | None = typer.Option(
@@ -96,7 +97,7 @@ def run(
         return 0
     encoded = msgspec.json.encode(settings)
     told = [option for option, wanted in (("--json", as_json), ("--verbose", verbose)) if wanted]
-    fresh_process.become("auricle_edge.service.process", encoded, *told)
+    ending.become("auricle_edge.service.process", encoded, *told)
     while serve(encoded, as_json):
         pass
     return 0
@@ -126,9 +127,8 @@ def _train_only(settings: EdgeSettings, as_json: bool) -> None:
         "own_model": own,
         "own_model_reason": why,
     }
-    heard = (
-        f"{len(clips.train)} training clips, {len(clips.held_out)} held out, {len(skipped)} unreadable files skipped"
-    )
+    heard = f"{len(clips.train)} training clips, {len(clips.held_out)} held out"
+    heard += f"; {describe_skipped(skipped)}" if skipped else ""
     runs = f"{settings.name}: {heard}; pack {loaded.manifest.name} ({loaded.identity[:12]})."
     say(facts, as_json, "\n".join(filter(None, (runs, choice.reason, why))))
     asyncio.run(_serve(agent, trainer, settings.data))

@@ -6,9 +6,8 @@ import dataclasses
 import json
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -27,7 +26,7 @@ from auricle_edge.board.sensors import Sensors
 from auricle_edge.commands.place import AsJson, Config, State, settings_of, state_folder
 from auricle_edge.control.client import SOCKET, ControlClient
 from auricle_edge.listening.capture.capture import Capture
-from auricle_edge.listening.capture.devices import devices as microphones
+from auricle_edge.listening.capture.child_process import devices as microphones
 from auricle_edge.listening.capture.frames import Device
 from auricle_edge.listening.capture.levels import Levels
 from auricle_edge.listening.capture.settings import CaptureSettings
@@ -40,7 +39,7 @@ from auricle_edge.service.checkup import Heard, examine_board, examine_home, exa
 from auricle_edge.service.diagnosis import write_bundle
 from auricle_edge.service.microphone_check import examine_state
 from auricle_edge.service.simulation import examine_expected
-from auricle_edge.service.unit import in_a_home, unit_text
+from auricle_edge.service.systemd import in_a_home, unit_text
 
 MARKS = {"good": "ok", "doubtful": "?", "bad": "!!"}
 PATIENCE = 6.0
@@ -59,7 +58,7 @@ def doctor(
     source: str | None = typer.Option(None, help="What to listen to [that of the settings]."),
     seconds: float = typer.Option(3.0, min=0.5, max=60, help="How long to listen; say something meanwhile."),
     simulate: bool = typer.Option(
-        False, "--simulate", help="Take microphone, GPIO lines and required sensors for granted; check all else."
+        False, "--simulate", help="Assume that microphone, GPIO lines and required sensors are there; check all else."
     ),
     as_json: AsJson = False,
 ) -> int:
@@ -74,7 +73,8 @@ def doctor(
     capture = CaptureSettings() if settings is None else settings.capture
     capture = capture if source is None else msgspec.structs.replace(capture, source=source)
     sensors = Sensors(Path("/"), gate)
-    found = examine_board(Path("/"), folder, shelf.current, sensors, broker, required=gate.required)
+    runtime = "auto" if settings is None else settings.runtime
+    found = examine_board(Path("/"), folder, shelf.current, sensors, broker, required=gate.required, runtime=runtime)
     found += [] if settings is None else examine_home(settings.events)
     if simulate:
         buttons = ButtonSettings() if settings is None else settings.buttons
@@ -97,9 +97,17 @@ def _service(client: ControlClient) -> list[Finding]:
     try:
         told = client.get("/v1/status")
         sound = msgspec.convert(told["capture"], CaptureState)
+        other = msgspec.convert(told.get("fleet"), _Fleet | None)
     except (AuricleError, KeyError, msgspec.MsgspecError) as error:
         return [Finding(check="service", verdict="bad", sentence=str(error))]
-    return [*_its_microphone(sound), *_its_fleet(told.get("fleet"))]
+    found = _its_microphone(sound)
+    if other is not None and other.other_pack is not None:
+        found.append(Finding(check="fleet", verdict="bad", sentence=other.other_pack))
+    return found
+
+
+class _Fleet(msgspec.Struct, frozen=True):
+    other_pack: str | None = None
 
 
 def _its_microphone(sound: CaptureState) -> list[Finding]:
@@ -110,12 +118,6 @@ def _its_microphone(sound: CaptureState) -> list[Finding]:
         return [Finding(check="microphone", verdict="bad", sentence=sentence)]
     sentence = f"The service listens to {sound.device} at {sound.native_rate} Hz."
     return [Finding(check="microphone", verdict="good", sentence=sentence), *examine_state(sound)]
-
-
-def _its_fleet(fleet: Mapping[str, Any] | None) -> list[Finding]:
-    """That the fleet runs another pack, where it does."""
-    other = None if fleet is None else fleet.get("other_pack")
-    return [] if other is None else [Finding(check="fleet", verdict="bad", sentence=str(other))]
 
 
 def _heard(settings: CaptureSettings, seconds: float) -> Heard:
@@ -181,7 +183,7 @@ def diag(
     """Write a bundle for somebody who helps: versions, settings, figures, sensors; no secrets, no words, no sound."""
     folder, settings = state_folder(state, config), settings_of(config)
     gate = GateSettings() if settings is None else settings.gate
-    parts: dict[str, Callable[[], Any]] = {
+    parts: dict[str, Callable[[], object]] = {
         "versions": lambda: versions()[1],
         "settings": lambda: None if settings is None else msgspec.to_builtins(settings),
         "service": lambda: ControlClient(folder).get("/v1/status"),

@@ -7,7 +7,6 @@ import json
 import socket
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from auricle.errors import AuricleError, because
 
@@ -23,20 +22,32 @@ class ControlClient:
     ----------
     folder
         Its state folder.
+    absent
+        What is said where no service runs there; without, how to start one by hand.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, absent: str | None = None) -> None:
         self._folder = folder
+        self._absent = absent or (
+            f"No service runs in {folder}: start auricle edge run with --state {folder}, or name its folder with "
+            "--state."
+        )
 
-    def get(self, place: str) -> dict[str, Any]:
-        """Ask; AuricleError when no service runs there, or with its own words."""
+    def get(self, place: str) -> dict[str, object]:
+        """Ask; the answer as it came, since a service of another version may say more.
+
+        Raises
+        ------
+        AuricleError
+            No service runs there, or it refuses: its own words.
+        """
         return self._once("GET", place, None)
 
-    def post(self, place: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    def post(self, place: str, body: Mapping[str, object]) -> dict[str, object]:
         """Have something done; errors as in `get`."""
         return self._once("POST", place, body)
 
-    def stream(self, method: str, place: str, body: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:
+    def stream(self, method: str, place: str, body: Mapping[str, object] | None = None) -> Iterator[dict[str, object]]:
         """Answers as they come; errors as in `get`."""
         response = self._ask(method, place, body)
         try:
@@ -50,24 +61,21 @@ class ControlClient:
         finally:
             response.close()
 
-    def _once(self, method: str, place: str, body: Mapping[str, Any] | None) -> dict[str, Any]:
+    def _once(self, method: str, place: str, body: Mapping[str, object] | None) -> dict[str, object]:
         response = self._ask(method, place, body)
         try:
-            answer: dict[str, Any] = json.loads(response.read())
+            answer: dict[str, object] = json.loads(response.read())
         except (OSError, ValueError, http.client.HTTPException) as error:
             raise AuricleError(f"The service in {self._folder} stopped answering: {because(error)}.") from error
         return answer
 
-    def _ask(self, method: str, place: str, body: Mapping[str, Any] | None) -> http.client.HTTPResponse:
+    def _ask(self, method: str, place: str, body: Mapping[str, object] | None) -> http.client.HTTPResponse:
         connection = _UnixConnection(self._folder / SOCKET)
         try:
             connection.request(method, place, None if body is None else json.dumps(body).encode())
             response = connection.getresponse()
         except (FileNotFoundError, ConnectionRefusedError) as error:
-            raise AuricleError(
-                f"No service runs in {self._folder}: start auricle edge run with --state {self._folder}, or name its "
-                "folder with --state."
-            ) from error
+            raise AuricleError(self._absent) from error
         except PermissionError as error:
             raise AuricleError(f"You may not use the service in {self._folder}: ask as the user it runs as.") from error
         except (OSError, http.client.HTTPException) as error:

@@ -1,6 +1,6 @@
 """The control server: the standard library's HTTP handler behind a door that bounds who is served (`door`).
 
-The socket in the state folder is for whoever may write there (mode 0600). The one on loopback is for programs of other
+The socket in the state folder is for those who may write there (0600). The one on loopback is for programs of other
 users and asks for the token in `control.token`; a page in a browser cannot use it, since it cannot set the header
 without our consent, which we never give.
 """
@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import logging
 import os
 import secrets
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Protocol
 
 import msgspec
 from msgspec import Meta
@@ -25,10 +24,30 @@ from msgspec import Meta
 from auricle.errors import AuricleError, SettingsError, StorageError
 from auricle.files import describe, write_durably
 from auricle.settings import reason
-from auricle_edge.control.actions import Actions
+from auricle.wire.kinds import UNDECODABLE
 from auricle_edge.control.client import SOCKET
 from auricle_edge.control.door import Door, Joined
-from auricle_edge.listening.feedback import Feedback
+from auricle_edge.listening.sound import Feedback
+
+
+class Actions(Protocol):
+    """Called from the threads of the control server. AuricleError is the answer where something cannot be done."""
+
+    def status(self) -> msgspec.Struct:
+        """How the service is."""
+
+    def answer(self, feedback: Feedback) -> msgspec.Struct:
+        """Take feedback; says what became of it."""
+
+    def mute(self, muted: bool) -> msgspec.Struct:
+        """Close or open the microphone."""
+
+    def live(self) -> Iterator[msgspec.Struct]:
+        """Level, posteriors and detections as they come, several a second."""
+
+    def enrol(self, word: str, takes: int, keep: bool) -> Iterator[msgspec.Struct]:
+        """Record takes of a word, telling each step; with `keep` also those that do not sound like it."""
+
 
 log = logging.getLogger("auricle.edge")
 
@@ -44,6 +63,10 @@ class ControlSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
     port: Annotated[int, Meta(ge=0, le=65535)] | None = None
     """Also listen on this port of 127.0.0.1 (0: any free one), with the token in `control.token`."""
+
+
+class _Problem(msgspec.Struct, frozen=True):
+    error: str
 
 
 class _Mute(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -133,6 +156,10 @@ def device_token(folder: Path, name: str = TOKEN) -> str:
     return made
 
 
+def _encoded(answer: msgspec.Struct) -> bytes:
+    return msgspec.json.encode(answer, enc_hook=float)  # a number of NumPy's that came from a measurement
+
+
 class _Handler(BaseHTTPRequestHandler):
     """One request a connection."""
 
@@ -168,16 +195,16 @@ class _Handler(BaseHTTPRequestHandler):
         """Requests go to the debug log."""
         log.debug("control: " + format, *args)
 
-    def _guarded(self, places: Mapping[str, Any]) -> None:
+    def _guarded(self, places: Mapping[str, Callable[[], None]]) -> None:
         try:
             if self.path not in places:
-                self._say(404, {"error": f"There is no {self.command} {self.path[:100]}."})
+                self._say(404, _Problem(f"There is no {self.command} {self.path[:100]}."))
             else:
                 places[self.path]()
-        except msgspec.MsgspecError as error:
-            self._say(400, {"error": f"The request is not valid: {reason(str(error), {})}."})
+        except UNDECODABLE as error:
+            self._say(400, _Problem(f"The request is not valid: {reason(str(error), {})}."))
         except AuricleError as error:
-            self._say(409, {"error": str(error)})
+            self._say(409, _Problem(str(error)))
         except OSError:
             log.debug("control: the client is gone")
 
@@ -203,21 +230,21 @@ class _Handler(BaseHTTPRequestHandler):
         asked = msgspec.json.decode(self._body(), type=_Enrol)
         self._stream(self.actions.enrol(asked.word, asked.takes, asked.keep))
 
-    def _say(self, status: int, answer: Mapping[str, Any]) -> None:
-        body = json.dumps(answer).encode()
+    def _say(self, status: int, answer: msgspec.Struct) -> None:
+        body = _encoded(answer)
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
 
-    def _stream(self, answers: Iterable[Mapping[str, Any]]) -> None:
+    def _stream(self, answers: Iterable[msgspec.Struct]) -> None:
         """Lines of JSON until there are no more or the client is gone; an error that comes later is a line too."""
         self.send_response(200)
         self.send_header("Content-Type", "application/x-ndjson")
         self.end_headers()
         try:
             for answer in answers:
-                self.wfile.write(json.dumps(answer).encode() + b"\n")
+                self.wfile.write(_encoded(answer) + b"\n")
         except AuricleError as error:
-            self.wfile.write(json.dumps({"error": str(error)}).encode() + b"\n")
+            self.wfile.write(msgspec.json.encode(_Problem(str(error))) + b"\n")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from auricle.errors import PackError
 from auricle.hearing.second_stage import PROPOSAL, Levels, cascaded, levels_of, proposals
 from auricle.speech.features import Energies, LogMel
-from auricle_edge.listening.detect.detector import hop_frames
+from auricle_edge.listening.detect.hops import hop_frames
 from auricle_edge.listening.detect.recognisers import Cascade, Posteriors, Recognise
 from auricle_edge.listening.detect.rules import make_rules
 from auricle_edge.listening.detect.settings import DetectSettings
@@ -30,7 +30,7 @@ class Said:
     first: Posteriors
     """(hops, L); 0 where the gate was closed."""
     second: Posteriors | None = None
-    """The same by the second stage, of all windows; None where there is none."""
+    """The same by the second stage, of all windows; None without one."""
     share: float = PROPOSAL
     """Share of its threshold from which a keyword is proposed."""
 
@@ -63,8 +63,7 @@ def said_of(
     """What each recogniser, each stage for itself, says of every window of a recording.
 
     The same as a `Detector` has for each hop before it averages, but for the last bits, since windows are recognised
-    together: `auricle_edge.listening.detect.unsmoothed` does it one by one. A model that is part of several recognisers
-    runs once.
+    together: `unsmoothed` does it one by one. A model that is part of several recognisers runs once.
 
     Parameters
     ----------
@@ -82,7 +81,7 @@ def said_of(
     PackError
         The pack is for another sample rate.
     SettingsError
-        The hop is no multiple of the front-end's, or longer than a clip.
+        The hop is not a multiple of the front-end's, or longer than a clip.
     """
     models = list(dict.fromkeys(model for recognise in recognisers for model in _stages(recognise)))
     rows = dict(zip(models, _rows(samples, frontend, models, settings, labels), strict=True))

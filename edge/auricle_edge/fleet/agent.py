@@ -14,28 +14,26 @@ from concurrent.futures import Executor
 
 from auricle.errors import AuricleError, WireError
 from auricle.mqtt_link.link import Delivery, LinkSettings, MqttLink, Will
-from auricle.wire.frames import UPGRADE, seal
+from auricle.wire.frames import UPGRADE, Topics, seal
 from auricle.wire.identity import DEVICE_KEY, Identity
 from auricle.wire.messages import Abort, Ack, Invite, Measure, Message, Nothing, Target, Tune
-from auricle.wire.topics import Topics
+from auricle.wire.plan import Lent
+from auricle.wire.secure_sum.messages import JoinSum, RevealSum, SumBoxes, SumNeighbours
 from auricle_edge.board.gate import Decision
-from auricle_edge.fleet.agent_context import AgentSettings, Uplink
+from auricle_edge.fleet.agent_context import AgentSettings, Updates, Uplink
 from auricle_edge.fleet.device_messages import DeviceMessages
 from auricle_edge.fleet.device_rounds import DeviceRounds, Learnt
-from auricle_edge.fleet.fetch import fetch_blob
-from auricle_edge.fleet.fleet_pack import FleetPack, other_pack
-from auricle_edge.fleet.fleet_word import FleetWord
-from auricle_edge.fleet.gate_watch import Declined, GateWatch
-from auricle_edge.fleet.incoming import Incoming
-from auricle_edge.fleet.outbox import Pending
-from auricle_edge.fleet.readiness import Readiness
+from auricle_edge.fleet.fleet_word import FleetWord, OtherPack
+from auricle_edge.fleet.gate_watch import GateWatch
+from auricle_edge.fleet.incoming import Incoming, fetch_blob
 from auricle_edge.fleet.report.period import HearingFigures
-from auricle_edge.fleet.standing import Updates
-from auricle_edge.fleet.update_delivery import UpdateDelivery
+from auricle_edge.fleet.round_work import Readiness, RoundWork
+from auricle_edge.fleet.secure_sum.part import SumTalk
+from auricle_edge.fleet.update_delivery import Pending, UpdateDelivery
 from auricle_edge.listening.tuning import Tunable
 from auricle_edge.training.judge.sound import Judging
 from auricle_edge.training.speech_data import DataSource
-from auricle_edge.training.train import Trainer, TrainingStopped
+from auricle_edge.training.train import Trainer
 
 log = logging.getLogger("auricle.edge")
 
@@ -84,13 +82,13 @@ class Agent:
         self.topics = Topics(settings.fleet)
         self.boot = os.urandom(8).hex()
         self.state = "new"
-        self.fleet_pack: FleetPack | None = None
-        """What the fleet runs; None: its coordinator has not said it yet."""
+        self._other_pack = OtherPack(settings.fleet, trainer.pack)
         self._identity = Identity.load_or_create(settings.folder / DEVICE_KEY)
         self._messages = DeviceMessages(settings.fleet, settings.device, self.boot, trainer, self._identity.public)
         self._incoming = Incoming(settings.fleet, settings.device, settings.coordinator)
         uplink = Uplink(self._say, self._fetch, self._enter)
         self._delivery = UpdateDelivery(settings, uplink)
+        self._sums = SumTalk(settings, self._messages, uplink)
         self.gate = GateWatch(gate, settings.gate_every, self._say_presence)
         self.rounds = DeviceRounds(
             settings,
@@ -101,14 +99,14 @@ class Agent:
             gate=self.gate,
             readiness=Readiness(self.gate, trainer, source, executor),
             delivery=self._delivery,
+            sums=self._sums,
             judging=judging,
             learnt=learnt,
         )
         self.word = FleetWord(settings.device, settings.fleet, self._identity.public, settings.coordinator)
         """What the device says of its fleet."""
         self._updates, self._tuning = updates, tuning
-        self._round = 0
-        self._work: asyncio.Task[None] | None = None
+        self.work = RoundWork(settings.device, self.word, self.gate, self._enter)
         self.link = self._make_link()
 
     def _make_link(self) -> MqttLink:
@@ -132,7 +130,7 @@ class Agent:
     @property
     def other_pack(self) -> str | None:
         """What to do where the fleet runs another pack than this device; None where it does not, or has not said."""
-        return other_pack(self.settings.fleet, self.fleet_pack, self.trainer.pack)
+        return self._other_pack.sentence
 
     # -- life
 
@@ -146,10 +144,10 @@ class Agent:
                 await asyncio.sleep(self.settings.ask_every * random.uniform(0.8, 1.2))
                 if watch.done():
                     watch.result()
-                if self._work is None or self._work.done():
-                    await self._say("get", self._messages.get(self._round))
+                if not self.work.busy:
+                    await self._say("get", self._messages.get(self.work.round))
         finally:
-            self._halt()
+            self.work.halt()
             watch.cancel()
             await asyncio.gather(watch, return_exceptions=True)
             await self.link.stop()
@@ -169,8 +167,8 @@ class Agent:
 
     def _hand_over(self, pending: Pending) -> None:
         """Send the pending update, at once also when it is being waited for: somebody may have lost it."""
-        if self._work is None or self._work.done():
-            self._begin(self._delivery.deliver(pending))
+        if not self.work.busy:
+            self.work.begin(self._delivery.deliver(pending))
         else:
             self._delivery.send_again()
 
@@ -195,9 +193,10 @@ class Agent:
         topic = self.topics.up(self.settings.device, kind)
         await self.link.publish(topic, seal(self._identity, topic, message, body))
 
-    async def _fetch(self, asked: Invite | Measure) -> bytes:
+    async def _fetch(self, asked: Invite | Measure | Lent) -> bytes:
+        blob, what = (asked.blob, "prior knowledge") if isinstance(asked, Lent) else (asked.base, "model")
         seconds = self.settings.fetch_timeout
-        return await fetch_blob(self.link, self.topics, asked.base, asked.length, asked.chunks, seconds)
+        return await fetch_blob(self.link, self.topics, blob, asked.length, asked.chunks, seconds, what)
 
     def _enter(self, state: str) -> None:
         self.state = state
@@ -211,7 +210,7 @@ class Agent:
             self.word.wrong_key(error)
             log.warning("%s: ignored a message on %s: %s", self.settings.device, arrived.topic, error)
             if str(error) == UPGRADE:
-                await self._say("st", self._messages.outdated(self._round))
+                await self._say("st", self._messages.outdated(self.work.round))
             return
         if self._incoming.heeds(message):
             await self._obey(message)
@@ -220,13 +219,18 @@ class Agent:
         match message:
             case Invite():
                 await self._invited(message)
-            case Measure() if self._work is None or self._work.done():
-                self._begin(self.rounds.say_loss(message))
+            case Measure() if not self.work.busy:
+                self.work.begin(self.rounds.say_loss(message))
             case Ack():
                 if await self._delivery.acknowledged(message):
-                    self._say_verdict(message)
-            case Abort() if message.round == self._round:
-                self._halt()
+                    self.word.verdict(message)
+            case JoinSum() if message.round > self.work.round or not self.work.busy:
+                self._begin(message.round, self.rounds.join(message))
+            case SumNeighbours() | SumBoxes() | RevealSum():
+                await self._sums.answer(message)
+            case Abort() if message.round == self.work.round:
+                self.work.halt()
+                await self._sums.forget(message)
             case Nothing(again=True):
                 await self._born(self.link)
             case Nothing():
@@ -238,12 +242,6 @@ class Agent:
                 await self._tuned(self._tuning, message)
             case _:
                 pass
-
-    def _say_verdict(self, ack: Ack) -> None:
-        """What became of an update, for people."""
-        refused = ack.verdict.startswith("rejected:")
-        said = f"refused: {ack.verdict.removeprefix('rejected:')}" if refused else ack.verdict
-        self.word.say(f"round {ack.round} trained, its update {'was ' if refused else 'is '}{said}")
 
     async def _tuned(self, tuning: Tunable, message: Tune) -> None:
         """Take the sensitivity, and say which one is in effect now."""
@@ -263,11 +261,8 @@ class Agent:
         """The fleet's newest model: a device with another pack is never invited, and its owner is told why."""
         message = self._opened(arrived, "the fleet's model")
         model = None if message is None else self._incoming.newest_model(message)
-        if model is None:
-            return
-        before, self.fleet_pack = self.other_pack, FleetPack.of(model)
-        if self.other_pack not in (None, before):
-            log.warning("%s", self.other_pack)
+        if model is not None:
+            self._other_pack.take(model)
 
     def _opened(self, arrived: Delivery, what: str) -> Message | None:
         try:
@@ -283,37 +278,17 @@ class Agent:
         if self._delivery.is_settled(invite):
             return
         pending = await asyncio.to_thread(self._delivery.read)
-        if pending is not None and (pending.update.task, pending.update.round) == (invite.task, invite.round):
+        if pending is not None and pending.is_for(invite):
             self._hand_over(pending)
             return
-        if invite.round <= self._round and self._work is not None and not self._work.done():
+        if invite.round <= self.work.round and self.work.busy:
             return
-        self._halt()
-        self._round = invite.round
+        self._begin(invite.round, self.rounds.take_part(invite))
         self.state = "invited"
         self.word.say(f"invited to round {invite.round}")
-        self._begin(self.rounds.take_part(invite))
 
-    def _begin(self, work: Coroutine[None, None, None]) -> None:
-        self._work = asyncio.get_running_loop().create_task(self._guarded(work))
-
-    async def _guarded(self, work: Coroutine[None, None, None]) -> None:
-        try:
-            await work
-        except TrainingStopped:
-            self.state = "idle"
-        except Declined as reason:
-            self.state = "idle"
-            self.word.say(f"round {self._round} declined: {reason}")
-            log.info("%s: declined: %s", self.settings.device, reason)
-        except AuricleError as error:
-            self.state = "idle"
-            self.word.say(f"round {self._round} failed: {error}")
-            log.warning("%s: %s", self.settings.device, error)
-
-    def _halt(self) -> None:
-        if self.gate.control is not None:
-            self.gate.control.stop()
-        if self._work is not None and not self._work.done():
-            self._work.cancel()
-            self.state = "idle"
+    def _begin(self, number: int, work: Coroutine[None, None, None]) -> None:
+        """Do something for a round in place of what is under way."""
+        self.work.halt()
+        self.work.round = number
+        self.work.begin(work)

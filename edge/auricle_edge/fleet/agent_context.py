@@ -1,14 +1,19 @@
-"""What the parts of an agent share: its settings, and its way to the coordinator."""
+"""What the parts of an agent share: its settings and fleet, its way to the coordinator, what it needs of updates."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Annotated, Literal, Protocol
+
+import msgspec
 
 from auricle.mqtt_link.link import BrokerAddress
-from auricle.wire.messages import Invite, Measure, Message
+from auricle.mqtt_link.private_link import FOLDER
+from auricle.wire.kinds import UNDECODABLE, FleetName, Sha256
+from auricle.wire.messages import Invite, Measure, Message, Target
+from auricle.wire.plan import Lent
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,64 @@ class Uplink:
     """How a part of the agent speaks."""
 
     say: Say
-    fetch: Callable[[Invite | Measure], Awaitable[bytes]]
-    """The bytes of the model that was named, fetched in chunks."""
+    fetch: Callable[[Invite | Measure | Lent], Awaitable[bytes]]
+    """The bytes of the model that was named, or of what is lent beside it, fetched in chunks."""
     enter: Callable[[str], None]
     """Told the device's state: `training`, `outbox`, `sent`, `idle`."""
+
+
+FLEET_FILE = "fleet.json"
+
+
+class FleetRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What a device was told of its fleet when it claimed; settings and options that say something else override it."""
+
+    fleet: FleetName
+    broker: Annotated[str, msgspec.Meta(max_length=300)]
+    coordinator: Sha256
+    """Public key, 64 hexadecimal digits."""
+
+
+def read_fleet_record(state: Path) -> FleetRecord | None:
+    """The record in a state folder; None without one, or where this user may not read it."""
+    try:
+        return msgspec.json.decode((state / FOLDER / FLEET_FILE).read_bytes(), type=FleetRecord)
+    except (OSError, *UNDECODABLE):
+        return None
+
+
+State = Literal["fetching", "trial", "confirmed", "failed", "refused"]
+"""How far a device has come with an update."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What a `Release` says, without who says it."""
+
+    board: str = ""
+    os: str = ""
+    bundle: str | None = None
+    """Identity of the bundle that runs."""
+    version: str = ""
+    """Of that bundle: a release of settings alone has another one than its agent."""
+    confirmed: bool = True
+    rollout: str = ""
+    state: State | None = None
+    reason: str = ""
+
+
+class Updates(Protocol):
+    """Follows updates for an agent."""
+
+    def standing(self) -> Standing:
+        """How the device stands now."""
+
+    async def follow(self, target: Target) -> None:
+        """Take in what the coordinator names."""
+
+
+class RemoteSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What the owner of the device allows."""
+
+    sensitivity: bool = True
+    """Whether the coordinator may make it hear more or less, by at most two steps."""

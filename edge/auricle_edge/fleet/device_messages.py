@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any, Literal
+from typing import Literal, TypedDict
+
+from msgspec import UNSET
 
 from auricle import __version__
 from auricle.wire.frames import UPGRADE
 from auricle.wire.messages import (
+    BAVD,
+    FIXMATCH,
+    NOISE,
+    SECURE_SUM,
+    Asked,
     DeviceState,
     Get,
     HearingReport,
@@ -19,15 +26,30 @@ from auricle.wire.messages import (
     Status,
     Update,
 )
-from auricle.wire.tensors import CODECS, digest, encode
+from auricle.wire.secure_sum.device import Keys
+from auricle.wire.secure_sum.messages import JoinSum, RevealSum, SumKeys, SumNeighbours, SumReveal, SumShares
+from auricle.wire.secure_sum.quantised import MASKED
+from auricle.wire.tensors import digest
+from auricle.wire.update_codec import UPDATE_CODECS
 from auricle_edge.board.gate import Decision
+from auricle_edge.fleet.agent_context import Standing
 from auricle_edge.fleet.gate_watch import OPEN
-from auricle_edge.fleet.outbox import Pending
 from auricle_edge.fleet.report.period import HearingFigures
-from auricle_edge.fleet.standing import Standing
+from auricle_edge.fleet.update_delivery import Pending
 from auricle_edge.training.train import RoundResult, Trainer
 
 LONGEST_REASON = 200
+
+
+class _Who(TypedDict):
+    fleet: str
+    device: str
+    boot: str
+
+
+class _Kind(TypedDict):
+    pack: str
+    architecture: str
 
 
 class DeviceMessages:
@@ -44,9 +66,9 @@ class DeviceMessages:
     """
 
     def __init__(self, fleet: str, device: str, boot: str, trainer: Trainer, public_key: bytes) -> None:
-        self._who: dict[str, Any] = {"fleet": fleet, "device": device, "boot": boot}
+        self._who: _Who = {"fleet": fleet, "device": device, "boot": boot}
         self._trainer, self._public_key = trainer, public_key
-        self._kind: dict[str, Any] = {"pack": trainer.pack.identity, "architecture": trainer.architecture}
+        self._kind: _Kind = {"pack": trainer.pack.identity, "architecture": trainer.architecture}
 
     def presence(self, *, online: bool, gate: Decision, sensitivity: int | None = None) -> DeviceState:
         """Birth and last will, with what the gate says, and the sensitivity if the coordinator may change it."""
@@ -67,8 +89,9 @@ class DeviceMessages:
             **self._kind,
             public_key=self._public_key,
             agent=__version__,
-            codecs=tuple(CODECS),
+            codecs=UPDATE_CODECS,
             samples=len(self._trainer.data.train),
+            capabilities=(NOISE, SECURE_SUM, FIXMATCH, BAVD),
         )
 
     def release(self, standing: Standing) -> Release:
@@ -76,7 +99,7 @@ class DeviceMessages:
         return Release(
             **self._who,
             pack=self._kind["pack"],
-            version=__version__,
+            version=standing.version or __version__,
             board=standing.board,
             os=standing.os,
             bundle=standing.bundle,
@@ -94,7 +117,7 @@ class DeviceMessages:
         """What is next?"""
         return Get(**self._who, round=round_number)
 
-    def status(self, asked: Invite | Measure, state: Literal["training", "declined", "failed"], reason: str) -> Status:
+    def status(self, asked: Asked, state: Literal["training", "declined", "failed"], reason: str) -> Status:
         """Why the device does not take part, or, while it trains, what is wrong with what it received."""
         return Status(**self._who, task=asked.task, round=asked.round, state=state, reason=reason[:LONGEST_REASON])
 
@@ -116,9 +139,21 @@ class DeviceMessages:
             samples=len(self._trainer.data.train),
         )
 
-    def update(self, invite: Invite, result: RoundResult) -> Pending:
-        """What was trained."""
-        body = encode(result.plugin, invite.plan.codec)
+    def sum_keys(self, asked: JoinSum, keys: Keys) -> SumKeys:
+        """The keys of a device that joins a secure sum."""
+        return SumKeys(**self._who, **_sum(asked), boxes=keys.boxes, masks=keys.masks)
+
+    def sum_shares(self, asked: SumNeighbours, boxes: tuple[bytes, ...]) -> SumShares:
+        """What it sealed to its neighbours."""
+        return SumShares(**self._who, **_sum(asked), boxes=boxes)
+
+    def sum_reveal(self, asked: RevealSum, own: tuple[bytes, ...], masks: tuple[bytes, ...]) -> SumReveal:
+        """The shares that were asked for."""
+        return SumReveal(**self._who, **_sum(asked), own=own, masks=masks)
+
+    def update(self, invite: Invite, result: RoundResult, body: bytes) -> Pending:
+        """What was trained: the weights in the plan's codec, or in a secure sum the masked words."""
+        told = invite.plan.secure_sum
         update = Update(
             **self._who,
             task=invite.task,
@@ -128,7 +163,7 @@ class DeviceMessages:
             base=invite.base,
             body=digest(body),
             length=len(body),
-            codec=invite.plan.codec,
+            codec=MASKED if told else invite.plan.codec,
             samples=result.samples,
             loss=result.loss,
             steps=result.steps,
@@ -136,5 +171,17 @@ class DeviceMessages:
             personal_accuracy=result.personal_accuracy,
             plugin_accuracy=result.plugin_accuracy,
             held_out=result.held_out,
+            unsupervised=UNSET if result.unsupervised is None else result.unsupervised,
+            sum=told.id if told else UNSET,
         )
         return Pending(update, body)
+
+
+class _Sum(TypedDict):
+    task: str
+    round: int
+    sum: str
+
+
+def _sum(asked: JoinSum | SumNeighbours | RevealSum) -> _Sum:
+    return {"task": asked.task, "round": asked.round, "sum": asked.sum}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import time
 from collections.abc import Callable
@@ -10,20 +11,24 @@ from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Literal
 
-from auricle.errors import AuricleError
-from auricle.wire.messages import Invite, Measure
+from auricle.errors import AuricleError, WireError
+from auricle.wire.messages import Asked, Invite, Measure
+from auricle.wire.prior_knowledge import PriorKnowledge
+from auricle.wire.secure_sum.messages import JoinSum
 from auricle.wire.tensors import Flat, decode
 from auricle_edge.fleet.agent_context import AgentSettings, Uplink
 from auricle_edge.fleet.device_messages import DeviceMessages
 from auricle_edge.fleet.gate_watch import Declined, GateWatch, RoundControl
-from auricle_edge.fleet.outbox import Pending
-from auricle_edge.fleet.readiness import Readiness, require_room
-from auricle_edge.fleet.update_delivery import UpdateDelivery
+from auricle_edge.fleet.round_work import Readiness, require_room
+from auricle_edge.fleet.secure_sum.part import SumTalk
+from auricle_edge.fleet.update_delivery import Pending, UpdateDelivery
 from auricle_edge.listening.detect import DetectTable, detect_settings
 from auricle_edge.training.judge.round_judge import RoundJudge, Verdict
 from auricle_edge.training.judge.sound import Judging
 from auricle_edge.training.local_store import LocalStore
+from auricle_edge.training.noise import noised
 from auricle_edge.training.train import LocalState, RoundResult, Trainer, TrainingStopped
+from auricle_edge.training.update_body import update_body
 
 log = logging.getLogger("auricle.edge")
 
@@ -48,6 +53,8 @@ class DeviceRounds:
         Whether it trains now.
     delivery
         Keeps and sends the update.
+    sums
+        The device in secure sums.
     judging
         What the judge listens by, where the trainer's settings ask for one.
     learnt
@@ -65,12 +72,14 @@ class DeviceRounds:
         gate: GateWatch,
         readiness: Readiness,
         delivery: UpdateDelivery,
+        sums: SumTalk,
         judging: Judging | None,
         learnt: Learnt | None,
     ) -> None:
         self._settings, self._trainer, self._executor = settings, trainer, executor
         self._messages, self._uplink = messages, uplink
         self._gate, self._readiness, self._delivery, self._learnt = gate, readiness, delivery, learnt
+        self._sums = sums
         pack = trainer.pack
         self._store = LocalStore(settings.folder, pack.identity, pack.table(trainer.architecture))
         self.local: LocalState = self._store.read() or self._store.previous() or trainer.first_state()
@@ -91,13 +100,16 @@ class DeviceRounds:
         deadline = time.monotonic() + invite.ttl
         await self._consent(invite)
         try:
+            told = invite.plan.secure_sum
+            if told and not await self._sums.is_ready(invite, told):
+                log.info("%s: round %d waits for the shares of its secure sum", self._settings.device, invite.round)
+                return  # both are sent again
             pending, result, verdict = await self._learn(invite, deadline)
         except TrainingStopped:
             raise
         except AuricleError as error:
             await self._report(invite, error)
             raise
-        log.info("%s: round %d intends body %s", self._settings.device, invite.round, pending.update.body)
         self.local, self.base = result.local, invite.base
         await self._let_listen(verdict.listen, result)
         self._uplink.enter("outbox")
@@ -111,18 +123,23 @@ class DeviceRounds:
         value = await loop.run_in_executor(self._executor, self._trainer.inference_loss, plugin)
         await self._uplink.say("loss", self._messages.loss(asked, value))
 
-    async def _consent(self, asked: Invite | Measure) -> None:
+    async def join(self, asked: JoinSum) -> None:
+        """Take part in a round whose updates only become known as a sum: consent to it, and say the keys."""
+        await self._consent(asked)
+        await self._sums.answer(asked)
+
+    async def _consent(self, asked: Asked) -> None:
         """Go on, or report why not; the coordinator hears how many clips there are now."""
         try:
             await self._readiness.require_gate()
             if await self._readiness.renew():
                 await self._uplink.say("reg", self._messages.register())
-            self._readiness.require_clips()
+            self._readiness.require_willing(asked.plan if isinstance(asked, Invite) else None)
         except AuricleError as error:
             await self._report(asked, error)
             raise
 
-    async def _report(self, asked: Invite | Measure, error: AuricleError) -> None:
+    async def _report(self, asked: Asked, error: AuricleError) -> None:
         state: Literal["declined", "failed"] = "declined" if isinstance(error, Declined) else "failed"
         await self._uplink.say("st", self._messages.status(asked, state, str(error)))
 
@@ -133,38 +150,72 @@ class DeviceRounds:
             self._model = (asked.base, decode(block, self._trainer.pack.plugin_table.size, asked.codec))
         return self._model[1]
 
+    async def _lent(self, invite: Invite) -> PriorKnowledge | None:
+        """What the round lends to tune the classifier by; None where it lends nothing, or it cannot be had or used."""
+        if not invite.prior:
+            return None
+        who, number = self._settings.device, invite.round
+        if not takes(self._trainer.run, "prior"):  # somebody's own, which may be older
+            log.warning("%s: trains round %d without what it lends: its trainer takes no prior", who, number)
+            return None
+        classes, width = self._trainer.pack.plugin_table.specs[-2].shape
+        try:
+            data = await self._uplink.fetch(invite.prior)
+            return await asyncio.to_thread(PriorKnowledge.from_bytes, data, classes, width)
+        except WireError as error:
+            log.warning("%s: trains round %d without what it lends: %s", who, number, error)
+            return None
+
     # -- training
 
     async def _learn(self, invite: Invite, deadline: float) -> tuple[Pending, RoundResult, Verdict]:
         """Train and keep: the update, which is on disk, and what came out. Declined: the judge refused the round."""
         judged = 0 if self._judge is None else self._judge.nbytes
         await asyncio.to_thread(require_room, self._settings.folder, self.local.nbytes + invite.length + judged)
-        plugin = await self._fetched(invite)
+        plugin, prior = await self._fetched(invite), await self._lent(invite)
         self._uplink.enter("training")
         control = self._gate.begin(deadline - time.monotonic())
         result, verdict = await asyncio.get_running_loop().run_in_executor(
-            self._executor, self._train, invite, plugin, self.local, control
+            self._executor, self._train, invite, plugin, self.local, control, prior
         )
-        if verdict.received is not None:
+        if verdict.received is not None and not invite.plan.noise and not invite.plan.secure_sum:
             await self._uplink.say("st", self._messages.status(invite, "training", verdict.received))
         if verdict.reason is not None:
             await self._refuse(verdict, result)
             raise Declined(verdict.reason)
-        pending = self._messages.update(invite, result)
-        await self._delivery.keep(pending, lambda: self._keep(result.local, verdict))
+        pending, result = await self._pending(invite, plugin, result)
+        await self._delivery.keep(pending, lambda: self._keep(result.local, verdict, pending))
         return pending, result, verdict
 
+    async def _pending(self, invite: Invite, received: Flat, result: RoundResult) -> tuple[Pending, RoundResult]:
+        """The update that leaves, masked where the plan has a secure sum, and the round with what is kept of it."""
+        told, leaves = invite.plan.secure_sum, noised(result, received, invite.plan)
+        if told:
+            masked = await self._sums.masked(invite, told, received, leaves.plugin)
+            return self._messages.update(invite, leaves, masked), result
+        table = self._trainer.pack.plugin_table
+        body, leaves = update_body(leaves, received, invite.plan, table, self.local.variates)
+        return self._messages.update(invite, leaves, body), replace(result, local=leaves.local)
+
     def _train(
-        self, invite: Invite, plugin: Flat, local: LocalState, control: RoundControl
+        self,
+        invite: Invite,
+        plugin: Flat,
+        local: LocalState,
+        control: RoundControl,
+        prior: PriorKnowledge | None,
     ) -> tuple[RoundResult, Verdict]:
         """In the training thread: train, and ask the judge."""
-        result = self._trainer.run(invite.plan, invite.round, plugin, local, control)
+        lent = {} if prior is None else {"prior": prior}  # not named to a trainer that may not take it
+        result = self._trainer.run(invite.plan, invite.round, plugin, local, control, **lent)
         if self._judge is None:
             return result, Verdict(None, plugin)
         return result, self._judge.judge(invite.plan, invite.round, plugin, local, result)
 
-    def _keep(self, local: LocalState, verdict: Verdict) -> None:
+    def _keep(self, local: LocalState, verdict: Verdict, pending: Pending) -> None:
         """The best states first: a crash after that leaves one that was judged but not kept, which is still a state."""
+        if pending.update.sum:
+            self._sums.note_masked()
         if self._judge is not None:
             self._judge.keep(verdict)
         self._store.save(local)
@@ -172,8 +223,9 @@ class DeviceRounds:
     async def _refuse(self, verdict: Verdict, result: RoundResult) -> None:
         """Keep nothing of a round, and go back to the best state where the one before was worse than it."""
         if verdict.back is not None:
-            await asyncio.to_thread(self._store.save, verdict.back)
-            self.local = verdict.back
+            back = replace(verdict.back, variates=self.local.variates)  # of the rounds that were sent, which stand
+            await asyncio.to_thread(self._store.save, back)
+            self.local = back
             log.info("%s: went back to its best state", self._settings.device)
         if self._judge is not None:
             await asyncio.to_thread(self._judge.keep, verdict)
@@ -182,3 +234,9 @@ class DeviceRounds:
     async def _let_listen(self, plugin: Flat, result: RoundResult) -> None:
         if self._learnt is not None:
             await asyncio.get_running_loop().run_in_executor(self._executor, self._learnt, plugin, result)
+
+
+def takes(function: Callable[..., object], name: str) -> bool:
+    """Whether a function takes an argument by its name."""
+    known = inspect.signature(function).parameters
+    return name in known or any(each.kind is inspect.Parameter.VAR_KEYWORD for each in known.values())

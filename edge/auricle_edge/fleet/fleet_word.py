@@ -1,20 +1,86 @@
-"""What a device says of its fleet: one sentence that is true now, logged when it changes."""
+"""What a device says of its fleet: one sentence that is true now, and which pack the fleet runs."""
 
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 
 from auricle.errors import WireError
-from auricle.wire.messages import Nothing
+from auricle.packs.pack import Pack
+from auricle.wire.messages import Ack, Model, Nothing
 
-log = logging.getLogger("auricle.edge.fleet")
+log = logging.getLogger("auricle.edge")
+word_log = logging.getLogger("auricle.edge.fleet")
 """`auricle edge run` shows it; an emulated fleet does not."""
+
+
+@dataclass(frozen=True)
+class FleetPack:
+    """The pack of a fleet's task, as its coordinator says."""
+
+    identity: str
+    name: str
+    """Empty: the coordinator is too old to say it."""
+
+    @classmethod
+    def of(cls, model: Model) -> FleetPack:
+        """What the newest model belongs to."""
+        return cls(model.pack, model.pack_name)
+
+
+def other_pack(fleet: str, theirs: FleetPack | None, pack: Pack) -> str | None:
+    """Say that a fleet runs another pack than the device, and what to do; None where they run the same or nobody knows.
+
+    Parameters
+    ----------
+    fleet
+        Its name.
+    theirs
+        What it runs; None: the coordinator has not said it yet.
+    pack
+        What the device runs.
+    """
+    if theirs is None or theirs.identity == pack.identity:
+        return None
+    ours = pack.manifest.name
+    runs = f"{theirs.name} ({theirs.identity[:12]})" if theirs.name else theirs.identity[:12]
+    told = (
+        f"The fleet {fleet} runs the pack {runs}, this device {ours} ({pack.identity[:12]}): it listens, but takes no "
+        "part in rounds. "
+    )
+    if theirs.name == ours:
+        return f"{told}Install the same version of auricle, or of the pack, on the device and the coordinator."
+    wanted = f"--pack {theirs.name}" if theirs.name else "the fleet's pack (--pack)"
+    return f"{told}Start the device with {wanted}, or the coordinator with --pack {ours}."
+
+
+class OtherPack:
+    """Follows which pack the fleet runs; a warning when it turns out to be another one.
+
+    Parameters
+    ----------
+    fleet
+        Its name.
+    pack
+        What the device runs.
+    """
+
+    def __init__(self, fleet: str, pack: Pack) -> None:
+        self._fleet, self._pack = fleet, pack
+        self.sentence: str | None = None
+        """What to do; None where the fleet runs the device's pack, or its coordinator has not said it yet."""
+
+    def take(self, model: Model) -> None:
+        """Take in the fleet's newest model."""
+        before, self.sentence = self.sentence, other_pack(self._fleet, FleetPack.of(model), self._pack)
+        if self.sentence not in (None, before):
+            log.warning("%s", self.sentence)
 
 
 def say_of_fleet(as_json: bool) -> None:
     """Show what devices of this process say of their fleet, unless a program reads along."""
     if not as_json:
-        log.setLevel(logging.INFO)
+        word_log.setLevel(logging.INFO)
 
 
 class FleetWord:
@@ -38,7 +104,7 @@ class FleetWord:
         """Something is true now."""
         if sentence != self.sentence:
             self.sentence = sentence
-            log.info("%s: %s", self._device, sentence)
+            word_log.info("%s: %s", self._device, sentence)
 
     def standing(self, message: Nothing) -> None:
         """The coordinator says how it stands towards the device, or towards another board of its name."""
@@ -50,6 +116,12 @@ class FleetWord:
             self.say(f"waiting for approval: an operator types auricle cloud devices approve {self._device}")
         else:
             self.say(f"{message.standing}: {message.reason or 'ask an operator of the fleet'}")
+
+    def verdict(self, ack: Ack) -> None:
+        """The coordinator says what became of an update."""
+        refused = ack.verdict.startswith("rejected:")
+        said = f"refused: {ack.verdict.removeprefix('rejected:')}" if refused else ack.verdict
+        self.say(f"round {ack.round} trained, its update {'was ' if refused else 'is '}{said}")
 
     def wrong_key(self, error: WireError) -> None:
         """What came from the coordinator is not signed by the one that the device was told to obey."""

@@ -1,4 +1,4 @@
-"""An update on its way: on disk before it is sent, sent until the coordinator says what became of it."""
+"""An update on its way: on disk before it is sent, and sent until the coordinator says what became of it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,78 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 
-from auricle.mqtt_link.deadline import within
+import msgspec
+
+from auricle.errors import StorageError
+from auricle.files import remove_durably, write_durably
+from auricle.mqtt_link.reconnection import within
+from auricle.wire.frames import CHUNK
+from auricle.wire.kinds import UNDECODABLE
 from auricle.wire.messages import Ack, Invite, Update
+from auricle.wire.tensors import digest
 from auricle_edge.fleet.agent_context import AgentSettings, Uplink
-from auricle_edge.fleet.outbox import Outbox, Pending
+
+
+@dataclass(frozen=True)
+class Pending:
+    """An update and its body."""
+
+    update: Update
+    body: bytes
+
+    def is_for(self, invite: Invite) -> bool:
+        """Whether it is what an invitation asks for: of its round, and of its secure sum where it has one."""
+        sum_id = invite.plan.secure_sum.id if invite.plan.secure_sum else msgspec.UNSET
+        update = self.update
+        return (update.task, update.round, update.sum) == (invite.task, invite.round, sum_id)
+
+    def parts(self) -> list[tuple[Update, bytes]]:
+        """The update as one message a chunk; each says its part and how many there are."""
+        pieces = [self.body[i : i + CHUNK] for i in range(0, len(self.body), CHUNK)]
+        return [
+            (msgspec.structs.replace(self.update, part=i, parts=len(pieces)), piece) for i, piece in enumerate(pieces)
+        ]
+
+
+class Outbox:
+    """One pending update at most: a newer round replaces it.
+
+    Parameters
+    ----------
+    folder
+        Where `pending.update` lies; made when it is first needed.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "pending.update"
+
+    def put(self, pending: Pending) -> None:
+        """Keep an update durably; only then may it be sent. StorageError: the disk cannot take it."""
+        header = msgspec.msgpack.encode(pending.update)
+        write_durably(self._path, len(header).to_bytes(4, "little") + header + pending.body)
+
+    def read(self) -> Pending | None:
+        """The pending update; None without one or when what lies there is not whole."""
+        try:
+            data = self._path.read_bytes()
+            length = int.from_bytes(data[:4], "little")
+            update = msgspec.msgpack.decode(data[4 : 4 + length], type=Update)
+            body = data[4 + length :]
+        except (FileNotFoundError, *UNDECODABLE):
+            return None
+        except OSError as error:
+            raise StorageError(f"{self._path} cannot be read ({error.strerror}).") from error
+        if not body or len(body) != update.length or digest(body) != update.body:
+            return None
+        return Pending(update, body)
+
+    def clear(self) -> None:
+        """Forget the pending update: it was acknowledged, or is of no more use. StorageError: the disk refuses."""
+        remove_durably(self._path)
+
 
 log = logging.getLogger("auricle.edge")
 
@@ -53,6 +120,8 @@ class UpdateDelivery:
             await asyncio.to_thread(self._keep, pending, first)
 
     def _keep(self, pending: Pending, first: Callable[[], None]) -> None:
+        update = pending.update  # said before it is kept: what ends in between sends it when it comes back
+        log.info("%s: round %d intends body %s", self._device, update.round, update.body)
         first()
         self._outbox.put(pending)
 

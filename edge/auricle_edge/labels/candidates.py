@@ -13,7 +13,7 @@ from auricle.errors import DataError, SettingsError
 from auricle.packs.manifest import SPECIAL_LABELS, UNKNOWN
 from auricle_edge.clips import ClipStore, Source
 from auricle_edge.clips.coding import energies_of
-from auricle_edge.clips.record import WEIGHTS, WORDLESS, Record
+from auricle_edge.clips.record import SOURCES, WORDLESS, Record
 from auricle_edge.labels.settings import LabelSettings
 
 Recognise = Callable[[NDArray[np.float32]], NDArray[Any]]
@@ -47,9 +47,8 @@ def opinion(posteriors: NDArray[Any], labels: Sequence[str], threshold: float) -
 
 def weight_of(source: Source, settings: LabelSettings) -> float:
     """What a clip of this source weighs in training: the setting `<source>_weight` where there is one."""
-    if source in WORDLESS:
-        return WEIGHTS[source]
-    return float(getattr(settings, f"{source}_weight", WEIGHTS[source]))
+    kind = SOURCES[source]
+    return float(getattr(settings, f"{source}_weight", kind.weight)) if kind.labelled else kind.weight
 
 
 def reconsidered(clip: Record, found: Opinion, settings: LabelSettings) -> tuple[str, Source, float] | None:

@@ -13,9 +13,8 @@ from auricle.errors import DataError, SettingsError, nearest
 from auricle.packs.manifest import SPECIAL_LABELS
 from auricle_edge.clips import ClipStore, NewClip
 from auricle_edge.labels.candidates import Recognise
-from auricle_edge.labels.levels import FRAME, levels, room
 from auricle_edge.labels.settings import LabelSettings
-from auricle_edge.labels.takes import ADVICE, Fault, Take, judged
+from auricle_edge.labels.takes import ADVICE, FRAME, Fault, Take, judged, levels, room
 from auricle_edge.labels.word_check import Checked, Doubt, WordCheck
 from auricle_edge.listening.sound import Block
 
@@ -25,7 +24,7 @@ ROOM = 50
 """Frames of the room that are heard before the first prompt: half a second."""
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Step(msgspec.Struct, frozen=True, kw_only=True):
     """What happens next in an enrolment, for a person and for a program."""
 
     step: StepName
@@ -68,7 +67,7 @@ class Enrolment:
     Raises
     ------
     SettingsError
-        The pack does not know the word, or it is no word.
+        The pack does not know the word, or it is not a word.
     """
 
     def __init__(

@@ -16,7 +16,7 @@ from auricle_edge.labels.answers import Heard, Judged
 from auricle_edge.labels.candidates import weight_of
 from auricle_edge.labels.near_misses import Almost, Ending
 from auricle_edge.labels.settings import LabelSettings
-from auricle_edge.listening.detect.near import NearMiss
+from auricle_edge.listening.detect.decision import NearMiss
 from auricle_edge.listening.sound import Detection
 
 MOST_KEPT = 64

@@ -14,13 +14,12 @@ from auricle.packs.manifest import UNKNOWN
 from auricle_edge.clips import ClipStore, NoRoomError, Source
 from auricle_edge.labels.answers import Answers, Heard, Judged
 from auricle_edge.labels.candidates import Recognise
-from auricle_edge.labels.chances import HOUR, Chances
 from auricle_edge.labels.keeping import Keeper, Labelled, overlap
-from auricle_edge.labels.levels import loudest_word
 from auricle_edge.labels.near_misses import NearMisses, Standing
 from auricle_edge.labels.settings import LabelSettings
-from auricle_edge.labels.surroundings import Ears, Place, Surroundings
-from auricle_edge.listening.detect.near import NearMiss
+from auricle_edge.labels.surroundings import HOUR, Chances, Ears, Place, Surroundings
+from auricle_edge.labels.takes import loudest_word
+from auricle_edge.listening.detect.decision import NearMiss
 from auricle_edge.listening.sound import RATE, Detection
 
 _log = logging.getLogger(__name__)
@@ -140,7 +139,7 @@ class Labeller:
         """A word was said and not detected: keep the loudest second of the last ones that may be it.
 
         What the device has just kept of the same sound under another label gets this one instead, but what somebody
-        confirmed is no word that was missed.
+        confirmed is not a word that was missed.
 
         Raises
         ------

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import DataError
-from auricle_edge.listening.detect.near import NearMiss
+from auricle_edge.listening.detect.decision import NearMiss
 from auricle_edge.listening.sound import RATE, Detection
 
 MOST = 8

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -11,11 +13,55 @@ from numpy.typing import NDArray
 from auricle.packs.manifest import SILENCE, UNKNOWN
 from auricle_edge.clips import ClipStore, NewClip
 from auricle_edge.labels.candidates import Opinion, Recognise, opinion, weight_of
-from auricle_edge.labels.chances import Chances
 from auricle_edge.labels.keeping import Keeper, Kept, Labelled, no_label, overlap
 from auricle_edge.labels.settings import LabelSettings
-from auricle_edge.listening.detect.near import NearMiss
+from auricle_edge.listening.detect.decision import NearMiss
 from auricle_edge.listening.sound import Detection
+
+HOUR = 3600.0
+
+
+class Chances:
+    """Random moments, and a limit an hour.
+
+    Parameters
+    ----------
+    mean
+        Seconds between two moments on average; exponential above a quarter of it, so that no habit of the household can
+        fall in step with it.
+    per_hour
+        Most clips in any hour.
+    rng
+        Draws the moments.
+    """
+
+    def __init__(self, mean: float, per_hour: int, rng: random.Random) -> None:
+        self._mean, self._per_hour, self._rng = mean, per_hour, rng
+        self._next: float | None = None
+        self._kept: deque[float] = deque()
+
+    def due(self, now: float) -> bool:
+        """Whether a moment has come; once for each."""
+        if self._next is None:
+            self._next = now + self._wait()
+        if now < self._next:
+            return False
+        self._next = now + self._wait()
+        return True
+
+    def allowed(self, now: float) -> bool:
+        """Whether one more clip may be kept."""
+        while self._kept and now - self._kept[0] >= HOUR:
+            self._kept.popleft()
+        return len(self._kept) < self._per_hour
+
+    def keep(self, now: float) -> None:
+        """Count a clip."""
+        self._kept.append(now)
+
+    def _wait(self) -> float:
+        return self._mean / 4 + self._rng.expovariate(1 / (0.75 * self._mean))
+
 
 Place = Detection | NearMiss | Kept
 """A piece of sound that something is known of."""

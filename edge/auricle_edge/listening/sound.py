@@ -1,11 +1,13 @@
-"""What the rooms of a listening device hand to each other: blocks of sound, and what was found in them."""
+"""What the rooms of a listening device hand to each other: sound, what was found in it, and a person's answer."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
+import msgspec
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 RATE = 16_000
@@ -72,3 +74,13 @@ class Timeout:
 
 Event = Detection | Timeout
 """What a device tells everybody who wants to know."""
+
+
+class Feedback(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One answer."""
+
+    verdict: Literal["confirm", "deny", "missed"]
+    id: Annotated[str, Meta(pattern=r"^[0-9a-f]{12}\Z")] | None = None
+    """Of the detection that is confirmed or denied; None: the newest one, if nobody answered it yet."""
+    word: Annotated[str, Meta(min_length=1, max_length=64)] | None = None
+    """The word that was said and missed."""

@@ -13,7 +13,7 @@ import msgspec
 
 from auricle.errors import StorageError
 from auricle.files import write_durably
-from auricle.wire.kinds import Sensitivity
+from auricle.wire.kinds import UNDECODABLE, Sensitivity
 
 log = logging.getLogger("auricle.edge")
 
@@ -80,5 +80,5 @@ class Tuning:
             return msgspec.json.decode(self._file.read_bytes(), type=Sensitivity)
         except FileNotFoundError:
             return 0
-        except (OSError, msgspec.DecodeError) as error:
+        except (OSError, *UNDECODABLE) as error:
             raise StorageError(f"{self._file} does not hold a sensitivity ({error}): delete it.") from error

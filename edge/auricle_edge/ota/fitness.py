@@ -7,8 +7,7 @@ from typing import Literal
 import msgspec
 
 from auricle.errors import DataError
-from auricle.packs.versions import Key, version_key
-from auricle.wire.kinds import Sha256, Token
+from auricle.wire.kinds import Key, Sha256, Token, version_key
 from auricle_edge.ota.installation import BundleFacts
 from auricle_edge.ota.records import PackKept, UpdateRefusedError
 
@@ -96,7 +95,7 @@ def ordered(version: str) -> Key:
     Raises
     ------
     UpdateRefusedError
-        It is no version.
+        It is not a version.
     """
     try:
         return version_key(version)

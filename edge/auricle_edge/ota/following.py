@@ -11,34 +11,28 @@ import asyncio
 import contextlib
 import logging
 import os
-import random
-import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
 
 import msgspec
 
 from auricle.errors import AuricleError, StorageError
-from auricle.mqtt_link.deadline import within
+from auricle.mqtt_link.reconnection import within
 from auricle.packs.signature import trusted_key
 from auricle.wire.messages import Target
-from auricle_edge.fleet.standing import Standing, State
+from auricle_edge.fleet.agent_context import Standing, State
+from auricle_edge.ota.bundle_request import BundleRequest, fetch_pack
 from auricle_edge.ota.health import Health
-from auricle_edge.ota.installation import ANSWER, Installation, Installed, outcome_reason
+from auricle_edge.ota.installation import Installation, Installed
 from auricle_edge.ota.pack_shelf import PackShelf
 from auricle_edge.ota.pack_trial import Trials
-from auricle_edge.ota.records import FOLDER, WANTED, Answer, Progress, Wanted, forget, own_record, short
-from auricle_edge.ota.records import write_record as write
+from auricle_edge.ota.records import FOLDER, Progress, Wanted, short
 from auricle_edge.settings import PATIENCE, EdgeSettings
 
 log = logging.getLogger("auricle.edge")
 
 LOOK = 2.0
 """Seconds between two looks at what root has written."""
-FIRST_PAUSE, LONGEST_PAUSE = 15.0, 3600.0
-"""Seconds between two attempts, doubled each time."""
-BUSY = 5.0
-"""Seconds between two looks whether the device still trains."""
 
 
 class Following:
@@ -65,8 +59,9 @@ class Following:
         busy: Callable[[], bool] = lambda: False,
     ) -> None:
         self._settings, self._pack, self._restart, self._busy = settings, pack, restart, busy
-        self._folder, self._installation = settings.folder / FOLDER, Installation()
+        self._installation = Installation()
         self._runs = self._installed()
+        self._request = BundleRequest(settings.folder / FOLDER, self._installation, self._runs)
         shelf = PackShelf(settings.folder, settings.pack, trusted_key(settings.pack_key))
         self._trials = Trials(settings.folder, shelf)
         self._progress, self._trial = self._trials.progress, self._trials.trial
@@ -76,8 +71,6 @@ class Following:
         self._began, self._trouble = time.monotonic(), ""
         self._news = asyncio.Event()
         self._work: asyncio.Task[None] | None = None
-        self._again: float | None = None
-        """When root is asked once more."""
         self._next_check = time.monotonic() + (settings.updates.check_every or 0)
 
     def _installed(self) -> Installed | None:
@@ -100,6 +93,7 @@ class Following:
             board="" if runs is None else runs.facts.board,
             os="" if runs is None else runs.facts.os,
             bundle=None if runs is None else runs.identity,
+            version="" if runs is None else runs.facts.version,
             confirmed=settled and active,
             rollout="" if wanted is None else wanted.rollout,
             state=None if progress is None else progress.state,
@@ -218,106 +212,43 @@ class Following:
     # -- bundles
 
     def _ask(self, progress: Progress) -> None:
-        """Write down for root what is wanted: that starts it."""
+        """Ask root once more."""
         again = msgspec.structs.replace(progress.wanted, attempt=progress.wanted.attempt + 1)
         self._put(msgspec.structs.replace(progress, wanted=again))
-        write(self._folder / WANTED, again)
-        self._again = None
+        self._request.write(again)
 
     def _look(self) -> None:
         """See what root has done, or ask for newer bundles when it is time."""
-        progress = self._progress
+        progress, every = self._progress, self._settings.updates.check_every
         if progress is not None and progress.kind == "bundle" and progress.state in ("fetching", "trial"):
             self._judge(progress)
-        elif self._settings.updates.check_every is not None and time.monotonic() >= self._next_check:
-            self._next_check = time.monotonic() + self._settings.updates.check_every
-            if self._runs is not None:
-                write(self._folder / WANTED, Wanted(attempt=random.getrandbits(32)))
+        elif every is not None and time.monotonic() >= self._next_check:
+            self._next_check = time.monotonic() + every
+            self._request.write_newest()
 
     def _judge(self, progress: Progress) -> None:
-        """What the installation's files say of a bundle."""
-        wanted, journal, runs = progress.wanted, self._installation.journal, self._runs
-        last = journal.last
-        if runs is None:
-            self._settle("refused", "This agent was not installed from a bundle: update it as it was installed.")
-        elif journal.trial is not None and journal.trial.identity == wanted.identity:
-            self._settle("trial")
-        elif runs.identity == wanted.identity and journal.active == runs.slot.name:
-            self._settle("confirmed")
-        elif last is not None and (last.rollout, last.identity) == (wanted.rollout, wanted.identity):
-            self._settle("refused" if last.outcome == "refused" else "failed", outcome_reason(last))
-        elif progress.state != "fetching":
-            self._settle("failed", "Another bundle was installed on the device.")
-        else:
-            self._wait(progress)
-        if self._progress is not None and self._progress.state != "fetching":
-            forget(self._folder / WANTED)
-
-    def _wait(self, progress: Progress) -> None:
-        """What root says while it fetches; it is asked again after a pause when it could not."""
-        wanted, answer = progress.wanted, own_record(self._installation.place / ANSWER, Answer)
-        mine = answer is not None and (answer.rollout, answer.identity) == (wanted.rollout, wanted.identity)
-        if answer is None or not mine or answer.attempt != wanted.attempt:
-            return
-        if answer.state == "refused":
-            self._settle("refused", answer.reason)
-        elif answer.state == "later":
-            self._settle("fetching", answer.reason)
-            self._again = self._again or time.monotonic() + _pause(wanted.attempt)
-            if time.monotonic() >= self._again and self._progress is not None:
-                self._ask(self._progress)
+        """Go on by what became of a bundle."""
+        state, reason, again = self._request.outcome(progress)
+        self._settle(state, reason)
+        if again and self._progress is not None:
+            self._ask(self._progress)
+        if state != "fetching":
+            self._request.withdraw()
 
     # -- packs
 
     async def _fetch_pack(self, wanted: Wanted) -> None:
         """Until the pack is on trial or refused."""
-        attempt = 0
-        while True:
-            while self._busy():
-                await asyncio.sleep(BUSY)
-            answer = await self._ask_process(wanted)
-            if answer.state == "staged":
-                log.info("The pack %s is on trial from the next start on", (wanted.identity or "")[:12])
-                self._restart()
-                return
-            if answer.state == "refused":
-                self._settle("refused", answer.reason)
-                return
-            self._settle("fetching", answer.reason)
-            await asyncio.sleep(_pause(attempt))
-            attempt += 1
-
-    async def _ask_process(self, wanted: Wanted) -> Answer:
-        """What the process that fetches came to; one that crashes is no reason to try again."""
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "auricle_edge.ota.pack_upgrade",
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            env={**os.environ, "PYTHONSAFEPATH": "1"},
-        )
-        job = msgspec.json.encode({"settings": self._settings, "wanted": wanted})
-        try:
-            said, _ = await process.communicate(job)
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-        try:
-            return msgspec.json.decode(said, type=Answer)
-        except msgspec.DecodeError:
-            reason = f"What tried the pack ended with {process.returncode}."
-            return Answer(rollout=wanted.rollout, identity=wanted.identity, attempt=0, state="refused", reason=reason)
+        answer = await fetch_pack(self._settings, wanted, self._busy, lambda reason: self._settle("fetching", reason))
+        if answer.state == "refused":
+            self._settle("refused", answer.reason)
+            return
+        log.info("The pack %s is on trial from the next start on", (wanted.identity or "")[:12])
+        self._restart()
 
 
 def _same(a: Wanted, b: Wanted) -> bool:
     return (a.rollout, a.path, a.identity) == (b.rollout, b.path, b.identity)
-
-
-def _pause(attempt: int) -> float:
-    """Seconds until the next attempt."""
-    return min(FIRST_PAUSE * 2.0 ** min(attempt, 20), LONGEST_PAUSE) * random.uniform(0.8, 1.2)
 
 
 def count_start(settings: EdgeSettings) -> None:

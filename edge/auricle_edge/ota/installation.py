@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from auricle.errors import StorageError
-from auricle.wire.kinds import FleetName, Sha256, Short, Token
+from auricle.wire.kinds import UNDECODABLE, FleetName, Sha256, Short, Token
 from auricle_edge.ota.records import own_record
 
 VARIABLE, PLACE = "AURICLE_INSTALLATION", Path("/opt/auricle")
@@ -78,7 +78,7 @@ class Installation:
 
     @property
     def journal(self) -> Journal:
-        """The journal of the slots; an empty one where there is none."""
+        """The journal of the slots; an empty one at first."""
         return own_record(self.place / JOURNAL, Journal) or Journal()
 
     def running(self) -> Installed | None:
@@ -112,8 +112,8 @@ def bundle_facts(data: bytes, where: str) -> BundleFacts:
     """What a `bundle.json` says; StorageError: it is not one."""
     try:
         return msgspec.json.decode(data, type=BundleFacts)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise StorageError(f"{where} is no description of a bundle ({error}).") from error
+    except UNDECODABLE as error:
+        raise StorageError(f"{where} is not a description of a bundle ({error}).") from error
 
 
 def outcome_reason(outcome: SlotOutcome) -> Short:

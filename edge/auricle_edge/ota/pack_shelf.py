@@ -14,7 +14,7 @@ from auricle.files import write_durably
 from auricle.packs.archive import read_file
 from auricle.packs.pack import Pack, load_pack, pack_bytes
 from auricle.packs.signature import trusted_key
-from auricle.wire.kinds import Sha256
+from auricle.wire.kinds import UNDECODABLE, Sha256
 from auricle_edge.runtimes import Runtime, choose_runtime
 from auricle_edge.training.own_model import own_model
 
@@ -62,7 +62,7 @@ class PackShelf:
             return msgspec.json.decode(path.read_bytes(), type=Switch)
         except FileNotFoundError:
             return Switch()
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except (OSError, *UNDECODABLE) as error:
             if isinstance(error, OSError):
                 raise PackError(f"{path} cannot be read: {because(error)}.") from error
             raise PackError(f"{path} is damaged: remove it to run the pack of the settings.") from error
@@ -92,7 +92,7 @@ class PackShelf:
         return pack
 
     def roll_back(self) -> Pack:
-        """Go back to the pack before; PackError when there is none, or it is not sound any more."""
+        """Go back to the pack before; PackError when it is missing, or it is not sound any more."""
         switch = self.switch
         if switch.current is None:
             raise NoEarlierPackError("There is no pack to go back to: the one of the settings runs.")

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from auricle.errors import AuricleError
-from auricle_edge.fleet.standing import State
+from auricle_edge.fleet.agent_context import State
 from auricle_edge.ota.pack_shelf import PackShelf
 from auricle_edge.ota.records import (
     FOLDER,

@@ -17,8 +17,8 @@ from msgspec import Meta
 
 from auricle.errors import AuricleError, StorageError
 from auricle.files import sync_folder, write_durably
-from auricle.wire.kinds import Count, DeviceId, Sha256, Short, TargetPath, Token
-from auricle_edge.fleet.standing import State
+from auricle.wire.kinds import UNDECODABLE, Count, DeviceId, Sha256, Short, TargetPath, Token
+from auricle_edge.fleet.agent_context import State
 
 FOLDER = "updates"
 """In a device's state folder."""
@@ -124,14 +124,14 @@ def read_record(path: Path, kind: type[T]) -> T | None:
     try:
         data = read_plain(path)
         return None if data is None else msgspec.json.decode(data, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         raise StorageError(f"{path} is not what it has to be ({error}): remove it.") from error
 
 
 def read_plain(path: Path) -> bytes | None:
     """The content of a small file; None without one.
 
-    A link, a pipe or a huge file is refused: whoever reads may have more rights than whoever wrote.
+    A link, a pipe or a huge file is refused: the reader may have more rights than the writer.
 
     Raises
     ------

@@ -14,9 +14,8 @@ from urllib.parse import SplitResult, urlsplit
 from cryptography import x509
 
 from auricle.errors import SettingsError, StorageError, because
-from auricle.mqtt_link.identity_files import FOLDER, IdentityFiles
-from auricle.mqtt_link.loopback import is_loopback
-from auricle.wire.claims import pin
+from auricle.mqtt_link.private_link import FOLDER, IdentityFiles, is_loopback
+from auricle.wire.claims import UNREADABLE, pin
 from auricle_edge.ota.records import Named, UpdateLaterError, UpdateRefusedError, read_plain, read_record
 
 PIECE = 64 << 10
@@ -169,5 +168,5 @@ def _authority(path: Path, expected: str) -> str:
         if pin(x509.load_pem_x509_certificate(data)) != expected:
             raise StorageError(f"{path} is not the authority that this device claimed its certificate from.")
         return data.decode("ascii")
-    except ValueError as error:
+    except UNREADABLE as error:
         raise StorageError(f"{path} cannot be read ({because(error)}).") from error

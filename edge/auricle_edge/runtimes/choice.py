@@ -10,8 +10,10 @@ from auricle.errors import AuricleError, SettingsError, nearest
 from auricle.packs.pack import Pack
 from auricle_edge.runtimes.interface import Runtime
 
-STEP, ORT_TRAINING, TFLITE = "step", "ort-training", "tflite"
-RUNTIMES = ("auto", STEP, ORT_TRAINING, TFLITE)
+STEP, NATIVE, ORT_TRAINING, TFLITE = "step", "native", "ort-training", "tflite"
+RUNTIMES = ("auto", STEP, NATIVE, ORT_TRAINING, TFLITE)
+STEP_GRAPHS = (STEP, NATIVE)
+"""Those that run every step graph of a pack."""
 _LITERT = ("ai_edge_litert", "tflite_runtime")
 """Modules that run `.tflite`, the newer one first."""
 
@@ -27,12 +29,13 @@ class Choice:
 def choose_runtime(wanted: str, pack: Pack, threads: int = 1, *, training: bool = True) -> Choice:
     """Make the runtime that was asked for; `auto` takes the first that is installed and for which the pack has files.
 
-    The order is step, ort-training and, where nothing is to be trained, tflite.
+    The order is native where the wheel brings its library and it computes here as it should, step, ort-training and,
+    where nothing is to be trained, tflite. Nothing is compiled for `auto`: that is done where `native` is asked for.
 
     Parameters
     ----------
     wanted
-        `auto`, `step`, `ort-training` or `tflite`.
+        `auto`, `step`, `native`, `ort-training` or `tflite`.
     pack
         What it has to run.
     threads
@@ -49,19 +52,34 @@ def choose_runtime(wanted: str, pack: Pack, threads: int = 1, *, training: bool 
     """
     if wanted not in RUNTIMES:
         raise SettingsError(f'There is no runtime "{wanted}": {nearest(wanted, RUNTIMES)}')
-    names = [STEP, ORT_TRAINING, *([] if training else [TFLITE])] if wanted == "auto" else [wanted]
+    from auricle_edge.runtimes.native.library import brought_library, why_not_brought
+    from auricle_edge.runtimes.native.self_test import fault_of
+
+    brought = brought_library() if wanted == "auto" else None
+    names = [wanted] if wanted != "auto" else [STEP, ORT_TRAINING, *([] if training else [TFLITE])]
     missing = {name: _missing(name, pack, training) for name in names}
-    fitting = [name for name in names if missing[name] is None]
+    if brought is not None:
+        missing = {NATIVE: _missing(NATIVE, pack, training) or fault_of(brought), **missing}
+    fitting = [name for name, reason in missing.items() if reason is None]
     if not fitting:
-        raise AuricleError(" ".join(reason for reason in missing.values() if reason is not None))
+        reasons = [reason for reason in missing.values() if reason is not None]
+        if wanted == "auto" and brought is None and _missing(NATIVE, pack, training) is None:
+            reasons.append(f"{why_not_brought()} Where there is a C compiler, --runtime native makes one.")
+        raise AuricleError(" ".join(reasons))
     chosen = fitting[0]
-    reason = "it was asked for." if wanted != "auto" else _why(chosen, missing)
+    reason = "it was asked for." if wanted != "auto" else _why(chosen, missing, threads)
     return Choice(_make(chosen, pack, threads), f"Runtime {chosen}: {reason}")
 
 
-def _why(chosen: str, missing: dict[str, str | None]) -> str:
+def _why(chosen: str, missing: dict[str, str | None], threads: int) -> str:
+    if chosen == NATIVE:
+        alone = "" if threads == 1 else f" It uses one thread, not the {threads} of the settings."
+        return f"the wheel brings its library, which computes here as it should.{alone}"
     if chosen == STEP:
-        return f"onnxruntime {_version()} is installed and the pack has graphs for it, the fastest way to train."
+        instead = missing.get(NATIVE)
+        return (
+            f"onnxruntime {_version()} is installed and the pack has graphs for it.{f' {instead}' if instead else ''}"
+        )
     return " ".join(["the next best.", *(reason for reason in missing.values() if reason is not None)])
 
 
@@ -69,12 +87,12 @@ def _missing(name: str, pack: Pack, training: bool) -> str | None:
     """What keeps a runtime from doing the work here, as a sentence; None when nothing does."""
     if name == TFLITE:
         return _missing_tflite(pack, training)
+    if name == NATIVE:
+        return _missing_graphs(name, pack, training)
     if importlib.util.find_spec("onnxruntime") is None:
         return 'The runtime step needs onnxruntime, which is not installed: pip install "auricle[edge]".'
     if name == STEP:
-        kinds = {graph.kind for graph in pack.manifest.graphs}
-        fits = bool(kinds - {"evaluate"} if training else kinds & {"evaluate"})
-        return None if fits else f"The pack {pack.manifest.name} has no graphs for the runtime step."
+        return _missing_graphs(name, pack, training)
     if importlib.util.find_spec("onnxruntime.training") is None:
         return (
             "The runtime ort-training needs onnxruntime-training, which is not installed: in an environment of its own "
@@ -83,6 +101,12 @@ def _missing(name: str, pack: Pack, training: bool) -> str | None:
     if not pack.manifest.ort_training:
         return f"The pack {pack.manifest.name} has no files for the runtime ort-training: auricle export artifacts."
     return None
+
+
+def _missing_graphs(name: str, pack: Pack, training: bool) -> str | None:
+    kinds = {graph.kind for graph in pack.manifest.graphs}
+    fits = bool(kinds - {"evaluate"} if training else kinds & {"evaluate"})
+    return None if fits else f"The pack {pack.manifest.name} has no graphs for the runtime {name}."
 
 
 def _missing_tflite(pack: Pack, training: bool) -> str | None:
@@ -113,6 +137,10 @@ def _make(name: str, pack: Pack, threads: int) -> Runtime:
         from auricle_edge.runtimes.tflite import TfliteRuntime
 
         return TfliteRuntime(pack, threads)
+    if name == NATIVE:
+        from auricle_edge.runtimes.native.runtime import NativeRuntime
+
+        return NativeRuntime(pack, threads)
     from auricle_edge.runtimes.step import StepRuntime
 
     return StepRuntime(pack, threads)

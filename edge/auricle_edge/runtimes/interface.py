@@ -1,18 +1,18 @@
-"""What every runtime offers: recognise with a model, and train the models of a job step by step."""
+"""What every runtime offers, recognise and train step by step, and what is made of a model's logits."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import AuricleError
-from auricle.packs.graph_interface import TERMS
 from auricle.packs.pack import PARTS, Pack
+from auricle.wire.gradient_terms import TERMS
 from auricle.wire.tensors import Flat, TensorTable
 
 Array = NDArray[Any]
@@ -28,7 +28,7 @@ NEUTRAL: dict[str, float] = {
     "beta2": 0.999,
     "epsilon": 1e-8,
     "temperature": 1.0,
-    **{scalar: 0.0 for scalars, _ in TERMS.values() for scalar in scalars},
+    **{scalar: 0.0 for term in TERMS.values() for scalar in term.scalars},
 }
 """Scalars that a job need not name, with the value under which they do nothing, or PyTorch's of AdamW."""
 
@@ -43,7 +43,7 @@ class Job:
     """Architecture by role, in the kind's order of roles."""
     optimizer: str
     terms: tuple[str, ...] = ()
-    """Optional terms of the gradient, `drift` or `freeze`."""
+    """Optional terms of the gradient, see `TERMS`."""
     weights: Mapping[str, Flat]
     """(P,) by role."""
     scalars: Mapping[str, float]
@@ -54,6 +54,8 @@ class Job:
     """Other vectors (P,): `role.anchor`, `role.linear` (zeros without), `role.keep` (ones without), `teacher`."""
     inputs: Mapping[str, Array] = field(default_factory=dict)
     """Other inputs that stay the same from step to step, such as `means` and `valid`."""
+    bavd: bool = False
+    """Whether layers that can drop activations do, by maps that start empty; the graph has to have such layers."""
     steps: int = 0
     """Steps that the given optimizer vectors have seen."""
     seed: int = 0
@@ -91,6 +93,9 @@ class Training(Protocol):
     def slots(self) -> dict[str, Flat]:
         """The optimizer vectors (P,) by `role.slot` as they are now."""
 
+    def maps(self, role: str) -> Flat:
+        """The maps (M,) of a role's layers as they are now, in the order of their names; none where none drops."""
+
 
 class Runtime(Protocol):
     """Runs a pack's models. Safe to share between threads: what changes is in a `Training`."""
@@ -111,6 +116,14 @@ class Runtime(Protocol):
 
     def begin(self, job: Job) -> Training:
         """Begin a job; AuricleError, saying what it lacks, when this runtime or its pack cannot do it."""
+
+
+@runtime_checkable
+class Partial(Protocol):
+    """A runtime that leaves some graphs to another one."""
+
+    def left_out(self, model: str) -> dict[str, str]:
+        """Why, by file, of a model's graphs."""
 
 
 class InferenceOnly:
@@ -135,3 +148,32 @@ def named_parts(model: str, table: TensorTable, weights: Flat) -> dict[str, Arra
 def joined_parts(model: str, table: TensorTable, values: Mapping[str, Array]) -> Flat:
     """The flat vector (P,) of the three tensors of a model."""
     return table.join(values[f"{model}/body"], values[f"{model}/head.weight"], values[f"{model}/head.bias"])
+
+
+def softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Posteriors of logits (N, L)."""
+    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+    posteriors: NDArray[np.float32] = powers / powers.sum(axis=1, keepdims=True)
+    return posteriors
+
+
+def recogniser(runtime: Runtime, model: str, weights: Flat) -> Callable[[NDArray[np.float32]], NDArray[np.float32]]:
+    """Posteriors (N, L) of log-mels (N, T, mels) by one model and its weights (P,), as they are now."""
+    kept = weights.copy()
+    kept.flags.writeable = False  # so that a runtime need not copy them for every window
+    return lambda features: softmax(runtime.logits(model, kept, features))
+
+
+def cross_entropy(logits: NDArray[np.float32], targets: Sequence[int] | NDArray[np.int64]) -> float:
+    """Mean cross-entropy of logits (N, C) with labels (N,), in float64; NaN for no samples."""
+    z = logits.astype(np.float64)
+    if not len(z):
+        return float("nan")
+    z -= z.max(axis=1, keepdims=True)
+    chosen = z[np.arange(len(z)), np.asarray(targets)]
+    return float(np.mean(np.log(np.exp(z).sum(axis=1)) - chosen))
+
+
+def accuracy(logits: NDArray[np.float32], targets: NDArray[np.int64]) -> float | None:
+    """Share of samples whose largest logit is their label; None for no samples."""
+    return float(np.mean(logits.argmax(axis=1) == targets)) if len(logits) else None

@@ -65,6 +65,8 @@ class OrtTrainingRuntime:
         AuricleError
             The job asks for what onnxruntime-training or its artifacts cannot do; the sentence names it.
         """
+        if job.bavd:
+            raise AuricleError("The runtime ort-training drops no activations by maps: choose --runtime step.")
         if job.kind not in KINDS:
             raise AuricleError(f"The runtime ort-training does not do {job.kind} learning: choose --runtime step.")
         lacking = [n for role in job.models for n in UNKNOWN[job.optimizer] if job.scalar(f"{role}.{n}")]
@@ -147,6 +149,10 @@ class ArtifactTraining:
     def weights(self, role: str) -> Flat:
         """The weights (P,) of a role as they are now."""
         return self._models[role].weights()
+
+    def maps(self, role: str) -> Flat:
+        """None: this runtime drops no activations."""
+        return np.zeros(0, np.float32)
 
     def slots(self) -> dict[str, Flat]:
         """The optimizer vectors (P,) by `role.slot` as they are now."""

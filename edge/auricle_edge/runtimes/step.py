@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from auricle.checks.graph_check import check_graph
 from auricle.errors import PackError
-from auricle.packs.graph_interface import LOSSES, SCALARS, SLOTS, TERMS, carried
 from auricle.packs.pack import Graph, Pack
 from auricle.wire.tensors import Flat
-from auricle_edge.runtimes.interface import EVALUATION_BATCH, Job, joined_parts, named_parts
+from auricle_edge.runtimes.feeds import GraphTraining, first_feeds, graph_of, not_given_back
+from auricle_edge.runtimes.interface import EVALUATION_BATCH, Job, named_parts
 
 Array = NDArray[Any]
 
@@ -36,7 +36,7 @@ class StepRuntime:
     def __init__(self, pack: Pack, threads: int = 1) -> None:
         self.pack = pack
         self._threads = threads
-        self._sessions: dict[str, Any] = {}
+        self._sessions: dict[str, ort.InferenceSession] = {}
         self._lock = threading.Lock()
 
     def _session(self, graph: Graph) -> ort.InferenceSession:
@@ -102,69 +102,28 @@ class StepRuntime:
         Raises
         ------
         PackError
-            The pack carries no such graph.
+            The pack carries no such graph, or none with the layers that the job needs.
         AuricleError
             The job leaves out what the graph takes.
         """
-        graph = self._graph(job)
+        graph = graph_of(self.pack, job)
         return StepTraining(self._session(graph), graph, self.pack, job)
 
-    def _graph(self, job: Job) -> Graph:
-        model = next(iter(job.models.values()))
-        for graph in sorted(self.pack.manifest.graphs, key=lambda g: len(g.terms)):
-            same = (graph.kind, graph.model, graph.optimizer) == (job.kind, model, job.optimizer)
-            if same and set(job.terms) <= set(graph.terms):
-                return graph
-        return self.pack.graph(job.kind, model, job.optimizer, job.terms)
 
-
-class StepTraining:
+class StepTraining(GraphTraining):
     """A job on a step graph: the inputs of the next step, of which each step replaces those that change."""
 
     def __init__(self, session: ort.InferenceSession, graph: Graph, pack: Pack, job: Job) -> None:
-        assert graph.batch is not None
-        self.batch: int = graph.batch
-        self.steps = job.steps
-        self._session, self._graph = session, graph
-        self._tables = {role: pack.table(model) for role, model in job.models.items()}
-        self._feeds = self._first_feeds(job)
-        self._outputs = list(graph.outputs)
-        self._losses = LOSSES[graph.kind]
-        self._changed = [name.removeprefix("new/") for name in self._outputs[len(self._losses) :]]
-        self._counters = [name for name in graph.inputs if name.endswith(".step")]
-        self._rng = np.random.default_rng(job.seed)
-
-    def _first_feeds(self, job: Job) -> dict[str, Array]:
-        """Every input of the first step but its batch."""
-        graph = self._graph
-        feeds: dict[str, Array] = dict(job.inputs)
-        for role, table in self._tables.items():
-            zeros, ones = np.zeros(table.size, np.float32), np.ones(table.size, np.float32)
-            for vector in carried(graph, role):
-                given = job.weights[role] if vector == role else job.slots.get(vector, zeros)
-                feeds.update(named_parts(vector, table, given))
-            for name in (f"{role}.{name}" for term in graph.terms for name in TERMS[term][1]):
-                neutral = ones if name.endswith(".keep") else zeros
-                feeds.update(named_parts(name, table, job.vectors.get(name, neutral)))
-        if "teacher" in job.vectors:
-            feeds.update(named_parts("teacher", self._tables["model"], job.vectors["teacher"]))
-        feeds.update({name: np.zeros(shape, np.float32) for name, shape in graph.state.items()})
-        feeds.update({name: np.array(job.scalar(name), np.float32) for name in self._scalars()})
-        taken = set(graph.inputs)
-        return {name: value for name, value in feeds.items() if name in taken}
-
-    def _scalars(self) -> list[str]:
-        """The scalar inputs but the counters of steps."""
-        graph = self._graph
-        assert graph.optimizer is not None
-        names = [*SCALARS[graph.optimizer], *(name for term in graph.terms for name in TERMS[term][0])]
-        own = [f"{role}.{name}" for role in self._tables for name in names if name != "step"]
-        shared = ("alpha", "plugin_ce", "temperature", "threshold", "lambda", "beta")
-        return [*own, *(name for name in shared if name in graph.inputs)]
+        super().__init__(graph, pack, job)
+        self._session = session
+        self._values = first_feeds(graph, self._tables, job)
+        empty = {f"new/{name}" for name in not_given_back(graph, job)}
+        self._outputs = [name for name in graph.outputs if name not in empty]
+        self._changed = [name.removeprefix("new/") for name in self._outputs[len(self._loss_names) :]]
 
     def step(self, batch: Mapping[str, Array]) -> dict[str, float]:
         """Run the graph once and keep what it changed for the next time."""
-        feeds = self._feeds
+        feeds = self._values
         feeds.update(batch)
         self.steps += 1
         for name in self._counters:
@@ -172,16 +131,6 @@ class StepTraining:
         for name, shape in sorted(self._graph.noise.items()):
             feeds[name] = self._rng.random(shape, np.float32)
         values = self._session.run(self._outputs, feeds)
-        losses = self._losses
+        losses = self._loss_names
         feeds.update(zip(self._changed, values[len(losses) :], strict=True))
         return {name: float(value) for name, value in zip(losses, values, strict=False)}
-
-    def weights(self, role: str) -> Flat:
-        """The weights (P,) of a role as they are now."""
-        return joined_parts(role, self._tables[role], self._feeds)
-
-    def slots(self) -> dict[str, Flat]:
-        """The optimizer vectors (P,) by `role.slot` as they are now."""
-        assert self._graph.optimizer is not None
-        names = ((role, f"{role}.{slot}") for role in self._tables for slot in SLOTS[self._graph.optimizer])
-        return {name: joined_parts(name, self._tables[role], self._feeds) for role, name in names}

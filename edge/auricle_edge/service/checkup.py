@@ -24,10 +24,12 @@ from auricle_edge.board.trusted_time import synchronised
 from auricle_edge.listening.capture.levels import Levels
 from auricle_edge.listening.detect import DetectTable, detect_settings
 from auricle_edge.listening.events.chosen import require_asked
-from auricle_edge.listening.events.settings import EventSettings
-from auricle_edge.runtimes import choose_runtime
-from auricle_edge.service.greeting import awaited, quoted
+from auricle_edge.listening.events.outputs import EventSettings
+from auricle_edge.runtimes import Partial, choose_runtime
+from auricle_edge.runtimes.native.library import brought_library
+from auricle_edge.runtimes.native.self_test import fault_of
 from auricle_edge.service.microphone_check import clipping, examine_levels, level
+from auricle_edge.service.status import awaited, quoted
 
 LEAST_DISK = 64 << 20
 LEAST_MEMORY = 128 << 20
@@ -59,6 +61,7 @@ def examine_board(
     *,
     required: Sequence[Sensor] = (),
     now: Callable[[], float] = time.time,
+    runtime: str = "auto",
 ) -> list[Finding]:
     """Every check that needs no microphone.
 
@@ -74,12 +77,16 @@ def examine_board(
         Of the fleet; None: not checked.
     required
         Sensors without which the device declines to train.
+    now
+        The clock.
+    runtime
+        What the settings name.
     """
     checks: list[tuple[str, Callable[[], str | tuple[Verdict, str]]]] = [
         ("versions", versions),
         ("processor", lambda: processor(root)),
         ("memory", lambda: memory(root)),
-        ("pack", lambda: pack_runs(pack())),
+        ("pack", lambda: pack_runs(pack(), runtime, training=broker is not None)),
         ("clock", lambda: clock_synchronised(now())),
         ("disk", lambda: disk(state, LEAST_DISK)),
         ("sensors", lambda: sensors(readings(), required)),
@@ -97,7 +104,7 @@ def examine_home(events: EventSettings) -> list[Finding]:
     def examine() -> tuple[Verdict, str]:
         require_asked(events)
         if events.mqtt_plain or events.wyoming_network:
-            return "doubtful", "What is heard is told in the clear to other machines, as the settings ask for."
+            return "doubtful", "What is heard is sent unencrypted to other machines, as the settings say."
         return "good", "What is heard leaves this machine encrypted, or not at all."
 
     return [finding("home", examine)]
@@ -108,6 +115,9 @@ def versions() -> tuple[Verdict, str]:
     here = f"auricle {__version__}, Python {platform.python_version()}, {platform.machine()}"
     sentence = f"{here}; {', '.join(versions_of(LIBRARIES))}."
     if importlib.util.find_spec("onnxruntime") is None:
+        found = brought_library()
+        if found is not None and fault_of(found) is None:
+            return "good", f"{sentence} Without onnxruntime: the wheel brings what runs models here."
         return "bad", f'{sentence} onnxruntime is missing: pip install "auricle[edge]".'
     if platform.machine() not in VECTORS:
         return "bad", f"{sentence} There is no onnxruntime wheel for {platform.machine()}: use a 64-bit system."
@@ -143,9 +153,9 @@ def memory(root: Path) -> tuple[Verdict, str]:
     return "doubtful", "The system does not say how much memory is free."
 
 
-def pack_runs(pack: Pack) -> str:
-    """Whether the pack is whole, and its plug-in runs."""
-    choice = choose_runtime("auto", pack)
+def pack_runs(pack: Pack, runtime: str = "auto", *, training: bool = True) -> str:
+    """Whether the pack is whole, and its plug-in runs; with the runtime native, what that leaves to onnxruntime."""
+    choice = choose_runtime(runtime, pack, training=training)
     task, name = pack.manifest.task, pack.manifest.plugin
     clips = np.zeros((1, task.frames, task.frontend.mels), np.float32)
     weights = pack.plugin_table.initial(0)
@@ -160,8 +170,15 @@ def pack_runs(pack: Pack) -> str:
     return (
         f"{pack.manifest.name} ({pack.identity[:12]}), made for {_words(pack)}, is whole; {name} judges a window in "
         f"{took * 1000:.1f} ms "
-        f"({first * 1000:.0f} ms the first time). {choice.reason}"
+        f"({first * 1000:.0f} ms the first time). {choice.reason}{_left_out(choice.runtime, name)}"
     )
+
+
+def _left_out(runtime: object, model: str) -> str:
+    """Which graphs of a model onnxruntime runs because its own runtime cannot, and why."""
+    if not isinstance(runtime, Partial):
+        return ""
+    return "".join(f" onnxruntime runs {file}: {reason}." for file, reason in sorted(runtime.left_out(model).items()))
 
 
 def _words(pack: Pack) -> str:

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Mapping
 from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 from auricle.errors import StorageError
 from auricle.files import describe, write_durably
@@ -36,7 +35,7 @@ def redacted(value: object, name: str = "") -> object:
     return IN_URL.sub(f"{HIDDEN}@", value) if isinstance(value, str) else value
 
 
-def write_bundle(path: Path, parts: Mapping[str, Callable[[], Any]]) -> list[str]:
+def write_bundle(path: Path, parts: Mapping[str, Callable[[], object]]) -> list[str]:
     """Write a `.tar.gz` of JSON files, each redacted; what cannot be had says why instead.
 
     Parameters

@@ -1,18 +1,77 @@
-"""Which model listens: the device's own, the fleet's plug-in or both, chosen again after every round."""
+"""Which model listens, the device's own, the fleet's plug-in or both, chosen after every round, at which thresholds."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
 
+from msgspec import UNSET
+
+from auricle.hearing.rule import keyword_mask
+from auricle.packs.pack import Pack
+from auricle.packs.start import start_weights
 from auricle.speech.features import LogMel
 from auricle.wire.tensors import Flat, digest, encode
-from auricle_edge.listening.detect import DetectSettings
-from auricle_edge.listening.detect.choice import Candidate, ModelChoice, both, cascade, choose_model
+from auricle_edge.listening.detect import DetectSettings, DetectTable, Recognise, detect_settings
+from auricle_edge.listening.detect.recognisers import Candidate, Cascade, ModelChoice, both, cascade, choose_model
+from auricle_edge.listening.detect.score_level import ScoreLevel, levelled, moved_by, score_level
 from auricle_edge.runtimes import Runtime, recogniser
+from auricle_edge.training.carried import judged_part
+from auricle_edge.training.judge.streams import Streams
 from auricle_edge.training.local_store import LocalStore
 from auricle_edge.training.speech_data import Clips
 from auricle_edge.training.train import LocalState
+
+
+class ThresholdFollower:
+    """The settings for whatever model listens, as strict as the pack's are for the pack's own.
+
+    Only the half of the negatives that no round trains on is played. Nothing moves where the pack carries none or has
+    no trained weights, and where the settings say `follow = false`.
+
+    Parameters
+    ----------
+    runtime
+        Runs the models.
+    said
+        The table `[detect]`: the thresholds in it stay.
+    """
+
+    def __init__(self, runtime: Runtime, said: DetectTable) -> None:
+        pack = runtime.pack
+        self._runtime, self._said = runtime, said
+        self._usual = detect_settings(said, pack)
+        has_packs = pack.manifest.negatives is not UNSET and pack.manifest.plugin in pack.manifest.start
+        self._follows = said.follow and has_packs
+        self._packs: ScoreLevel | None = None
+
+    def settings(self, recognise: Recognise) -> DetectSettings:
+        """Settings for a listener that is not the pack's own as it came."""
+        if not self._follows:
+            return self._usual
+        pack = self._runtime.pack
+        heard = judged_part(pack.negatives(), pack.manifest.task.frames)
+        streams = Streams(LogMel(pack.manifest.task), pack.labels, self._usual, heard)
+        if self._packs is None:
+            self._packs = self._level(streams, self._packs_own(pack))
+        now = self._level(streams, recognise)
+        if self._packs is None or now is None:
+            return self._usual
+        return levelled(self._usual, self._said, pack.labels, self._packs, now)
+
+    def _level(self, streams: Streams, recognise: Recognise) -> ScoreLevel | None:
+        return score_level(list(streams.posteriors(recognise)), self._runtime.pack.labels, self._usual)
+
+    def _packs_own(self, pack: Pack) -> Recognise:
+        """What the pack's thresholds were chosen with: its plug-in, and the second stage that it names."""
+        plugin = pack.manifest.plugin
+        first = recogniser(self._runtime, plugin, start_weights(pack, plugin))
+        second = UNSET if pack.listening is None else pack.listening.second_stage
+        if second is UNSET or second not in pack.manifest.start:
+            return first
+        judge = recogniser(self._runtime, second, start_weights(pack, second))
+        return Cascade(first, judge, keyword_mask(pack.labels), self._usual.proposal)
+
 
 WANTED = "The plug-in, and the device's own model as its second stage: second_stage is on."
 PACKS = "The plug-in, and the device's own model as its second stage: the pack's thresholds were chosen with both."
@@ -34,8 +93,8 @@ class HearingModel:
         Of the device's own model.
     first, plugin
         Trained weights to begin with, (Q,) and (P,); None where there are none and only noise is left.
-    detect
-        `second_stage` and `proposal`.
+    said
+        The table `[detect]`.
     seed
         Of the noise that the device's own model begins with where `first` is None.
     """
@@ -47,16 +106,19 @@ class HearingModel:
         architecture: str,
         first: Flat | None,
         plugin: Flat | None,
-        detect: DetectSettings | None = None,
+        said: DetectTable | None = None,
         seed: int = 0,
     ) -> None:
-        pack = runtime.pack
-        self._detect = detect or DetectSettings()
+        pack, said = runtime.pack, said or DetectTable()
+        self._detect = detect_settings(said, pack)
+        self._follower = ThresholdFollower(runtime, said)
         self._runtime, self._architecture, self._frontend = runtime, architecture, LogMel(pack.manifest.task)
         self._kept = LocalStore(folder / "plugin", pack.identity, pack.plugin_table)
         local = LocalStore(folder, pack.identity, pack.table(architecture)).read()
         saved = self._kept.read()
         self._plugin = plugin if saved is None else saved.weights
+        self._as_it_came = saved is None
+        """Whether no round has changed what listens."""
         self._came_trained = first is not None
         self._began = digest(encode(pack.table(architecture).initial(seed) if first is None else first))
         self._taught = False
@@ -64,8 +126,11 @@ class HearingModel:
         self._personal: Flat | None = first
         if local is not None:
             self._take(local.weights)
+            self._as_it_came = self._as_it_came and not self._taught
         self.now: ModelChoice
         """What listens, and why."""
+        self.detect: DetectSettings = self._detect
+        """What it listens with: the pack's thresholds follow the model that listens (`follow` in `[detect]`)."""
 
     def choose(self, held_out: Clips) -> ModelChoice:
         """Let the model listen that does best on the clips that are never trained on.
@@ -74,7 +139,9 @@ class HearingModel:
         a round has taught the device's own model: docs/detection.md has what that does to hits and false accepts. A
         model that began as noise is in neither: only the held-out clips can show that it has become any good.
         """
-        self.now = self._chosen(held_out)
+        chosen = self._chosen(held_out)
+        self.detect = self._detect if self._as_it_came else self._follower.settings(chosen.candidate.recognise)
+        self.now = replace(chosen, reason=chosen.reason + moved_by(self._detect, self.detect))
         return self.now
 
     def _chosen(self, held_out: Clips) -> ModelChoice:
@@ -110,7 +177,7 @@ class HearingModel:
 
     def learnt(self, plugin: Flat, personal: Flat, held_out: Clips) -> ModelChoice:
         """Take in what a round brought: the fleet's plug-in (P,), kept for the next start, and the own model (Q,)."""
-        self._plugin = plugin
+        self._plugin, self._as_it_came = plugin, False
         self._take(personal)
         self._kept.save(LocalState(plugin))
         return self.choose(held_out)

@@ -13,13 +13,13 @@ from auricle.packs.pack import Pack
 from auricle.wire.tensors import Flat
 from auricle_edge.control import ControlServer
 from auricle_edge.labels.candidates import reconsider
-from auricle_edge.listening.detect.sensitivity import tuned
+from auricle_edge.listening.detect.rules import tuned
 from auricle_edge.listening.events.buttons import Buttons
 from auricle_edge.listening.sound import Detection, Event
-from auricle_edge.service.notify import Notifier
 from auricle_edge.service.parts import Hooks, Parts
 from auricle_edge.service.questions import Questions, report
 from auricle_edge.service.status import summary
+from auricle_edge.service.systemd import Notifier
 from auricle_edge.service.upkeep import Upkeep
 from auricle_edge.settings import EdgeSettings
 from auricle_edge.training.train import RoundResult
@@ -161,15 +161,19 @@ class ListeningDevice:
 
         def choose() -> None:
             choice = parts.hearing.learnt(plugin, result.local.weights, held_out)
-            parts.detector.replace(choice.candidate.recognise, choice.candidate.name)
+            self._listen()
             parts.labeller.recognise = choice.candidate.recognise
             reconsider(parts.store, choice.candidate.recognise, parts.settings.labels)
             log.info("%s", choice.reason)
 
         parts.labelling.submit(choose).add_done_callback(report)
 
-    def _tuned(self, step: int) -> None:
+    def _tuned(self, _: int) -> None:
         """Another sensitivity: in the thread that also chooses what listens."""
+        self._listen()
+
+    def _listen(self) -> None:
+        """Let the chosen model listen, at its thresholds and the sensitivity of now."""
         parts = self.parts
-        now, chosen = parts.hearing.now.candidate, tuned(parts.detect, parts.pack.labels, step)
+        now, chosen = parts.hearing.now.candidate, tuned(parts.hearing.detect, parts.pack.labels, parts.tuning.step)
         parts.detector.replace(now.recognise, now.name, chosen.thresholds, chosen.commands)

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from auricle.errors import AuricleError
 from auricle.packs.first_weights import chosen_weights
@@ -24,16 +25,14 @@ from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_edge.fleet.device_rounds import Learnt
 from auricle_edge.fleet.report import HearingReporter
 from auricle_edge.labels import Labeller
-from auricle_edge.listening.broadcast import AudioBroadcast
 from auricle_edge.listening.capture.capture import Capture
 from auricle_edge.listening.capture.state import CaptureState
 from auricle_edge.listening.detect import Detector, detect_settings
-from auricle_edge.listening.detect.sensitivity import tuned
+from auricle_edge.listening.detect.rules import tuned
 from auricle_edge.listening.events.chosen import Device, chosen_outputs
 from auricle_edge.listening.events.outputs import Output, Outputs
-from auricle_edge.listening.feedback import Feedback
-from auricle_edge.listening.listener import Listener
-from auricle_edge.listening.sound import Event
+from auricle_edge.listening.listener import AudioBroadcast, Listener
+from auricle_edge.listening.sound import Event, Feedback
 from auricle_edge.listening.tuning import Tuning
 from auricle_edge.ota.following import Following
 from auricle_edge.runtimes import choose_runtime
@@ -41,9 +40,9 @@ from auricle_edge.service.hearing_model import HearingModel
 from auricle_edge.settings import EdgeSettings, agent_settings
 from auricle_edge.training.judge.sound import Judging
 from auricle_edge.training.own_model import own_model, passed_over
-from auricle_edge.training.priority import yield_to_detection
 from auricle_edge.training.speech_data import DataSource, DeviceData
 from auricle_edge.training.train import Trainer
+from auricle_edge.training.training_job import yield_to_detection
 
 log = logging.getLogger("auricle.edge")
 
@@ -59,7 +58,7 @@ class Hooks:
     learnt: Learnt
     tuned: Callable[[int], None]
     """Another sensitivity: from the labelling thread."""
-    feedback: Callable[[Feedback], Future[Any]]
+    feedback: Callable[[Feedback], Future[msgspec.Struct]]
     restart: Callable[[], None]
     """A version was installed that is to run."""
 
@@ -96,9 +95,9 @@ class Parts:
         self.store = ClipStore(folder / "clips", settings.clips, frontend)
         data = self.store.device_data()
         self.detect = detect_settings(settings.detect, pack)
-        """What it listens with: its settings over the pack's."""
+        """Its settings over the pack's; `hearing.detect` has the thresholds that fit what listens now."""
         self.hearing = HearingModel(
-            folder, self.choice.runtime, self.own_model, first, plugin, self.detect, settings.seed
+            folder, self.choice.runtime, self.own_model, first, plugin, settings.detect, settings.seed
         )
         chosen = self.hearing.choose(data.held_out).candidate
         self.tuning = Tuning(folder, accepted=settings.remote.sensitivity)
@@ -110,7 +109,7 @@ class Parts:
         self.gate = Gate(
             Sensors(Path("/"), settings.gate),
             settings.gate,
-            speaking=lambda: self.detector.speaking,
+            speaking=lambda: self.speaking,
             muted=lambda: self.capture.state.muted,
         )
         agent = agent_settings(settings)
@@ -125,6 +124,11 @@ class Parts:
     def words(self) -> tuple[str, ...]:
         """The keywords."""
         return tuple(label for label in self.pack.labels if label not in SPECIAL_LABELS)
+
+    @property
+    def speaking(self) -> bool:
+        """Whether somebody speaks; where no sound comes any more nobody knows, and what was last heard has ended."""
+        return self.detector.speaking and self.capture.state.running
 
     @property
     def trains(self) -> bool:
@@ -142,7 +146,7 @@ class Parts:
 
     def _detector(self, frontend: LogMel) -> Detector:
         now = self.hearing.now.candidate
-        detect = tuned(self.detect, self.pack.labels, self.tuning.step)
+        detect = tuned(self.hearing.detect, self.pack.labels, self.tuning.step)
         return Detector(frontend, self.pack.labels, now.recognise, detect, model=now.name)
 
     def close(self) -> None:

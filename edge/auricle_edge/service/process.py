@@ -10,7 +10,8 @@ from functools import partial
 
 import msgspec
 
-from auricle_edge.board.small_process import be_small
+from auricle.process.ending import fitted
+from auricle_edge.board.memory import be_small
 
 
 def serve(encoded: bytes, as_json: bool) -> bool:
@@ -37,8 +38,8 @@ def serve(encoded: bytes, as_json: bool) -> bool:
     from auricle.process.until_signal import until_signal
     from auricle_edge.ota.following import count_start
     from auricle_edge.ota.pack_shelf import running_pack
-    from auricle_edge.service.greeting import awaited, other_words
     from auricle_edge.service.listening_device import ListeningDevice
+    from auricle_edge.service.status import awaited, other_words
     from auricle_edge.settings import EdgeSettings
     from auricle_edge.training.own_model import own_model
 
@@ -76,24 +77,25 @@ def serve(encoded: bytes, as_json: bool) -> bool:
 
 def say(facts: Mapping[str, object], as_json: bool, sentences: str) -> None:
     """What it starts with: as JSON on standard output, or for a person on standard error."""
-    print(json.dumps(facts) if as_json else sentences, file=sys.stdout if as_json else sys.stderr, flush=True)
+    said = json.dumps(facts) if as_json else fitted(sentences, stderr=True)
+    print(said, file=sys.stdout if as_json else sys.stderr, flush=True)
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run; the exit code."""
     from auricle.errors import AuricleError
-    from auricle.process import fresh_process
+    from auricle.process import ending
     from auricle.process.ending import begin_log, fail
     from auricle_edge.fleet.fleet_word import say_of_fleet
 
-    fresh_process.ours = True
+    ending.ours = True
     as_json = "--json" in arguments
     begin_log(as_json, verbose="--verbose" in arguments)
     say_of_fleet(as_json)
     try:
-        encoded = fresh_process.given(arguments[0])
+        encoded = ending.given(arguments[0])
         if serve(encoded, as_json):
-            fresh_process.become("auricle_edge.service.process", encoded, *arguments[1:])
+            ending.become("auricle_edge.service.process", encoded, *arguments[1:])
     except AuricleError as error:
         return fail(str(error), error.exit_code, as_json)
     except KeyboardInterrupt:

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import Any
 
 import msgspec
 
+from auricle import __version__
 from auricle.errors import AuricleError
-from auricle_edge.labels import Enrolment
+from auricle_edge.fleet.agent import Agent
+from auricle_edge.labels import Enrolment, Labelled, Step
 from auricle_edge.listening.events.buttons import Press
-from auricle_edge.listening.feedback import Feedback
-from auricle_edge.listening.sound import Detection, Event, Timeout
+from auricle_edge.listening.sound import Detection, Event, Feedback, Timeout
+from auricle_edge.service.answers import ListeningStatus, LiveLine, Muted, TrainingStatus
 from auricle_edge.service.parts import Parts
-from auricle_edge.service.status import status
+from auricle_edge.service.status import fleet_status, status
 
 log = logging.getLogger("auricle.edge")
 
@@ -50,11 +51,11 @@ class Questions:
         if isinstance(event, Detection):
             self._last = event
 
-    def status(self) -> Mapping[str, Any]:
+    def status(self) -> ListeningStatus:
         """How the device is: its parts' own words."""
         return status(self._parts, time.monotonic() - self._began, self._last)
 
-    def answer(self, feedback: Feedback, newest: str | None = None) -> Mapping[str, Any]:
+    def answer(self, feedback: Feedback, newest: str | None = None) -> Labelled:
         """Take feedback; AuricleError when there is nothing that it could be about.
 
         Parameters
@@ -71,51 +72,51 @@ class Questions:
         else:
             done = self._parts.labeller.missed(feedback.word)
             self._parts.reporter.missed()
-        answered: dict[str, Any] = msgspec.structs.asdict(done)
-        return answered
+        return done
 
-    def mute(self, muted: bool) -> Mapping[str, Any]:
+    def mute(self, muted: bool) -> Muted:
         """Close or open the microphone."""
         self._parts.capture.mute(muted, "command")
         if self._parts.agent is not None and self.loop is not None:
             asyncio.run_coroutine_threadsafe(self._parts.agent.gate.look(), self.loop)
-        return {"muted": self._parts.capture.state.muted}
+        return Muted(self._parts.capture.state.muted)
 
-    def live(self) -> Iterator[Mapping[str, Any]]:
+    def live(self) -> Iterator[LiveLine]:
         """Level, posteriors, state and events, ten times a second."""
         seen = self._event
         while True:
             state = self._parts.capture.state
-            line: dict[str, Any] = {
-                "level_dbfs": state.level_dbfs,
-                "clipping": state.clipping,
-                "muted": state.muted,
-                "running": state.running,
-                "problem": state.problem,
-                "speaking": self._parts.detector.speaking,
-                "posteriors": self._parts.detector.posteriors,
-                "state": self._parts.detector.state,
-            }
+            line = LiveLine(
+                level_dbfs=state.level_dbfs,
+                clipping=state.clipping,
+                muted=state.muted,
+                running=state.running,
+                problem=state.problem,
+                speaking=self._parts.speaking,
+                posteriors=self._parts.detector.posteriors,
+                state=self._parts.detector.state,
+            )
             if self._event is not seen and self._event is not None:
                 seen = self._event
-                line["timeout" if isinstance(seen, Timeout) else "detection"] = dataclasses.asdict(seen)
+                name = "timeout" if isinstance(seen, Timeout) else "detection"
+                line = msgspec.structs.replace(line, **{name: seen})
             yield line
             time.sleep(LIVE)
 
-    def enrol(self, word: str, takes: int, keep: bool) -> Iterator[Mapping[str, Any]]:
+    def enrol(self, word: str, takes: int, keep: bool) -> Iterator[Step]:
         """Record takes of a word from the sound that comes."""
         recognise = self._parts.hearing.now.candidate.recognise
         enrolment = Enrolment(word, takes, self._parts.store, self._parts.settings.labels, recognise, keep=keep)
         with self._parts.labeller.paused(), self._parts.taps.listening() as blocks:
-            for step in enrolment.run(blocks):
-                yield msgspec.structs.asdict(step)
+            yield from enrolment.run(blocks)
 
-    def answer_later(self, feedback: Feedback) -> Future[Mapping[str, Any]]:
+    def answer_later(self, feedback: Feedback) -> Future[msgspec.Struct]:
         """Feedback from the loop's thread, or a button's: it may write to the disk, so another thread takes it.
 
         What is the newest detection is settled now, not when that thread gets to it.
         """
-        done = self._parts.labelling.submit(self.answer, feedback, self._parts.labeller.newest)
+        newest = self._parts.labeller.newest
+        done: Future[msgspec.Struct] = self._parts.labelling.submit(self.answer, feedback, newest)
         done.add_done_callback(report)
         return done
 
@@ -132,5 +133,53 @@ def report(done: Future[Any]) -> None:
         log.warning("%s", error)
     elif error is not None:
         log.error("A task failed in an unforeseen way", exc_info=error)
-    elif not done.cancelled() and isinstance(done.result(), Mapping):
-        log.info("%s", done.result().get("said"))
+    elif not done.cancelled() and isinstance(done.result(), Labelled):
+        log.info("%s", done.result().said)
+
+
+class TrainingOnly:
+    """Answers for one agent, as `control.Actions` wants them.
+
+    Parameters
+    ----------
+    agent
+        Who is asked about.
+    speech
+        The folder that it learns from.
+    """
+
+    def __init__(self, agent: Agent, speech: str) -> None:
+        self._agent, self._speech, self._began = agent, speech, time.monotonic()
+
+    def status(self) -> TrainingStatus:
+        """How the agent is."""
+        agent, pack = self._agent, self._agent.trainer.pack
+        return TrainingStatus(
+            device=agent.settings.device,
+            agent=__version__,
+            pack=pack.identity,
+            pack_name=pack.manifest.name,
+            running_seconds=round(time.monotonic() - self._began, 1),
+            speech=self._speech,
+            training_clips=len(agent.trainer.data.train),
+            fleet=fleet_status(agent),
+        )
+
+    def answer(self, feedback: Feedback) -> Labelled:
+        """Refuse: it hears nothing."""
+        raise self._deaf()
+
+    def mute(self, muted: bool) -> Muted:
+        """Refuse: it has no microphone."""
+        raise self._deaf()
+
+    def live(self) -> Iterator[LiveLine]:
+        """Refuse: it hears nothing."""
+        raise self._deaf()
+
+    def enrol(self, word: str, takes: int, keep: bool) -> Iterator[Step]:
+        """Refuse: it has no microphone."""
+        raise self._deaf()
+
+    def _deaf(self) -> AuricleError:
+        return AuricleError(f"This agent learns from {self._speech} and does not listen: start it without --data.")

@@ -11,8 +11,7 @@ from importlib.util import find_spec
 from auricle.errors import SettingsError
 from auricle.process.checkup import Finding, Verdict, finding
 from auricle_edge.board.gate import GateSettings, Readings
-from auricle_edge.listening.capture.settings import CaptureSettings
-from auricle_edge.listening.capture.source_spec import check_source, parse_source
+from auricle_edge.listening.capture.settings import CaptureSettings, check_source, parse_source
 from auricle_edge.listening.events.buttons import ButtonSettings
 from auricle_edge.service.checkup import sensors
 

@@ -1,19 +1,69 @@
-"""How a device that listens is: what `auricle edge status` prints, and the line that systemd shows."""
+"""What a device says at its start, and how it is while it listens: `auricle edge status`, and the line of systemd."""
 
 from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from auricle import __version__
+from auricle.packs.manifest import SPECIAL_LABELS
+from auricle.packs.pack import DEFAULT_PACK
+from auricle_edge.fleet.agent import Agent
+from auricle_edge.listening.capture.state import CaptureState
+from auricle_edge.listening.detect import DetectSettings
 from auricle_edge.listening.sound import Detection
-from auricle_edge.service.greeting import quoted
+from auricle_edge.service.answers import CaptureStatus, FleetStatus, ListeningStatus, Reporting, Sensitivity
 from auricle_edge.service.parts import Parts
 
+OTHER_WORDS = (
+    "For other words name another pack: --pack gsc12-res hears the ten commands without a wake word, and a pack of "
+    "your own hears your words (docs/service.md)."
+)
 
-def status(parts: Parts, running: float, last: Detection | None) -> Mapping[str, Any]:
+
+@dataclass(frozen=True)
+class Awaited:
+    """The words that a device listens for."""
+
+    wake: tuple[str, ...]
+    """What counts while it waits; empty: the commands always count."""
+    commands: tuple[str, ...]
+    """All other keywords."""
+    window: float
+    """Seconds after a wake word in which commands count."""
+
+    @property
+    def sentence(self) -> str:
+        """What to say to the device, without its beginning: `A listens for ...`."""
+        if not self.wake:
+            return f"{listed(self.commands)}."
+        return f"{quoted(self.wake)} first, then hears for {self.window:g} s: {listed(self.commands)}."
+
+
+def awaited(labels: Sequence[str], detect: DetectSettings) -> Awaited:
+    """The words of a pack's labels, by what the detector works with."""
+    words = (label for label in labels if label not in SPECIAL_LABELS)
+    return Awaited(detect.wake, tuple(word for word in words if word not in detect.wake), detect.window)
+
+
+def quoted(words: Sequence[str]) -> str:
+    """`"computer" or "jarvis"`."""
+    return " or ".join(f'"{word}"' for word in words)
+
+
+def listed(words: Sequence[str]) -> str:
+    """`yes, no or up`."""
+    return " or ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
+
+
+def other_words(pack: str) -> str | None:
+    """How to hear other words, for the owner of a device that runs the default pack; None for one who chose another."""
+    return OTHER_WORDS if pack == DEFAULT_PACK else None
+
+
+def status(parts: Parts, running: float, last: Detection | None) -> ListeningStatus:
     """How the device is: its parts' own words.
 
     Parameters
@@ -24,59 +74,52 @@ def status(parts: Parts, running: float, last: Detection | None) -> Mapping[str,
         Its newest detection.
     """
     settings, hearing, detect = parts.settings, parts.hearing.now, parts.detect
-    gate = parts.agent.gate.decision if parts.agent is not None else None
-    return {
-        "device": settings.name,
-        "agent": __version__,
-        "pack": parts.pack.identity,
-        "pack_name": parts.pack.manifest.name,
-        "running_seconds": round(running, 1),
-        "capture": _capture(parts),
-        "listening": dataclasses.asdict(parts.detector.figures),
-        "judging_failures": parts.listener.failures,
-        "model": hearing.candidate.name,
-        "model_reason": hearing.reason,
-        "own_model": parts.own_model,
-        "own_model_reason": parts.own_model_reason,
-        "state": parts.detector.state,
-        "wake": detect.wake,
-        "window": detect.window,
-        "second_stage": detect.second_stage,
-        "gate": None if gate is None else dataclasses.asdict(gate),
-        "fleet": _fleet(parts),
-        "updates": dataclasses.asdict(parts.updates.standing()),
-        "sensitivity": {"step": parts.tuning.step, "remote": parts.tuning.accepted},
-        "report": _report(parts),
-        "outputs": {name: dataclasses.asdict(counts) for name, counts in parts.outputs.delivered.items()},
-        "last": None if last is None else dataclasses.asdict(last),
-    }
+    return ListeningStatus(
+        device=settings.name,
+        agent=__version__,
+        pack=parts.pack.identity,
+        pack_name=parts.pack.manifest.name,
+        running_seconds=round(running, 1),
+        capture=_capture(parts.capture.state),
+        listening=parts.detector.figures,
+        judging_failures=parts.listener.failures,
+        model=hearing.candidate.name,
+        model_reason=hearing.reason,
+        own_model=parts.own_model,
+        own_model_reason=parts.own_model_reason,
+        state=parts.detector.state,
+        wake=detect.wake,
+        window=detect.window,
+        second_stage=detect.second_stage,
+        gate=None if parts.agent is None else parts.agent.gate.decision,
+        fleet=None if parts.agent is None else fleet_status(parts.agent),
+        updates=parts.updates.standing(),
+        sensitivity=Sensitivity(step=parts.tuning.step, remote=parts.tuning.accepted),
+        report=Reporting(
+            hearing=settings.report.hearing and parts.agent is not None,
+            words=settings.report.words,
+            last=parts.reporter.last,
+        ),
+        outputs=parts.outputs.delivered,
+        last=last,
+    )
 
 
-def _capture(parts: Parts) -> dict[str, Any]:
-    state = parts.capture.state
+def _capture(state: CaptureState) -> CaptureStatus:
     since = None if state.last_progress is None else round(time.monotonic() - state.last_progress, 3)
-    return dataclasses.asdict(state) | {"last_progress": None, "seconds_since_sound": since}
+    return CaptureStatus(**dataclasses.asdict(state) | {"last_progress": None, "seconds_since_sound": since})
 
 
-def _fleet(parts: Parts) -> dict[str, Any] | None:
-    if parts.agent is None:
-        return None
-    return {
-        "name": parts.settings.fleet,
-        "connected": parts.agent.link.connected,
-        "state": parts.agent.state,
-        "last_error": parts.agent.link.last_error,
-        "other_pack": parts.agent.other_pack,
-        "word": parts.agent.word.sentence,
-    }
-
-
-def _report(parts: Parts) -> dict[str, Any]:
-    return {
-        "hearing": parts.settings.report.hearing and parts.agent is not None,
-        "words": parts.settings.report.words,
-        "last": None if parts.reporter.last is None else dataclasses.asdict(parts.reporter.last),
-    }
+def fleet_status(agent: Agent) -> FleetStatus:
+    """How an agent stands to its fleet."""
+    return FleetStatus(
+        name=agent.settings.fleet,
+        connected=agent.link.connected,
+        state=agent.state,
+        last_error=agent.link.last_error,
+        other_pack=agent.other_pack,
+        word=agent.word.sentence,
+    )
 
 
 def summary(parts: Parts) -> str:

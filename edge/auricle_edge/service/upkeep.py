@@ -14,9 +14,9 @@ from auricle_edge.board.memory import keep_start, rest
 from auricle_edge.fleet.agent import Agent
 from auricle_edge.listening.capture.state import CaptureState
 from auricle_edge.listening.sound import Event
-from auricle_edge.service.notify import Notifier, Pulse
 from auricle_edge.service.parts import Parts
 from auricle_edge.service.status import summary
+from auricle_edge.service.systemd import Notifier, Pulse
 
 log = logging.getLogger("auricle.edge")
 

@@ -25,6 +25,8 @@ class Pseudo:
     """All of them; the targets are the teacher's, and each weighs 1."""
     sure: NDArray[np.int64]
     """(c,) positions of those whose largest posterior reaches the threshold."""
+    loss: float = 0.0
+    """f_u of the teacher itself: mean over all of -log max q where it is sure, 0 where it is not."""
 
     @property
     def share(self) -> float:
@@ -41,7 +43,8 @@ def pseudo_labelled(clips: Clips, logits: NDArray[np.float32], confidence: float
     z = np.exp(z - z.max(axis=1, keepdims=True))
     posteriors = z / z.sum(axis=1, keepdims=True)
     (sure,) = np.nonzero(posteriors.max(axis=1) >= confidence)
-    return Pseudo(Clips(clips.energies, posteriors.argmax(axis=1)), sure)
+    loss = -float(np.log(posteriors.max(axis=1)[sure]).sum()) / max(len(clips), 1)
+    return Pseudo(Clips(clips.energies, posteriors.argmax(axis=1)), sure, loss)
 
 
 def batches(
@@ -76,7 +79,7 @@ def batches(
     order = rng.permutation(len(clips))
     for start in range(0, len(order), size):
         chosen = order[start : start + size]
-        padded = np.concatenate([chosen, np.zeros(size - len(chosen), chosen.dtype)])
+        padded = np.resize(chosen, size)  # its own clips again: a mean over the batch, as of a map, is one over these
         yield {
             "x": features(clips.energies[padded]),
             "target": np.eye(labels, dtype=np.float32)[clips.targets[padded]],
@@ -132,7 +135,7 @@ def fixmatch_batches(
     count = min(size, len(pseudo.clips))
     for labelled in batches(clips, labels, size, rng, features, carried):
         chosen = np.array([next(others) for _ in range(count)])
-        padded = np.concatenate([chosen, np.zeros(size - count, chosen.dtype)])
+        padded = np.resize(chosen, size)
         energies = pseudo.clips.energies[padded]
         yield {
             **labelled,

@@ -7,6 +7,7 @@ the newest one of another pack under that pack's name, so that an update of pack
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +18,7 @@ from safetensors.numpy import load, save
 
 from auricle.errors import StorageError
 from auricle.files import describe, sync_folder, write_durably
-from auricle.wire.tensors import TensorTable
+from auricle.wire.tensors import Flat, TensorTable
 from auricle_edge.training.train import LocalState
 
 KEPT = 2
@@ -40,11 +41,11 @@ class _Header(msgspec.Struct):
 
 
 UNSOUND = (OSError, SafetensorError, msgspec.MsgspecError, ValueError, KeyError, TypeError, RecursionError)
-"""What reading a file raises that is no state of ours."""
+"""What reading a file raises that is not a state of ours."""
 
 
 def _note(data: bytes) -> _Note:
-    """The note in a safetensors file; one of `UNSOUND` where there is none."""
+    """The note in a safetensors file; one of `UNSOUND` without one."""
     header = msgspec.json.decode(data[8 : 8 + int.from_bytes(data[:8], "little")], type=_Header)
     return msgspec.json.decode(header.metadata.auricle, type=_Note)
 
@@ -72,10 +73,8 @@ class LocalStore:
 
         After a crash anywhere in between the newest state is the old one or the new one, whole.
         """
-        tensors = {"weights": state.weights, **{f"slot/{k}": v for k, v in state.slots.items()}}
-        whole = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
         note = msgspec.json.encode(_Note(self._pack, state.steps)).decode()
-        data = save(whole, metadata={"auricle": note})
+        data = save(as_tensors(state), metadata={"auricle": note})
         if data != _bytes(self._path):
             self._park_other()
             self._set_aside()
@@ -140,8 +139,26 @@ class LocalStore:
         sound = all(t.dtype == np.float32 and t.ndim == 1 and np.isfinite(t).all() for t in tensors.values())
         if note.pack != self._pack or weights is None or weights.size != self._table.size or not sound:
             return None
-        slots = {name.removeprefix("slot/"): t for name, t in tensors.items() if name.startswith("slot/")}
-        return LocalState(weights, slots, note.steps)
+        return of_tensors(tensors, note.steps)
+
+
+def as_tensors(state: LocalState) -> dict[str, Flat]:
+    """A state's vectors by the names under which they are kept."""
+    tensors = {"weights": state.weights, **_named("slot", state.slots), **_named("variate", state.variates)}
+    return {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
+
+
+def of_tensors(tensors: Mapping[str, Flat], steps: int) -> LocalState:
+    """The state that `as_tensors` wrote; KeyError without weights."""
+    return LocalState(tensors["weights"], _of("slot", tensors), steps, _of("variate", tensors))
+
+
+def _named(kind: str, vectors: Mapping[str, Flat]) -> dict[str, Flat]:
+    return {f"{kind}/{name}": vector for name, vector in vectors.items()}
+
+
+def _of(kind: str, tensors: Mapping[str, Flat]) -> dict[str, Flat]:
+    return {name.removeprefix(f"{kind}/"): t for name, t in tensors.items() if name.startswith(f"{kind}/")}
 
 
 def _bytes(path: Path) -> bytes:

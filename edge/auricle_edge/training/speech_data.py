@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from auricle.errors import DataError
 from auricle.packs.pack import Pack
-from auricle.speech.audio import read_audio, read_clip, scan_folder
+from auricle.speech.audio import read_audio, read_clip
 from auricle.speech.augment import noise_energies
+from auricle.speech.clip_folder import scan_folder
 from auricle.speech.features import Energies, LogMel
 
 

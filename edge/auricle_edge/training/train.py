@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,17 +17,22 @@ from auricle.packs.manifest import SPECIAL_LABELS
 from auricle.speech.augment import Augmenter
 from auricle.speech.features import LogMel
 from auricle.wire.plan import Plan
+from auricle.wire.prior_knowledge import PriorKnowledge
 from auricle.wire.tensors import Flat
 from auricle_edge.runtimes import Job, Runtime, Training, accuracy, cross_entropy
 from auricle_edge.runtimes.interface import EVALUATION_BATCH
-from auricle_edge.training.batches import Features, Pseudo, batches, fixmatch_batches, mixed_batches, pseudo_labelled
+from auricle_edge.training.batches import Features, Pseudo, batches, fixmatch_batches, mixed_batches
 from auricle_edge.training.carried import Carried, carried_to_train
-from auricle_edge.training.learn_settings import LearnSettings
+from auricle_edge.training.fixmatch import WEAK, Count, counted, has_graph, labelled_by, taught_by, two_view_batches
+from auricle_edge.training.prior_knowledge import said_gradients, tuned
 from auricle_edge.training.speech_data import Clips, DeviceData
 from auricle_edge.training.training_job import (
+    LearnSettings,
+    adjusted,
     fitting_slots,
     graph_kind,
     graph_optimizer,
+    remembered,
     scalars_of,
     terms_of,
     vectors_of,
@@ -51,11 +57,13 @@ class LocalState:
     """Optimizer vectors by `model.slot`; empty at first or when the plan does not keep them."""
     steps: int = 0
     """Steps the kept optimizer state has seen."""
+    variates: Mapping[str, Flat] = field(default_factory=dict)
+    """(P,) vectors of the plug-in's size that a plan's memory keeps, by its name; empty without one."""
 
     @property
     def nbytes(self) -> int:
         """Bytes of all its vectors."""
-        return self.weights.nbytes + sum(slot.nbytes for slot in self.slots.values())
+        return self.weights.nbytes + sum(kept.nbytes for kept in (*self.slots.values(), *self.variates.values()))
 
 
 @dataclass(frozen=True)
@@ -70,12 +78,18 @@ class RoundResult:
     steps: int
     seconds: float
     samples: int
-    """Labelled clips that were trained on; clips without labels do not count, whatever they taught."""
+    """Clips that were trained on: labelled ones, and the others where the plan asks for FixMatch."""
     personal_accuracy: float | None
     plugin_accuracy: float | None
     held_out: int
     sure: int = 0
     """Clips without labels of which the received plug-in was sure."""
+    unsupervised: int | None = None
+    """Those without labels among the samples, where the plan asks for FixMatch."""
+    maps: Flat | None = None
+    """(M,) the plug-in's last activation maps, where the plan asks for them."""
+    gradients: Flat | None = None
+    """(G,) the classifier's gradients by class, where the round asks for them and the owner gives them away."""
 
 
 class Trainer:
@@ -117,12 +131,15 @@ class Trainer:
     def renew(self, data: DeviceData) -> None:
         """Go on with other clips; not while a round is trained."""
         self.data = data
-        self._augmenter = Augmenter(self._frontend, data.noise)
+        self._augmenter, self._weak = Augmenter(self._frontend, data.noise), Augmenter(self._frontend, None, WEAK)
 
     def logits(self, architecture: str, weights: Flat, clips: Clips) -> NDArray[np.float32]:
         """Logits (N, labels) of a model for clips as they are; their log-mels are made in pieces and not kept."""
-        pieces = [clips.energies[i : i + EVALUATION_BATCH] for i in range(0, max(1, len(clips)), EVALUATION_BATCH)]
-        return np.concatenate([self.runtime.logits(architecture, weights, self._frontend.finish(p)) for p in pieces])
+        return np.concatenate([self.runtime.logits(architecture, weights, x) for x in self._pieces(clips)])
+
+    def _pieces(self, clips: Clips) -> Iterator[NDArray[np.float32]]:
+        for i in range(0, max(1, len(clips)), EVALUATION_BATCH):
+            yield self._frontend.finish(clips.energies[i : i + EVALUATION_BATCH])
 
     def first_state(self) -> LocalState:
         """State of a device that was never trained: what it starts from, or a seeded initialisation."""
@@ -130,13 +147,11 @@ class Trainer:
 
     def inference_loss(self, plugin: Flat) -> float:
         """Mean cross-entropy of a plug-in on the training clips: eval mode, no augmentation (FedVSA 6.1, A37)."""
-        logits = self.logits(self.pack.manifest.plugin, plugin, self.data.train)
-        return cross_entropy(logits, self.data.train.targets)
+        return cross_entropy(self.logits(self.pack.manifest.plugin, plugin, self.data.train), self.data.train.targets)
 
     def held_out_accuracy(self, architecture: str, weights: Flat) -> float | None:
         """Accuracy of a model on the clips that are never trained on."""
-        logits = self.logits(architecture, weights, self.data.held_out)
-        return accuracy(logits, self.data.held_out.targets)
+        return accuracy(self.logits(architecture, weights, self.data.held_out), self.data.held_out.targets)
 
     def run(
         self,
@@ -145,6 +160,7 @@ class Trainer:
         plugin: Flat,
         state: LocalState,
         checkpoint: Callable[[], bool] = lambda: False,
+        prior: PriorKnowledge | None = None,
     ) -> RoundResult:
         """Train for one round from the received plug-in (P,).
 
@@ -152,6 +168,8 @@ class Trainer:
         ----------
         checkpoint
             Called before every batch. It may wait, as while the board is busy, and says whether the round is over.
+        prior
+            What the plug-in's classifier is tuned by before it is trained.
 
         Raises
         ------
@@ -160,65 +178,68 @@ class Trainer:
         AuricleError
             A loss or a trained weight is not finite: the round is given up and the state stays as it was.
         """
-        began = time.monotonic()
+        began, mutual = time.monotonic(), plan.mode == "mutual"
         loss = self.inference_loss(plugin)
-        mutual = plan.mode == "mutual"
-        pseudo = self._pseudo(plugin)
-        job = self._job(plan, round_number, plugin, state, pseudo)
+        pseudo, count = self._pseudo(plan, plugin), self.clips_of(plan)
+        loss = pseudo.loss if pseudo is not None and math.isnan(loss) else loss
+        job = self._job(plan, round_number, plugin, state, pseudo, tuned(plugin, prior, checkpoint))
         training = self.runtime.begin(job)
-        self._optimize(training, plan, self._epochs(job.kind, training.batch, plan, round_number, pseudo), checkpoint)
+        epoch = self._epochs(job.kind, training.batch, plan, round_number, pseudo)
+        learnt = self._optimize(training, plan, epoch, checkpoint)
         final = {role: training.weights(role) for role in job.models}
         if not all(np.isfinite(weights).all() for weights in final.values()):
             raise AuricleError(NOT_FINITE)
         slots = training.slots() if plan.keep_state else {}
-        local = LocalState(final.get("local", state.weights), slots, training.steps)
-        trained = self._with_prior(final["plugin" if mutual else "model"], -plan.prior)
+        role, name = "plugin" if mutual else "model", self.pack.manifest.plugin
+        trained = adjusted(final[role], self.data.train, -plan.prior, self.pack) if learnt else plugin.copy()
+        kept = remembered(plan, state.variates, plugin, trained)
+        local = LocalState(final.get("local", state.weights), slots, training.steps, kept)
         return RoundResult(
             trained,
             local,
             loss,
             training.steps - job.steps,
             time.monotonic() - began,
-            len(self.data.train),
-            self.held_out_accuracy(self.architecture, local.weights)
-            if mutual
-            else self.held_out_accuracy(self.pack.manifest.plugin, trained),
-            self.held_out_accuracy(self.pack.manifest.plugin, plugin),
+            count.all,
+            self.held_out_accuracy(*((self.architecture, local.weights) if mutual else (name, trained))),
+            self.held_out_accuracy(name, plugin),
             len(self.data.held_out),
             0 if pseudo is None else len(pseudo.sure),
+            count.unlabelled if plan.fixmatch else None,
+            np.nan_to_num(training.maps(role), posinf=0.0, neginf=0.0) if plan.bavd and plan.bavd.maps else None,
+            self._gradients(trained, prior, checkpoint) if prior is not None and self.settings.gradients else None,
         )
 
-    def _pseudo(self, plugin: Flat) -> Pseudo | None:
-        """The clips without labels as the received plug-in labels them; None when it is sure of none."""
-        clips = self.data.unlabelled
-        if clips is None or not len(clips) or not self.settings.unlabelled:
-            return None
-        logits = self.logits(self.pack.manifest.plugin, plugin, clips)
-        pseudo = pseudo_labelled(clips, logits, self.settings.confidence)
-        return pseudo if len(pseudo.sure) else None
+    def clips_of(self, plan: Plan | None) -> Count:
+        """How many clips it trains on in a round of this plan; without one, how many have labels."""
+        return counted(plan, self.settings, self.data)
 
-    def _has_fixmatch(self, plan: Plan) -> bool:
-        """Whether a plan's round with clips without labels has a step graph of its own."""
-        name, optimizer = self.pack.manifest.plugin, graph_optimizer(plan)
-        carried = any(
-            (g.kind, g.model, g.optimizer) == ("fixmatch", name, optimizer) for g in self.pack.manifest.graphs
-        )
-        return carried and plan.mode == "supervised" and not terms_of(plan) and self.runtime.name == "step"
+    def _pseudo(self, plan: Plan, plugin: Flat) -> Pseudo | None:
+        """The clips without labels as the received plug-in labels them; None where they can teach nothing."""
+        name, graph = self.pack.manifest.plugin, has_graph(self.pack, self.runtime.name, plan)
+        return labelled_by(lambda c: self.logits(name, plugin, c), plan, self.settings, self.data, graph=graph)
 
-    def _job(self, plan: Plan, round_number: int, plugin: Flat, state: LocalState, pseudo: Pseudo | None) -> Job:
-        """What a plan means for this device."""
+    def _gradients(self, trained: Flat, prior: PriorKnowledge, checkpoint: Callable[[], bool]) -> Flat | None:
+        """The classifier's gradients by class on the clips with a label, as the trained plug-in sees them."""
+        see = partial(self.runtime.embeddings, self.pack.manifest.plugin, trained)
+        return said_gradients(map(see, self._pieces(self.data.train)), self.data.train.targets, prior, checkpoint)
+
+    def _job(
+        self, plan: Plan, round_number: int, plugin: Flat, state: LocalState, pseudo: Pseudo | None, begun: Flat
+    ) -> Job:
+        """What a plan means for this device, whose plug-in begins with the weights `begun` (P,)."""
         name = self.pack.manifest.plugin
-        received = self._with_prior(plugin, plan.prior)
+        received, first = (adjusted(each, self.data.train, plan.prior, self.pack) for each in (plugin, begun))
         if plan.mode == "mutual":
-            models, weights = {"local": self.architecture, "plugin": name}, {"local": state.weights, "plugin": received}
+            models, weights = {"local": self.architecture, "plugin": name}, {"local": state.weights, "plugin": first}
         else:
-            models, weights = {"model": name}, {"model": received}
+            models, weights = {"model": name}, {"model": first}
         kept = fitting_slots(self.pack, models, plan, state.slots)
-        kind, vectors = graph_kind(plan), vectors_of(plan, received)
-        scalars = scalars_of(plan)
-        if pseudo is not None and self._has_fixmatch(plan):
+        kind, vectors = graph_kind(plan), vectors_of(plan, received, state.variates)
+        scalars, taught = scalars_of(plan), taught_by(plan, self.settings)
+        if pseudo is not None and taught is not None and has_graph(self.pack, self.runtime.name, plan):
             kind, vectors = "fixmatch", {"teacher": plugin}
-            scalars.update({"threshold": self.settings.confidence, "lambda": self.settings.unlabelled})
+            scalars.update({"threshold": taught.threshold, "lambda": taught.weight})
         return Job(
             kind=kind,
             models=models,
@@ -228,24 +249,10 @@ class Trainer:
             vectors=vectors,
             scalars=scalars,
             slots=kept,
+            bavd=bool(plan.bavd),
             steps=state.steps if kept else 0,
             seed=int(np.random.SeedSequence([self.seed, plan.seed, round_number]).generate_state(1)[0]),
         )
-
-    def _with_prior(self, plugin: Flat, strength: float) -> Flat:
-        """Add the device's log label frequencies to the plug-in's biases: logit adjustment (Menon et al. 2021, eq. 10).
-
-        Training with them and taking them off again keeps a device that lacks some words from unlearning these.
-        Frequencies are those of the clips' weights, smoothed by half a clip a label and centred; strength 0: nothing.
-        """
-        if not strength:
-            return plugin
-        labels = len(self.pack.labels)
-        counts = np.bincount(self.data.train.targets, self.data.train.weights, minlength=labels) + 0.5
-        prior = np.log(counts / counts.sum())
-        moved: Flat = plugin.copy()
-        moved[-labels:] += (strength * (prior - prior.mean())).astype(np.float32)
-        return moved
 
     def _epochs(
         self, kind: str, size: int, plan: Plan, round_number: int, pseudo: Pseudo | None
@@ -253,21 +260,23 @@ class Trainer:
         """What gives one epoch's batches at each call."""
         rng = np.random.default_rng([self.seed, plan.seed, round_number])
         clips, labels, weak = self.data.train, len(self.pack.labels), self._frontend.finish
-
-        def strong(energies: NDArray[np.float32]) -> Array:
-            return self._augmenter(energies, rng)
-
-        features: Features = strong if plan.augment else weak
-        carried = self._carried()
-        if pseudo is None:
+        strong, moved = partial(self._augmenter, rng=rng), partial(self._weak, rng=rng)
+        features: Features = moved if plan.fixmatch else strong if plan.augment else weak
+        carried, taught = self._carried(), taught_by(plan, self.settings)
+        if pseudo is None or taught is None:
             return lambda: batches(clips, labels, size, rng, features, carried)
+        if kind == "fixmatch" and plan.fixmatch:
+            return lambda: two_view_batches(clips, pseudo.clips, labels, size, rng, moved, strong, carried)
+        if not len(clips):
+            return lambda: batches(pseudo.clips.chosen(pseudo.sure), labels, size, rng, strong)
         if kind == "fixmatch":
             return lambda: fixmatch_batches(clips, pseudo, labels, size, rng, features, weak, strong, carried)
-        weight = self.settings.unlabelled
-        return lambda: mixed_batches(clips, pseudo, weight, labels, size, rng, features, strong, carried)
+        return lambda: mixed_batches(clips, pseudo, taught.weight, labels, size, rng, features, strong, carried)
 
     def _carried(self) -> Carried | None:
-        """The pack's negatives to train on beside the device's own."""
+        """The pack's negatives to train on beside the device's own; None for who has no clip with a label."""
+        if not len(self.data.train):
+            return None
         negative = np.array([name in SPECIAL_LABELS for name in self.pack.labels])
         return carried_to_train(self.pack, self.settings.carried, int(negative[self.data.train.targets].sum()))
 
@@ -277,8 +286,9 @@ class Trainer:
         plan: Plan,
         epoch: Callable[[], Iterator[dict[str, Array]]],
         checkpoint: Callable[[], bool],
-    ) -> None:
-        """Train on every batch of every epoch."""
+    ) -> bool:
+        """Train on every batch of every epoch; whether one of them had a clip with a label, or one to be sure of."""
+        learnt = False
         for _ in range(plan.epochs):
             for batch in epoch():
                 if checkpoint():
@@ -286,3 +296,5 @@ class Trainer:
                 losses = training.step(batch)
                 if not all(map(math.isfinite, losses.values())):
                     raise AuricleError(NOT_FINITE)
+                learnt |= bool(losses.get("confident", 1.0) or batch["weight"].any())
+        return learnt

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import typer
 
-from auricle_export.commands.artifacts_commands import artifacts
+from auricle_export.commands.artifacts_commands import artifacts, tflite
 from auricle_export.commands.build_commands import build
 from auricle_export.commands.import_speech_commands import import_speech
 from auricle_export.commands.pack_commands import diff, inspect, sign, verify
 from auricle_export.commands.pretrain_commands import pretrain
-from auricle_export.commands.tflite_commands import tflite
 
 app = typer.Typer(no_args_is_help=True)
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from auricle.errors import PackError, SettingsError
 from auricle.files import write_durably
 from auricle.packs.pack import Pack, load_pack, pack_bytes
-from auricle_export.commands.late_import import import_for
+from auricle.process.table import progress_bars
+from auricle_export.commands.command_line import import_for
 
 
 def build(
@@ -34,6 +35,7 @@ def build(
     weights: str | None = typer.Option(
         None, help="Carry trained weights over from shipped, or from a folder of NAME.tar.zst [none]."
     ),
+    bavd: bool = typer.Option(False, "--bavd", help="Models whose rounds may ask for MuPFL's activation dropout."),
     workers: int | None = typer.Option(None, min=1, help="Processes to compile in [one a core, at most four]."),
     as_json: bool = typer.Option(False, "--json", help="Print a JSON object, nothing else."),
 ) -> None:
@@ -43,9 +45,13 @@ def build(
     """
     if out is None and check is None:
         raise SettingsError("Say where the packs go with --out DIR, or what to compare them with by --check shipped.")
+    if out is not None and out.exists() and not out.is_dir():
+        raise SettingsError(f"{out} is a file: packs go into a folder, name one with --out.")
     if model is not None:
         if out is None or names or labels is None:
             raise SettingsError("Your own model needs --labels a,b,c and --out DIR, and no names of shipped packs.")
+        if bavd:
+            raise SettingsError("Your own model drops activations where it has layers `Bavd`: leave out --bavd.")
         _build_own(model, labels, plugin, name, mels, out, as_json)
         return
     builder = import_for("build", "packs.build")
@@ -54,7 +60,9 @@ def build(
     known = {pack: _known(check, pack) for pack in wanted} if check is not None else {}
     trained = {pack: _known(weights, pack) for pack in wanted} if weights is not None else {}
     with tempfile.TemporaryDirectory() as scratch, _bar(as_json) as bar:
-        written: dict[str, Path] = builder.build_packs(wanted, out or Path(scratch), _shown(bar), workers, trained)
+        written: dict[str, Path] = builder.build_packs(
+            wanted, out or Path(scratch), _shown(bar, as_json), workers, trained, bavd=bavd
+        )
         built = {pack: load_pack(path) for pack, path in written.items()}
     reasons = [reason for pack in known if (reason := builder.differences(built[pack], known[pack])) is not None]
     if reasons:
@@ -74,7 +82,7 @@ def _build_own(model: str, labels: str, plugin: str, name: str | None, mels: int
     words = builder.LABELS.get(labels) or [word.strip() for word in labels.split(",") if word.strip()]
     key = name or builder.model_name(model)
     with _bar(as_json) as bar:
-        pack = builder.build_author_pack(model, words, key, plugin=plugin, mels=mels, progress=_shown(bar))
+        pack = builder.build_author_pack(model, words, key, plugin=plugin, mels=mels, progress=_shown(bar, as_json))
     path = out / f"{key}.tar.zst"
     write_durably(path, pack_bytes(pack))
     weights = {model: table.size for model, table in pack.tables.items()}
@@ -84,8 +92,16 @@ def _build_own(model: str, labels: str, plugin: str, name: str | None, mels: int
     typer.echo(f"{key} {pack.identity[:12]} -> {path}: " + ", ".join(f"{m} {n:,} weights" for m, n in weights.items()))
 
 
-def _shown(bar: Progress) -> Callable[[str, int, int], None]:
-    """Shows which model was compiled last."""
+def _shown(bar: Progress, as_json: bool) -> Callable[[str, int, int], None]:
+    """Shows which model was compiled last: as a bar, and as lines where standard error is not a terminal."""
+    if as_json:
+        return lambda *_: None
+    if bar.disable:
+        began = time.monotonic()
+        typer.echo("compiling", err=True)
+        return lambda what, done, total: typer.echo(
+            f"compiled {what}: {done} of {total}, {time.monotonic() - began:.0f} s", err=True
+        )
     task = bar.add_task("compiling", total=None)
     return lambda what, done, total: bar.update(task, description=what, completed=done, total=total)
 
@@ -105,4 +121,4 @@ def _same(check: str | None) -> str:
 
 def _bar(as_json: bool) -> Progress:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=Console(stderr=True), disable=as_json, transient=True)
+    return progress_bars(*columns, hidden=as_json)

@@ -1,7 +1,8 @@
-"""What every kind of `auricle export pretrain` needs of a command line: places to write, signals, how to go on."""
+"""What commands share: late imports of large libraries; and for `pretrain` places to write, signals, how to go on."""
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import shlex
@@ -10,11 +11,32 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 
 import typer
 
-from auricle.errors import SettingsError, StorageError
+from auricle.errors import AuricleError, SettingsError, StorageError
 from auricle.files import describe
+
+EXTRA = 'pip install "auricle[export]"'
+
+
+def import_for(command: str, module: str, install: str = EXTRA) -> ModuleType:
+    """Import `auricle_export.MODULE` for `auricle export COMMAND`.
+
+    Raises
+    ------
+    AuricleError
+        A library that it needs is not installed; `install` says how to get it.
+    """
+    try:
+        return importlib.import_module(f"auricle_export.{module}")
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0].startswith("auricle"):
+            raise
+        raise AuricleError(
+            f'"auricle export {command}" needs {error.name}, which is not installed: {install}'
+        ) from error
 
 
 def given(**options: int | None) -> dict[str, int]:

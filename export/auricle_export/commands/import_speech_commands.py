@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
-from auricle_export.commands.late_import import import_for
-from auricle_export.speech.speech_manifest import Columns
+from auricle.process.table import progress_bars
+from auricle.process.times import how_many
+from auricle.speech.speech_manifest import Columns
+from auricle_export.commands.command_line import import_for
 
 if TYPE_CHECKING:
     from auricle_export.speech.import_speech import ImportReport
@@ -23,16 +24,16 @@ def import_speech(
     audio: Path | None = typer.Option(
         None, help="Folder that the manifest's paths start from [clips beside it, or its own]."
     ),
-    words: str | None = typer.Option(None, help="Only these words, parted by commas [all]."),
+    words: str | None = typer.Option(None, help="Only these words, separated by commas [all]."),
     most: int | None = typer.Option(None, help="At most so many clips of a word [all]."),
     running: bool = typer.Option(False, help="Keep whole sentences, in the folder speech, as sound without keywords."),
-    without: str | None = typer.Option(None, help="Leave out sentences that hold one of these, parted by commas."),
+    without: str | None = typer.Option(None, help="Leave out sentences that hold one of these, separated by commas."),
     path_column: str | None = typer.Option(None, help="The column of the file [path, link, file or filename]."),
     word_column: str | None = typer.Option(None, help="The column of what is said [word, sentence or text]."),
     speaker_column: str | None = typer.Option(None, help="The column of who speaks [speaker or client_id]."),
     as_json: bool = typer.Option(False, "--json", help="Print a JSON object, nothing else."),
 ) -> None:
-    """Bring recordings with a manifest into Speech Commands layout: 16 kHz, a second a word, speakers hashed.
+    """Convert recordings with a manifest to the Speech Commands layout: 16 kHz, a second a word, speakers hashed.
 
     Reads wav, FLAC, Ogg, Opus and MP3. Run again after an interruption: what is there is not written twice.
     """
@@ -48,7 +49,7 @@ def import_speech(
         _listed(without),
     )
     columns = (TextColumn("importing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), disable=as_json, transient=True) as bar:
+    with progress_bars(*columns, hidden=as_json) as bar:
         task = bar.add_task("importing", total=None)
         report = work.import_speech(settings, lambda done, total: bar.update(task, completed=done, total=total))
     typer.echo(json.dumps(_facts(report)) if as_json else _told(report, out))
@@ -72,8 +73,8 @@ def _facts(report: ImportReport) -> dict[str, object]:
 
 def _told(report: ImportReport, out: Path) -> str:
     lines = [
-        f"{report.written:,} clips written to {out}, {report.there:,} were there; {len(report.words):,} words, "
-        f"{len(report.speakers):,} speakers"
+        f"{how_many(report.written, 'clip')} written to {out}, {report.there:,} were there; "
+        f"{how_many(len(report.words), 'word')}, {how_many(len(report.speakers), 'speaker')}"
     ]
     if report.passed_over:
         lines.append(f"{report.passed_over:,} rows passed over: other words, or more than --most")

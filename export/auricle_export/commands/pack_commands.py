@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
+import msgspec
 import typer
 from rich.console import Console
 
@@ -14,7 +14,7 @@ from auricle.checks.pack_checks import Check, checks_of, require_sound
 from auricle.errors import PackError, SettingsError
 from auricle.files import write_durably
 from auricle.packs.pack import SHIPPED, Pack, load_pack, pack_bytes
-from auricle.packs.signature import SIGNATURE_FILE, encode_signature, public_key, sign_manifest
+from auricle.packs.signature import SIGNATURE_FILE, encode_signature, public_key, require_key, sign_manifest
 from auricle.wire.identity import Identity
 from auricle_export.packs.diff import pack_differences, told
 from auricle_export.packs.facts import describe_pack, kilobytes, print_facts
@@ -27,7 +27,8 @@ UNSEEN_WIDTH = 160
 
 PACK = typer.Argument(..., help="home, gsc12-res, gsc12, gsc35, digits, a folder or a .tar.zst.")
 TRUSTED = typer.Option(None, "--key", help="Public key in hex that must have signed it; may be repeated.")
-KEY_FILE = typer.Option(..., "--key", help="File of the private key, 32 bytes; made when it is missing.")
+KEY_FILE = typer.Option(..., "--key", help="File of the private key, 32 bytes.")
+NEW_KEY = typer.Option(False, "--new-key", help="Draw a new key and keep it in the file of --key.")
 SIGNED = typer.Option(None, "--out", help="The signed .tar.zst [NAME.signed.tar.zst beside it; of a folder: in it].")
 AS_JSON = typer.Option(False, "--json", help="Print a JSON object, nothing else.")
 
@@ -36,7 +37,7 @@ def inspect(pack: str = PACK, as_json: bool = AS_JSON) -> None:
     """Show what a pack holds: words, models, graphs, trained weights, who signed it, and the hash that names it."""
     facts = describe_pack(load_pack(pack))
     if as_json:
-        typer.echo(json.dumps(facts))
+        typer.echo(json.dumps(msgspec.to_builtins(facts)))
     else:
         print_facts(facts, Console(width=None if sys.stdout.isatty() else UNSEEN_WIDTH))
 
@@ -71,7 +72,7 @@ def verify(
     typer.echo(f"{loaded.manifest.name} is sound: {len(checks)} graphs, weights and artifacts checked.")
 
 
-def _verdict(pack: Pack, checks: list[Check]) -> dict[str, Any]:
+def _verdict(pack: Pack, checks: list[Check]) -> dict[str, object]:
     return {
         "name": pack.manifest.name,
         "identity": pack.identity,
@@ -93,6 +94,7 @@ def _signature_line(pack: Pack) -> str:
 def sign(
     pack: str = PACK,
     key: Path = KEY_FILE,
+    new_key: bool = NEW_KEY,
     out: Path | None = SIGNED,
     as_json: bool = AS_JSON,
 ) -> None:
@@ -103,8 +105,7 @@ def sign(
     target = Path(pack) / SIGNATURE_FILE if inside else out or _beside(pack)
     if target.exists():
         raise SettingsError(f"{target} exists and is not overwritten: say where else with --out, or remove it.")
-    if not key.exists():
-        typer.echo(f"{key} is not there: a new key is drawn. Who trusts another one refuses what it signs.", err=True)
+    require_key(key, new=new_key)
     identity = Identity.load_or_create(key)
     signed = loaded.signed(sign_manifest(identity, loaded.manifest_bytes))
     assert signed.signature is not None

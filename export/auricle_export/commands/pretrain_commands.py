@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import typer
@@ -13,8 +13,14 @@ from auricle.errors import AuricleError, SettingsError
 from auricle.files import write_durably
 from auricle.packs.pack import load_pack, pack_bytes
 from auricle.process.options import Given, with_options
-from auricle_export.commands.command_line import command, given, interrupted, refuse_unwritable, stop_on_signal
-from auricle_export.commands.late_import import import_for
+from auricle_export.commands.command_line import (
+    command,
+    given,
+    import_for,
+    interrupted,
+    refuse_unwritable,
+    stop_on_signal,
+)
 from auricle_export.commands.pretrain_options import DECIDED, PretrainOptions, pretrain_options
 from auricle_export.commands.pretrain_view import View
 from auricle_export.commands.recipe_commands import RecipeOptions, check_by_recipe, train_by_recipe
@@ -69,7 +75,7 @@ def _by_options(ctx: typer.Context, options: PretrainOptions) -> int:
     if not options.data or options.out is None:
         raise SettingsError("Say what to train on with --data, and which pack to write with --out.")
     if len(options.words or ()) > 1:
-        raise SettingsError("Give --words once, parted by commas; several folders are for --recipe.")
+        raise SettingsError("Give --words once, separated by commas; several folders are for --recipe.")
     out, folder = options.out, options.kept_in(options.out)
     work = import_for("pretrain", "pretrain.task")
     task = _task(work, options, folder)
@@ -111,7 +117,7 @@ def _task(work: ModuleType, options: PretrainOptions, folder: Path) -> PretrainT
     return task
 
 
-def facts_of(done: Pretrained) -> dict[str, Any]:
+def facts_of(done: Pretrained) -> dict[str, object]:
     """The result as plain values: what `--json` prints last."""
     speech = done.speech
     return {

@@ -25,8 +25,8 @@ class PretrainOptions(Struct, frozen=True, kw_only=True):
     data: Annotated[
         list[str] | None,
         Meta(
-            description="synthetic, folders <word>/<speaker>_nohash_<n>.(wav|flac), speech-commands, once for each; or "
-            "the one folder that a recipe's are in."
+            description="synthetic, folders <word>/<speaker>_nohash_<n>.(wav|flac), lists in CSV, speech-commands, "
+            "once for each; or the one folder that a recipe's are in."
         ),
     ] = None
     leave_out: Annotated[
@@ -62,7 +62,7 @@ class PretrainOptions(Struct, frozen=True, kw_only=True):
         list[str] | None,
         Meta(description="With --recipe: whom the licence of added recordings asks to name; once for each."),
     ] = None
-    models: Annotated[str, Meta(description="Models to train, parted by commas, or all.")] = "all"
+    models: Annotated[str, Meta(description="Models to train, separated by commas, or all.")] = "all"
     model: Annotated[
         list[str] | None, Meta(description="FILE.py:NAME of a model that is not built in; once for each.")
     ] = None
@@ -74,12 +74,12 @@ class PretrainOptions(Struct, frozen=True, kw_only=True):
     rate: Annotated[float, Meta(description="Highest learning rate of AdamW.")] = PretrainSettings.rate
     speakers: Annotated[int, Meta(description="Synthetic speech: voices.")] = 80
     takes: Annotated[int, Meta(description="Synthetic speech: takes of each word by each voice.")] = 8
-    seed: Annotated[int, Meta(description="Decides speech, split, initial weights and every draw.")] = (
+    seed: Annotated[int, Meta(description="Random seed of speech, split, initial weights and every draw.")] = (
         PretrainSettings.seed
     )
     state: Annotated[
         Path | None,
-        Meta(description="Folder that keeps an interrupted training; the same one goes on with it [OUT.state]."),
+        Meta(description="Folder that keeps an interrupted training; give the same one to continue [OUT.state]."),
     ] = None
     compute: Annotated[str, Meta(description="auto, cpu or cuda.")] = PretrainSettings.device
     threads: Annotated[
@@ -95,7 +95,7 @@ class PretrainOptions(Struct, frozen=True, kw_only=True):
         return self.data[0] if self.data else None
 
     def kept_in(self, out: Path) -> Path:
-        """The folder that keeps an interrupted training of the pack that `out` is to be."""
+        """The folder that keeps an interrupted training of the pack `out`."""
         return self.state if self.state is not None else out.with_name(f"{out.name}.state")
 
     def changed(self, names: tuple[str, ...]) -> list[str]:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import typer
 from msgspec import UNSET
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from auricle.process.table import progress_bars
+from auricle.process.times import how_many
 
 if TYPE_CHECKING:
     from auricle.hearing.origins import Recordings
@@ -24,9 +26,7 @@ class View:
     def __init__(self, as_json: bool) -> None:
         self._json = as_json
         columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TextColumn("left"))
-        self._bars = Progress(
-            *columns, TimeRemainingColumn(), console=Console(stderr=True), disable=as_json, transient=True
-        )
+        self._bars = progress_bars(*columns, TimeRemainingColumn(), hidden=as_json)
         self._reading: dict[str, TaskID] = {}
         self._training: TaskID | None = None
         self._finished, self._weights = 0, 0
@@ -87,9 +87,9 @@ class View:
         self._bars.update(self._training, completed=self._finished)
         self._bars.console.print(
             f"{model}: {result.accuracy:.1%} of {result.judged_clips:,} clips of {speech.test.speakers} unheard "
-            f"speakers; trained {result.epochs} epochs in {result.seconds:.0f} s on {len(speech.train):,} clips of "
-            f"{speech.train.speakers} speakers, the best was {result.best_epoch}; the mean over its "
-            f"{len(result.scores)} words is {result.word_mean:.1%}.",
+            f"speakers; trained {how_many(result.epochs, 'epoch')} in {result.seconds:.0f} s on "
+            f"{len(speech.train):,} clips of {speech.train.speakers} speakers, the best was {result.best_epoch}; the "
+            f"mean over its {len(result.scores)} words is {result.word_mean:.1%}.",
             highlight=False,
             soft_wrap=True,
         )
@@ -166,8 +166,8 @@ class View:
         said = ", ".join(f"{kind} {share:.0%}" for kind, share in curve[5.0].items())
         self._bars.console.print(
             f"{model}: {start.accuracy:.1%} of {start.judged_clips:,} clips of people it never heard; hits at 5 false "
-            f"accepts an hour ({hearing.hours:.1f} h): {said}; {result.epochs} epochs in {result.seconds:.0f} s, the "
-            f"best was {result.best_epoch}.",
+            f"accepts an hour ({hearing.hours:.1f} h): {said}; {how_many(result.epochs, 'epoch')} in "
+            f"{result.seconds:.0f} s, the best was {result.best_epoch}.",
             highlight=False,
             soft_wrap=True,
         )

@@ -15,8 +15,14 @@ from auricle.errors import AuricleError, SettingsError
 from auricle.files import write_durably
 from auricle.packs.pack import load_pack, pack_bytes
 from auricle.process.table import Column, Grid
-from auricle_export.commands.command_line import command, given, interrupted, refuse_unwritable, stop_on_signal
-from auricle_export.commands.late_import import import_for
+from auricle_export.commands.command_line import (
+    command,
+    given,
+    import_for,
+    interrupted,
+    refuse_unwritable,
+    stop_on_signal,
+)
 from auricle_export.commands.pack_commands import DIFFERENT
 from auricle_export.commands.pretrain_view import View
 
@@ -91,7 +97,7 @@ def _train(
 ) -> LivePack | Pretrained:
     done: LivePack | Pretrained
     if _for_clips(recipe):
-        work = import_for("pretrain", "pretrain.clip_task")
+        work = import_for("pretrain", "pretrain.task")
         clips = work.ClipTask(recipe, _folder(options), folder, _clip_settings(options))
         done = work.pretrain_clips(base, clips, watch=view, stopped=stopped)
     else:
@@ -128,12 +134,11 @@ def _check(
     pack: Pack, recipe: Recipe | ClipRecipe, options: RecipeOptions, view: View, stopped: Callable[[], bool]
 ) -> Checked:
     checked: Checked
+    work = import_for("pretrain", "pretrain.check")
     if _for_clips(recipe):
-        work = import_for("pretrain", "pretrain.check_clips")
         clips = work.ClipCheck(recipe, _folder(options), _clip_settings(options))
         checked = work.check_clips(pack, clips, watch=view, stopped=stopped)
     else:
-        work = import_for("pretrain", "pretrain.check")
         task = work.CheckTask(recipe, _folder(options), _settings(options))
         checked = work.check_pack(pack, task, watch=view, stopped=stopped)
     return checked

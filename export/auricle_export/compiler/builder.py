@@ -1,14 +1,25 @@
-"""A graph in the making: nodes are added by name, fragments are put in with their names made different."""
+"""A graph in the making: nodes are made and added by name, fragments are put in with their names made different."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from auricle_export.compiler.node import IR_VERSION, OPSET, Attribute, make_node
+OPSET = 18
+IR_VERSION = 10
+Attribute = int | float | str | Sequence[int] | Sequence[float] | Sequence[bytes]
+"""What a node's attribute may be."""
+
+
+def make_node(operator: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Attribute) -> onnx.NodeProto:
+    """A node with its attributes."""
+    given: dict[str, Any] = {**attributes}
+    return helper.make_node(operator, inputs, outputs, **given)
+
 
 Shape = Sequence[int | str]
 

@@ -10,10 +10,11 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from auricle_export.compiler.contract import (
+    Net,
     named,
+    unpack,
 )
 from auricle_export.compiler.intercept import CompileError
-from auricle_export.compiler.net import Net, unpack
 from auricle_export.compiler.onnx_export import to_onnx
 
 

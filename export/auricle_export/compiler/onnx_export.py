@@ -13,8 +13,8 @@ import onnx.numpy_helper
 import torch
 from torch import Tensor, nn
 
+from auricle_export.compiler.builder import IR_VERSION, OPSET
 from auricle_export.compiler.intercept import CompileError
-from auricle_export.compiler.node import IR_VERSION, OPSET
 from auricle_export.compiler.sequence import translations
 from auricle_export.compiler.source_line import raised_line
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from auricle.packs.graph_interface import PARTS, SCALARS, SLOTS, TERMS, Term
+from auricle.packs.graph_interface import PARTS, SCALARS, SLOTS
+from auricle.wire.gradient_terms import TERMS, Parts, Step, Term
 from auricle_export.compiler.builder import GraphBuilder, Shape
-
-Parts = list[str]
 
 
 def update(
@@ -17,13 +16,10 @@ def update(
     weights = _vector(b, role, shapes)
     hyper = {name: b.input(f"{role}.{name}") for name in SCALARS[optimizer]}
     state = [_vector(b, f"{role}.{slot}", shapes) for slot in SLOTS[optimizer]]
-    extra = {v: _vector(b, f"{role}.{v}", shapes) for term in terms for v in TERMS[term][1]}
-    if "drift" in terms:
-        mu = b.input(f"{role}.mu")
-        pulls = [b("Mul", mu, b("Sub", w, a)) for w, a in zip(weights, extra["anchor"], strict=True)]
-        grads = [b.total([g, p, q]) for g, p, q in zip(grads, pulls, extra["linear"], strict=True)]
-    if "freeze" in terms:
-        grads = [b("Mul", g, k) for g, k in zip(grads, extra["keep"], strict=True)]
+    vectors = {v: _vector(b, f"{role}.{v}", shapes) for term in terms for v in TERMS[term].vectors}
+    for term in (term for term in TERMS if term in terms):
+        scalars = {name: b.input(f"{role}.{name}") for name in TERMS[term].scalars}
+        grads = TERMS[term].formula(b, Step(weights, grads, scalars, vectors))
     grads = _clipped(b, grads, hyper["clip"])
     step = _sgd if optimizer == "sgd" else _adam
     new = step(b, weights, grads, state, hyper)
@@ -31,7 +27,7 @@ def update(
         [role, *(f"{role}.{s}" for s in SLOTS[optimizer])], [weights, *state], new, strict=True
     ):
         if "freeze" in terms:
-            kept = [b("Cast", k, to=9) for k in extra["keep"]]
+            kept = [b("Cast", k, to=9) for k in vectors["keep"]]
             after = [b("Where", k, x, y) for k, x, y in zip(kept, after, before, strict=True)]
         for part, value, shape in zip(PARTS, after, shapes, strict=True):
             b.output(f"new/{vector}/{part}", value, shape)

@@ -22,16 +22,19 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from auricle_export.compiler import spatial
 from auricle_export.compiler.contract import (
+    BATCH,
     Halt,
+    Net,
     classifier_of,
     named,
+    parameters_of,
     refuse_fixed_batch,
     refuse_other_than_logits,
     run_module,
+    unpack,
 )
 from auricle_export.compiler.intercept import CompileError, Intercept
 from auricle_export.compiler.layers import Bavd
-from auricle_export.compiler.net import BATCH, Net, parameters_of, unpack
 from auricle_export.compiler.onnx_export import to_onnx
 from auricle_export.compiler.source_line import raised_line
 
@@ -124,7 +127,7 @@ def _bavd(
 
     def replace(name: str, layer: Bavd) -> None:
         def traced(h: Tensor) -> Tensor:
-            with torch._C.DisableTorchFunction():  # this is no call of the user's
+            with torch._C.DisableTorchFunction():  # this is not a call of the user's
                 sight.means[name] = layer.mean(h)
                 return h if heat is None or seen is None else layer.masked(h, heat[name], seen)
 

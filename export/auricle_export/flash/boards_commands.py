@@ -5,17 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import typer
 
 from auricle.process.table import Column, print_grid
+from auricle.process.times import how_many
 from auricle_export.flash.board import Board, Microphone, Sensors, System
-from auricle_export.flash.boards import board_names, load_board, load_boards, profile_path
+from auricle_export.flash.boards import (
+    BoardError,
+    board_names,
+    load_board,
+    load_boards,
+    profile_path,
+    read_profile,
+    write_profile,
+)
 from auricle_export.flash.device_files import drop_in, edge_toml, extras
-from auricle_export.flash.new_profile import write_profile
-from auricle_export.flash.profile import BoardError, read_profile
 
 app = typer.Typer(no_args_is_help=True, help="Profiles of boards: list, show, validate, new.")
 
@@ -66,7 +72,7 @@ def show(
     shown = load_board(path)
     written = dict(_files(shown, microphone, wired)) if files or microphone or wired else {}
     if as_json:
-        facts: dict[str, Any] = {"file": str(path), **msgspec.to_builtins(shown)}
+        facts = {"file": str(path), **msgspec.to_builtins(shown)}
         typer.echo(json.dumps({**facts, "files": written} if written else facts))
         return
     if not written:
@@ -99,8 +105,8 @@ def validate(
             typer.echo(f"        line {problem.line}: {problem.sentence}")
     if found:
         bad = sum(1 for each in problems.values() if each)
-        told = f"{len(found)} mistake{'s' if len(found) > 1 else ''}"
-        raise BoardError(f"{told} in {bad} of {len(paths)} profile{'s' if len(paths) > 1 else ''}.", tuple(found))
+        where = f"{bad} of {how_many(len(paths), 'profile')}"
+        raise BoardError(f"{how_many(len(found), 'mistake')} in {where}.", tuple(found))
 
 
 @app.command()

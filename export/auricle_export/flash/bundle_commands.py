@@ -7,11 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from auricle.errors import SettingsError
-from auricle.packs.signature import public_key
+from auricle.packs.signature import public_key, require_key
+from auricle.process.table import progress_bars
 from auricle_export.flash.boards import board_names, load_board
 from auricle_export.flash.bundle.build import Built, build_bundle
 from auricle_export.flash.bundle.manifest import Manifest
@@ -32,7 +32,8 @@ def bundle(
     fleet: Path = typer.Option(..., help="The fleet.toml."),
     out: Path = typer.Option(..., help="Folder that the bundle goes to."),
     os: str | None = typer.Option(None, help="One of the board's systems, by id [the first]."),
-    key: Path | None = typer.Option(None, help="Key that signs it; drawn and kept there when it is missing."),
+    key: Path | None = typer.Option(None, help="File of the private key that signs it, 32 bytes."),
+    new_key: bool = typer.Option(False, "--new-key", help="Draw a new key and keep it in the file of --key."),
     wheels: Path | None = typer.Option(
         None, help="Folder of wheels, which are fetched into it once [the user's cache]."
     ),
@@ -52,8 +53,10 @@ def bundle(
             f"{fleet} names no update_root, so boards with this bundle could never be updated: auricle cloud fleet new "
             "(or releases init) makes one; or add --without-updates."
         )
-    if key is not None and not key.exists():
-        typer.echo(f"{key} is not there: a new key is drawn. Who trusts another one refuses what it signs.", err=True)
+    if key is not None:
+        require_key(key, new=new_key)
+    elif new_key:
+        raise SettingsError("A new key needs a file: name it with --key.")
     with _bar(as_json) as bar:
         built = build_bundle(profile, read, out, os=os, key=key, wheels=wheels, deb=deb, progress=_shown(bar))
     if as_json:
@@ -69,7 +72,7 @@ def verify(
     key: str | None = typer.Option(None, help="Public key, 64 hexadecimal digits, that must have signed it."),
     as_json: bool = AS_JSON,
 ) -> None:
-    """Compare all files of a bundle with its manifest, and that with its signature; exit code 2: they differ."""
+    """Check a bundle's files against its manifest, and that against its signature; exit code 2 if one differs."""
     found = verify_bundle(bundle, None if key is None else public_key(key).hex())
     if as_json:
         facts = {"ok": True, "identity": found.identity, "signed_by": found.signed_by}
@@ -101,6 +104,9 @@ def _tell(built: Built) -> None:
     if built.package is not None:
         typer.echo(f"{built.package}: sudo apt install ./{built.package.name}")
     typer.echo(f"On the board: mkdir bundle && tar xf {built.path.name} -C bundle && sudo sh bundle/install")
+    typer.echo(
+        "Before its first bundle it gets its token: sudo install -D -m 600 DEVICE.token /etc/auricle/claim.token"
+    )
 
 
 def _shown(bar: Progress) -> Callable[[str, int, int], None]:
@@ -110,5 +116,4 @@ def _shown(bar: Progress) -> Callable[[str, int, int], None]:
 
 def _bar(as_json: bool) -> Progress:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    console = Console(stderr=True)
-    return Progress(*columns, console=console, disable=as_json or not console.is_terminal, transient=True)
+    return progress_bars(*columns, hidden=as_json)

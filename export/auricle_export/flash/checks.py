@@ -7,8 +7,7 @@ from functools import lru_cache
 
 from auricle.errors import nearest
 from auricle.packs.pack import SHIPPED, load_pack
-from auricle_export.flash.board import Board, Gpio, Microphone, System
-from auricle_export.flash.releases import OLDEST_GLIBC, PYTHONS, RELEASES
+from auricle_export.flash.board import OLDEST_GLIBC, PYTHONS, RELEASES, Board, Gpio, Microphone, System
 from auricle_export.flash.toml_lines import Path
 
 Objection = tuple[Path, str]

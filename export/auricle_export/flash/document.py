@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 from msgspec import inspect
@@ -144,7 +144,7 @@ def _mistakes(kind: type[msgspec.Struct], values: object, path: KeyPath, noun: s
 
 
 @cache
-def _fields(kind: type[msgspec.Struct]) -> tuple[dict[str, Any], dict[str, inspect.Type]]:
+def _fields(kind: type[msgspec.Struct]) -> tuple[dict[str, msgspec.structs.FieldInfo], dict[str, inspect.Type]]:
     """The keys that a struct takes, and the types of their values."""
     fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
     info = inspect.type_info(kind)

@@ -1,10 +1,23 @@
-"""What the agent's settings are called: the other part's words, held equal to it by a test."""
+"""What the agent's settings are called: made by `python tools/edge_names.py`; a test holds it to them."""
 
 from __future__ import annotations
 
-OWNED = ("device", "state", "fleet", "broker", "coordinator", "pack", "pack_key")
-"""What a bundle says by itself."""
-PLAIN = ("data", "local", "runtime", "speaker", "threads", "start", "seed")
+PLAIN = (
+    "device",
+    "state",
+    "fleet",
+    "broker",
+    "coordinator",
+    "data",
+    "pack",
+    "pack_key",
+    "local",
+    "runtime",
+    "speaker",
+    "threads",
+    "start",
+    "seed",
+)
 TABLES: dict[str, tuple[str, ...]] = {
     "capture": (
         "source",
@@ -19,6 +32,16 @@ TABLES: dict[str, tuple[str, ...]] = {
         "mute_switch",
     ),
     "detect": (
+        "refractory",
+        "second_stage",
+        "proposal",
+        "follow",
+        "vad",
+        "vad_margin",
+        "vad_memory",
+        "vad_probability",
+        "hangover",
+        "ring",
         "hop",
         "smoothing",
         "patience",
@@ -27,15 +50,6 @@ TABLES: dict[str, tuple[str, ...]] = {
         "wake",
         "window",
         "commands",
-        "refractory",
-        "second_stage",
-        "proposal",
-        "vad",
-        "vad_margin",
-        "vad_memory",
-        "vad_probability",
-        "hangover",
-        "ring",
     ),
     "events": (
         "stdout",
@@ -96,6 +110,8 @@ TABLES: dict[str, tuple[str, ...]] = {
         "clips",
         "confidence",
         "unlabelled",
+        "maps",
+        "gradients",
         "carried",
         "judge",
         "accept",
@@ -128,9 +144,24 @@ TABLES: dict[str, tuple[str, ...]] = {
         "roomier",
         "settle",
     ),
-    "buttons": ("confirm", "deny", "missed", "missed_word"),
+    "buttons": (
+        "confirm",
+        "deny",
+        "missed",
+        "missed_word",
+    ),
     "control": ("port",),
+    "updates": (
+        "url",
+        "root",
+        "bundle_key",
+        "check_every",
+        "health_seconds",
+    ),
+    "report": (
+        "hearing",
+        "words",
+        "minutes",
+    ),
     "remote": ("sensitivity",),
-    "report": ("hearing", "words", "minutes"),
-    "updates": ("url", "root", "bundle_key", "check_every", "health_seconds"),
 }

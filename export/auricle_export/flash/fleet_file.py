@@ -16,16 +16,22 @@ import msgspec
 
 from auricle.errors import AuricleError, SettingsError, nearest
 from auricle.mqtt_link.link import BrokerAddress
-from auricle.mqtt_link.loopback import require_private
+from auricle.mqtt_link.private_link import require_private
 from auricle.packs.pack import SHIPPED
 from auricle.packs.signature import public_key
+from auricle_export.flash import edge_names
 from auricle_export.flash.device_files import toml_value
 from auricle_export.flash.document import DocumentError, Problem, first_of, quoted, read_content, read_document
-from auricle_export.flash.edge_names import OWNED, PLAIN, TABLES
+from auricle_export.flash.edge_names import TABLES
 from auricle_export.flash.fleet import Fleet, Passphrase, Wifi
 from auricle_export.flash.toml_lines import Path as KeyPath
 
 Objection = tuple[KeyPath, str]
+
+OWNED = ("device", "state", "fleet", "broker", "coordinator", "pack", "pack_key")
+"""Settings of the agent that the bundle gives."""
+PLAIN = tuple(name for name in edge_names.PLAIN if name not in OWNED)
+"""The others that are not tables."""
 
 LARGEST_FILE = 64 << 10
 """Bytes: no key, passphrase or root metadata is longer."""
@@ -149,7 +155,7 @@ def _login(fleet: Fleet) -> Iterator[Objection]:
     for index, line in enumerate(user.ssh_keys):
         kind, key = line.split(" ")[:2]
         if not _whole(kind, key):
-            yield ("user", "ssh_keys", index), f"this is no whole {kind} key: copy the line of the .pub file again"
+            yield ("user", "ssh_keys", index), f"this is not a whole {kind} key: copy the line of the .pub file again"
 
 
 def _whole(kind: str, key: str) -> bool:
@@ -201,7 +207,7 @@ def _key(text: str, folder: Path) -> str:
     content = _file(text, folder)
     if not re.fullmatch(rb"\s*[0-9a-fA-F]{64}\s*", content):
         raise SettingsError(
-            f"{folder / text} is no public key: it takes the 64 hexadecimal digits, or a file of nothing but them"
+            f"{folder / text} is not a public key: it takes the 64 hexadecimal digits, or a file of nothing but them"
         )
     return public_key(content.decode()).hex()
 

@@ -18,14 +18,14 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from auricle.errors import SettingsError
 from auricle.files import write_durably
 from auricle.process.checkup import size
+from auricle.process.times import how_many
 from auricle_export.flash.board import System
 from auricle_export.flash.boards import load_board
 from auricle_export.flash.fleet_file import load_fleet
 from auricle_export.flash.image.card import GENERATORS, FirstBoot, boot_of
 from auricle_export.flash.image.cards import Heard, Made, Run, make_images
+from auricle_export.flash.image.device import read_payload, read_tokens
 from auricle_export.flash.image.os_list import os_list, release_date
-from auricle_export.flash.image.payload import read_payload
-from auricle_export.flash.image.tokens import read_tokens
 from auricle_export.flash.write.image import open_image
 
 LIST = "os_list.rpi-imager-manifest"
@@ -106,10 +106,7 @@ def _tell(run: Run, made: list[Made], listed: Path, as_json: bool) -> None:
         facts = {"images": images, "seed": run.seed, "first_boot": run.first_boot, "bundle": bundle}
         typer.echo(json.dumps({**facts, "os_list": str(listed), "verified": True}))
         return
-    typer.echo(
-        f"{len(made)} image{'' if len(made) == 1 else 's'} of {size(made[0].size)} made and read back, "
-        f"with seed {run.seed}."
-    )
+    typer.echo(f"{how_many(len(made), 'image')} of {size(made[0].size)} made and read back, with seed {run.seed}.")
     typer.echo(f"Each has a claim token on it: who has the file can be that device. {listed.name} is for the Imager.")
 
 

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import msgspec
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+from rich.table import Column as TableColumn
 
 from auricle.errors import SettingsError
 from auricle.process.table import Column, print_grid
@@ -25,6 +27,8 @@ from auricle_export.flash.push.session import Access, require_ssh
 
 SUDO_PASSWORD = "AURICLE_SUDO_PASSWORD"
 """Environment variable with what sudo asks for, so that it stands on no command line."""
+BESIDE_HOST = 60
+"""Columns of a terminal for the step, its bar and its share; where there are fewer there is no bar."""
 ORDER = ("bad", "doubtful", "good")
 
 
@@ -44,13 +48,13 @@ def push(
     sudo: bool = typer.Option(
         False, "--sudo", help=f"Become root by sudo; its password from {SUDO_PASSWORD} or asked."
     ),
-    accept_new: bool = typer.Option(False, "--accept-new", help="Believe host keys that were never seen before."),
+    accept_new: bool = typer.Option(False, "--accept-new", help="Trust host keys that were never seen before."),
     ssh_config: Path | None = typer.Option(None, help="SSH configuration in place of yours."),
     at_once: int = typer.Option(8, min=1, max=64, help="Boards at a time."),
     root: str = typer.Option("", help="Install below this folder of the board; nothing is started."),
     as_json: bool = typer.Option(False, "--json", help="Print a JSON object, nothing else."),
 ) -> int:
-    """Install a bundle over SSH. It may be cut off and given again; exit code 1 where a board failed."""
+    """Install a bundle over SSH. If it was interrupted, run it again; exit code 1 if a board failed."""
     require_ssh()
     wanted = _wanted(host, hosts, token, port)
     profile = load_board(board)
@@ -102,9 +106,13 @@ def _password(ask: bool) -> str | None:
 @contextmanager
 def _bars(hosts: list[Host], *, hidden: bool) -> Iterator[Heard]:
     """A bar for each board on standard error, once nobody is asked for a password any more."""
-    host_column = TextColumn("{task.fields[host]}", markup=False)
-    columns = (host_column, TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
-    bars = Progress(*columns, console=Console(stderr=True), disable=hidden)
+    console = Console(stderr=True)
+    longest = max(cell_len(str(host)) for host in hosts)
+    whole = TableColumn(no_wrap=True, min_width=longest)  # or rich would cut what may have to be typed again
+    host_column = TextColumn("{task.fields[host]}", markup=False, table_column=whole)
+    bar = (BarColumn(),) if longest + BESIDE_HOST <= console.width else ()
+    columns = (host_column, TextColumn("{task.description}"), *bar, TaskProgressColumn())
+    bars = Progress(*columns, console=console, disable=hidden)
     tasks = {host: bars.add_task("waiting", total=None, host=str(host)) for host in hosts}
 
     def heard(host: Host) -> Step:
@@ -131,7 +139,7 @@ def _tell(outcomes: list[Outcome], as_json: bool) -> None:
         Column("version", 2),
         Column("slot", 3),
         Column("agent", 2),
-        Column("what was found", 0, is_sentence=True),
+        Column("what was found", 1, is_sentence=True),
     )
     print_grid(columns, [(e.host, e.state, e.version, e.slot, e.service, _found(e)) for e in outcomes])
 

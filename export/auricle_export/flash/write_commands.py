@@ -89,7 +89,7 @@ def _require_linux() -> None:
 
 
 def _require_file(image: Path, target: Path) -> None:
-    """Refuse what is no regular file, and the image itself."""
+    """Refuse what is not a regular file, and the image itself."""
     if target.exists() and (not target.is_file() or target.samefile(image)):
         raise SettingsError(f"{target} is {'the image' if target.is_file() else 'no regular file'}: name another file.")
 

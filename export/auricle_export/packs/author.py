@@ -13,8 +13,9 @@ from torch import nn
 
 from auricle.errors import nearest
 from auricle.wire.tensors import TensorSpec
+from auricle_export.compiler.contract import Net
 from auricle_export.compiler.intercept import CompileError
-from auricle_export.compiler.net import Net
+from auricle_export.compiler.source_line import raised_line
 
 Maker = Callable[[int], nn.Module]
 """Makes a module for so many labels."""
@@ -23,7 +24,8 @@ Maker = Callable[[int], nn.Module]
 def load_module(source: str) -> Maker:
     """Find `FILE.py:NAME`, a class or function that makes a module for a number of labels (or takes nothing).
 
-    The file is the user's own program and is executed.
+    The file is the user's own program and is executed. Nothing is written beside it: no compiled copy is left of it,
+    or of what it imports.
 
     Raises
     ------
@@ -33,7 +35,7 @@ def load_module(source: str) -> Maker:
     path, _, name = source.rpartition(":")
     file = Path(path)
     if not path or not name.isidentifier():
-        raise CompileError(f'"{source}" is no model: give FILE.py:NAME, such as my_models.py:Net.')
+        raise CompileError(f'"{source}" is not a model: give FILE.py:NAME, such as my_models.py:Net.')
     if not file.is_file():
         raise CompileError(f"There is no file {file}.")
     spec = importlib.util.spec_from_file_location(f"auricle_author_{file.stem}", file)
@@ -42,6 +44,7 @@ def load_module(source: str) -> Maker:
     program = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = program
     sys.path.insert(0, str(file.parent.resolve()))
+    writes_none, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         spec.loader.exec_module(program)
     except SyntaxError as error:
@@ -50,12 +53,13 @@ def load_module(source: str) -> Maker:
     except ModuleNotFoundError as error:
         raise CompileError(f"{file} needs the package {error.name}, which is not installed.") from error
     except Exception as error:
-        raise CompileError(f"{file} fails: {type(error).__name__}: {error}") from error
+        raise CompileError(f"{raised_line(error)}{file} fails: {type(error).__name__}: {error}") from error
     finally:
+        sys.dont_write_bytecode = writes_none
         sys.path.pop(0)
     made = getattr(program, name, None)
     if made is not None and not callable(made):
-        raise CompileError(f'"{name}" in {file} makes no model: it is no class or function.')
+        raise CompileError(f'"{name}" in {file} makes no model: it is not a class or function.')
     if made is None:
         raise CompileError(
             f'{file} has no "{name}"; {nearest(name, [n for n in vars(program) if not n.startswith("_")])}'
@@ -67,10 +71,17 @@ def _make(made: Callable[..., object], labels: int, source: str) -> nn.Module:
     takes = [
         p for p in inspect.signature(made).parameters.values() if p.default is p.empty and p.kind is not p.VAR_KEYWORD
     ]
+    asked = ", ".join(p.name for p in takes if p.kind is not p.VAR_POSITIONAL)
+    if "," in asked:
+        raise CompileError(
+            f"{source} asks for {asked}, and it is given the number of labels alone: give the others a default."
+        )
     try:
         module = made(labels) if any(p.kind is not p.VAR_POSITIONAL for p in takes) or _names_labels(made) else made()
     except Exception as error:
-        raise CompileError(f"{source} cannot be made for {labels} labels: {type(error).__name__}: {error}") from error
+        raise CompileError(
+            f"{raised_line(error)}{source} cannot be made for {labels} labels: {type(error).__name__}: {error}"
+        ) from error
     if not isinstance(module, nn.Module):
         raise CompileError(f"{source} makes {type(module).__name__}, not an nn.Module.")
     return module

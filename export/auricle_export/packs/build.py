@@ -20,12 +20,13 @@ from torch import nn
 
 from auricle.errors import PackError, nearest
 from auricle.files import write_durably
-from auricle.packs.graph_interface import Graph, Term
+from auricle.packs.graph_interface import Graph
 from auricle.packs.manifest import FORMAT, FileEntry, Frontend, Manifest, Task
 from auricle.packs.pack import Pack, pack_bytes
 from auricle.speech.words import WORD_SETS
+from auricle.wire.gradient_terms import Term
 from auricle.wire.tensors import TensorSpec
-from auricle_export.compiler.net import Net
+from auricle_export.compiler.contract import Net
 from auricle_export.compiler.trace import find_parts
 from auricle_export.packs.author import Maker, load_module, tensor_specs
 from auricle_export.packs.models import ARCHITECTURES, PLUGIN, RESNETS, WORD_MODELS, built_in
@@ -89,9 +90,9 @@ def trace_model(make: Maker, labels: int, task: Task | None = None) -> Model:
     return Model(trace(net), tensor_specs(net, labels))
 
 
-def _trace_shipped(name: str) -> Model:
+def _trace_shipped(name: str, *, bavd: bool = False) -> Model:
     labels = len(LABELS["gsc12"])
-    model = trace_model(partial(built_in, name), labels)
+    model = trace_model(partial(built_in, name, bavd=bavd), labels)
     bare = replace(model.traced.net, module=_bare(model.traced.net))
     return replace(model, traced=replace(model.traced, net=bare))
 
@@ -107,14 +108,19 @@ def trace_models(
     task: Task | None = None,
     progress: Progress = lambda *_: None,
     workers: int | None = None,
+    *,
+    bavd: bool = False,
 ) -> dict[str, Model]:
-    """Trace several models; those of this package (maker None) in parallel processes of about 1 GB each."""
+    """Trace several models; those of this package (maker None) in parallel processes of about 1 GB each.
+
+    With `bavd` the layers of the latter drop activations as MuPFL's do.
+    """
     shipped = [name for name, make in makers.items() if make is None]
     models: dict[str, Model] = {}
     processes = min(workers or min(4, os.cpu_count() or 1), max(1, len(shipped)))
     if shipped:
         with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
-            for name, model in zip(shipped, pool.map(_trace_shipped, shipped), strict=True):
+            for name, model in zip(shipped, pool.map(partial(_trace_shipped, bavd=bavd), shipped), strict=True):
                 models[name] = model
                 progress(name, len(models), len(makers))
     for name, make in makers.items():
@@ -198,6 +204,8 @@ def build_packs(
     progress: Progress = lambda *_: None,
     workers: int | None = None,
     trained: Mapping[str, Pack] = MappingProxyType({}),
+    *,
+    bavd: bool = False,
 ) -> dict[str, Path]:
     """Build named packs into a folder as `NAME.tar.zst`; returns their paths.
 
@@ -205,6 +213,8 @@ def build_packs(
     ----------
     trained
         Packs by name whose trained weights to carry over, where their models are the same.
+    bavd
+        Whether rounds may ask these models for MuPFL's activation dropout; their weights are the same with and without.
 
     Raises
     ------
@@ -213,7 +223,7 @@ def build_packs(
     """
     refuse_unknown(names)
     wanted = [model for model in WORD_MODELS if any(model in models_of(name) for name in names)]
-    models = trace_models(dict.fromkeys(wanted), 0, None, progress, workers)
+    models = trace_models(dict.fromkeys(wanted), 0, None, progress, workers, bavd=bavd)
     written = {}
     for name in names:
         path = out / f"{name}.tar.zst"
@@ -247,11 +257,12 @@ def build_author_pack(
     CompileError
         A module cannot be found or compiled; the sentence says where and what to use instead.
     PackError
-        Fewer than two words, a word twice, or a name that is no name.
+        Fewer than two words, a word twice, or a name that is not a name.
     """
     words = tuple(labels)
     if len(words) < 2 or len(set(words)) != len(words):
-        raise PackError("A task needs at least two different words.")
+        named = ", ".join(f'"{label}"' for label in labels) or "none"
+        raise PackError(f"A task needs at least two different words, separated by commas; this one has {named}.")
     makers: dict[str, Maker | None] = {model_name(source): load_module(source)}
     shared = plugin if plugin in WORD_MODELS else model_name(plugin)
     makers.setdefault(shared, partial(built_in, plugin, mels=mels) if plugin in WORD_MODELS else load_module(plugin))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -21,8 +21,8 @@ class Difference(NamedTuple):
     part: str
     """task, model, graph, weights, file, producer, signature or name."""
     name: str
-    a: Any
-    b: Any
+    a: object
+    b: object
 
 
 def pack_differences(a: Pack, b: Pack) -> list[Difference]:
@@ -39,19 +39,19 @@ def pack_differences(a: Pack, b: Pack) -> list[Difference]:
     ]
 
 
-def _values(part: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[Difference]:
+def _values(part: str, a: Mapping[str, object], b: Mapping[str, object]) -> Iterator[Difference]:
     for name in dict.fromkeys([*a, *b]):
         if a.get(name) != b.get(name):
             yield Difference(part, name, a.get(name), b.get(name))
 
 
-def _task(pack: Pack) -> dict[str, Any]:
-    task: dict[str, Any] = msgspec.to_builtins(pack.manifest.task)
+def _task(pack: Pack) -> dict[str, object]:
+    task = msgspec.to_builtins(pack.manifest.task)
     frontend = {f"frontend.{name}": value for name, value in task.pop("frontend").items()}
     return {**task, **frontend, "plugin": pack.manifest.plugin}
 
 
-def _models(pack: Pack) -> dict[str, Any]:
+def _models(pack: Pack) -> dict[str, object]:
     """Shape of every tensor, and how it is drawn, by model and tensor."""
     return {
         f"{name}/{spec.name}": [list(spec.shape), spec.layer, spec.bound, spec.centre]
@@ -60,16 +60,16 @@ def _models(pack: Pack) -> dict[str, Any]:
     }
 
 
-def _graphs(pack: Pack) -> dict[str, Any]:
+def _graphs(pack: Pack) -> dict[str, object]:
     return {graph.file: _graph(pack, graph) for graph in pack.manifest.graphs}
 
 
-def _graph(pack: Pack, graph: Graph) -> dict[str, Any]:
+def _graph(pack: Pack, graph: Graph) -> dict[str, object]:
     """How a graph is declared, and how many operators and numbers it has."""
     where = f"The graph {graph.file} of the pack {pack.manifest.name}"
     try:
         model = read_model(pack.files[graph.file], where)
-        content: dict[str, Any] = {
+        content: dict[str, object] = {
             "nodes": len(model.nodes),
             "constants": sum(tensor.array.size for tensor in model.initialisers),
         }
@@ -90,7 +90,7 @@ def _weights(a: Pack, b: Pack) -> Iterator[Difference]:
             yield Difference("weights", f"{model}: largest absolute difference", 0.0, largest)
 
 
-def _files(pack: Pack) -> dict[str, Any]:
+def _files(pack: Pack) -> dict[str, object]:
     return {entry.path: f"{entry.sha256[:12]} {entry.bytes} bytes" for entry in pack.manifest.files}
 
 

@@ -14,6 +14,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
+from auricle_export.compiler.layers import Bavd
+
 MELS = 40
 
 
@@ -51,12 +53,15 @@ class Crnn(nn.Module):
         Number of labels.
     mels
         Mel bands of the input.
+    bavd
+        Whether MuPFL's activation dropout follows each convolution's ReLU: a map over time of each block.
     """
 
-    def __init__(self, shape: CrnnShape, labels: int, mels: int = MELS) -> None:
+    def __init__(self, shape: CrnnShape, labels: int, mels: int = MELS, *, bavd: bool = False) -> None:
         super().__init__()
         widths = (mels, *shape.channels)
         self.shape = shape
+        self.drop = nn.ModuleList(Bavd() for _ in shape.channels if bavd)
         self.conv = nn.ModuleList(nn.Conv1d(a, b, 3, padding=1) for a, b in pairwise(widths))
         self.gru = nn.GRU(widths[-1], shape.hidden, shape.layers, bidirectional=shape.bidirectional)
         self.head = nn.Linear(shape.hidden * (2 if shape.bidirectional else 1), labels)
@@ -64,8 +69,9 @@ class Crnn(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return logits (B, labels) for log-mels (B, T, mels)."""
         h = x.transpose(1, 2)
-        for conv in self.conv:
-            h = torch.max_pool1d(torch.relu(conv(h)), 2)
+        for place, conv in enumerate(self.conv):
+            h = torch.relu(conv(h))
+            h = torch.max_pool1d(self.drop[place](h) if self.drop else h, 2)
         _, last = self.gru(h.permute(2, 0, 1))
         directions = 2 if self.shape.bidirectional else 1
         return self.head(torch.cat(list(last[-directions:]), dim=1))  # type: ignore[no-any-return]
@@ -149,11 +155,14 @@ class ResNet(nn.Module):
         Number of labels.
     mels
         Mel bands of the input.
+    bavd
+        Whether MuPFL's activation dropout follows the last ReLU of the stem and of each block: a map over time of each.
     """
 
-    def __init__(self, shape: ResNetShape, labels: int, mels: int = MELS) -> None:
+    def __init__(self, shape: ResNetShape, labels: int, mels: int = MELS, *, bavd: bool = False) -> None:
         super().__init__()
         self.shape = shape
+        self.drop = nn.ModuleList(Bavd() for _ in shape.channels if bavd)
         self.stem = AudioBroadcast(2 * mels, shape.channels[0], 1)
         widths = pairwise(shape.channels)
         self.blocks = nn.ModuleList(_Residual(a, b, taps) for (a, b), taps in zip(widths, shape.taps, strict=True))
@@ -161,14 +170,20 @@ class ResNet(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return logits (B, labels) for log-mels (B, T, mels)."""
-        h = torch.relu(self.stem(halved(x)))
-        for block in self.blocks:
-            h = block(h)
+        h = self._dropped(0, torch.relu(self.stem(halved(x))))
+        for place, block in enumerate(self.blocks):
+            h = self._dropped(place + 1, block(h))
         return self.head(h.mean(1))  # type: ignore[no-any-return]
 
+    def _dropped(self, place: int, h: Tensor) -> Tensor:
+        """(B, T, C); what drops takes the channels before time."""
+        if not self.drop:
+            return h
+        return self.drop[place](h.transpose(1, 2)).transpose(1, 2)  # type: ignore[no-any-return]
 
-def built_in(name: str, labels: int, mels: int = MELS) -> nn.Module:
-    """The module of a built-in model, with weights as PyTorch draws them."""
+
+def built_in(name: str, labels: int, mels: int = MELS, *, bavd: bool = False) -> nn.Module:
+    """The module of a built-in model, with weights as PyTorch draws them; with `bavd` its layers drop activations."""
     if name in RESNETS:
-        return ResNet(RESNETS[name], labels, mels)
-    return Crnn(ARCHITECTURES[name], labels, mels)
+        return ResNet(RESNETS[name], labels, mels, bavd=bavd)
+    return Crnn(ARCHITECTURES[name], labels, mels, bavd=bavd)

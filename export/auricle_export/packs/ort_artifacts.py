@@ -28,7 +28,7 @@ from auricle.errors import AuricleError, PackError
 from auricle.packs.graph_interface import PARTS
 from auricle.packs.manifest import FileEntry, OrtTraining
 from auricle.packs.pack import Graph, Pack
-from auricle_export.compiler.node import Attribute, make_node
+from auricle_export.compiler.builder import Attribute, make_node
 from auricle_export.packs.recurrent_split import one_direction_each
 
 IR_VERSION = 10

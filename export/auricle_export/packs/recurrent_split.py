@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from auricle_export.compiler.node import Attribute, make_node
+from auricle_export.compiler.builder import Attribute, make_node
 
 STATES = {"GRU": ("initial_h",), "LSTM": ("initial_h", "initial_c")}
 """Initial states, which follow X, W, R, B and the sequence lengths."""

@@ -1,14 +1,16 @@
-"""Trained weights in a pack: taken out, carried from one pack to another."""
+"""What training gives a pack: weights to start from and negatives; taken out, put in, carried to another one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from msgspec import UNSET
 
+from auricle.packs.listening import write_negatives
 from auricle.packs.manifest import FileEntry, Start
 from auricle.packs.pack import Pack
+from auricle.speech.features import Energies
 
 
 def without_start(pack: Pack) -> Pack:
@@ -38,3 +40,21 @@ def with_starts(pack: Pack, starts: Mapping[str, Start], files: Mapping[str, byt
     """The pack with these starts and files, the list of files made again."""
     entries = [FileEntry.of(path, data) for path, data in sorted(files.items())]
     return Pack(msgspec.structs.replace(pack.manifest, start=dict(starts), files=tuple(entries)), files)
+
+
+def with_negatives(pack: Pack, stretches: Sequence[tuple[str, Energies]]) -> Pack:
+    """The pack with these stretches (kind, energies (frames, mels)) as its negatives, in place of those it had.
+
+    A signature is left out: sign the new pack.
+
+    Raises
+    ------
+    PackError
+        They are more than a pack carries.
+    """
+    said, content = write_negatives(stretches, pack.manifest.task.frontend.floor)
+    before = pack.manifest.negatives
+    gone = said.file if before is UNSET else before.file
+    files = {path: data for path, data in pack.files.items() if path != gone} | {said.file: content}
+    entries = tuple(FileEntry.of(path, data) for path, data in sorted(files.items()))
+    return Pack(msgspec.structs.replace(pack.manifest, negatives=said, files=entries), files)

@@ -17,13 +17,14 @@ import onnx
 import onnxruntime as ort
 from msgspec import structs
 
-from auricle.packs.graph_interface import PARTS, TAKEN, Graph, Term, step_inputs, step_outputs
+from auricle.packs.graph_interface import PARTS, TAKEN, Graph, step_inputs, step_outputs
+from auricle.wire.gradient_terms import Term
 from auricle_export.compiler import losses
 from auricle_export.compiler.builder import GraphBuilder, Shape
+from auricle_export.compiler.contract import Net
 from auricle_export.compiler.evaluation import trace_evaluation
 from auricle_export.compiler.intercept import CompileError
 from auricle_export.compiler.losses import Loss
-from auricle_export.compiler.net import Net
 from auricle_export.compiler.optimizers import update
 from auricle_export.compiler.trace import trace_training, train_inputs, train_outputs
 
@@ -105,7 +106,7 @@ class _Pass:
         self.logits = b("Gemm", self.features, *model.weights[1:], transB=1)
 
     def back(self, d_logits: str, d_features: str | None = None) -> list[str]:
-        """Gradients of the model's three parts for those of its logits and, besides, of its features."""
+        """Gradients of the model's three parts for those of its logits and of its features."""
         b = self._b
         arriving = b("Gemm", d_logits, self.model.weights[1])
         if d_features is not None:

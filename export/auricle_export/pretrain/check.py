@@ -1,4 +1,4 @@
-"""A pack that listens compared with what its recipe and its recordings give now; nothing is trained.
+"""A pack compared with what its recipe and its recordings give now; nothing is trained.
 
 Weights that are trained again are others on another processor. What they were made from and what they are worth can be
 compared: the digest of all that was trained on, every figure of the manifest, the thresholds and the negatives.
@@ -23,15 +23,19 @@ from auricle.packs.manifest import Listening, Manifest, Start
 from auricle.packs.pack import Pack
 from auricle.packs.start import start_weights
 from auricle.speech.features import Energies, LogMel
+from auricle_export.pretrain.clip_recipe import ClipRecipe
 from auricle_export.pretrain.comparison import ROUNDED, Checked, Row, compared, equal_row, trained_of
 from auricle_export.pretrain.corpus import make_corpus
 from auricle_export.pretrain.live import recogniser_of
 from auricle_export.pretrain.live_task import carried, refuse_labels
-from auricle_export.pretrain.modules import Modules
+from auricle_export.pretrain.modules import Modules, module_for, tensors_of, write_flat
 from auricle_export.pretrain.outcome import choose, heeding, judge
+from auricle_export.pretrain.pack import start_of
 from auricle_export.pretrain.recipe import Recipe
-from auricle_export.pretrain.settings import LiveSettings
-from auricle_export.pretrain.task import Watch, heeded, models_of
+from auricle_export.pretrain.settings import LiveSettings, PretrainSettings
+from auricle_export.pretrain.speech import PretrainSpeech
+from auricle_export.pretrain.task import Watch, clip_speech, heeded, models_of
+from auricle_export.pretrain.trained import Trained, scores_of
 from auricle_export.pretrain.training import Stopped, pytorch_threads
 
 _STEP = float(np.diff(np.log(GRID / (1 - GRID)))[0])
@@ -139,3 +143,64 @@ def _negatives(manifest: Manifest, said: Sequence[Energies], found: Sequence[tup
 
 def _minutes(stretches: Sequence[Energies]) -> str:
     return f"{len(stretches)}, {sum(map(len, stretches)):,} frames"
+
+
+@dataclass(frozen=True)
+class ClipCheck:
+    """What to compare with."""
+
+    recipe: ClipRecipe
+    data: Path | None
+    settings: PretrainSettings
+    """Its seed does not count: the pack says which was used."""
+
+
+def check_clips(
+    pack: Pack,
+    task: ClipCheck,
+    *,
+    modules: Modules | None = None,
+    watch: Watch | None = None,
+    stopped: Stopped = lambda: False,
+) -> Checked:
+    """Compare what a pack says of its weights with its recipe's recordings, and with what the weights are worth now.
+
+    Raises
+    ------
+    TrainingInterrupted
+        `stopped` said so.
+    AuricleError
+        Data, recipe or pack are not as they have to be; PackError where the pack has no weights that the recipe trains.
+    """
+    recipe = task.recipe
+    wanted = models_of(tuple(recipe.epochs), pack)
+    models = trained_of(pack, wanted)
+    seed = pack.manifest.start[models[0]].seed
+    speech = clip_speech(recipe, task.data, pack, seed, heeded(watch or Watch(), stopped, "The comparison"))
+    starts: dict[str, Start] = {}
+    with pytorch_threads(task.settings.threads):
+        for model in models:
+            judged = _judged(model, pack, speech, task.settings, modules)
+            starts[model] = start_of(judged, model, speech, seed, recipe.attribution)
+    return compared(pack, wanted, starts)
+
+
+def _judged(
+    model: str, pack: Pack, speech: PretrainSpeech, settings: PretrainSettings, modules: Modules | None
+) -> Trained:
+    """The pack's own weights, judged on the test speakers."""
+    module, weights = module_for(model, pack, modules or {}).to(settings.torch_device), start_weights(pack, model)
+    write_flat(tensors_of(module, pack.table(model)), pack.table(model), weights)
+    frontend = LogMel(pack.manifest.task)
+    scores = scores_of(module, frontend, speech.test, speech.labels, settings.torch_device)
+    right, judged = sum(score.right for score in scores.values()), len(speech.test)
+    return Trained(
+        weights=weights,
+        accuracy=right / judged,
+        judged_clips=judged,
+        epochs=0,
+        best_epoch=0,
+        validation_accuracy=0.0,
+        seconds=0.0,
+        scores=scores,
+    )

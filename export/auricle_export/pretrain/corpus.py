@@ -14,7 +14,8 @@ from auricle.errors import DataError
 from auricle.hearing.sounds import Take
 from auricle.hearing.splits import Part, clips_of, noises_of, readings_of, twin_groups
 from auricle.packs.manifest import SPECIAL_LABELS
-from auricle.speech.audio import AUDIO_SUFFIXES, ClipFile, read_audio, scan_folder
+from auricle.speech.audio import read_audio
+from auricle.speech.clip_folder import AUDIO_SUFFIXES, ClipFile, scan_folder
 from auricle.speech.espeak import spoken
 from auricle.speech.features import LogMel
 from auricle.speech.other_speech import synthesise_others
@@ -51,7 +52,7 @@ class Sources:
     """How often each espeak voice says a keyword."""
     other_voices: int = 80
     other_takes: int = 30
-    """How often espeak says each text that is no keyword."""
+    """How often espeak says each text that is not a keyword."""
     wake: tuple[str, ...] = ()
     """Keywords that come before other keywords."""
 

@@ -20,11 +20,10 @@ from auricle.packs.manifest import SILENCE, UNKNOWN
 from auricle.packs.pack import Pack
 from auricle.wire.tensors import Flat
 from auricle_export.pretrain.corpus import Corpus
+from auricle_export.pretrain.hard_negatives import mine, run_together
 from auricle_export.pretrain.mined import Mined
-from auricle_export.pretrain.mining import mine
 from auricle_export.pretrain.modules import Modules, module_for, tensors_of, write_flat
 from auricle_export.pretrain.normalised import fold_into, normalised
-from auricle_export.pretrain.run_together import run_together
 from auricle_export.pretrain.settings import LiveSettings
 from auricle_export.pretrain.state import Facts, Note, State, damaged, load_state, save_state, state_file
 from auricle_export.pretrain.streams import Recognise, Streams, hits_at

@@ -15,8 +15,7 @@ from auricle.packs.manifest import SILENCE, UNKNOWN, FileEntry, Listening, Start
 from auricle.packs.pack import Pack
 from auricle.packs.start import start_file
 from auricle.speech.features import Energies, LogMel
-from auricle_export.packs.negatives import with_negatives
-from auricle_export.packs.start_weights import without_start
+from auricle_export.packs.start_weights import with_negatives, without_start
 from auricle_export.pretrain.corpus import Corpus, make_corpus
 from auricle_export.pretrain.live import recogniser_of, train_live
 from auricle_export.pretrain.modules import Modules

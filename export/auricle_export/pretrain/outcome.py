@@ -1,19 +1,19 @@
-"""What trained weights are worth: how a device listens with them, and what they hear of people of the test part."""
+"""What trained weights are worth: how a device listens with them, what they hear of the test part, and clip by clip."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from msgspec import UNSET
 from numpy.typing import NDArray
 
-from auricle.packs.manifest import Listening, Start
+from auricle.packs.manifest import UNKNOWN, Listening, Start
 from auricle.packs.pack import Pack
+from auricle.speech.audio import CLIP_SAMPLES
 from auricle.speech.features import LogMel
-from auricle_export.pretrain.clips import judge_clips
-from auricle_export.pretrain.corpus import Corpus
+from auricle_export.pretrain.corpus import Corpus, Heard
 from auricle_export.pretrain.listening import command_streams, hearing_of
 from auricle_export.pretrain.recipe import Recipe
 from auricle_export.pretrain.second_stage import Measured, Sound, Staged, compare_stages
@@ -21,6 +21,29 @@ from auricle_export.pretrain.state import state_file
 from auricle_export.pretrain.streams import Recognise, Streams, make_streams
 from auricle_export.pretrain.trained import TrainingInterrupted
 from auricle_export.pretrain.training import Stopped
+
+_BATCH = 256
+
+
+def judge_clips(heard: Heard, labels: Sequence[str], frontend: LogMel, recognise: Recognise) -> tuple[int, int]:
+    """How many of one part's single words get their label, `_unknown_` where they are no keyword, and of how many."""
+    takes = (*heard.keywords, *heard.others)
+    targets = np.array([labels.index(take.word if take.word in labels else UNKNOWN) for take in takes])
+    right = 0
+    for start in range(0, len(takes), _BATCH):
+        audio = np.stack([_second(take.sound) for take in takes[start : start + _BATCH]])
+        posteriors = recognise(frontend(audio))
+        right += int((posteriors.argmax(axis=1) == targets[start : start + _BATCH]).sum())
+    return right, len(takes)
+
+
+def _second(sound: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The middle second, with zeros around what is shorter."""
+    spare = CLIP_SAMPLES - len(sound)
+    if spare >= 0:
+        return np.pad(sound, (spare // 2, spare - spare // 2))
+    return sound[-spare // 2 : -spare // 2 + CLIP_SAMPLES]
+
 
 CHOOSING, JUDGING = 16, 10
 """How often the sound without keywords is heard in other noise: to choose thresholds, and to judge."""

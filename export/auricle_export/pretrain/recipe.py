@@ -13,9 +13,8 @@ import msgspec
 
 from auricle.errors import SettingsError, nearest
 from auricle.speech.sources import DOWNLOADED, Place, Steps, source_folders
-from auricle_export.pretrain.clip_recipe import ClipRecipe
+from auricle_export.pretrain.clip_recipe import ClipRecipe, Folder, FromFolders, below
 from auricle_export.pretrain.corpus import Sources
-from auricle_export.pretrain.recipe_folders import Folder, FromFolders, below
 from auricle_export.pretrain.settings import LiveSettings
 from auricle_export.pretrain.varied import Number, Value, settings_of, windows_of
 
@@ -110,7 +109,7 @@ def load_recipe(name: str) -> Recipe | ClipRecipe:
     try:
         kinds: type[Recipe | ClipRecipe] = Recipe | ClipRecipe  # type: ignore[assignment]
         recipe = msgspec.convert({"kind": "windows"} | tomllib.loads(_text(name)), kinds)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+    except (ValueError, RecursionError, msgspec.ValidationError) as error:  # also a number of too many digits
         raise SettingsError(f"The recipe {name} is not valid: {error}.") from error
     if isinstance(recipe, Recipe):
         for model in recipe.epochs:

@@ -68,8 +68,10 @@ class PretrainSettings(_OnDevice):
         ):
             if value < 1:
                 raise SettingsError(f"--{name} is {value}: it has to be at least 1.")
-        if not 0 < self.rate <= 1 or self.seed < 0:
-            raise SettingsError("--rate has to be above 0 and at most 1, --seed 0 or more.")
+        if not 0 < self.rate <= 1:
+            raise SettingsError(f"--rate is {self.rate:g}: it has to be above 0 and at most 1.")
+        if self.seed < 0:
+            raise SettingsError(f"--seed is {self.seed}: it has to be 0 or more.")
         if not 0 <= self.smoothing < 1:
             raise SettingsError(f"smoothing is {self.smoothing:g}: it has to be 0 or more and below 1.")
         _refuse_device(self.device)

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.hearing.sounds import SPEECH_DBFS, as_loud
-from auricle.speech.features import Energies, LogMel, stream_energies
-from auricle.speech.word_span import word_span
+from auricle.speech.features import Energies, LogMel, stream_energies, word_span
 
 
 @dataclass(frozen=True, eq=False)

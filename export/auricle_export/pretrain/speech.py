@@ -15,9 +15,8 @@ from auricle.errors import DataError
 from auricle.hearing.splits import PARTS, part_of
 from auricle.packs.pack import Task
 from auricle.speech.augment import noise_energies
-from auricle.speech.energy_rows import energy_rows
 from auricle.speech.features import Energies, LogMel
-from auricle.speech.speech_set import SpeechSet
+from auricle.speech.speech_set import SpeechSet, energy_rows
 
 Progress = Callable[[str, int, int], None]
 """What is being done, how much of it is done, of how much."""

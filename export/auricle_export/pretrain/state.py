@@ -20,7 +20,7 @@ Facts = dict[str, str | int | float]
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything of a training's state that is no tensor."""
+    """Everything of a training's state that is not a tensor."""
 
     facts: Facts
     epoch: Annotated[int, msgspec.Meta(ge=0)] = 0

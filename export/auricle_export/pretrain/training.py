@@ -21,11 +21,10 @@ from auricle.speech.features import LogMel
 from auricle.wire.tensors import Flat
 from auricle_export.pretrain.epoch_order import Places, balanced_order, balanced_size, mixed_order, mixed_size
 from auricle_export.pretrain.modules import Modules, module_for, tensors_of, write_flat
-from auricle_export.pretrain.scores import logits_of, scores_of
 from auricle_export.pretrain.settings import PretrainSettings
 from auricle_export.pretrain.speech import Part, PretrainSpeech
 from auricle_export.pretrain.state import Facts, Note, State, damaged, load_state, save_state, state_file
-from auricle_export.pretrain.trained import Epoch, Trained, TrainingInterrupted
+from auricle_export.pretrain.trained import Epoch, Trained, TrainingInterrupted, logits_of, scores_of
 
 DECAY, CLIP = 0.01, 5.0
 """AdamW's weight decay, and the largest gradient norm."""

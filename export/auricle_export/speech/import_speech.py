@@ -19,13 +19,20 @@ from auricle.errors import DataError, SettingsError, StorageError
 from auricle.files import describe
 from auricle.speech.audio import SAMPLE_RATE, fit_clip, read_audio
 from auricle.speech.confusables import holds_any
+from auricle.speech.speech_manifest import (
+    NOISE_FOLDER,
+    Columns,
+    Recording,
+    RowError,
+    audio_folder,
+    count_rows,
+    read_manifest,
+)
 from auricle.speech.speech_set import to_int16
-from auricle_export.speech.speech_manifest import Columns, Recording, RowError, count_rows, read_manifest
 
 RUNNING_FOLDER = "speech"
 """The folder that running speech goes to."""
 
-_CLIPS_FOLDER = "clips"
 _READERS = 4
 _AT_ONCE = 256
 _NEEDS = {".mp3": ("MP3", "MPEG_LAYER_III"), ".opus": ("OGG", "OPUS")}
@@ -97,7 +104,7 @@ def import_speech(settings: ImportSettings, progress: Callable[[int, int], None]
     """
     if settings.most is not None and settings.most < 1:
         raise SettingsError(f"--most is {settings.most} and must be at least 1.")
-    audio = settings.audio or _audio_folder(settings.manifest)
+    audio = settings.audio or audio_folder(settings.manifest)
     if not audio.is_dir():
         raise DataError(f"The folder of the audio files {audio} does not exist: name it with --audio.")
     total, done, report = count_rows(settings.manifest), 0, ImportReport()
@@ -160,14 +167,15 @@ def _chosen(
             continue
         folder = RUNNING_FOLDER if settings.running else row.text
         target = settings.out / folder / f"{row.name}.flac"
-        if settings.most is not None and taken[folder] >= settings.most:
+        noise = row.text == NOISE_FOLDER
+        if settings.most is not None and taken[folder] >= settings.most and not noise:
             report.passed_over += 1
         elif target in targets:
             report.bad["named twice in the manifest"] += 1
         else:
             taken[folder] += 1
             targets.add(target)
-            yield _Job(row, target, settings.running)
+            yield _Job(row, target, settings.running or noise)
 
 
 def _import_one(job: _Job) -> _Outcome:
@@ -208,13 +216,10 @@ def _note(outcome: _Outcome, report: ImportReport) -> None:
         return
     report.there += outcome.there
     report.written += not outcome.there
+    if outcome.job.recording.text == NOISE_FOLDER:
+        return
     report.words.add(outcome.job.target.parent.name)
     report.speakers.add(outcome.job.recording.name.partition("_")[0])
-
-
-def _audio_folder(manifest: Path) -> Path:
-    beside = manifest.parent / _CLIPS_FOLDER
-    return beside if beside.is_dir() else manifest.parent
 
 
 def _subtypes(format_name: str) -> set[str]:

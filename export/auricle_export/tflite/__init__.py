@@ -6,7 +6,6 @@ pack's tensors lie in the file in the pack's own order, so that new weights are 
 
 from __future__ import annotations
 
-from auricle_export.tflite.pack import tflite_model, with_tflite
-from auricle_export.tflite.table import OPERATORS
+from auricle_export.tflite.pack import OPERATORS, tflite_model, with_tflite
 
 __all__ = ["OPERATORS", "tflite_model", "with_tflite"]

@@ -1,24 +1,47 @@
-"""From a pack's evaluation graph to a `.tflite`, and into the pack."""
+"""From a pack's evaluation graph to a `.tflite`, operator by operator, and into the pack."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
 
 from auricle.checks.tflite_weights import with_weights
-from auricle.errors import PackError
+from auricle.errors import PackError, nearest
 from auricle.packs.manifest import Buffer, FileEntry, Tflite
 from auricle.packs.pack import Pack
 from auricle.packs.start import start_weights
 from auricle.wire.tensors import Flat
+from auricle_export.tflite.arithmetic import ARITHMETIC
 from auricle_export.tflite.draft import Draft
 from auricle_export.tflite.flatbuffer import write
-from auricle_export.tflite.table import translate
-from auricle_export.tflite.trace import OUTPUT, trace
-from auricle_export.tflite.translation import Live, Translation
+from auricle_export.tflite.layers import LAYERS
+from auricle_export.tflite.moves import MOVES
+from auricle_export.tflite.recurrent import RECURRENT
+from auricle_export.tflite.trace import OUTPUT, describe, trace
+from auricle_export.tflite.translation import Live, Node, Translation
+
+OPERATORS: dict[str, Callable[[Translation, Node], None]] = {**ARITHMETIC, **MOVES, **LAYERS, **RECURRENT}
+
+
+def translate(t: Translation) -> None:
+    """Write every node of the traced graph.
+
+    Raises
+    ------
+    PackError
+        An operator, or a variant of one, has no translation; the sentence names its node.
+    """
+    for proto in t.trace.nodes:
+        if proto.op_type not in OPERATORS or proto.domain not in ("", "ai.onnx"):
+            raise PackError(
+                f"The operator {describe(proto)} has no translation to TensorFlow Lite: "
+                f"{nearest(proto.op_type, OPERATORS)}"
+            )
+        OPERATORS[proto.op_type](t, Node(proto))
+
 
 Precision = Literal["float32", "int8"]
 PRECISIONS: tuple[Precision, ...] = ("float32", "int8")

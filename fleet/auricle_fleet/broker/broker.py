@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib.util
+import json
 import logging
 import socket
+import sys
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
 from auricle.errors import BrokerError, SettingsError, because, nearest
+from auricle.mqtt_link.broker_rights import Roles, check_names
 from auricle.mqtt_link.link import BrokerAddress
-from auricle_fleet.broker.amqtt import amqtt
-from auricle_fleet.broker.mosquitto import find_mosquitto, mosquitto
+from auricle_fleet.broker.mosquitto import find_mosquitto, mosquitto, write_passwords
 from auricle_fleet.broker.process import BrokerProcess
-from auricle_fleet.broker.rights import Roles, check_names
 
 Kind = Literal["mosquitto", "amqtt"]
 
@@ -24,6 +27,10 @@ log = logging.getLogger("auricle.broker")
 NO_MOSQUITTO = "mosquitto is not installed: apt install mosquitto, or name a broker with --broker URL"
 _HOST = "127.0.0.1"
 _ATTEMPTS = 5
+_PATIENCE = 5.0
+"""Seconds for a broker that somebody else runs to answer."""
+SIGN = "the embedded broker listens\n"
+"""What amqtt's child process writes when it is ready."""
 
 
 class Broker:
@@ -102,8 +109,6 @@ async def start_broker(
     users: Mapping[str, str],
     *,
     fleet: str,
-    coordinator: str = "coordinator",
-    observer: str = "observer",
     port: int = 0,
     kind: Kind | None = None,
     persistence: bool = True,
@@ -115,11 +120,9 @@ async def start_broker(
     workdir
         Its files go to `workdir/broker`.
     users
-        Name and password of the coordinator, each device and, if wanted, an observer. All are known at the start.
+        Name and password of `coordinator`, each device and, if wanted, `observer`. All are known at the start.
     fleet
         Name of the fleet, the third level of every topic.
-    coordinator, observer
-        Which users have these roles; every other one is a device.
     port
         Loopback port; 0 takes a free one.
     kind
@@ -135,7 +138,7 @@ async def start_broker(
         A name holds something else than small letters, digits and hyphens.
     """
     check_names(users)
-    roles = Roles(fleet, coordinator, observer)
+    roles = Roles(fleet)
     folder = workdir / "broker"
     chosen, prepare = _choose(kind, folder, users, roles, persistence)
 
@@ -197,7 +200,7 @@ def _free_port() -> int:
         return port
 
 
-async def connect_broker(url: str, *, timeout: float = 5.0, ca: Path | None = None) -> BrokerAddress:
+async def connect_broker(url: str) -> BrokerAddress:
     """Return the address of a broker that someone else runs, after a look whether it can be reached.
 
     Raises
@@ -207,12 +210,33 @@ async def connect_broker(url: str, *, timeout: float = 5.0, ca: Path | None = No
     SettingsError
         The URL is not one.
     """
-    address = BrokerAddress.parse(url, ca=ca)
+    address = BrokerAddress.parse(url)
     try:
-        _, writer = await asyncio.wait_for(asyncio.open_connection(address.host, address.port), timeout)
+        _, writer = await asyncio.wait_for(asyncio.open_connection(address.host, address.port), _PATIENCE)
     except (OSError, asyncio.TimeoutError, TimeoutError) as error:
         raise BrokerError(
             f"The broker at {address} cannot be reached: {because(error)}; check the address, or leave --broker out."
         ) from error
     writer.close()
     return address
+
+
+def amqtt(folder: Path, users: Mapping[str, str], roles: Roles, *, port: int) -> BrokerProcess:
+    """Return the process that runs amqtt, after its configuration and passwords are written into the folder.
+
+    It speaks MQTT 3.1.1 and keeps nothing: for emulation on machines without mosquitto.
+
+    Raises
+    ------
+    BrokerError
+        amqtt is not installed either.
+    """
+    if importlib.util.find_spec("amqtt") is None:
+        raise BrokerError("no broker: install mosquitto (apt install mosquitto) or amqtt (pip install amqtt)")
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    passwords, config = folder / "passwords", folder / "amqtt.json"
+    write_passwords(passwords, users)
+    config.write_text(json.dumps({"port": port, "password_file": str(passwords), "roles": asdict(roles)}))
+    command = [sys.executable, "-m", "auricle_fleet.broker.embedded", str(config)]
+    return BrokerProcess(command, folder / "broker.log", sign=SIGN)

@@ -15,9 +15,10 @@ import typer
 
 from auricle.errors import SettingsError, StorageError
 from auricle.files import describe, write_durably
+from auricle.mqtt_link.broker_rights import check_names
 from auricle.process.until_signal import until_signal
+from auricle.wire.kinds import UNDECODABLE
 from auricle_fleet.broker.broker import Broker, require_startable, start_broker
-from auricle_fleet.broker.rights import check_names
 
 COORDINATOR = "coordinator"
 PASSWORDS = "passwords.json"
@@ -53,7 +54,7 @@ def _passwords(folder: Path, names: Sequence[str]) -> dict[str, str]:
         kept = msgspec.json.decode(file.read_bytes(), type=dict[str, str]) if file.is_file() else {}
     except OSError as error:
         raise StorageError(describe(error, folder)) from error
-    except msgspec.DecodeError as error:
+    except UNDECODABLE as error:
         raise SettingsError(f"{file} is damaged ({error}): remove it, and new passwords are drawn.") from error
     users = {**kept, **{name: secrets.token_urlsafe(16) for name in names if name not in kept}}
     if users != kept:

@@ -1,4 +1,4 @@
-"""The amqtt broker itself: `python -m auricle_fleet.broker.embedded config.json`, started by `broker_amqtt`.
+"""The amqtt broker itself: `python -m auricle_fleet.broker.embedded config.json`, started by `broker.amqtt`.
 
 It mends what amqtt 0.12.1 leaves open: a client with a wrong password takes over the session it names before it is
 refused; one that comes back is sent the retained messages of everyone's subscriptions; a subscription made while a
@@ -27,10 +27,10 @@ from amqtt.plugins.base import BaseAuthPlugin, BaseTopicPlugin
 from amqtt.plugins.manager import PluginManager
 from amqtt.session import Session
 
+from auricle.mqtt_link.broker_rights import Roles, covers
 from auricle.wire.broker_passwords import verified
-from auricle_fleet.broker.amqtt import SIGN
-from auricle_fleet.broker.passwords import read_passwords
-from auricle_fleet.broker.rights import Roles, covers
+from auricle_fleet.broker.broker import SIGN
+from auricle_fleet.broker.mosquitto import read_passwords
 
 
 class FleetRights(BaseAuthPlugin, BaseTopicPlugin):  # type: ignore[misc]

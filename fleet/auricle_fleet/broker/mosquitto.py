@@ -1,4 +1,4 @@
-"""mosquitto as a child process: where it is, and the configuration that we generate for it."""
+"""mosquitto as a child process: where it is, and the configuration and passwords that we write for it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from auricle_fleet.broker.passwords import write_passwords, write_private
+from auricle.mqtt_link.broker_rights import Roles, acl_file
+from auricle.wire.broker_passwords import hashed
 from auricle_fleet.broker.process import BrokerProcess
-from auricle_fleet.broker.rights import Roles, acl_file
 
 log = logging.getLogger("auricle.broker")
 
@@ -84,3 +84,21 @@ def _user_for(folder: Path, files: tuple[Path, ...]) -> str | None:
     for path in (folder, *files):
         os.chown(path, account.pw_uid, account.pw_gid)
     return "mosquitto"
+
+
+def write_passwords(path: Path, users: Mapping[str, str]) -> None:
+    """Write the file, readable by its owner only."""
+    write_private(path, "".join(f"{user}:{hashed(password)}\n" for user, password in users.items()))
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that only its owner can read, from its first byte on."""
+    path.unlink(missing_ok=True)
+    path.touch(mode=0o600, exist_ok=False)
+    path.write_text(text)
+
+
+def read_passwords(path: Path) -> dict[str, str]:
+    """Return the hash of each user."""
+    lines = path.read_text().splitlines()
+    return dict(line.split(":", 1) for line in lines if line)

@@ -1,26 +1,36 @@
-"""Devices that do not do what is asked of them: slow ones, silent ones, liars and attackers, by their group."""
+"""The devices of a run, whatever carries them, and what those of a group do: slow, silent, liars and attackers."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from auricle.speech.augment import noise_factors
-from auricle.speech.features import Energies
+from auricle.errors import DataError
+from auricle.packs.graph_interface import maps_sent
 from auricle.wire.plan import Plan
+from auricle.wire.prior_knowledge import PriorKnowledge
 from auricle.wire.tensors import Flat
 from auricle_edge.runtimes import Runtime
-from auricle_edge.training.learn_settings import LearnSettings
-from auricle_edge.training.speech_data import Clips, DeviceData
+from auricle_edge.training.speech_data import DeviceData
 from auricle_edge.training.train import LocalState, RoundResult, Trainer, TrainingStopped
-from auricle_fleet.groups import Group
+from auricle_edge.training.training_job import LearnSettings
+from auricle_fleet.emulation.attacks import TOGETHER, Colluders, forged, forged_together, strength_of
+from auricle_fleet.emulation.conditions import RoundClips
+from auricle_fleet.emulation.data import FleetData
+from auricle_fleet.emulation.judging import FleetJudging
+from auricle_fleet.emulation.partition import device_seed, fresh_labels
+from auricle_fleet.emulation.start import started
+from auricle_fleet.groups import Group, assigned
+from auricle_fleet.settings.fleet_settings import FleetSettings
 
 _LOOK = 0.05
 """Seconds between two looks whether the round is over, while a slow device waits."""
+_PLAIN = Group(name="all others")
+"""What a device is like that is in no group."""
 
 
 class GroupTrainer(Trainer):
@@ -31,7 +41,15 @@ class GroupTrainer(Trainer):
     group
         Whose habits it has.
     runtime, architecture, data, seed, start, settings
-        As of `Trainer`; data with flipped labels or a noisy room is made by `data_of`.
+        As of `Trainer`.
+    waits
+        Whether a slow device takes its time; without, only `late` says how long that is.
+    force
+        The strength of its attack; without, that of the group in a run of this device alone.
+    clips
+        What it has in each round; without, `data` in all.
+    colluders
+        Of its group, for attacks that are made together.
     """
 
     def __init__(
@@ -43,13 +61,28 @@ class GroupTrainer(Trainer):
         seed: int,
         start: Flat | None = None,
         settings: LearnSettings | None = None,
+        *,
+        waits: bool = True,
+        force: float | None = None,
+        clips: RoundClips | None = None,
+        colluders: Colluders | None = None,
     ) -> None:
-        self.group = group
+        self.group, self.waits = group, waits
+        self._force = strength_of(group, 1, 1) if force is None else force
+        self._clips, self._colluders = clips, colluders
         super().__init__(runtime, architecture, data, seed, start, settings)
+
+    def late(self, round_number: int) -> float | None:
+        """Seconds by which a round takes longer; None where it is never answered."""
+        return self._late(np.random.default_rng([self.seed, round_number, 29]))
+
+    def _late(self, rng: np.random.Generator) -> float | None:
+        silent, late = rng.random() < self.group.drop_out, rng.uniform(0.5, 1.5) * self.group.delay
+        return None if silent else float(late)
 
     def inference_loss(self, plugin: Flat) -> float:
         """The loss that the device says it has."""
-        return self.group.force if self.group.attack == "loss" else super().inference_loss(plugin)
+        return self._force if self.group.attack == "loss" else super().inference_loss(plugin)
 
     def run(
         self,
@@ -58,35 +91,51 @@ class GroupTrainer(Trainer):
         plugin: Flat,
         state: LocalState,
         checkpoint: Callable[[], bool] = lambda: False,
+        prior: PriorKnowledge | None = None,
     ) -> RoundResult:
         """Train a round, and change what comes out of it; TrainingStopped in a round that is never answered."""
         rng = np.random.default_rng([self.seed, round_number, 29])
-        silent, late = rng.random() < self.group.drop_out, rng.uniform(0.5, 1.5) * self.group.delay
-        if silent:
+        late = self._late(rng)
+        if late is None:
             raise TrainingStopped("This device answers nothing in this round.")
-        _wait(late, checkpoint)
-        if self.group.attack == "free-ride":
-            return RoundResult(
-                plugin.copy(), state, self.inference_loss(plugin), 1, late, len(self.data.train), None, None, 0
-            )
-        return self._changed(super().run(plan, round_number, plugin, state, checkpoint), plugin, rng)
+        if self.waits:
+            _wait(late, checkpoint)
+        if self._clips is not None and (data := self._clips.at(round_number)) is not self.data:
+            self.renew(data)
+        attack = self.group.attack if self.group.attacks_in(round_number) else None
+        if attack == "free-ride":
+            return self._claimed(plan, plugin, plugin.copy(), state, late)
+        if attack in TOGETHER and self._colluders is not None:
+            honest = self._colluders.updates(plan, round_number, plugin, checkpoint)
+            sent = plugin + forged_together(attack, honest, self._force)
+            return self._claimed(plan, plugin, sent.astype(np.float32), state, late)
+        result = super().run(plan, round_number, plugin, state, checkpoint, prior)
+        if attack == "samples":
+            return replace(result, samples=round(result.samples * self._force))
+        if attack in (None, "loss", "label-flip"):
+            return result
+        changed = plugin + forged(attack, result.plugin - plugin, self._force, rng)
+        return replace(result, plugin=changed.astype(np.float32))
 
-    def _changed(self, result: RoundResult, received: Flat, rng: np.random.Generator) -> RoundResult:
-        """The update u of the model w as the group's attack has it."""
-        force, update = self.group.force, result.plugin - received
-        match self.group.attack:
-            case "samples":
-                return replace(result, samples=round(result.samples * force))
-            case "sign-flip":
-                forged = received - force * update
-            case "scale":
-                forged = received + force * update
-            case "noise":
-                noise = rng.standard_normal(len(update)).astype(np.float32)
-                forged = received + noise * (force * np.linalg.norm(update) / np.linalg.norm(noise))
-            case _:
-                return result
-        return replace(result, plugin=forged.astype(np.float32))
+    def _claimed(self, plan: Plan, received: Flat, sent: Flat, state: LocalState, late: float) -> RoundResult:
+        """What a device says that trained nothing of its own and claims that it did."""
+        loss, count = self.inference_loss(received), self.clips_of(plan)
+        unsupervised = count.unlabelled if plan.fixmatch else None
+        said = 0.0 if math.isnan(loss) else loss
+        maps = maps_sent(plan, self.pack.manifest.plugin, self.pack.manifest.graphs)
+        return RoundResult(
+            sent,
+            state,
+            said,
+            1,
+            late,
+            count.all,
+            None,
+            None,
+            0,
+            unsupervised=unsupervised,
+            maps=np.zeros(maps, np.float32) if maps else None,
+        )
 
 
 def _wait(seconds: float, checkpoint: Callable[[], bool]) -> None:
@@ -97,47 +146,80 @@ def _wait(seconds: float, checkpoint: Callable[[], bool]) -> None:
         time.sleep(min(_LOOK, left))
 
 
-def data_of(group: Group, data: DeviceData, labels: int, seed: int) -> DeviceData:
-    """The clips of a device in its group: in a noisy room, and to be trained on by other labels.
+class FleetDevices:
+    """The devices of one run.
 
     Parameters
     ----------
-    labels
-        How many there are: y becomes labels - 1 - y, the middle one of an odd number its neighbour.
+    settings, data, judging
+        Of the run.
     """
-    rng = np.random.default_rng([seed, 31])
-    train, held_out = data.train, data.held_out
-    if group.noise_db is not None:
-        train, held_out = (
-            Clips(in_noise(clips.energies, data.noise, group.noise_db, rng), clips.targets, clips.weights)
-            for clips in (train, held_out)
+
+    def __init__(self, settings: FleetSettings, data: FleetData, judging: FleetJudging) -> None:
+        self._settings, self._data, self._judging = settings, data, judging
+        self.names = [f"dev-{i:03d}" for i in range(len(data.devices))]
+        kinds = settings.architectures(data.pack)
+        self.groups = assigned(settings.groups, len(self.names), settings.seed)
+        """Of each device; None: it is in none."""
+        self.models = [(group and group.local) or kinds[i % len(kinds)] for i, group in enumerate(self.groups)]
+        """Architecture of each device's own model."""
+
+        self._clips: dict[int, RoundClips] = {}
+        self._colluders: dict[str, Colluders] = {}
+
+    def seed(self, device: int) -> int:
+        """Of everything that a device draws."""
+        return device_seed(self._settings.seed, device)
+
+    def trainer(self, device: int, *, waits: bool = True) -> Trainer:
+        """What trains a device; without `waits`, a slow one only says how long it would have taken."""
+        kind, group, clips = self.models[device], self.groups[device], self.clips(device)
+        seed, runtime, learn = self.seed(device), self._judging.runtime, self._judging.learn
+        weights = started(self._data, self._settings, kind, seed)
+        if group is None and not clips.vary:
+            return Trainer(runtime, kind, clips.first, seed, weights, learn)
+        told, devices = group or _PLAIN, len(self.names)
+        return GroupTrainer(
+            told,
+            runtime,
+            kind,
+            clips.first,
+            seed,
+            weights,
+            learn,
+            waits=waits,
+            force=strength_of(told, devices, max(1, round(self._settings.participation * devices))),
+            clips=clips,
+            colluders=self._together(told),
         )
-    if group.attack == "label-flip":
-        train = Clips(train.energies, flipped(train.targets, labels), train.weights)
-    return replace(data, train=train, held_out=held_out)
 
+    def clips(self, device: int) -> RoundClips:
+        """What a device has in each round."""
+        if device not in self._clips:
+            settings, group, (_, data) = self._settings, self.groups[device], self._data.devices[device]
+            share = settings.labelled_part if group is None or group.labelled_share is None else group.labelled_share
+            labels, seed = self._data.pack.labels, self.seed(device)
+            targets = np.concatenate([data.train.targets, data.held_out.targets])
+            begins = fresh_labels(targets, len(labels), settings.partition.fresh, seed)
+            clips = self._clips[device] = RoundClips(data, group, labels, share, seed, begins)
+            if share > 0 and not len(clips.at(1).train):
+                raise DataError(
+                    f'The device "{self.names[device]}" would have no clip with a label in round 1: raise '
+                    "labelled_share, or lower labels of fresh."
+                )
+        return self._clips[device]
 
-def flipped(targets: NDArray[np.int64], labels: int) -> NDArray[np.int64]:
-    """Labels (N,) with y replaced by labels - 1 - y."""
-    wrong = labels - 1 - targets
-    return np.where(wrong == targets, (targets + 1) % labels, wrong)
-
-
-def in_noise(energies: Energies, noise: NDArray[np.float32] | None, level: float, rng: np.random.Generator) -> Energies:
-    """Clips (N, T, mels) with noise, the words so many decibels above it.
-
-    Parameters
-    ----------
-    noise
-        (F, mels), F at least T; None: as much in every band.
-    """
-    if not len(energies):
-        return energies
-    count, frames, mels = energies.shape
-    if noise is None:
-        noise = rng.gamma(1.0, 1.0, (frames, mels)).astype(np.float32)
-    starts = rng.integers(0, len(noise) - frames + 1, count)
-    pieces = noise[starts[:, None] + np.arange(frames)]
-    factors = noise_factors(energies, pieces, level).astype(np.float32)
-    mixed: Energies = energies + pieces * factors[:, None, None]
-    return mixed
+    def _together(self, group: Group) -> Colluders | None:
+        """The devices of a group whose attack is made together; None: each does its own."""
+        if group.attack not in TOGETHER:
+            return None
+        if group.name not in self._colluders:
+            own = [device for device, other in enumerate(self.groups) if other is group]
+            plugin, runtime, learn = self._data.pack.manifest.plugin, self._judging.runtime, self._judging.learn
+            clips = [self.clips(device) for device in own]
+            trainers = [
+                Trainer(runtime, plugin, each.first, self.seed(device), None, learn)
+                for device, each in zip(own, clips, strict=True)
+            ]
+            self._colluders[group.name] = Colluders(trainers, clips)
+        return self._colluders[group.name]

@@ -9,21 +9,23 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from auricle.errors import SettingsError
 from auricle.packs.manifest import SPECIAL_LABELS
 from auricle.packs.pack import Pack, load_pack
 from auricle.speech import download
-from auricle.speech.audio import scan_folder
 from auricle.speech.augment import noise_energies
-from auricle.speech.energy_rows import energy_rows
+from auricle.speech.clip_folder import scan_folder
 from auricle.speech.features import LogMel
 from auricle.speech.folder import load_folder
-from auricle.speech.speech_set import SpeechSet
-from auricle.speech.split import DEFAULT_MIN_CLIPS, split_by_speaker
+from auricle.speech.speech_set import SpeechSet, energy_rows
+from auricle.speech.split import DEFAULT_MIN_CLIPS
 from auricle.speech.synthesis import SynthesisSettings, synthesise
+from auricle.speech.voices import most_voices
 from auricle.speech.words import MIN_WORD_CLIPS, WORD_SETS
 from auricle_edge.training.speech_data import Clips, DeviceData, device_data
+from auricle_fleet.emulation.partition import divided
 from auricle_fleet.groups import require_room
-from auricle_fleet.settings import FleetSettings
+from auricle_fleet.settings.fleet_settings import FleetSettings
 
 Progress = Callable[[str, int, int], None]
 """What is being done, how much of it, of how much."""
@@ -60,6 +62,29 @@ class FleetData:
         return sum(len(data.train) for _, data in self.devices)
 
 
+def to_synthesise(settings: FleetSettings, words: str) -> tuple[int, int, SynthesisSettings]:
+    """Devices, unseen speakers and what is spoken of a run on synthetic speech.
+
+    Raises
+    ------
+    SettingsError
+        There are fewer voices than speakers, or fewer devices than the groups ask for.
+    DataError
+        espeak-ng is not installed.
+    """
+    devices = SYNTHETIC_DEVICES if settings.devices is None else settings.devices
+    unseen = SYNTHETIC_UNSEEN if settings.unseen is None else settings.unseen
+    require_room(settings.groups, devices)
+    speakers, most = devices + unseen, most_voices()
+    if speakers > most and not settings.partition.deals:
+        raise SettingsError(
+            f"There are {most} synthetic speakers; {devices} devices and {unseen} unseen speakers need {speakers}: "
+            'lower --devices, or deal the clips out among more devices than speakers: [partition] kind = "split".'
+        )
+    told = SynthesisSettings(words=words, speakers=min(speakers, most), takes=settings.takes, seed=settings.seed)
+    return devices, unseen, told
+
+
 def load_data(settings: FleetSettings, progress: Progress = lambda *_: None) -> FleetData:
     """Get the speech of a run, split it by speaker and compute its mel energies.
 
@@ -70,13 +95,10 @@ def load_data(settings: FleetSettings, progress: Progress = lambda *_: None) -> 
     PackError
         The pack named cannot be read, or lacks a local model.
     """
-    devices, unseen, own = settings.devices, settings.unseen, _own_pack(settings)
+    devices, unseen, own = settings.devices, settings.unseen, own_pack(settings)
     words = settings.words or (",".join(own.labels) if own else usual_words(settings.data))
     if settings.data == "synthetic":
-        devices = devices if devices is not None else SYNTHETIC_DEVICES
-        unseen = unseen if unseen is not None else SYNTHETIC_UNSEEN
-        require_room(settings.groups, devices)
-        spoken = SynthesisSettings(words=words, speakers=devices + unseen, takes=settings.takes, seed=settings.seed)
+        devices, unseen, spoken = to_synthesise(settings, words)
         speech = synthesise(spoken, lambda done, total: progress("synthesising speakers", done, total))
     else:
         root = Path(settings.data)
@@ -92,7 +114,7 @@ def load_data(settings: FleetSettings, progress: Progress = lambda *_: None) -> 
             progress=lambda done, total: progress("reading clips", done, total),
         )
     least = least_clips(speech) if settings.min_clips is None else settings.min_clips
-    split = split_by_speaker(speech, devices=devices, min_clips=least, unseen=unseen, seed=settings.seed)
+    split = divided(settings, speech, least, devices, unseen)
     pack, origin = task_pack(speech.labels, own)
     frontend = LogMel(pack.manifest.task)
     noise = noise_energies(frontend, list(speech.noise))
@@ -138,7 +160,7 @@ def least_clips(speech: SpeechSet) -> int:
     return max(FEWEST_CLIPS, int(counts[(len(counts) - 1) // 2]))  # half of them
 
 
-def _own_pack(settings: FleetSettings) -> Pack | None:
+def own_pack(settings: FleetSettings) -> Pack | None:
     """The pack that the settings name, when it has their local models."""
     if settings.pack is None:
         return None

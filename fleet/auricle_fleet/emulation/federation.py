@@ -18,15 +18,14 @@ from auricle_cloud.rounds.coordinator import NAME, Coordinator
 from auricle_cloud.settings import RoundDone, RunSettings
 from auricle_edge.fleet.agent import Agent
 from auricle_edge.fleet.agent_context import AgentSettings
-from auricle_edge.training.train import Trainer
 from auricle_fleet.broker.broker import Kind, connect_broker, require_startable, start_broker
-from auricle_fleet.emulation.behaviour import GroupTrainer, data_of
+from auricle_fleet.emulation.behaviour import FleetDevices
 from auricle_fleet.emulation.data import FleetData
 from auricle_fleet.emulation.judging import FleetJudging
 from auricle_fleet.emulation.slow_link import slow_link
-from auricle_fleet.emulation.start import Start, started
-from auricle_fleet.groups import assigned
-from auricle_fleet.settings import BROKERS, FleetSettings
+from auricle_fleet.emulation.start import Start
+from auricle_fleet.settings.check import BROKERS
+from auricle_fleet.settings.fleet_settings import FleetSettings
 
 FLEET = "emulated"
 
@@ -47,12 +46,8 @@ class Federation:
 
     def __init__(self, settings: FleetSettings, data: FleetData, judging: FleetJudging, state: Path) -> None:
         self._settings, self._data, self._judging, self._state = settings, data, judging, state
-        self.names = [f"dev-{i:03d}" for i in range(len(data.devices))]
-        kinds = settings.architectures(data.pack)
-        self.groups = assigned(settings.groups, len(self.names), settings.seed)
-        """Of each device; None: it is in none."""
-        self.models = [(group and group.local) or kinds[i % len(kinds)] for i, group in enumerate(self.groups)]
-        """Architecture of each device's own model."""
+        self._devices = FleetDevices(settings, data, judging)
+        self.names, self.groups, self.models = self._devices.names, self._devices.groups, self._devices.models
         self.agents: list[Agent] = []
         self.coordinator: Coordinator | None = None
 
@@ -111,7 +106,10 @@ class Federation:
             mode="async" if self._settings.mode == "async" else "sync",
             buffer=self._settings.buffer,
             detection=self._settings.detection if self._settings.detect else None,
+            labelled=None if self._settings.labelled is None else Path(self._settings.labelled),
             limits=self._settings.limits,
+            privacy=self._settings.privacy,
+            secure_sum=self._settings.secure_sum,
             devices=len(self.names),
             seed=self._settings.seed,
             start=start.weights,
@@ -134,13 +132,12 @@ class Federation:
         self, stack: contextlib.AsyncExitStack, address: Addresses, coordinator: bytes, workers: ThreadPoolExecutor
     ) -> None:
         for i, name in enumerate(self.names):
-            seed = self._settings.seed * 100_003 + i + 1
-            broker, own = await self._link(stack, address(name), i, seed), workers
+            broker, own = await self._link(stack, address(name), i, self._devices.seed(i)), workers
             group = self.groups[i]
             if group is not None and group.delay:  # who waits keeps no other device waiting
                 own = stack.enter_context(ThreadPoolExecutor(1, f"train-{name}"))
             settings = AgentSettings(name, FLEET, broker, self._state / "devices" / name, coordinator)
-            self.agents.append(Agent(settings, self._trainer(i, seed), own, judging=self._judging.judging))
+            self.agents.append(Agent(settings, self._devices.trainer(i), own, judging=self._judging.judging))
 
     async def _link(
         self, stack: contextlib.AsyncExitStack, broker: BrokerAddress, device: int, seed: int
@@ -155,16 +152,6 @@ class Federation:
             )
         port = await stack.enter_async_context(slow_link(broker.host, broker.port, group.network, seed))
         return replace(broker, host="127.0.0.1", port=port)
-
-    def _trainer(self, device: int, seed: int) -> Trainer:
-        kind, group, (_, clips) = self.models[device], self.groups[device], self._data.devices[device]
-        weights = started(self._data, self._settings, kind, seed)
-        runtime, learn = self._judging.runtime, self._judging.learn
-        if group is None:
-            return Trainer(runtime, kind, clips, seed, weights, learn)
-        return GroupTrainer(
-            group, runtime, kind, data_of(group, clips, len(self._data.pack.labels), seed), seed, weights, learn
-        )
 
 
 async def _cancel_all(tasks: list[asyncio.Task[None]]) -> None:

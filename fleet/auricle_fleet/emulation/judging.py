@@ -15,15 +15,16 @@ from auricle.wire.tensors import Flat
 from auricle_cloud.evaluation.evaluator import Evaluator, choose_evaluator
 from auricle_cloud.evaluation.validation_set import ValidationSet
 from auricle_edge.listening.detect import DetectTable, detect_settings
-from auricle_edge.runtimes import StepRuntime, accuracy
+from auricle_edge.runtimes import accuracy, choose_runtime
 from auricle_edge.training.judge.clips import NEGATIVES
-from auricle_edge.training.judge.heard import Heard
+from auricle_edge.training.judge.comparison import Heard
 from auricle_edge.training.judge.sound import Judging, carried_negatives
 from auricle_edge.training.judge.streams import joined
-from auricle_edge.training.learn_settings import LearnSettings
 from auricle_edge.training.speech_data import Clips
+from auricle_edge.training.training_job import LearnSettings
+from auricle_fleet.emulation.conditions import target_of, triggered
 from auricle_fleet.emulation.data import FleetData
-from auricle_fleet.settings import FleetSettings
+from auricle_fleet.settings.fleet_settings import FleetSettings
 
 MEASURED_MINUTES = 3.0
 """Most minutes of the unseen speakers' clips on which each round's plug-in is measured."""
@@ -61,16 +62,24 @@ class FleetJudging:
         judged = carried_negatives(pack, detect, settings.judge_minutes, None if carries else own)
         self._measured = judged if carries else carried_negatives(pack, detect, MEASURED_MINUTES, others)
         self.judging = Judging(detect, judged)
-        self.runtime = StepRuntime(pack)
+        self.runtime = choose_runtime(settings.runtime, pack).runtime
         heard = _half(data, 1) if settings.detect else data.unseen
         self._finish = LogMel(pack.manifest.task).finish
         self.features = self._finish(heard.energies)
         """(N, frames, mels) of the clips that the plug-in is measured on."""
         self.speakers = data.unseen_speakers // 2 if settings.detect else data.unseen_speakers
         """Whose clips these are."""
+        has_backdoor = any(group.attack == "backdoor" for group in settings.groups)
+        tripped = np.flatnonzero((heard.targets != target_of(pack.labels)) & has_backdoor)
+        self._triggered = self._finish(triggered(heard.energies[tripped])) if len(tripped) else self.features[:0]
         self._targets, self._operators = heard.targets, _half(data, 0)
         self.learn = LearnSettings(
-            clips=1, carried=settings.carried_share, judge=settings.judges, judged_share=settings.judge_share
+            clips=1,
+            maps=True,
+            gradients=True,
+            carried=settings.carried_share,
+            judge=settings.judges,
+            judged_share=settings.judge_share,
         )
 
     @property
@@ -78,6 +87,13 @@ class FleetJudging:
         """Of negatives that devices are judged on."""
         carried = self.judging.carried
         return 0.0 if carried is None else carried.streams.hours * 3600
+
+    def describe(self, share: float) -> str:
+        """On what devices judge a share of their rounds."""
+        beginning = f"each device judges {share:.0%} of its rounds on"
+        if not self.seconds:
+            return f"{beginning} its own clips: no sound without keywords is known"
+        return f"{beginning} {self.seconds:.0f} s of sound without keywords, as well as on its own"
 
     def evaluator(self, pack: Pack) -> Evaluator:
         """The operator's judge of a run with detection: clips of the half of the unseen that measures nothing else.
@@ -97,6 +113,16 @@ class FleetJudging:
     def accuracy(self, plugin: Flat) -> float | None:
         """The share of the clips of unseen speakers that a plug-in (P,) recognises; None where there are none."""
         return accuracy(self.runtime.logits(self._name, plugin, self.features), self._targets)
+
+    def turned(self, plugin: Flat) -> float | None:
+        """The share of clips with a backdoor's trigger that a plug-in (P,) takes for the backdoor's label.
+
+        Of the unseen speakers' clips of other labels; None where no group has a backdoor, or there are no such clips.
+        """
+        if not len(self._triggered):
+            return None
+        taken = self.runtime.logits(self._name, plugin, self._triggered).argmax(axis=1)
+        return float((taken == target_of(self.runtime.pack.labels)).mean())
 
     def confusion(self, plugin: Flat) -> NDArray[np.int64] | None:
         """Clips (L, L) of unseen speakers by label and by what a plug-in (P,) takes them for; None without any."""

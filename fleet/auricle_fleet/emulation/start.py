@@ -11,8 +11,8 @@ from auricle.wire.tensors import Flat
 from auricle_cloud.aggregation.presets import Preset
 from auricle_fleet.emulation.data import FleetData
 from auricle_fleet.emulation.judging import FleetJudging
-from auricle_fleet.live import percent
-from auricle_fleet.settings import FleetSettings
+from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_fleet.units import percent
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +27,8 @@ class Start:
     """On the unseen speakers' clips; None where it is drawn, or there are none."""
     accepts: float | None = None
     """False accepts an hour, likewise."""
+    heard_before: bool = False
+    """Whether its weights were trained on recordings of the run's own folder."""
 
 
 def first_model(settings: FleetSettings, data: FleetData, judging: FleetJudging, say: Callable[[str], None]) -> Start:
@@ -38,17 +40,19 @@ def first_model(settings: FleetSettings, data: FleetData, judging: FleetJudging,
         As `started`.
     """
     weights = started(data, settings, data.pack.manifest.plugin, settings.seed)
+    for model in {*settings.architectures(data.pack), *(group.local for group in settings.groups if group.local)}:
+        started(data, settings, model, settings.seed)  # the devices' own: refused before anything is begun
     known = (data.origin or data.pack).labels
     trained = weights is not None and all(word in known for word in data.pack.labels)
     start = Start(settings.preset_for(trained=trained))
     if weights is not None:
         accuracy, accepts = judging.accuracy(weights), judging.false_accepts_per_hour(weights)
-        start = Start(start.preset, weights, accuracy, accepts)
         heard = (data.origin or data.pack).manifest.start[data.pack.manifest.plugin].data
         again = Path(settings.data).resolve().name in heard
-        warning = ": these voices were heard before, read the figures so" if again else ""
+        start = Start(start.preset, weights, accuracy, accepts, again)
+        warning = ": these voices were heard before, so the figures flatter" if again else ""
         say(f"models start from weights trained on {heard}{warning}")
-        say(f"before the first round the pack's plug-in recognises {percent(accuracy)} of them")
+        say(f"before the first round the pack's plug-in recognises {percent(accuracy)} of the unseen speakers' clips")
     say(str(start.preset.rates()))
     return start
 

@@ -13,8 +13,9 @@ import numpy as np
 
 from auricle.packs.manifest import SPECIAL_LABELS, UNKNOWN
 from auricle.packs.pack import Pack
-from auricle_fleet.live import percent
-from auricle_fleet.results.result import DeviceRow, Summary
+from auricle.process.times import how_many
+from auricle_fleet.results.result import HEARD_BEFORE, DeviceRow, Summary
+from auricle_fleet.units import percent
 
 FEW_SPEAKERS = 20
 """Fewer unseen speakers say little about people."""
@@ -31,7 +32,11 @@ HEARD = {
 
 
 def card(
-    summary: Summary, pack: Pack, devices: Sequence[DeviceRow] = (), settings: Mapping[str, object] | None = None
+    summary: Summary,
+    pack: Pack,
+    devices: Sequence[DeviceRow] = (),
+    settings: Mapping[str, object] | None = None,
+    otherwise: str = "",
 ) -> str:
     """The card in Markdown.
 
@@ -45,6 +50,8 @@ def card(
         The table of devices.
     settings
         Those that differ from the defaults.
+    otherwise
+        Why the same settings would give other weights, a sentence; empty where they give the same.
     """
     told = {name: value for name, value in (settings or {}).items() if name not in HIDDEN}
     parts = [
@@ -60,7 +67,7 @@ def card(
         "## Limits",
         "\n".join(f"- {limit}" for limit in _limits(summary, told)),
         "## Made again by",
-        _again(told),
+        _again(told, otherwise),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -81,7 +88,7 @@ def _trained(summary: Summary, told: Mapping[str, object]) -> str:
     data = str(told.get("data", "synthetic"))
     heard = HEARD.get(data, f"Recordings of the folder `{_plain(Path(data).name)}`.")
     start = "seeded noise" if summary.start == "scratch" else "the pack's trained weights"
-    devices = _count(summary.devices, "emulated device")
+    devices = how_many(summary.devices, "emulated device")
     return (
         f"{heard} {summary.training_clips:,} clips on {devices}, one speaker each; a fifth of each one's clips is not "
         f"among them and was held out. {summary.rounds} of {summary.rounds_planned} rounds from {start}."
@@ -97,7 +104,7 @@ def _settings(summary: Summary, told: Mapping[str, object]) -> Iterable[tuple[st
 
 
 def _good(summary: Summary, devices: Sequence[DeviceRow]) -> str:
-    speakers = _count(summary.unseen_speakers, "speaker")
+    speakers = how_many(summary.unseen_speakers, "speaker")
     rows = [
         (
             f"accuracy, {summary.unseen_clips:,} clips of {speakers} that no device has",
@@ -134,11 +141,13 @@ def _share(right: int, of: int) -> str:
 
 
 def _limits(summary: Summary, told: Mapping[str, object]) -> Iterable[str]:
-    yield "Emulated: no microphone, room or distance but those of the recordings. Try it where it shall be used."
+    yield "Emulated: no microphone, room or distance but those of the recordings. Try it where it will be used."
     if told.get("data", "synthetic") == "synthetic":
         yield "Synthetic voices are easier and more alike than people: the figures say nothing about people."
+    if summary.heard_before:
+        yield HEARD_BEFORE
     if summary.unseen_speakers < FEW_SPEAKERS:
-        yield f"Judged on {_count(summary.unseen_speakers, 'speaker')}: another accent, age or voice may do worse."
+        yield f"Judged on {how_many(summary.unseen_speakers, 'speaker')}: another accent, age or voice may do worse."
     few = _rarely_judged(summary)
     if few:
         yield f"Judged on fewer than {FEW_CLIPS} clips: {', '.join(_plain(word) for word in few)}."
@@ -161,7 +170,7 @@ def _rarely_judged(summary: Summary) -> list[str]:
     return [word for word, row in zip(summary.words, summary.confusion, strict=True) if sum(row) < FEW_CLIPS]
 
 
-def _again(told: Mapping[str, object]) -> str:
+def _again(told: Mapping[str, object], otherwise: str) -> str:
     tables = [name for name, value in told.items() if isinstance(value, dict | list | tuple)]
     command = ["auricle", "fleet", "run", *(["--config", "settings.json"] if tables else [])]
     for name, value in told.items() if not tables else ():
@@ -170,7 +179,10 @@ def _again(told: Mapping[str, object]) -> str:
     where = " in this folder, whose settings.json has tables too" if tables else ""
     return (
         f"With the same version and the same recordings{where}:\n\n    {_plain(shlex.join(command), code=True)}\n\n"
-        "The same seed gives the same weights on the same kind of machine where every device answers in time."
+        + (
+            otherwise
+            or "The same seed gives the same weights on the same kind of machine where every device answers in time."
+        )
     )
 
 
@@ -179,19 +191,15 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.1f}"
 
 
 def _text(value: object) -> str:
-    if isinstance(value, list | tuple):  # groups
-        return ", ".join(str(each["name"]) for each in value)
+    if isinstance(value, list | tuple):  # groups, or values of an option
+        return ", ".join(str(each["name"]) if isinstance(each, dict) else str(each) for each in value)
     if isinstance(value, dict):
-        return ", ".join(f"{name}={_text(each)}" for name, each in value.items())
+        return ", ".join(f"{name}={_text(each)}" for name, each in value.items() if each is not None)
     return str(value)
 
 

@@ -1,4 +1,4 @@
-"""Runs side by side: what they were told differently, and what came of it, seeds as mean and spread."""
+"""Runs side by side: in what settings they differ, and their results, seeds as mean and spread."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ import msgspec
 
 from auricle.errors import DataError, StorageError
 from auricle.process.table import Column
-from auricle_fleet.live import percent, size
+from auricle.wire.kinds import UNDECODABLE
 from auricle_fleet.results.result import Summary
 from auricle_fleet.results.run_folder import RunFolder
-from auricle_fleet.settings import FleetSettings
+from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_fleet.units import percent, size
 
 REPEATED = frozenset({"seed", "port", "broker"})
 """Settings in which repetitions of one run may differ."""
@@ -48,7 +49,8 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
 
     runs: tuple[str, ...]
     told: dict[str, object]
-    """The settings in which the compared runs differ, seeds aside, as these runs have them."""
+    """The settings in which the compared runs differ, seeds aside, as these runs have them; `detection.margin` is one
+    of a table, None one that was left open."""
     seeds: tuple[int, ...]
     rounds: tuple[int, ...]
     unseen: Spread | None
@@ -76,7 +78,8 @@ def compare(folders: Sequence[Path]) -> list[Compared]:
     for i, told in enumerate(plain):
         groups.setdefault(json.dumps(told, sort_keys=True), []).append(i)
     found = [
-        _compared([read[i] for i in members], {n: plain[members[0]][n] for n in names}) for members in groups.values()
+        _compared([read[i] for i in members], {n: plain[members[0]].get(n) for n in names})
+        for members in groups.values()
     ]
     return sorted(found, key=lambda each: math.inf if each.unseen is None else -each.unseen.mean)
 
@@ -93,7 +96,7 @@ def each_run(folders: Sequence[Path]) -> tuple[list[str], list[dict[str, object]
     plain = [_told(settings) for _, settings, _ in read]
     names = [name for name in _differing(plain) if name not in FIGURES]
     found = [
-        {"run": str(folder), **{name: told[name] for name in names}, **msgspec.to_builtins(summary)}
+        {"run": str(folder), **{name: told.get(name) for name in names}, **msgspec.to_builtins(summary)}
         for (folder, _, summary), told in zip(read, plain, strict=True)
     ]
     return ["run", *names, *FIGURES], found
@@ -124,7 +127,8 @@ def _read(folders: Sequence[Path]) -> list[tuple[Path, FleetSettings, Summary]]:
 
 def _differing(plain: Sequence[Mapping[str, object]]) -> list[str]:
     """Names of the settings that are not the same in all runs."""
-    return [name for name in plain[0] if any(told[name] != plain[0][name] for told in plain)]
+    known = dict.fromkeys(name for told in plain for name in told)
+    return [name for name in known if any(told.get(name) != plain[0].get(name) for told in plain)]
 
 
 def _summary(folder: Path) -> Summary:
@@ -133,13 +137,21 @@ def _summary(folder: Path) -> Summary:
         return msgspec.json.decode(path.read_bytes(), type=Summary)
     except OSError as error:
         raise StorageError(f"{folder} holds no run that has ended (no {path.name} in it).") from error
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise StorageError(f"{path} is damaged: {error}.") from error
+    except UNDECODABLE as error:
+        raise StorageError(
+            f"{path} is damaged, or of another version: auricle fleet run --resume --out {folder} writes it again."
+        ) from error
 
 
 def _told(settings: FleetSettings) -> dict[str, object]:
     plain: dict[str, object] = msgspec.to_builtins(settings)
-    return {name: value for name, value in plain.items() if name not in REPEATED}
+    told: dict[str, object] = {}
+    for name, value in plain.items():
+        if isinstance(value, dict):
+            told |= {f"{name}.{inner}": each for inner, each in value.items()}
+        elif name not in REPEATED:
+            told[name] = value
+    return told
 
 
 def _refuse_others(read: Sequence[tuple[Path, FleetSettings, Summary]]) -> None:
@@ -180,4 +192,6 @@ def _shares(spread: Spread | None) -> str:
 def _text(value: object) -> str:
     if isinstance(value, list | tuple):  # groups
         return " + ".join(str(each["name"]) for each in value) or "none"
+    if value is None:
+        return "default"
     return value if isinstance(value, str) else json.dumps(value)

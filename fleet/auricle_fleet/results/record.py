@@ -1,15 +1,17 @@
-"""The rounds of a run so far: each becomes a row, on disk before anybody is told of it."""
+"""The rounds of a run so far: each becomes a row, on disk before anybody is told of it, with who did not count."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
+from auricle.wire.messages import WORSE
 from auricle_cloud.settings import RoundDone
-from auricle_fleet.results.left_out import left_out, refusals
 from auricle_fleet.results.metrics import Metrics
+from auricle_fleet.results.parties import parties
 from auricle_fleet.results.result import RoundRow, round_rows
 
 
@@ -42,7 +44,15 @@ class Record:
         """Start the clock of the rounds."""
         self._began = time.monotonic()
 
-    def add(self, done: RoundDone, accuracy: float | None, accepts: float | None, up: int, down: int) -> RoundRow:
+    def add(
+        self,
+        done: RoundDone,
+        accuracy: float | None,
+        accepts: float | None,
+        up: int,
+        down: int,
+        turned: float | None = None,
+    ) -> RoundRow:
         """Enter a round; one that is repeated after a restart replaces its row.
 
         Parameters
@@ -55,6 +65,8 @@ class Record:
             False accepts of its model an hour.
         up, down
             Bytes that the devices sent and received since this process began.
+        turned
+            Share of the clips with a backdoor's trigger that its model takes for the backdoor's label.
 
         Raises
         ------
@@ -62,7 +74,9 @@ class Record:
             The disk is full.
         """
         updates, earlier = done.report.get("updates", []), self._earlier
-        found = done.report.get("detection") or {}
+        found, noise = done.report.get("detection") or {}, done.report.get("privacy") or {}
+        clock = done.report.get("clock") or {}
+        hidden = bool(noise or done.report.get("secure_sum"))
         personal = {update["device"]: update["personal_accuracy"] for update in updates}
         self._personal |= {name: value for name, value in personal.items() if value is not None}
         seconds = time.monotonic() - self._began + (earlier.seconds_total if earlier else 0.0)
@@ -79,14 +93,21 @@ class Record:
             seconds_left=round(seconds / done.number * (done.rounds - done.number), 1),
             bytes_up=up + (earlier.bytes_up if earlier else 0),
             bytes_down=down + (earlier.bytes_down if earlier else 0),
-            inference_loss=_mean([update["loss"] for update in updates if update["loss"] is not None]),
+            inference_loss=_mean([update["loss"] for update in updates if update["loss"] is not None and not hidden]),
             false_accepts_per_hour=accepts,
             refused=tuple(refusals(done.report.get("failed", {}))),
             personal=personal,
             bounded=tuple(sorted({bounded["device"] for bounded in done.report.get("bounded") or ()})),
             alarm=bool(found.get("fires")),
             harmful=tuple(sorted(found.get("bad") or ())),
+            epsilon=noise.get("epsilon"),
+            device_epsilon=noise.get("device_epsilon"),
             left_out=left_out(done.report),
+            **parties(done.report),
+            groups=(done.report.get("groups") or {}).get("of"),
+            backdoor=turned,
+            clock=clock.get("began"),
+            available=clock.get("available"),
         )
         self._metrics.add(msgspec.to_builtins(row))
         self.rows = (*(known for known in self.rows if known.round != row.round), row)
@@ -95,3 +116,47 @@ class Record:
 
 def _mean(values: list[float]) -> float | None:
     return sum(values) / len(values) if values else None
+
+
+class _Layer(msgspec.Struct):
+    layer: str
+    kept: frozenset[str]
+    share: dict[str, float | None]
+
+
+class _Report(msgspec.Struct):
+    layers: tuple[_Layer, ...] = ()
+    dropped: tuple[str, ...] = ()
+
+
+def left_out(report: Mapping[str, object]) -> dict[str, tuple[str, ...]]:
+    """Name the devices whose update did not count, by layer.
+
+    Every rule reports `kept` and `share`, those of other packages too, so this holds for each of them. A device counts
+    in a layer when the rule kept it and gave it some weight.
+
+    Parameters
+    ----------
+    report
+        What the coordinator stored of a round. A round that was aborted has no layers.
+
+    Returns
+    -------
+    dict
+        For each layer the ids in ascending order: those not kept, those kept with a weight of 0, and those whose
+        update was not finite, which no rule gets to see.
+    """
+    told = msgspec.convert(report, _Report)
+    return {
+        layer.layer: tuple(sorted({*told.dropped, *(name for name in layer.share if not _counts(layer, name))}))
+        for layer in told.layers
+    }
+
+
+def _counts(layer: _Layer, name: str) -> bool:
+    return name in layer.kept and layer.share[name] != 0
+
+
+def refusals(failed: Mapping[str, str]) -> list[str]:
+    """The devices whose judge refused a round, of those that failed or declined and what they said."""
+    return sorted(name for name, reason in failed.items() if reason.startswith(WORSE))

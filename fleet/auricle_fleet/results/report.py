@@ -8,11 +8,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from auricle.files import write_durably
-from auricle_fleet.live import duration, percent, size
-from auricle_fleet.results.report_tables import by_device, by_group, by_word, told
-from auricle_fleet.results.result import DeviceRow, RoundRow, Summary
+from auricle.process.times import how_many
+from auricle_fleet.results.parties import by_party
+from auricle_fleet.results.report_tables import by_device, by_group, by_round, by_word, told
+from auricle_fleet.results.result import HEARD_BEFORE, DeviceRow, RoundRow, Summary, prolonged
+from auricle_fleet.units import duration, percent, size
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 720, 300, 52, 36, 14, 14
+FIRST = 95
+"""Width of the words below the first round, on a phone too."""
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c2330; --soft: #5c6675; --line: #d8dde5; --paper: #ffffff; --card: #f5f7fa;
@@ -23,20 +27,23 @@ body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(
   margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.5rem; margin-bottom: .2rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
 p.lead { color: var(--soft); margin-top: 0; }
-.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); gap: .7rem; }
-.card { background: var(--card); border-radius: .5rem; padding: .7rem .9rem; }
-.card b { display: block; font-size: 1.35rem; } .card span { color: var(--soft); font-size: .85rem; }
-.keys { display: flex; gap: 1.2rem; margin: 0 0 .3rem; color: var(--soft); font-size: .85rem; }
+.cards { display: flex; flex-wrap: wrap; gap: .7rem; }
+.card { flex: 1 1 6.5rem; box-sizing: border-box; background: var(--card); border-radius: .5rem; padding: .7rem .9rem; }
+.card b { display: block; font-size: 1.35rem; white-space: nowrap; }
+.card span { color: var(--soft); font-size: .85rem; }
+.keys { display: flex; flex-wrap: wrap; gap: 0 1.2rem; margin: 0 0 .3rem; color: var(--soft); font-size: .85rem; }
 .keys i { display: inline-block; width: 1.4rem; height: .2rem; margin-right: .4rem; vertical-align: middle; }
 svg { width: 100%; height: auto; } svg text { fill: var(--soft); font-size: 12px; } .grid { stroke: var(--line); }
-.axis { stroke: var(--soft); } .scroll { overflow-x: auto; }
+.scroll { overflow-x: auto; } .scroll + .scroll { margin-top: .8rem; }
+td, .keys span { white-space: nowrap; } th { padding: 0 .5rem; }
+@media (max-width: 40rem) { svg { overflow: visible; } svg text { font-size: 20px; } .card { flex-basis: 9rem; } }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; } th { text-align: right; color: var(--soft); }
 td { text-align: right; border-top: 1px solid var(--line); padding: .15rem .5rem; font-variant-numeric: tabular-nums; }
-th:first-child, td:first-child { text-align: left; }
+th:first-child, td:first-child { text-align: left; } td.long { white-space: normal; }
 """
 
 
-def _ticks(low: float, high: float) -> list[float]:
+def ticks(low: float, high: float) -> list[float]:
     """Round numbers between two values, about five of them."""
     span = (high - low) or 1.0
     step = 10 ** math.floor(math.log10(span / 4))
@@ -61,7 +68,7 @@ def chart(
     series
         Name, CSS colour and points (round, value) of each line.
     high
-        Upper end of the value axis, which starts at 0.
+        What the value axis reaches at least; it starts at 0 and ends at a round number.
     unit
         Written behind each value of the axis; `%` shows shares as percentages.
     level
@@ -69,6 +76,10 @@ def chart(
     """
     points = [p for _, _, line in series for p in line]
     last = max((x for x, _ in points), default=1.0)
+    heights = ticks(0, high)
+    if heights[-1] < high * (1 - 1e-9):
+        heights.append(heights[-1] + heights[1] - heights[0])
+    high = heights[-1]
 
     def x_of(x: float) -> float:
         return LEFT + (WIDTH - LEFT - RIGHT) * (x - 1) / max(1.0, last - 1)
@@ -77,14 +88,14 @@ def chart(
         return HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * min(y, high) / high
 
     parts = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{html.escape(title)}">']
-    for tick in _ticks(0, high):
+    for tick in heights:
         shown = f"{100 * tick:.0f} %" if unit == "%" else f"{tick:g} {unit}"
         y = y_of(tick)
         parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
         parts.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{shown}</text>')
-    for tick in sorted({1, *(int(t) for t in _ticks(1, last) if 1 <= t <= last)}):
-        parts.append(f'<text x="{x_of(tick):.1f}" y="{HEIGHT - 14}" text-anchor="middle">{tick}</text>')
-    parts.append(f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 1}" text-anchor="end">round</text>')
+    parts.append(f'<text x="{LEFT}" y="{HEIGHT - 12}">round 1</text>')
+    for tick in sorted({t for t in map(int, ticks(1, last)) if x_of(t) >= LEFT + FIRST}):
+        parts.append(f'<text x="{x_of(tick):.1f}" y="{HEIGHT - 12}" text-anchor="middle">{tick}</text>')
     if level is not None:
         y = y_of(level[1])
         parts.append(
@@ -110,7 +121,7 @@ def _cards(summary: Summary) -> str:
         ("plug-in, unseen speakers", percent(summary.plugin_accuracy_unseen)),
         ("local models, own held-out clips", percent(summary.personal_accuracy)),
         *([("central ceiling", percent(central))] if central is not None else []),
-        ("devices", str(summary.devices)),
+        ("devices", f"{summary.devices:,}"),
         ("rounds", f"{summary.rounds} of {summary.rounds_planned}"),
         ("time", duration(summary.seconds)),
         ("sent up / down", f"{size(summary.bytes_up)} / {size(summary.bytes_down)}"),
@@ -127,7 +138,7 @@ def _left_out(rounds: Sequence[RoundRow]) -> str:
                 counts.setdefault(name, {}).setdefault(layer, 0)
                 counts[name][layer] += 1
     unknown = sum(r.left_out is None for r in rounds)
-    note = f"<p>Not known of {_count(unknown, 'round')} of an earlier version.</p>" if unknown else ""
+    note = f"<p>Not known of {how_many(unknown, 'round')} of an earlier version.</p>" if unknown else ""
     if not counts:
         return note if rounds and unknown == len(rounds) else f"<p>The rule left nobody out.</p>{note}"
     layers = sorted({layer for row in counts.values() for layer in row})
@@ -139,61 +150,22 @@ def _left_out(rounds: Sequence[RoundRow]) -> str:
     return f'<div class="scroll"><table><tr><th>device</th>{head}</tr>{rows}</table></div>{note}'
 
 
-def _rounds(rounds: Sequence[RoundRow]) -> str:
-    head = "".join(
-        f"<th>{name}</th>"
-        for name in (
-            "round",
-            "unseen",
-            "personal",
-            "loss",
-            "false accepts/h",
-            "refused",
-            "counted",
-            "up",
-            "down",
-            "seconds",
-        )
-    )
-    rows = "".join(
-        f"<tr><td>{r.round}</td><td>{percent(r.plugin_accuracy_unseen)}</td>"
-        f"<td>{percent(r.personal_accuracy)}</td><td>{_number(r.inference_loss)}</td>"
-        f"<td>{_whole(r.false_accepts_per_hour)}</td><td>{len(r.refused)}</td>"
-        f"<td>{r.counted}/{r.invited}</td><td>{size(r.bytes_up)}</td><td>{size(r.bytes_down)}</td>"
-        f"<td>{r.seconds:.1f}</td></tr>"
-        for r in rounds
-    )
-    return f'<div class="scroll"><table><tr>{head}</tr>{rows}</table></div>'
-
-
-def _whole(value: float | None) -> str:
-    return "-" if value is None else f"{value:.0f}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def _false_accepts(points: list[tuple[float, float]], summary: Summary) -> str:
     """The plug-in's false accepts an hour by round, and what the judge refused; nothing where neither is known."""
     if not points:
         return ""
     start = summary.start_false_accepts_per_hour
     level = None if start is None else (f"start {start:.0f}/h", start)
-    high = max([y for _, y in points] + ([] if start is None else [start])) * 1.05 or 1.0
+    high = max([y for _, y in points] + ([] if start is None else [start])) or 1.0
     series = [("plug-in, sound without keywords", "var(--a)", points)]
     drawn = chart("False accepts an hour by round", series, high, "/h", level)
     judged = (
-        f"Devices refused {_count(summary.refused_rounds, 'round')} "
-        f"({_count(summary.refusing_devices, 'device')}), because their models had become worse."
+        f"Devices refused {how_many(summary.refused_rounds, 'round')} "
+        f"({how_many(summary.refusing_devices, 'device')}), because their models had become worse."
         if summary.judge
         else "Devices did not judge their rounds."
     )
     return f"<h2>False accepts an hour</h2>{drawn}<p>{judged}</p>"
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
 
 
 def render(
@@ -218,15 +190,17 @@ def render(
     loss = chart(
         "Inference loss by round",
         [("plug-in, devices' clips", "var(--a)", losses)],
-        max((y for _, y in losses), default=1.0) * 1.05 or 1.0,
+        max((y for _, y in losses), default=1.0) or 1.0,
         "",
     )
     accepts = _points(rounds, lambda r: r.false_accepts_per_hour)
     words = ", ".join(summary.words)
     lead = (
-        f"{summary.devices} devices, {summary.training_clips} training clips, rule {summary.rule}, preset "
-        f"{summary.preset}, seed {summary.seed}. Judged on {summary.unseen_clips} clips of "
-        f"{summary.unseen_speakers} speakers no device has." + (" Interrupted." if summary.interrupted else "")
+        f"{summary.devices:,} devices, {summary.training_clips:,} training clips, rule {summary.rule}, preset "
+        f"{summary.preset}, seed {summary.seed}. Judged on {summary.unseen_clips:,} clips of "
+        f"{summary.unseen_speakers:,} speakers no device has."
+        + (f" {HEARD_BEFORE}" if summary.heard_before else "")
+        + (" Interrupted." if summary.interrupted else "")
     )
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -234,9 +208,10 @@ def render(
         f"<style>{STYLE}</style></head><body><h1>Fleet run</h1><p class='lead'>{html.escape(lead)}</p>"
         f'<div class="cards">{_cards(summary)}</div><h2>Accuracy</h2>{accuracy}<h2>Inference loss</h2>{loss}'
         f"{_false_accepts(accepts, summary)}<h2>Words</h2><p>{html.escape(words)}</p>"
-        f"{by_word(summary.words, summary.confusion)}{by_device(devices)}{by_group(devices, len(rounds))}"
-        f"<h2>Left out of a layer, rounds</h2>{_left_out(rounds)}<h2>Rounds</h2>{_rounds(rounds)}"
-        f"{told(settings)}</body></html>\n"
+        f"{by_word(summary.words, summary.confusion)}{by_party(rounds)}"
+        f"{by_device(devices)}{by_group(devices, len(rounds))}"
+        f"<h2>Left out of a layer, rounds</h2>{_left_out(rounds)}<h2>Rounds</h2>{by_round(rounds)}"
+        f"{told(settings, prolonged(rounds))}</body></html>\n"
     )
 
 

@@ -1,27 +1,34 @@
-"""Tables of `report.html`: how well each word, each device and each group does, and what the run was told."""
+"""Tables of `report.html`: each word, device, group and round, and what the run was told."""
 
 from __future__ import annotations
 
 import html
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle_fleet.live import percent
-from auricle_fleet.results.result import DeviceRow
+from auricle_fleet.results.result import DeviceRow, RoundRow
+from auricle_fleet.units import percent, size
 
 WORST = 5
-"""Devices that are named."""
+"""Devices that are named at most, of the worse half."""
 AGAIN = "auricle fleet run --config THIS_FOLDER/settings.json"
+
+ONE_LINE = 30
+"""Characters of a cell that is not broken, on a phone too."""
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table whose cells are escaped here."""
     top = "".join(f"<th>{html.escape(name)}</th>" for name in head)
-    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    body = "".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in rows)
     return f'<div class="scroll"><table><tr>{top}</tr>{body}</table></div>'
+
+
+def _cell(text: str) -> str:
+    """A cell: names and numbers stay on one line, a sentence does not."""
+    return f"<td{' class=long' if len(text) > ONE_LINE else ''}>{html.escape(text)}</td>"
 
 
 def by_word(words: Sequence[str], confusion: Sequence[Sequence[int]] | None) -> str:
@@ -76,7 +83,7 @@ def by_device(devices: Sequence[DeviceRow]) -> str:
     quantiles = np.quantile([accuracy for accuracy, _, _ in known], [0, 0.1, 0.25, 0.5, 0.75, 0.9, 1])
     head = ("least", "10 %", "25 %", "median", "75 %", "90 %", "most")
     worst = []
-    for accuracy, name, i in known[:WORST]:
+    for accuracy, name, i in known[: min(WORST, (len(known) + 1) // 2)]:
         device = devices[i]
         worst.append(
             [name, device.speaker, device.model, str(device.training_clips), str(device.rounds), percent(accuracy)]
@@ -88,13 +95,29 @@ def by_device(devices: Sequence[DeviceRow]) -> str:
     )
 
 
-def told(settings: Mapping[str, object] | None) -> str:
+def told(settings: Mapping[str, object] | None, otherwise: str = "") -> str:
     """What the run was told that is not the default, and the command that repeats it."""
     if settings is None:
         return ""
-    rows = [[name, value if isinstance(value, str) else json.dumps(value)] for name, value in settings.items()]
+    rows = [[name, _said(value)] for name, value in settings.items()]
     table = _table(("setting", "value"), rows) if rows else "<p>All settings are the defaults.</p>"
-    return f"<h2>Settings</h2>{table}<p>The same run again, typed where this one was: <code>{AGAIN}</code></p>"
+    note = f"<p>{html.escape(otherwise)}</p>" if otherwise else ""
+    return f"<h2>Settings</h2>{table}<p>The same run again, typed where this one was: <code>{AGAIN}</code></p>{note}"
+
+
+def _said(value: object) -> str:
+    """A setting as a person writes it: a group only with what it was told."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_said(each)}" for name, each in value.items() if each is not None)
+    if isinstance(value, list | tuple):
+        plain = not all(isinstance(each, dict) for each in value)
+        return " ".join(map(_said, value)) if plain else "; ".join(map(_group, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _group(told: Mapping[str, object]) -> str:
+    others = _said({name: value for name, value in told.items() if name != "name"})
+    return f"{told['name']}: {others}" if others else str(told["name"])
 
 
 def by_group(devices: Sequence[DeviceRow], rounds: int) -> str:
@@ -117,3 +140,38 @@ def by_group(devices: Sequence[DeviceRow], rounds: int) -> str:
             f"<td>{percent(sum(heard) / len(heard) if heard else None)}</td></tr>"
         )
     return f'<h2>Groups, rounds a device</h2><div class="scroll"><table><tr>{head}</tr>{rows}</table></div>'
+
+
+ALWAYS: tuple[tuple[str, Callable[[RoundRow], str]], ...] = (
+    ("round", lambda r: str(r.round)),
+    ("unseen", lambda r: percent(r.plugin_accuracy_unseen)),
+    ("personal", lambda r: percent(r.personal_accuracy)),
+    ("loss", lambda r: "-" if r.inference_loss is None else f"{r.inference_loss:.3f}"),
+    ("false accepts/h", lambda r: "-" if r.false_accepts_per_hour is None else f"{r.false_accepts_per_hour:.0f}"),
+    ("refused", lambda r: str(len(r.refused))),
+    ("counted", lambda r: f"{r.counted}/{r.invited}"),
+    ("up so far", lambda r: size(r.bytes_up)),
+    ("down so far", lambda r: size(r.bytes_down)),
+    ("seconds", lambda r: f"{r.seconds:.1f}"),
+)
+"""Columns of the table of rounds."""
+SOME: tuple[tuple[str, Callable[[RoundRow], str | None]], ...] = (
+    ("backdoor works", lambda r: None if r.backdoor is None else percent(r.backdoor)),
+    ("clock, s", lambda r: None if r.clock is None else f"{r.clock:,.0f}"),
+    ("could be invited", lambda r: None if r.available is None else str(r.available)),
+    ("models made", lambda r: str(len(set(r.groups.values()))) if r.groups else None),
+    ("counted for less", lambda r: str(len(r.bounded)) if r.bounded else None),
+    ("blamed after an alarm", lambda r: (", ".join(r.harmful) or "nobody") if r.alarm else None),
+    ("epsilon", lambda r: None if r.epsilon is None else f"{r.epsilon:.3g}"),
+)
+"""Columns of a second table, of runs that have one such value at least."""
+
+
+def by_round(rounds: Sequence[RoundRow]) -> str:
+    """A row for each round, and again for what only some rules, attacks and engines have, where the run has it."""
+    some = [column for column in SOME if any(column[1](row) is not None for row in rounds)]
+    return _columns(ALWAYS, rounds) + (_columns([ALWAYS[0], *some], rounds) if some else "")
+
+
+def _columns(columns: Sequence[tuple[str, Callable[[RoundRow], str | None]]], rounds: Sequence[RoundRow]) -> str:
+    return _table([name for name, _ in columns], [[shown(row) or "-" for _, shown in columns] for row in rounds])

@@ -51,8 +51,31 @@ class RoundRow(msgspec.Struct, frozen=True, kw_only=True):
     """Whether detection found the round's first model poisoned."""
     harmful: tuple[str, ...] = ()
     """Devices that detection blamed for it."""
+    epsilon: float | None = None
+    """Given away by all rounds so far towards who sees models; None without noise on devices."""
+    device_epsilon: float | None = None
+    """Towards who sees a device's single updates."""
+    labelled_devices: int | None = None
+    """Of those counted, who trained on labels; None in rounds in which everybody has to."""
+    unlabelled_devices: int | None = None
+    """Who had none."""
+    coordinator_angle: float | None = None
+    """Degrees between the direction of the coordinator's labelled clips and the round's; None without such a rule."""
+    labelled_angle: float | None = None
+    """Mean of those between the directions of devices with labels and the round's."""
+    unlabelled_angle: float | None = None
+    """The same for devices without."""
     left_out: dict[str, tuple[str, ...]] | None = None
     """By layer, the devices that did not count in it; None in rounds of a version that did not record it."""
+    groups: dict[str, int] | None = None
+    """The devices counted, each with the number of its group; None where the rule makes no groups."""
+    backdoor: float | None = None
+    """Share of the unseen speakers' clips of other labels that a backdoor's trigger turns into its label; None without
+    a group that has one."""
+    clock: float | None = None
+    """When it began on the virtual engine's clock, seconds since the run began; None with the live engine."""
+    available: int | None = None
+    """Devices that could be invited then."""
 
 
 class DeviceRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +100,10 @@ class DeviceRow(msgspec.Struct, frozen=True, kw_only=True):
     """Of the settings' groups."""
     accuracy: float | None
     """Newest, of its own model on its own held-out clips."""
+
+
+HEARD_BEFORE = "These voices may have been heard before: the pack was trained on recordings of this folder."
+"""Of a run whose figures flatter."""
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,6 +140,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     confusion: tuple[tuple[int, ...], ...] | None = None
     """(L, L) clips of unseen speakers by the word that was said, then by what the last plug-in took it for."""
+    heard_before: bool = False
+    """Whether the weights that it started from were trained on recordings of the same folder: the figures flatter."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +157,17 @@ class FleetResult:
     def interrupted(self) -> bool:
         """Whether Ctrl-C, SIGTERM or `stop` ended it early: `FleetRun.resume` goes on."""
         return self.summary.interrupted
+
+
+def prolonged(rounds: Sequence[RoundRow]) -> str:
+    """Why the command that repeats a run gives other weights, a sentence: it was prolonged; empty where it was not."""
+    lengths = list(dict.fromkeys(row.rounds for row in rounds))
+    if len(lengths) < 2:
+        return ""
+    return (
+        f"This run was prolonged from {lengths[0]} to {lengths[-1]} rounds: where learning rates follow the number of "
+        f"rounds, a run of {lengths[-1]} from its start has other weights."
+    )
 
 
 def round_rows(lines: Iterable[Mapping[str, object]], path: Path) -> tuple[RoundRow, ...]:

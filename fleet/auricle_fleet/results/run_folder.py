@@ -10,7 +10,7 @@ from pathlib import Path
 
 from auricle.errors import StorageError
 from auricle.files import describe
-from auricle_fleet.settings import NoRunError
+from auricle_fleet.settings.fleet_settings import NoRunError
 
 NEEDED_BYTES = 64 << 20
 """Free space a run asks for besides what its devices keep."""
@@ -98,11 +98,13 @@ def prepare_folder(out: Path, *, resume: bool) -> None:
     Raises
     ------
     StorageError
-        It holds another run, cannot be written, or its disk is nearly full.
+        It holds another run or anything else, cannot be written, or its disk is nearly full.
     """
     if not resume and RunFolder(out).settings.exists():
         raise StorageError(f"{out} already holds a run: add --resume to go on with it, or choose another --out.")
     try:
+        if not resume and out.is_dir() and any(out.iterdir()):
+            raise StorageError(f"{out} is not empty and holds no run: a run would mix with it, choose another --out.")
         out.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(out).free
     except OSError as error:

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -25,9 +24,9 @@ from auricle_fleet.emulation.start import Start
 from auricle_fleet.results.card import card
 from auricle_fleet.results.metrics import write_summary
 from auricle_fleet.results.report import write_report
-from auricle_fleet.results.result import DeviceRow, RoundRow, Summary
+from auricle_fleet.results.result import DeviceRow, RoundRow, Summary, prolonged
 from auricle_fleet.results.run_folder import RunFolder
-from auricle_fleet.settings import FleetSettings
+from auricle_fleet.settings.fleet_settings import FleetSettings
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +80,7 @@ class Ran:
             seed=settings.seed,
             pack=data.pack.identity,
             version=__version__,
+            heard_before=start.heard_before,
             confusion=None if self.confusion is None else tuple(tuple(map(int, row)) for row in self.confusion),
         )
 
@@ -108,7 +108,7 @@ def write_results(
     write_durably(paths.pack, pack_bytes(pack))
     write_summary(out, msgspec.to_builtins(summary))
     write_report(out, summary, rounds, devices, settings)
-    write_durably(paths.card, card(summary, pack, devices, settings).encode())
+    write_durably(paths.card, card(summary, pack, devices, settings, prolonged(rounds)).encode())
     return paths
 
 
@@ -126,7 +126,7 @@ def _in_order(data: bytes) -> bytes:
     The file begins with the length of its header, 8 bytes, the least significant first; spaces fill the header up.
     """
     length = int.from_bytes(data[:8], "little")
-    header: dict[str, Any] = json.loads(data[8 : 8 + length])
+    header: dict[str, dict[str, object]] = json.loads(data[8 : 8 + length])
     header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)

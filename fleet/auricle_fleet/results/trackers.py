@@ -11,7 +11,7 @@ from typing import Protocol
 from auricle.errors import SettingsError, nearest
 from auricle_fleet.results.card import HIDDEN
 from auricle_fleet.results.result import RoundRow
-from auricle_fleet.settings import FleetSettings
+from auricle_fleet.settings.fleet_settings import FleetSettings
 
 PACKAGES = {"tensorboard": "tensorboardX", "mlflow": "mlflow", "wandb": "wandb"}
 """What each tracker is imported as."""

@@ -19,7 +19,7 @@ from auricle.hearing.splits import (
     share_of,
     twin_groups,
 )
-from auricle.speech.audio import ClipFile
+from auricle.speech.clip_folder import ClipFile
 
 
 def test_the_part_is_the_first_bytes_of_the_hash() -> None:

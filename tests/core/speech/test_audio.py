@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auricle.errors import DataError
-from auricle.speech.audio import SAMPLE_RATE, fit_clip, read_audio, read_clip, resample, scan_folder
+from auricle.speech.audio import SAMPLE_RATE, fit_clip, read_audio, read_clip, resample
+from auricle.speech.clip_folder import scan_folder
 
 
 def _tone(seconds: float, rate: int, hertz: float = 440.0) -> np.ndarray:
@@ -196,10 +197,13 @@ def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
         scan_folder(tmp_path / "nowhere")
     with pytest.raises(DataError, match=r"There is no audio in .*: it takes files laid out as"):
         scan_folder(tmp_path)
+    _write(tmp_path / "a.wav", np.zeros(10, dtype=np.int16))
+    with pytest.raises(DataError, match=r"The audio in .* \(1 file\) is in no folder of a word: lay it out as"):
+        scan_folder(tmp_path)
     path = _write(tmp_path / "yes/stranger.wav", np.zeros(10, dtype=np.int16))
     with pytest.raises(DataError, match="None of the 1 audio files"):
         scan_folder(tmp_path)
-    with pytest.raises(DataError, match="is a file, not a folder"):
+    with pytest.raises(DataError, match=r"is a file, not a folder: name a folder that .* a word, or a list in CSV\.$"):
         scan_folder(path)
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from auricle.speech.confusables import ALIKE, HOMOPHONES, confusables, holds_any
+from auricle.speech.confusables import ALIKE, HOMOPHONES, confusables, holds_any, nearest_in_sound, sound_distance
 from auricle.speech.espeak import phonemes_of
-from auricle.speech.foreign import FOREIGN
-from auricle.speech.phonemes import nearest_in_sound, sound_distance
+from auricle.speech.other_speech import FOREIGN
 from auricle.speech.voices import ACCENTS
 from auricle.speech.words import ALL_WORDS, WORD_SETS
 

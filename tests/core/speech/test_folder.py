@@ -109,6 +109,7 @@ def test_what_cannot_be_loaded_is_one_sentence(root: Path, tmp_path: Path) -> No
         load_folder(root, "no,yes")
 
 
+@pytest.mark.slow
 @_needs_recorded
 def test_the_recorded_speech_makes_the_fleet_of_the_benchmark() -> None:
     speech = load_folder(_RECORDED / "gsc", "common:100")

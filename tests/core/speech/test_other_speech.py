@@ -7,8 +7,7 @@ import pytest
 
 from auricle.errors import SettingsError
 from auricle.speech.confusables import ALIKE
-from auricle.speech.foreign import FOREIGN
-from auricle.speech.other_speech import OtherTake, synthesise_others
+from auricle.speech.other_speech import FOREIGN, OtherTake, synthesise_others
 
 pytest.importorskip("espeakng_loader", reason="the wheel espeakng-loader is not installed")
 

@@ -9,9 +9,9 @@ import pytest
 
 from auricle.errors import StorageError
 from auricle.packs.pack import Task
-from auricle.speech.energy_rows import energy_rows
 from auricle.speech.features import LogMel
 from auricle.speech.row_store import RowStore, Spill
+from auricle.speech.speech_set import energy_rows
 
 
 @pytest.mark.parametrize("above", [0, 23, 24])
@@ -51,7 +51,7 @@ def test_a_disk_without_room_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"speech takes 3200000\.0 GB in .*are free there: free some space"):
         RowStore(10**11, (16_000,), np.int16, Spill(tmp_path))
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(StorageError, match=r"cannot be written \(File exists\)"):
+    with pytest.raises(StorageError, match=r"cannot be written: it is a file, and a folder is needed"):
         RowStore(10**6, (16_000,), np.int16, Spill(tmp_path / "file"))
 
 

@@ -88,15 +88,19 @@ def test_the_seed_decides_and_the_same_seed_decides_alike() -> None:
     assert held_out[0] != held_out[2]
 
 
-@pytest.mark.parametrize(
-    ("devices", "unseen", "held", "left"), [(9, 2, 2, 8), (None, 10, 10, 0), (10, None, 1, 9), (1, 12, 12, 0)]
-)
+@pytest.mark.parametrize(("devices", "unseen", "held", "left"), [(9, 2, 2, 8), (10, None, 1, 9)])
 def test_more_devices_than_speakers_says_the_numbers(
     devices: int | None, unseen: int | None, held: int, left: int
 ) -> None:
     sentence = f"of 10 with 3 clips or more {held} are held out, which leaves {left} for --devices {devices or 1}"
 
     with pytest.raises(DataError, match=sentence):
+        split_by_speaker(_speech([3] * 10), min_clips=3, devices=devices, unseen=unseen)
+
+
+@pytest.mark.parametrize(("devices", "unseen"), [(None, 10), (1, 12)])
+def test_more_unseen_speakers_than_speakers_is_said_as_that(devices: int | None, unseen: int) -> None:
+    with pytest.raises(DataError, match=f"^--unseen {unseen} leaves nobody to learn: 10 speakers have 3 clips or more"):
         split_by_speaker(_speech([3] * 10), min_clips=3, devices=devices, unseen=unseen)
 
 

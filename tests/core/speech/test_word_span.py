@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from auricle.speech.word_span import word_span
+from auricle.speech.features import word_span
 
 FLOOR = 1e-6
 

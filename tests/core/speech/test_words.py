@@ -50,7 +50,7 @@ def test_a_word_with_too_few_clips_is_named_with_its_count_and_folder() -> None:
     [
         ("yes,nno", 'There is no word "nno" in /speech: did you mean "no"'),
         ("gsc21", 'There is no word "gsc21" in /speech: did you mean "gsc12"'),
-        ("comon:100", 'is no choice of words: did you mean "common"'),
+        ("comon:100", 'is not a choice of words: did you mean "common"'),
         ("common:", "needs a number of clips"),
         ("common:-5", "needs a number of clips"),
         ("common:²", "needs a number of clips"),

@@ -18,7 +18,7 @@ from auricle.errors import SettingsError
 from auricle_cloud.aggregation.compute.distances import Float64Array, FloatArray
 from auricle_cloud.aggregation.compute.matrix import Matrix, NumpyMatrix, Opener
 from auricle_cloud.aggregation.compute.matrix_torch import MEMORY, TorchMatrix
-from auricle_cloud.aggregation.compute.pieces import Spans
+from auricle_cloud.aggregation.compute.products import Spans
 from auricle_cloud.aggregation.options import check_choice
 
 log = logging.getLogger("auricle.cloud")
@@ -103,7 +103,7 @@ def choose(choice: str = "auto", *, memory: int | None = None) -> Choice:
     Raises
     ------
     SettingsError
-        The choice does not exist, or "cuda" or "mps" was asked for and there is none that works.
+        The choice does not exist, or "cuda" or "mps" was asked for and does not work here.
     """
     if choice == "cpu" or (choice == "auto" and not gpu_in_sight()):
         return Choice(_processor(None, choice, "there is no GPU in sight"), NumpyMatrix)
@@ -180,7 +180,7 @@ def _torch() -> ModuleType:
 
 
 def _pytorch() -> tuple[ModuleType | None, str]:
-    """PyTorch, or None and why there is none."""
+    """PyTorch, or None and why it cannot be used."""
     try:
         return _torch(), ""
     except ImportError as error:

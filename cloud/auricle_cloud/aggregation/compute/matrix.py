@@ -18,8 +18,16 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from auricle_cloud.aggregation.compute.distances import Float64Array, FloatArray, Rows, squared_distances
-from auricle_cloud.aggregation.compute.pieces import Piece, Spans, pieces_of
-from auricle_cloud.aggregation.compute.products import VALUES, depth_of, squares, strips, weighted
+from auricle_cloud.aggregation.compute.products import (
+    VALUES,
+    Piece,
+    Spans,
+    depth_of,
+    pieces_of,
+    squares,
+    strips,
+    weighted,
+)
 
 TILE = 1 << 19
 """Float64 values that a thread works on at a time: 4 MiB. Less would stay nearer to the core, but is more sums."""

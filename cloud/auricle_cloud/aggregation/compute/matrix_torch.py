@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from auricle_cloud.aggregation.compute.distances import Float64Array, FloatArray, Rows, squared_distances
-from auricle_cloud.aggregation.compute.pieces import Piece, Spans, pieces_of
+from auricle_cloud.aggregation.compute.products import Piece, Spans, pieces_of
 
 Tensor = Any
 MEMORY = 1 << 30

@@ -1,12 +1,18 @@
-"""Products of matrices in parts so small that BLAS leaves each to one thread: the same bits whatever threads it has."""
+"""Columns of uploads and products of matrices in parts so small that BLAS leaves each to one thread.
+
+So the bits are the same whatever threads it has.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+Spans = Sequence[tuple[slice, ...]]
+"""The spans of each layer in the flat vector."""
 Float64Array = NDArray[np.float64]
 
 VALUES = 8192
@@ -17,6 +23,30 @@ PRODUCT = 1 << 18
 """Multiplications of a product of two matrices that stays whole."""
 ROWS, COLUMNS = 16, 32
 """Sides of such a product at most: narrow ones are multiplied fastest."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some columns of one layer."""
+
+    layer: int
+    start: int
+    stop: int
+
+    @property
+    def width(self) -> int:
+        """How many columns."""
+        return self.stop - self.start
+
+
+def pieces_of(spans: Spans, width: int) -> list[Piece]:
+    """Cut every layer's spans into pieces of at most `width` columns, in the order of the layers."""
+    return [
+        Piece(layer, start, min(start + width, span.stop))
+        for layer, parts in enumerate(spans)
+        for span in parts
+        for start in range(span.start, span.stop, width)
+    ]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,17 @@ from dataclasses import replace
 
 from auricle.errors import SettingsError, nearest
 from auricle_cloud.aggregation.rules import plugins
+from auricle_cloud.aggregation.rules.acmu import acmu, acmu_plan, acmu_tuning, check_acmu
+from auricle_cloud.aggregation.rules.dnc import check_dnc, dnc
 from auricle_cloud.aggregation.rules.fedavg import check_fedavg, fedavg
+from auricle_cloud.aggregation.rules.feddc import check_feddc, feddc
+from auricle_cloud.aggregation.rules.feddisco import check_feddisco, feddisco
+from auricle_cloud.aggregation.rules.feddyn import check_feddyn, feddyn, feddyn_plan
+from auricle_cloud.aggregation.rules.fedlaw import check_fedlaw, fedlaw
+from auricle_cloud.aggregation.rules.fednova import check_fednova, fednova
+from auricle_cloud.aggregation.rules.fedopt import check_fedopt, fedopt
+from auricle_cloud.aggregation.rules.fedprox import check_fedprox, fedprox, fedprox_plan
+from auricle_cloud.aggregation.rules.fedrpo import check_fedrpo, fedrpo, fedrpo_plan
 from auricle_cloud.aggregation.rules.fedvsa import check_limit, fedvsa
 from auricle_cloud.aggregation.rules.geometric_median import check_geometric_median, geometric_median
 from auricle_cloud.aggregation.rules.krum import check_krum, krum
@@ -16,7 +26,9 @@ from auricle_cloud.aggregation.rules.median import check_median, median
 from auricle_cloud.aggregation.rules.multi_krum import multi_krum
 from auricle_cloud.aggregation.rules.norm_clip import check_norm_clip, norm_clip
 from auricle_cloud.aggregation.rules.rule import Rule
+from auricle_cloud.aggregation.rules.scaffold import check_scaffold, scaffold
 from auricle_cloud.aggregation.rules.trimmed_mean import check_trimmed_mean, trimmed_mean
+from auricle_cloud.aggregation.rules.zeno import check_zeno, zeno
 
 __all__ = ["RULES", "Rule", "get_rule", "rule_names"]
 
@@ -24,6 +36,7 @@ RULES: dict[str, Rule] = {
     rule.name: rule
     for rule in (
         Rule("fedavg", fedavg, check_fedavg, mean=True),
+        Rule("fedprox", fedprox, check_fedprox, mean=True, plan=fedprox_plan),
         Rule("lpa", lpa, check_pruning, mean=True),
         Rule("fedvsa", fedvsa, check_limit, weight="fedvsa", mean=True),
         Rule("lpa+fedvsa", lpa_fedvsa, check_lpa_fedvsa, weight="fedvsa", mean=True),
@@ -32,7 +45,36 @@ RULES: dict[str, Rule] = {
         Rule("krum", krum, check_krum, mean=True),
         Rule("multi-krum", multi_krum, check_krum, mean=True),
         Rule("geometric-median", geometric_median, check_geometric_median),
+        Rule("raf", geometric_median, check_geometric_median),
         Rule("norm-clip", norm_clip, check_norm_clip),
+        Rule("dnc", dnc, check_dnc, weight="uniform", mean=True),
+        Rule("fedopt", fedopt, check_fedopt, needs=("server-state",), step=True),
+        Rule("fednova", fednova, check_fednova, needs=("steps",)),
+        Rule(
+            "scaffold",
+            scaffold,
+            check_scaffold,
+            weight="uniform",
+            needs=("server-state", "steps", "control-variates"),
+            step=True,
+        ),
+        Rule(
+            "feddyn",
+            feddyn,
+            check_feddyn,
+            weight="uniform",
+            needs=("server-state", "linear-term"),
+            plan=feddyn_plan,
+            step=True,
+        ),
+        Rule(
+            "feddc", feddc, check_feddc, weight="uniform", needs=("server-state", "steps", "drift-variables"), step=True
+        ),
+        Rule("feddisco", feddisco, check_feddisco, mean=True, needs=("class-counts",)),
+        Rule("zeno", zeno, check_zeno, weight="uniform", needs=("labelled-clips",)),
+        Rule("fedlaw", fedlaw, check_fedlaw, needs=("labelled-clips",)),
+        Rule("fedrpo", fedrpo, check_fedrpo, needs=("labelled-clips",), plan=fedrpo_plan, step=True),
+        Rule("acmu", acmu, check_acmu, needs=("personal-models",), plan=acmu_plan, tunes=acmu_tuning),
     )
 }
 """Those that come with auricle."""

@@ -8,9 +8,10 @@ import numpy as np
 
 from auricle_cloud.aggregation.cohort import Aggregate, Cohort, Float64Array
 from auricle_cloud.aggregation.compute.distances import NEAR
-from auricle_cloud.aggregation.options import check_choice, check_count, check_number
-from auricle_cloud.aggregation.rules.average import sample_share, unchanged
-from auricle_cloud.aggregation.rules.fedvsa import NO_LOSS, check_limit, limit_losses, softmax_share
+from auricle_cloud.aggregation.options import check_count, check_number
+from auricle_cloud.aggregation.rules.average import unchanged
+from auricle_cloud.aggregation.rules.fedvsa import NO_LOSS
+from auricle_cloud.aggregation.rules.weighting import check_weighting, client_share
 
 SCORE = "distance from the geometric median"
 FEW = 128
@@ -26,13 +27,12 @@ def check_geometric_median(*, nu: float, ftol: float, iterations: int, weighting
     ------
     SettingsError
         `nu` is not greater than 0, `ftol` is negative, `iterations` is not a whole number of at least 1, `weighting`
-        is none of "samples", "uniform" and "fedvsa", or a limit on the losses is not valid.
+        is not "samples", "uniform" or "fedvsa", or a limit on the losses is not valid.
     """
     check_number("nu", nu, above=True)
     check_number("ftol", ftol)
     check_count("iterations", iterations, least=1, optional=False)
-    check_choice("weighting", weighting, ("samples", "uniform", "fedvsa"))
-    check_limit(clip=clip, limit=limit)
+    check_weighting(weighting=weighting, clip=clip, limit=limit)
 
 
 def geometric_median(
@@ -81,7 +81,7 @@ def geometric_median(
     check_geometric_median(nu=nu, ftol=ftol, iterations=iterations, weighting=weighting, clip=clip, limit=limit)
     if not cohort.ids:
         return unchanged(cohort)
-    start = _first_share(cohort, weighting, clip, limit)
+    start = client_share(cohort, weighting, clip=clip, limit=limit)
     if not start.any():
         return unchanged(cohort, NO_LOSS)
     measure = _measure(cohort)
@@ -140,13 +140,3 @@ def _measure(cohort: Cohort) -> Callable[[Float64Array], Float64Array]:
 
 def _middle(distances: Float64Array, nu: float) -> float:
     return max(nu, float(np.median(distances)))
-
-
-def _first_share(cohort: Cohort, weighting: str, clip: float, limit: str) -> Float64Array:
-    """(K,) a_k, which sum to 1; all 0 where no loss is usable."""
-    if weighting == "fedvsa":
-        limited = limit_losses(cohort.losses, clip=clip, limit=limit)
-        usable = ~np.isnan(limited)
-        return softmax_share(limited, usable) if usable.any() else np.zeros(usable.shape)
-    samples = cohort.samples if weighting == "samples" else np.ones_like(cohort.samples)
-    return sample_share(samples, np.ones((samples.size, 1), np.bool_))[:, 0]

@@ -79,7 +79,7 @@ def _guarded(function: Callable[P, R], where: str, kind: type[AuricleError]) -> 
 
 
 def _answering(function: Callable[..., Aggregate], where: str) -> Callable[..., Aggregate]:
-    """Refuse an answer that is no aggregate of the cohort."""
+    """Refuse an answer that is not an aggregate of the cohort."""
 
     @functools.wraps(function)
     def answering(cohort: Cohort, **options: object) -> Aggregate:

@@ -6,7 +6,10 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from auricle.wire.plan import Plan
+from auricle.wire.prior_knowledge import Tuning
 from auricle_cloud.aggregation.cohort import Aggregate, Cohort
+from auricle_cloud.aggregation.needs import Need
 
 
 @dataclass(frozen=True)
@@ -24,10 +27,28 @@ class Rule:
     """What clients are weighed by where no option `weighting` says so: "samples", "fedvsa" (losses), or "uniform"."""
     mean: bool = False
     """Whether the model is the average with the shares that it reports, so that shares may be bounded afterwards."""
+    needs: tuple[Need, ...] = ()
+    """What it needs beyond the updates of a round."""
+    plan: Callable[[Plan, Mapping[str, object]], Plan] | None = None
+    """(plan, options) -> plan: what devices do differently in its rounds; None where nothing."""
+    tunes: Callable[[Mapping[str, object]], Tuning | None] | None = None
+    """(options) -> how devices tune their classifiers before they train, on features that the rule keeps; None where
+    they do not."""
+    step: bool = False
+    """Whether it is itself the server's step, which no server optimizer then follows."""
 
     def __call__(self, cohort: Cohort) -> Aggregate:
         """Aggregate one round."""
         return self.function(cohort, **self.options)
+
+    def plan_for(self, plan: Plan) -> Plan:
+        """The devices' plan in its rounds, with these options."""
+        return plan if self.plan is None else self.plan(plan, {**self.defaults, **self.options})
+
+    @property
+    def tuning(self) -> Tuning | None:
+        """How devices tune their classifiers in its rounds, with these options; None where they do not."""
+        return None if self.tunes is None else self.tunes({**self.defaults, **self.options})
 
     @property
     def weighed_by(self) -> str:

@@ -47,7 +47,7 @@ export function roundActions(row) {
 /** A new schedule, or a changed one. */
 export const setSchedule = (row = null) => action(row ? "Change" : "Add a schedule", {
   name: row && `Change ${row.name}`, title: row ? `Change the schedule ${row.name}?` : "Add a schedule?", verb: row ? "Change" : "Add",
-  says: "Rounds start by themselves at this time of every day, or always when no round is planned, as soon as enough devices are ready.",
+  says: "Rounds start automatically at this time of every day, or always when no round is planned, as soon as enough devices are ready.",
   fields: [
     row ? null : field("name", "Name", { required: true, maxlength: 64, pattern: "[A-Za-z0-9_.\\-]+", title: "letters, digits, dots, hyphens and underscores", autocapitalize: "none" }),
     field("at", "When: HH:MM on the coordinator's clock, or always", {
@@ -118,7 +118,7 @@ export function deviceActions(row) {
     }), "pending", "approved"),
     of(action("Revoke", {
       title: `Revoke ${device} for good?`, danger: true, least: "admin", fields: [reason()],
-      says: "Its key is never believed again. To come back it has to register under a new name.",
+      says: "Its key is never trusted again. To come back it has to register under a new name.",
       act: stand("revocations", device, "is revoked"),
     }), "pending", "approved", "quarantined"),
   ].filter(Boolean);

@@ -10,7 +10,7 @@ import { follow } from "./panel.js";
  * @param {string} text
  * @param {{ least?: string, title: string, says: string|string[], fields?: HTMLElement[], verb?: string,
  *   name?: string, danger?: boolean, act: (values: object) => Promise<string|Node> }} question `act` does it and tells in a
- *   sentence; what is to be kept, e.g. a secret, it answers as a node, which stays until the reader closes it
+ *   sentence; what has to be kept, e.g. a secret, it answers as a node, which stays until the reader closes it
  */
 export function action(text, question) {
   if (!may(question.least ?? "operator")) return null;

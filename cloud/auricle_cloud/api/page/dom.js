@@ -83,7 +83,7 @@ const scrolling = new ResizeObserver((entries) => {
   }
 });
 
-/** Let something wide scroll by itself, by keyboard too. */
+/** Let something wide scroll on its own, by keyboard too. */
 export function scroll(name, child) {
   const box = h("div", { class: "scroll", role: "group", "aria-label": name }, child);
   scrolling.observe(box);

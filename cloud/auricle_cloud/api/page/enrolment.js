@@ -59,7 +59,7 @@ const newDevices = () => action("New devices", {
 
 const replacement = () => action("Replace a board", {
   least: "admin", title: "Make a claim token for a board that takes a name's place?", verb: "Make the token", danger: true,
-  says: "When it is claimed, the certificates that the name has are revoked and its old key is not believed any more; name, standing and history stay.",
+  says: "When it is claimed, the certificates that the name has are revoked and its old key is not trusted any more; name, standing and history stay.",
   fields: [
     field("device", "Name of the device", { required: true, maxlength: 64, pattern: "[a-z0-9\\-]{4,64}", title: "the name that it has", autocapitalize: "none" }), HOURS(),
   ],

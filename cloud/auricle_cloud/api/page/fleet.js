@@ -57,18 +57,23 @@ function devices({ devices: total, online, ready, standings }) {
   ];
 }
 
-/** Why a round does not begin, or does not go on, with each device's reason. */
-export function waits(waiting) {
+/** Devices that are named with a reason where the whole fleet has to fit. */
+const FEW = 3;
+
+/** Why a round does not begin, or does not go on, with each device's reason; `most` of them, and a link to the others. */
+export function waits(waiting, most = Infinity, others = null) {
   if (!waiting) return null;
+  const left = waiting.devices.length - most;
   return [sentences(waiting.sentences), waiting.devices.length > 0 && h("ul", { class: "plain" },
-    waiting.devices.map(({ device, reason }) => h("li", {}, deviceLink(device), ` ${reason.replace(/\.$/, "")}.`)))];
+    waiting.devices.slice(0, most).map(({ device, reason }) => h("li", {}, deviceLink(device), ` ${reason.replace(/\.$/, "")}.`)),
+    left > 0 && h("li", {}, link(`${plural(left, "more device")}`, others ?? ["devices"])))];
 }
 
 function round({ under_way: now, last, planned, waiting }) {
   return [
     now ? [h("p", {}, link(`Round ${now.round}`, ["rounds", now.round]), " ", badge(now.state),
       now.request === "abort" && " An abort was asked."), advance(now)] : h("p", {}, "No round is under way."),
-    waits(waiting),
+    waits(waiting, FEW, now && ["rounds", now.round]),
     facts([
       ["Waiting", planned ? plural(planned, "planned round") : null],
       ["Last round", last && [link(`Round ${last.round}`, ["rounds", last.round]), " ", badge(last.state),

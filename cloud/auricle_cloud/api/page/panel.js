@@ -1,4 +1,4 @@
-/** A page's parts: each loads by itself, says by itself what failed, and follows the events that concern it. */
+/** A page's parts: each loads on its own, says what failed, and follows the events that concern it. */
 
 import { h, swap } from "./dom.js";
 

@@ -33,8 +33,8 @@ export function roundsPage() {
         return { nodes: table("Rounds", COLUMNS, rounds, "No round was planned yet."), next };
       }, { on: ["state", "update", "plan"], wide: true }),
       panel("Schedules", async (_, signal) =>
-        table("Schedules", schedules(), (await get(["schedules"], {}, signal)).schedules, "No rounds start by themselves."),
-      { on: ["state", "plan"], wide: true, about: "Rounds that start by themselves, on the coordinator's clock." }),
+        table("Schedules", schedules(), (await get(["schedules"], {}, signal)).schedules, "No rounds start automatically."),
+      { on: ["state", "plan"], wide: true, about: "Rounds that start automatically, on the coordinator's clock." }),
     ],
   };
 }

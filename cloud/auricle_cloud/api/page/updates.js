@@ -51,7 +51,7 @@ export function updatesPage() {
 
 const rollOut = ({ path }) => action("Roll out", {
   name: `Roll out ${path}`, title: `Roll out ${path}?`, verb: "Start",
-  says: "Devices install it stage by stage. The rollout pauses by itself when too many of a stage fail.",
+  says: "Devices install it stage by stage. The rollout pauses automatically when too many of a stage fail.",
   fields: [
     field("label", "Only devices with this label (optional)", { type: "text", maxlength: 200 }),
     field("stages", "Stages, in percent of these devices", { required: true, value: "5, 25, 100", pattern: "[0-9., ]+", title: "rising percentages, such as 5, 25, 100" }),
@@ -119,12 +119,12 @@ function rolloutActions({ rollout, state }) {
       act: async () => act("resume", "goes on")({}),
     }),
     state === "paused" && action("Try again", {
-      title: `Ask the devices that failed once more?`, says: "The rollout goes on, and asks those that failed or were silent again.",
+      title: `Ask the devices that failed again?`, says: "The rollout goes on, and asks those that failed or were silent again.",
       act: async () => act("resume", "goes on")({ retry: true }),
     }),
     ["running", "paused"].includes(state) && action("End", {
       title: `End the rollout ${rollout}?`, danger: true, fields: [reason()],
-      says: "Nobody is asked any more. Devices that have begun go on by themselves.", act: act("abort", "is ended"),
+      says: "Nobody is asked any more. Devices that have begun continue on their own.", act: act("abort", "is ended"),
     }),
   ].filter(Boolean);
 }

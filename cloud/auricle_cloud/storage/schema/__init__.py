@@ -5,11 +5,30 @@ A change here needs a migration: `python -m auricle_cloud.storage.migrations NAM
 
 from __future__ import annotations
 
-from auricle_cloud.storage.schema.access import certificates, claims, tokens
-from auricle_cloud.storage.schema.base import metadata
+from auricle_cloud.storage.schema.operators import (
+    certificates,
+    claims,
+    events,
+    hearing,
+    outbox,
+    refusals,
+    schedules,
+    tokens,
+)
 from auricle_cloud.storage.schema.releases import installations, releases, rollout_devices, rollout_targets, rollouts
-from auricle_cloud.storage.schema.rounds import devices, invitations, losses, meta, models, rounds, tasks, updates
-from auricle_cloud.storage.schema.watching import events, hearing, outbox, refusals, schedules
+from auricle_cloud.storage.schema.rounds import (
+    devices,
+    invitations,
+    losses,
+    meta,
+    metadata,
+    models,
+    personal_models,
+    rounds,
+    sums,
+    tasks,
+    updates,
+)
 
 __all__ = [
     "certificates",
@@ -24,6 +43,7 @@ __all__ = [
     "metadata",
     "models",
     "outbox",
+    "personal_models",
     "refusals",
     "releases",
     "rollout_devices",
@@ -31,6 +51,7 @@ __all__ = [
     "rollouts",
     "rounds",
     "schedules",
+    "sums",
     "tasks",
     "tokens",
     "updates",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from auricle_cloud.storage.schema.base import metadata
+from auricle_cloud.storage.schema.rounds import metadata
 
 releases = sa.Table(
     "releases",

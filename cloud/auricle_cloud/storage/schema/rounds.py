@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from auricle_cloud.storage.schema.base import metadata
+metadata = sa.MetaData(naming_convention={"pk": "pk_%(table_name)s", "ix": "ix_%(table_name)s_%(column_0_N_name)s"})
+"""What all tables belong to, by which they are made, migrated and saved."""
 
 meta = sa.Table(
     "meta",
@@ -46,11 +47,14 @@ devices = sa.Table(
     sa.Column("sensitivity", sa.Integer, nullable=False, server_default="0"),
     sa.Column("sensitivity_now", sa.Integer),
     sa.Column("offline_since", sa.Float),
+    sa.Column("capabilities", sa.Text, nullable=False, server_default=""),
 )
 """`standing`: pending, approved, quarantined or revoked. `harmful_count`: how often detection named it harmful.
 
 `last_seen`: its last message. `offline_since` is NULL while it is online, and while nobody knows: a coordinator that
 starts believes nobody to be here until it is heard.
+
+`capabilities`: what of a plan the device can do beyond the first version, with spaces between.
 
 `sensitivity`: what operators want; `sensitivity_now`: what the device says is in effect, NULL where it takes none.
 """
@@ -84,9 +88,11 @@ invitations = sa.Table(
     sa.Column("reason", sa.Text),
     sa.Column("state", sa.Text, nullable=False, server_default="invited"),
     sa.Column("invited", sa.Float, nullable=False),
+    sa.Column("base", sa.Text),
     sa.Index(None, "device"),
 )
-"""A round's cohort; `state`: invited, failed or declined, with the device's reason."""
+"""A round's cohort; `state`: invited, failed or declined, with the device's reason. `base`: the model that the device
+was asked to begin with, where it is its own and not the round's."""
 
 losses = sa.Table(
     "losses",
@@ -100,6 +106,25 @@ losses = sa.Table(
     sa.Column("received", sa.Float, nullable=False),
 )
 """Inference losses of the two-phase FedVSA round, before training."""
+
+sums = sa.Table(
+    "sums",
+    metadata,
+    sa.Column("task", sa.Text, primary_key=True),
+    sa.Column("round", sa.Integer, primary_key=True),
+    sa.Column("device", sa.Text, primary_key=True),
+    sa.Column("boxes", sa.LargeBinary, nullable=False),
+    sa.Column("masks", sa.LargeBinary, nullable=False),
+    sa.Column("seat", sa.Integer),
+    sa.Column("near", sa.JSON),
+    sa.Column("shares", sa.LargeBinary),
+    sa.Column("part", sa.Boolean, nullable=False),
+    sa.Column("own", sa.LargeBinary),
+    sa.Column("lost", sa.LargeBinary),
+)
+"""Devices in the secure sum of a round that is under way: public keys; seat and neighbours' seats once they are drawn;
+sealed shares, 84 bytes a neighbour; whether others mask with it; shares that it revealed, 33 bytes each: of the seeds
+of those that came, and of the mask keys of those that did not."""
 
 updates = sa.Table(
     "updates",
@@ -120,9 +145,13 @@ updates = sa.Table(
     sa.Column("plugin_accuracy", sa.Float),
     sa.Column("held_out", sa.BigInteger, nullable=False),
     sa.Column("received", sa.Float, nullable=False),
+    sa.Column("unsupervised", sa.BigInteger),
     sa.Index(None, "task", "counted_in"),
 )
-"""Counted updates. `round` is the one the device was invited to, `counted_in` the one whose model it went into."""
+"""Counted updates. `round` is the one the device was invited to, `counted_in` the one whose model it went into.
+
+`unsupervised`: of the samples, those without labels; NULL where the plan did not ask for any.
+"""
 
 models = sa.Table(
     "models",
@@ -139,3 +168,16 @@ models = sa.Table(
     sa.Column("loss", sa.Float),
 )
 """`origin`: first, round, or repair; `accuracy` and `loss` on the operator's validation set where there is one."""
+
+personal_models = sa.Table(
+    "personal_models",
+    metadata,
+    sa.Column("task", sa.Text, primary_key=True),
+    sa.Column("version", sa.Integer, primary_key=True),
+    sa.Column("device", sa.Text, primary_key=True),
+    sa.Column("round", sa.Integer, nullable=False),
+    sa.Column("cluster", sa.Integer, nullable=False),
+    sa.Column("blob", sa.Text, nullable=False),
+)
+"""The model that each device begins with after this version of the task's model, for rules that make one for each:
+made in `round`, in which the device was in the group `cluster`."""

@@ -7,6 +7,7 @@ record, and the token goes last.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 
@@ -18,18 +19,26 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from auricle.errors import SettingsError, StorageError, because
+from auricle.errors import REFUSED, DataError, SettingsError, StorageError, because
 from auricle.files import sync_folder, write_durably
-from auricle.mqtt_link.identity_files import FOLDER, IdentityFiles
+from auricle.mqtt_link.private_link import FOLDER, IdentityFiles
 from auricle.process.times import Time
 from auricle.wire.broker_passwords import read_login, write_login
-from auricle.wire.claims import LONGEST_TOKEN_FILE, Certified, Claim, Renewal, pin, read_token
+from auricle.wire.claims import LONGEST_TOKEN_FILE, UNREADABLE, Certified, Claim, Renewal, pin, read_token
 from auricle.wire.identity import DEVICE_KEY, Identity
-from auricle.wire.kinds import DeviceId
+from auricle.wire.kinds import UNDECODABLE, DeviceId
+from auricle_edge.fleet.agent_context import FLEET_FILE, FleetRecord
 from auricle_edge.fleet.identity_claim.claim_server import ClaimError, ClaimServer
-from auricle_edge.fleet.identity_claim.fleet_record import FILE, FleetRecord
 
 RECORD = "claim.json"
+TOKEN = "token.sha256"
+"""Of the token that was used: another one is for another device, and not erased."""
+
+
+class AnotherTokenError(ClaimError):
+    """A token that this device did not use, where it has a certificate already."""
+
+    exit_code = REFUSED
 
 
 class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -72,6 +81,8 @@ def claim(state: Path, server: str, ca_pin: str, token_file: Path, now: float) -
         The coordinator refuses, or is not the one with this pin.
     TryLaterError
         It cannot be reached now.
+    AnotherTokenError
+        The device has its certificate by another token; this one stays as it is.
     DataError
         There is no token in the file.
     StorageError
@@ -94,11 +105,26 @@ def claim(state: Path, server: str, ca_pin: str, token_file: Path, now: float) -
         held = _checked(given, key, root)
         _keep_password(files, given)
         _keep_fleet(files, given)
+        write_durably(files.folder / TOKEN, _hash(token).encode())
         write_durably(files.certificate, given.certificate.encode())
         done, renew_after = "claimed", given.renew_after
+    elif _is_another(files.folder / TOKEN, token_file):
+        raise AnotherTokenError(
+            f"{state} is that of {_name(held)}, by another token, and {token_file} was not used: it needs a state "
+            f"folder of its own (--state). To give this board another name, remove {files.folder} first."
+        )
     if done == "claimed" or not (files.folder / RECORD).exists():
         _record(files, ClaimRecord(device=_name(held), server=server, pin=ca_pin, renew_after=renew_after))
     return Outcome(device=_name(held), done=done, expires=_expires(held), token_erased=erase(token_file))
+
+
+def claimed_at(state: Path) -> tuple[str, str] | None:
+    """Server and pin of the claim that a state folder remembers."""
+    try:
+        record = _read_record(state / FOLDER / RECORD)
+    except ClaimError:
+        return None
+    return record.server, record.pin
 
 
 def renew(state: Path, now: float) -> Outcome:
@@ -150,6 +176,18 @@ def erase(token_file: Path) -> bool:
     return True
 
 
+def _hash(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def _is_another(used: Path, token_file: Path) -> bool:
+    """Whether the file holds a token, and one that is not the one which was used."""
+    try:
+        return used.read_text() != _hash(read_token(token_file))
+    except (OSError, UnicodeDecodeError, DataError):  # nobody knows which was used, or nothing is there to lose
+        return False
+
+
 def _keep_password(files: IdentityFiles, given: Certified) -> None:
     if given.password is not None:
         write_login(files.login, given.device, given.password)
@@ -158,7 +196,7 @@ def _keep_password(files: IdentityFiles, given: Certified) -> None:
 def _keep_fleet(files: IdentityFiles, given: Certified) -> None:
     if given.fleet is not None and given.broker is not None and given.coordinator is not None:
         told = FleetRecord(fleet=given.fleet, broker=given.broker, coordinator=given.coordinator)
-        write_durably(files.folder / FILE, msgspec.json.encode(told), mode=0o600)
+        write_durably(files.folder / FLEET_FILE, msgspec.json.encode(told), mode=0o600)
 
 
 def _has_password(files: IdentityFiles) -> bool:
@@ -184,7 +222,7 @@ def _key(path: Path) -> ec.EllipticCurvePrivateKey:
         drawn = ec.generate_private_key(ec.SECP256R1())
         write_durably(path, drawn.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()), mode=0o600)
         return drawn
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, *UNREADABLE) as error:
         raise StorageError(
             f"The key {path} cannot be read ({because(error)}): remove it and use a new token."
         ) from error
@@ -206,7 +244,7 @@ def _held(files: IdentityFiles, key: ec.EllipticCurvePrivateKey, ca_pin: str) ->
         root = x509.load_pem_x509_certificate(files.authority.read_bytes())
         chain = x509.load_pem_x509_certificates(files.certificate.read_bytes())
         return _sound(chain, key, root) if pin(root) == ca_pin else None
-    except (OSError, ValueError, ClaimError):
+    except (OSError, *UNREADABLE, ClaimError):
         return None
 
 
@@ -214,8 +252,8 @@ def _checked(given: Certified, key: ec.EllipticCurvePrivateKey, root: x509.Certi
     """The certificate of an answer, when it is what was asked for."""
     try:
         certificate = _sound(x509.load_pem_x509_certificates(given.certificate.encode()), key, root)
-    except ValueError as error:
-        raise ClaimError("The coordinator answered with something that is no certificate.") from error
+    except UNREADABLE as error:
+        raise ClaimError("The coordinator answered with something that is not a certificate.") from error
     if _name(certificate) != given.device:
         raise ClaimError("The coordinator answered with another device's certificate: it is not used.")
     return certificate
@@ -226,8 +264,8 @@ def _sound(chain: list[x509.Certificate], key: ec.EllipticCurvePrivateKey, root:
         certificate, issuing = chain
         certificate.verify_directly_issued_by(issuing)
         issuing.verify_directly_issued_by(root)
-    except (ValueError, TypeError, InvalidSignature) as error:
-        raise ClaimError("The certificate is not from the authority that this device believes.") from error
+    except (*UNREADABLE, InvalidSignature) as error:
+        raise ClaimError("The certificate is not from the authority that this device trusts.") from error
     if certificate.public_key() != key.public_key():
         raise ClaimError("The certificate is for another key than this device's.")
     return certificate
@@ -252,5 +290,5 @@ def _record(files: IdentityFiles, record: ClaimRecord) -> None:
 def _read_record(path: Path) -> ClaimRecord:
     try:
         return msgspec.json.decode(path.read_bytes(), type=ClaimRecord)
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, *UNDECODABLE) as error:
         raise ClaimError(f"{path} does not say where to renew ({because(error)}): claim with a token.") from error

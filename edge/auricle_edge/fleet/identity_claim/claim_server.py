@@ -12,8 +12,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from auricle.errors import AuricleError, SettingsError, because
-from auricle.mqtt_link.loopback import is_loopback
-from auricle.wire.claims import AuthorityShown, Certified, Claim, Renewal, pin
+from auricle.mqtt_link.private_link import is_loopback
+from auricle.wire.claims import UNREADABLE, AuthorityShown, Certified, Claim, Renewal, pin
+from auricle.wire.kinds import UNDECODABLE
 
 SECONDS = 30.0
 LARGEST = 64 << 10
@@ -52,10 +53,10 @@ class ClaimServer:
     """
 
     def __init__(self, url: str, ca_pin: str) -> None:
-        parts = urlsplit(url)
         try:
+            parts = urlsplit(url)
             self._port = parts.port
-        except ValueError:
+        except ValueError:  # brackets without an IPv6 address between them, or a port that is not a number
             parts = urlsplit("")
         if not parts.hostname or parts.scheme not in ("http", "https") or parts.path.strip("/") or parts.query:
             raise SettingsError(f'The coordinator\'s URL "{url}" cannot be read: write https://host:port.')
@@ -64,9 +65,10 @@ class ClaimServer:
         if not re.fullmatch(r"[0-9a-f]{64}", ca_pin):
             raise SettingsError("The pin is 64 hexadecimal digits, as auricle cloud enrol init prints it.")
         self._host, self._tls, self._pin = parts.hostname, parts.scheme == "https", ca_pin
+        self._named = parts.netloc.rpartition("@")[2]
 
     def root(self) -> x509.Certificate:
-        """The root's certificate, with the right pin; whoever shows another is not the coordinator.
+        """The root's certificate, with the right pin; a server that shows another is not the coordinator.
 
         Raises
         ------
@@ -82,10 +84,10 @@ class ClaimServer:
         try:
             shown = msgspec.json.decode(answer, type=AuthorityShown)
             root = x509.load_pem_x509_certificate(shown.certificate.encode())
-        except (msgspec.DecodeError, ValueError) as error:
+        except (*UNDECODABLE, *UNREADABLE) as error:
             raise ClaimError(f"{self._host} shows no certificate authority: is it the coordinator?") from error
         if pin(root) != self._pin:
-            raise ClaimError(f"{self._host} shows another authority than the one that this device was told to believe.")
+            raise ClaimError(f"{self._host} shows another authority than the one that this device was told to trust.")
         return root
 
     def certify(self, path: str, asked: Claim | Renewal, root: x509.Certificate) -> Certified:
@@ -94,7 +96,7 @@ class ClaimServer:
         answer = self._ask("POST", path, msgspec.json.encode(asked), known)
         try:
             return msgspec.json.decode(answer, type=Certified)
-        except msgspec.DecodeError as error:
+        except UNDECODABLE as error:
             raise ClaimError(f"The answer of {self._host} cannot be read: {error}.") from error
 
     def _ask(self, method: str, path: str, body: bytes | None, context: ssl.SSLContext) -> bytes:
@@ -109,11 +111,21 @@ class ClaimServer:
             content = answer.read(LARGEST + 1)
         except ssl.SSLCertVerificationError as error:
             raise ClaimError(
-                f"The certificate of {self._host} does not hold ({error.verify_message}): "
-                "look at the device's clock, and at the names in the coordinator's certificate."
+                f"{self._named}: {because(error)}. Look at the device's clock, and at the names in the coordinator's "
+                "certificate."
             ) from error
-        except (TimeoutError, OSError, http.client.HTTPException) as error:
-            raise TryLaterError(f"The coordinator at {self._host} does not answer: {because(error)}.") from error
+        except http.client.HTTPException as error:
+            if not self._tls:
+                raise ClaimError(
+                    f"What listens at {self._named} does not speak HTTP without TLS: is it https://?"
+                ) from error
+            if isinstance(error, http.client.RemoteDisconnected | http.client.IncompleteRead):
+                raise TryLaterError(f"The coordinator at {self._named} went away before it had answered.") from error
+            raise ClaimError(
+                f"What listens at {self._named} does not speak HTTP: is it the coordinator's API?"
+            ) from error
+        except (TimeoutError, OSError) as error:
+            raise TryLaterError(f"The coordinator at {self._named} does not answer: {because(error)}.") from error
         finally:
             connection.close()
         if answer.status == 200 and len(content) <= LARGEST:
@@ -126,6 +138,6 @@ def _detail(content: bytes) -> str:
     """The sentence of a refusal, without anything that a terminal would obey."""
     try:
         text = msgspec.json.decode(content[:LARGEST], type=_Problem).detail[:500]
-    except msgspec.DecodeError:
+    except UNDECODABLE:
         return ""
     return "".join(character if character.isprintable() else "?" for character in text)

@@ -1,6 +1,5 @@
 """What a device tells its coordinator about how well it hears: coarse figures, and only if its owner has said so."""
 
-from auricle_edge.fleet.report.reporter import HearingReporter
-from auricle_edge.fleet.report.settings import ReportSettings
+from auricle_edge.fleet.report.reporter import HearingReporter, ReportSettings
 
 __all__ = ["HearingReporter", "ReportSettings"]

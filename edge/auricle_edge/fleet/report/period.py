@@ -1,16 +1,68 @@
-"""One period of hearing: what was counted in it, made coarse at its end."""
+"""One period of hearing: what was counted in it, made coarse before it leaves the device."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from auricle.wire.kinds import Rounded
-from auricle_edge.fleet.report.coarse import decibels, full_scale, offset, rounded
-from auricle_edge.fleet.report.readings import Reading
+from auricle_edge.listening.capture.state import CaptureState
 from auricle_edge.listening.detect.figures import DetectFigures
+
+STEPS: tuple[Rounded, ...] = get_args(Rounded)
+DECIBELS = 3
+QUIETEST = -96
+"""dB of full scale: 16 bits hold nothing quieter."""
+
+
+def rounded(count: int) -> Rounded:
+    """The nearest count that may be said, the lower one of two; 1,000 for all above.
+
+    Counts up to 3 stay as they are; above, the error is a quarter at most.
+    """
+    return min(STEPS, key=lambda step: (abs(step - count), step))
+
+
+def decibels(level: float) -> int:
+    """A level in dB of full scale, to the nearest 3 dB from -96 to 0."""
+    return max(QUIETEST, min(0, DECIBELS * round(level / DECIBELS)))
+
+
+def full_scale(share: float) -> Literal["none", "trace", "some", "much"]:
+    """How much of the sound is at full scale: nothing, below 0.1 %, below 1 %, or more."""
+    if share <= 0:
+        return "none"
+    return "trace" if share < 0.001 else "some" if share < 0.01 else "much"
+
+
+def offset(mean: float) -> Literal["none", "small", "large"]:
+    """How far the sound's mean is from 0, of full scale: below 0.1 %, below 1 %, or more."""
+    return "none" if abs(mean) < 0.001 else "small" if abs(mean) < 0.01 else "large"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A moment of the microphone."""
+
+    level: float | None
+    """dB of full scale; None while no sound comes."""
+    full_scale: float
+    """Share of samples at full scale."""
+    noise: float | None = None
+    """Noise floor in dB of full scale; None while no sound comes."""
+    offset: float | None = None
+    """Mean of the samples, of full scale; None while no sound comes."""
+
+
+def reading_of(state: CaptureState) -> Reading:
+    """What the capture says now."""
+    hears = state.running and not state.muted
+    if not hears:
+        return Reading(level=None, full_scale=state.clipping)
+    return Reading(state.level_dbfs, state.clipping, noise=state.noise_floor_dbfs, offset=state.dc_offset)
+
 
 QUARTER = 900.0
 """Seconds of a quarter hour."""

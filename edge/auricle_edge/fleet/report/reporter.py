@@ -5,14 +5,27 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Annotated
+
+import msgspec
 
 from auricle.errors import StorageError
 from auricle.files import write_durably
-from auricle_edge.fleet.report.period import LONGEST, QUARTER, HearingFigures, Period
-from auricle_edge.fleet.report.readings import reading_of
-from auricle_edge.fleet.report.settings import ReportSettings
+from auricle_edge.fleet.report.period import LONGEST, QUARTER, HearingFigures, Period, reading_of
 from auricle_edge.listening.capture.state import CaptureState
 from auricle_edge.listening.detect.figures import DetectFigures
+
+
+class ReportSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Nothing is reported unless the owner of the device says so here."""
+
+    hearing: bool = False
+    """Whether the coordinator is told coarse figures of what was heard, see docs/hearing-reports.md."""
+    words: bool = False
+    """Whether they say how often each keyword was heard, too."""
+    minutes: Annotated[float, msgspec.Meta(ge=15, le=1440)] = 60.0
+    """Time between two reports."""
+
 
 NUMBER = "hearing-report"
 """File with the number of the last report."""

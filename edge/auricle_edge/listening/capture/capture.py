@@ -5,25 +5,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
-import numpy as np
 from msgspec.structs import asdict
-from numpy.typing import NDArray
 
 from auricle.errors import DataError, WireError
-from auricle_edge.listening.capture.child_process import CaptureChild
-from auricle_edge.listening.capture.conversion import Conversion, Meter
-from auricle_edge.listening.capture.fifo_keeper import FifoKeeper
+from auricle_edge.listening.capture.blocks import Blocks, Heartbeat
+from auricle_edge.listening.capture.child_process import CaptureChild, FifoKeeper, Wake
 from auricle_edge.listening.capture.frames import Ended, Failed, Frame, Opened, Sound
-from auricle_edge.listening.capture.heartbeat import Heartbeat
-from auricle_edge.listening.capture.levels import LevelMeter
 from auricle_edge.listening.capture.mute_switch import mute_switch
-from auricle_edge.listening.capture.settings import CaptureSettings
-from auricle_edge.listening.capture.source_spec import check_source, parse_source
-from auricle_edge.listening.capture.state import CaptureState
-from auricle_edge.listening.capture.timeline import Timeline
-from auricle_edge.listening.capture.wake import Wake
+from auricle_edge.listening.capture.settings import CaptureSettings, check_source, parse_source
+from auricle_edge.listening.capture.state import CaptureState, StateKeeper
 from auricle_edge.listening.sound import Block
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 2.0
@@ -66,22 +57,16 @@ class Capture:
         self._settings = settings
         self._source = parse_source(settings)
         self._switch = mute_switch(settings.mute_switch)
-        self._on_state = on_state or (lambda state: None)
-        self._lock = threading.Lock()
-        """Of the state."""
+        self._keeper = StateKeeper(settings.channel, on_state)
         self._device = threading.Lock()
         """Of the child: held while one is started or ended."""
-        self._state = CaptureState()
         self._child: CaptureChild | None = None
         self._started = False
         self._muted_by: str | None = None
         self._wake = Wake()
-        self._keeper = FifoKeeper(self._source)
+        self._fifo = FifoKeeper(self._source)
         self._heartbeat = Heartbeat(settings.silence_after)
-        self._timeline = Timeline()
-        self._meter, self._levels = Meter(), LevelMeter(settings.channel)
-        self._conversion: Conversion | None = None
-        self._position = 0
+        self._blocks = Blocks(settings, live=not self._source.fast)
         self._pause = FIRST_PAUSE
         self._open_within = self._limit = settings.open_within
         self._opened = 0.0
@@ -91,8 +76,7 @@ class Capture:
     @property
     def state(self) -> CaptureState:
         """What is known now."""
-        with self._lock:
-            return self._state
+        return self._keeper.state
 
     def start(self) -> None:
         """Make ready; the source is opened when `blocks` is iterated.
@@ -113,7 +97,7 @@ class Capture:
         with self._device:
             self._started = False
             self._end_child()
-            self._keeper.close()
+            self._fifo.close()
         self._wake.set()
 
     def mute(self, on: bool, reason: str) -> None:
@@ -133,8 +117,8 @@ class Capture:
             self._excused = True
             if on:
                 self._end_child()
-                self._keeper.close()
-        self._change(muted=on, mute_reason=reason if on else "", problem=None, running=False)
+                self._fifo.close()
+        self._keeper.change(muted=on, mute_reason=reason if on else "", problem=None, running=False)
         self._wake.set()
 
     def blocks(self) -> Iterator[Block]:
@@ -171,9 +155,7 @@ class Capture:
 
     def _after(self, fault: Fault) -> None:
         """Count a fault and wait before the next child."""
-        restarts = dict(self._state.restarts)
-        restarts[fault.reason] = restarts.get(fault.reason, 0) + 1
-        self._change(restarts=restarts, problem=str(fault))
+        self._keeper.restarted(fault.reason, str(fault))
         self._wait(self._pause)
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
 
@@ -192,10 +174,10 @@ class Capture:
         with self._device:
             if self._closed:
                 return None
-            self._keeper.open()
-            self._child = CaptureChild({**asdict(self._source), "first": self._position})
+            self._fifo.open()
+            self._child = CaptureChild({**asdict(self._source), "first": self._blocks.position})
             self._heartbeat.renew()
-            self._timeline.renew()
+            self._blocks.renew()
             return self._child
 
     def _end_child(self) -> None:
@@ -208,7 +190,7 @@ class Capture:
             unwanted = child.unwanted
             child.close()
             self._child = None
-        self._change(running=False)
+        self._keeper.change(running=False)
         return unwanted
 
     def _session(self, child: CaptureChild) -> Iterator[Block]:
@@ -220,7 +202,7 @@ class Capture:
                 if self._over:
                     return
                 if isinstance(frame, Ended):
-                    yield from self._given(self._tail(), time.monotonic())
+                    yield from self._given(self._blocks.tail(time.monotonic()))
                     return
                 if isinstance(frame, Sound):
                     self._limit, self._open_within = self._settings.stall_after, self._settings.open_within
@@ -247,7 +229,7 @@ class Capture:
 
     def _told(self, frame: Frame) -> None:
         if isinstance(frame, Opened):
-            self._change(device=frame.device, native_rate=frame.rate, channels=frame.channels)
+            self._keeper.change(device=frame.device, native_rate=frame.rate, channels=frame.channels)
         elif isinstance(frame, Failed):
             if self._source.recorded:
                 raise DataError(frame.sentence)
@@ -257,69 +239,20 @@ class Capture:
 
     def _heard(self, frame: Sound) -> Iterator[Block]:
         """Give out a frame of sound; Fault when it is not a frame of sound."""
-        gap = 0.0 if self._source.fast else self._timeline.gap(frame)
-        if (
-            gap
-            or self._conversion is None
-            or (self._conversion.rate, self._conversion.channels)
-            != (
-                frame.rate,
-                frame.channels,
-            )
-        ):
-            yield from self._given(self._tail(), frame.time)
-            self._timeline.skip(gap)
-            chosen = self._settings
-            self._conversion = Conversion(frame.rate, frame.channels, chosen.channel, chosen.high_pass)
-        self._note(frame, gap)
-        yield from self._given(self._conversion.take(frame.data), frame.time)
-        if reason := self._heartbeat.fault(frame):
-            raise Fault(reason, f"{self._state.device} gives nothing but {_NOTHING[reason]}.")
-
-    def _note(self, frame: Sound, gap: float) -> None:
-        """Bring the state up to date; it is told at the first sound of a child."""
-        lost = 0.0 if self._excused else gap
-        self._excused = False
+        gap = self._blocks.gap(frame)
         if frame.time - self._opened > _STEADY_SECONDS:
             self._pause = FIRST_PAUSE
-        self._timeline.heard(frame)
-        self._position = frame.after
-        self._meter.take(frame)
-        self._levels.take(frame)
-        levels = self._levels.levels
-        with self._lock:
-            before = self._state
-            self._state = replace(
-                before,
-                running=True,
-                problem=None,
-                frames=before.frames + frame.size,
-                last_progress=frame.time,
-                dropped=before.dropped + round(gap * frame.rate) * (before.running and not frame.lost),
-                overruns=before.overruns + frame.lost,
-                lost_seconds=before.lost_seconds + lost,
-                level_dbfs=self._meter.level_dbfs,
-                clipping=self._meter.clipping,
-                noise_floor_dbfs=levels.noise_floor_dbfs,
-                dc_offset=levels.dc_offset,
-                hum_share=levels.hum_share,
-                hum_hz=levels.hum_hz,
-            )
-        if not before.running:
-            self._on_state(self._state)
+        self._keeper.heard(frame, gap, excused=self._excused)
+        self._excused = False
+        yield from self._given(self._blocks.take(frame, gap))
+        if reason := self._heartbeat.fault(frame):
+            raise Fault(reason, f"{self.state.device} gives nothing but {_NOTHING[reason]}.")
 
-    def _tail(self) -> NDArray[np.int16]:
-        """What the resampler still holds."""
-        rest = np.zeros(0, np.int16) if self._conversion is None else self._conversion.rest()
-        self._conversion = None
-        return rest
-
-    def _given(self, samples: NDArray[np.int16], arrived: float) -> Iterator[Block]:
-        """A block at its place, unless it is empty or the device was closed meanwhile."""
-        start = self._timeline.next
-        self._timeline.next += len(samples)
-        if len(samples) and not self._over:
-            yield Block(samples, start, arrived)
+    def _given(self, blocks: Iterator[Block]) -> Iterator[Block]:
+        """The blocks that come before the device is closed."""
+        for block in blocks:
+            if not self._over:
+                yield block
 
     def _look_at_switch(self) -> None:
         if self._switch is None:
@@ -334,14 +267,6 @@ class Capture:
         if self._switch is not None:
             seconds = _SWITCH_SECONDS if seconds is None else min(seconds, _SWITCH_SECONDS)
         return self._wake.wait(seconds, None if child is None else child.fileno())
-
-    def _change(self, **fields: object) -> None:
-        with self._lock:
-            changed = replace(self._state, **fields)  # type: ignore[arg-type]
-            if changed == self._state:
-                return
-            self._state = changed
-        self._on_state(changed)
 
 
 _BY_SWITCH = "switch"

@@ -14,11 +14,9 @@ import select
 import sys
 import time
 from contextlib import suppress
-from typing import Any
 
-from auricle_edge.listening.capture import wire
-from auricle_edge.listening.capture.parent_death import die_with
-from auricle_edge.listening.capture.piece import Origin, Refusal
+from auricle_edge.listening.capture import child_parts
+from auricle_edge.listening.capture.child_parts import Options, Origin, Refusal, die_with
 
 _PIPE_BYTES = 1 << 20
 """Wanted for the pipe: five seconds at 48 kHz stereo, the most that waits for a slow listener."""
@@ -58,18 +56,18 @@ class Outlet:
         return True
 
 
-def origin(options: dict[str, Any]) -> Origin:
+def origin(options: Options) -> Origin:
     """Open the source; Refusal when that cannot be done now."""
     if options["kind"] in ("mic", "alsa"):
         from auricle_edge.listening.capture.microphone import Microphone
 
         return Microphone(options)
     if options["kind"] == "arecord":
-        from auricle_edge.listening.capture.arecord import Arecord
+        from auricle_edge.listening.capture.alsa import Arecord
 
         return Arecord(options)
     if options["kind"] == "fifo":
-        from auricle_edge.listening.capture.fifo import Fifo
+        from auricle_edge.listening.capture.recordings import Fifo
 
         return Fifo(options)
     from auricle_edge.listening.capture.recordings import Recordings
@@ -84,7 +82,7 @@ def carry(source: Origin, outlet: Outlet, first: int) -> None:
         now = time.monotonic()
         size = len(piece.data) // (2 * source.channels)
         lost |= piece.lost
-        frame = wire.sound(piece.data, source.channels, source.rate, first, lost, now)
+        frame = child_parts.sound(piece.data, source.channels, source.rate, first, lost, now)
         first += size
         if outlet.send(frame, source.waits):
             lost = False
@@ -100,23 +98,23 @@ def main() -> None:
         os.setpriority(os.PRIO_PROCESS, 0, _PRIORITY)
 
     def say(kind: int, message: object) -> None:
-        outlet.send(wire.text(kind, json.dumps(message).encode(), time.monotonic()), wait=True)
+        outlet.send(child_parts.text(kind, json.dumps(message).encode(), time.monotonic()), wait=True)
 
     try:
         if options["kind"] == "list":
-            from auricle_edge.listening.capture.listing import listing
+            from auricle_edge.listening.capture.microphone import listing
 
-            return say(wire.LISTED, listing())
+            return say(child_parts.LISTED, listing())
         source = origin(options)
-        say(wire.OPENED, {"device": source.device, "rate": source.rate, "channels": source.channels})
+        say(child_parts.OPENED, {"device": source.device, "rate": source.rate, "channels": source.channels})
         carry(source, outlet, options["first"])
-        say(wire.ENDED, {})
+        say(child_parts.ENDED, {})
     except BrokenPipeError:
         pass
     except Refusal as refusal:
-        say(wire.FAILED, {"reason": refusal.reason, "sentence": str(refusal)})
+        say(child_parts.FAILED, {"reason": refusal.reason, "sentence": str(refusal)})
     except Exception as error:  # noqa: BLE001 - a library's error of any kind is told to the listener, who restarts
-        say(wire.FAILED, {"reason": "failed", "sentence": f"{type(error).__name__}: {error}"[:1000]})
+        say(child_parts.FAILED, {"reason": "failed", "sentence": f"{type(error).__name__}: {error}"[:1000]})
     return None
 
 

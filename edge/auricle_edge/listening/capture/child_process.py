@@ -1,8 +1,9 @@
-"""The capture child as the listener sees it: started, read, ended."""
+"""The capture child as the listener sees it: started, waited for, read, ended; its FIFO, and its microphones."""
 
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -13,7 +14,9 @@ from pathlib import Path
 
 import msgspec
 
-from auricle_edge.listening.capture.frames import Frame, FrameReader
+from auricle.errors import DataError, WireError
+from auricle_edge.listening.capture.frames import Device, Frame, FrameReader
+from auricle_edge.listening.capture.settings import Source
 
 _READ_BYTES = 1 << 16
 _END_SECONDS = 3.0
@@ -112,3 +115,80 @@ def _runs_in(group: int, stat: Path) -> bool:
     except (OSError, ValueError):  # it has ended while we looked
         return False
     return int(process_group) == group and state not in "ZX"
+
+
+class Wake:
+    """What one thread waits with; any other wakes it."""
+
+    def __init__(self) -> None:
+        self._out, self._in = os.pipe()
+        os.set_blocking(self._out, False)
+        os.set_blocking(self._in, False)
+
+    def set(self) -> None:
+        """Wake the thread that waits, or the next wait."""
+        with suppress(BlockingIOError):  # it has been told often enough
+            os.write(self._in, b".")
+
+    def wait(self, seconds: float | None, pipe: int | None = None) -> bool:
+        """Wait so long (None: without end), or until woken, or until this pipe can be read; whether it can."""
+        poll = select.poll()
+        poll.register(self._out, select.POLLIN)
+        if pipe is not None:
+            poll.register(pipe, select.POLLIN)
+        ready = {descriptor for descriptor, _ in poll.poll(None if seconds is None else seconds * 1000)}
+        if self._out in ready:
+            os.read(self._out, 4096)
+        return pipe in ready
+
+
+class FifoKeeper:
+    """Holds a FIFO without reading it, while it is open; nothing for other sources."""
+
+    def __init__(self, source: Source) -> None:
+        self._path = source.target if source.kind == "fifo" else None
+        self._descriptor: int | None = None
+
+    def open(self) -> None:
+        """Hold it."""
+        if self._path is not None and self._descriptor is None:
+            try:
+                self._descriptor = os.open(self._path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+            except OSError:  # the child, which opens it next, says why
+                return
+
+    def close(self) -> None:
+        """Let it go; a writer then has no reader."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def devices(within: float = 10.0) -> list[Device]:
+    """List the microphones, asked of a fresh child, so that one plugged in a moment ago is there.
+
+    Parameters
+    ----------
+    within
+        Seconds that the sound system may take.
+
+    Raises
+    ------
+    DataError
+        It did not answer.
+    """
+    child = CaptureChild({"kind": "list"})
+    until = time.monotonic() + within
+    try:
+        while (left := until - time.monotonic()) > 0:
+            if not select.select([child], [], [], left)[0]:
+                break
+            for frame in child.frames():
+                if isinstance(frame, list):
+                    return frame
+                raise DataError(f"The sound system cannot list its devices: {getattr(frame, 'sentence', frame)}")
+    except (EOFError, WireError) as error:
+        raise DataError("Listing the sound devices failed: try `arecord -L`.") from error
+    finally:
+        child.close()
+    raise DataError(f"The sound system did not list its devices within {within:.0f} s: restart it.")

@@ -1,4 +1,4 @@
-"""The listener's side of `wire`: bytes of the child into checked frames."""
+"""The listener's side of `child_parts`: bytes of the child into checked frames."""
 
 from __future__ import annotations
 
@@ -8,7 +8,18 @@ from dataclasses import dataclass
 import msgspec
 
 from auricle.errors import WireError
-from auricle_edge.listening.capture.wire import ENDED, FAILED, HEADER, LISTED, LONGEST_TEXT, LOST, MAGIC, OPENED, SOUND
+from auricle.wire.kinds import UNDECODABLE
+from auricle_edge.listening.capture.child_parts import (
+    ENDED,
+    FAILED,
+    HEADER,
+    LISTED,
+    LONGEST_TEXT,
+    LOST,
+    MAGIC,
+    OPENED,
+    SOUND,
+)
 
 
 class Opened(msgspec.Struct, frozen=True):
@@ -107,7 +118,7 @@ def _payload(head: bytearray) -> int:
             return int(size) * int(channels) * 2
         if kind in _TEXTS and size <= LONGEST_TEXT:
             return int(size)
-    raise WireError("The capture child wrote something that is no frame of sound.")
+    raise WireError("The capture child wrote something that is not a frame of sound.")
 
 
 def _frame(data: bytes) -> Frame:
@@ -117,6 +128,6 @@ def _frame(data: bytes) -> Frame:
         return Sound(payload, rate, channels, first, bool(flags & LOST), seen)
     try:
         answer: Frame = msgspec.json.decode(payload, type=_TEXTS[kind])
-    except msgspec.DecodeError as error:
+    except UNDECODABLE as error:
         raise WireError(f"The capture child wrote a message that cannot be read: {error}.") from error
     return answer

@@ -118,7 +118,7 @@ def hum(second: NDArray[np.float64], rate: int, mains: int) -> float:
     found = 0.0
     for tone in range(mains, mains * HARMONICS + 1, mains):
         place = round(tone * len(second) / rate)
-        lost = np.sinc(tone * width / rate) ** 2
+        lost = float(np.sinc(tone * width / rate)) ** 2
         found += float(spectrum[place - 2 : place + 3].sum()) / lost
     return 2 * found / (len(coarse) * float(np.square(window).sum()))
 

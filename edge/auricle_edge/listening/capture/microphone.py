@@ -1,13 +1,14 @@
-"""A microphone through PortAudio (sounddevice), without NumPy."""
+"""A microphone through PortAudio (sounddevice), without NumPy; and the microphones that are there now."""
 
 from __future__ import annotations
 
 import fnmatch
+import re
 from types import ModuleType
-from typing import Any
+from typing import Any, TypedDict
 
-from auricle_edge.listening.capture.alsa_cards import cards, find_card
-from auricle_edge.listening.capture.piece import Piece, Refusal, counts, rates
+from auricle_edge.listening.capture.alsa import Card, cards, find_card
+from auricle_edge.listening.capture.child_parts import Options, Piece, Refusal, counts, missing, rates
 
 INVALID_RATE = -9997
 INVALID_CHANNELS = -9998
@@ -15,12 +16,21 @@ BUFFER_SECONDS = 0.3
 """What the driver keeps while this process does not get the processor."""
 
 
+class Input(TypedDict):
+    """What PortAudio says of an input, and is read here."""
+
+    index: int
+    name: str
+    max_input_channels: int
+    default_samplerate: float
+
+
 class Microphone:
     """An open input of PortAudio."""
 
     waits = False
 
-    def __init__(self, options: dict[str, Any]) -> None:
+    def __init__(self, options: Options) -> None:
         self._trouble = portaudio().PortAudioError
         found = chosen(options["kind"], options["target"])
         self.device: str = found["name"]
@@ -46,17 +56,17 @@ def portaudio() -> ModuleType:
     return found
 
 
-def inputs() -> list[dict[str, Any]]:
+def inputs() -> list[Input]:
     """PortAudio's inputs, with `index`, `name`, `max_input_channels` and `default_samplerate`."""
     return [entry for entry in portaudio().query_devices() if entry["max_input_channels"] > 0]
 
 
 def default_input() -> int:
-    """Index of the default input; negative when there is none."""
+    """Index of the default input; negative without one."""
     return int(portaudio().default.device[0])
 
 
-def chosen(kind: str, target: str) -> dict[str, Any]:
+def chosen(kind: str, target: str) -> Input:
     """The input that a source means now; Refusal when it is not there."""
     there = inputs()
     if kind == "alsa" or target.startswith(("CARD=", "usb=")):
@@ -66,12 +76,11 @@ def chosen(kind: str, target: str) -> dict[str, Any]:
     else:
         found = next((entry for entry in there if entry["index"] == default_input()), there[0] if there else None)
     if found is None:
-        names = ", ".join(entry["name"] for entry in there) or "none"
-        raise Refusal("no-device", f'No microphone "{target or "default"}"; there is: {names}.')
+        raise missing(f'microphone "{target or "default"}"', [entry["name"] for entry in there])
     return found
 
 
-def by_name(pattern: str, there: list[dict[str, Any]]) -> dict[str, Any] | None:
+def by_name(pattern: str, there: list[Input]) -> Input | None:
     """The input of this name; else the first in alphabetical order that has it in its name or fits it as a pattern."""
     low = pattern.lower()
     glob = low if any(sign in low for sign in "*?[") else f"*{low}*"
@@ -79,7 +88,7 @@ def by_name(pattern: str, there: list[dict[str, Any]]) -> dict[str, Any] | None:
     return min(fits, key=lambda entry: (entry["name"].lower() != low, entry["name"]), default=None)
 
 
-def by_card(target: str, there: list[dict[str, Any]]) -> dict[str, Any] | None:
+def by_card(target: str, there: list[Input]) -> Input | None:
     """The input that is this ALSA card's; PortAudio says which by the card's index of the moment."""
     found = find_card(target, cards())
     if found is None:
@@ -88,7 +97,7 @@ def by_card(target: str, there: list[dict[str, Any]]) -> dict[str, Any] | None:
     return next((entry for entry in there if mark in entry["name"]), None)
 
 
-def opened(found: dict[str, Any], options: dict[str, Any]) -> tuple[Any, int, int]:
+def opened(found: Input, options: Options) -> tuple[Any, int, int]:
     """Open at the native rate and channels, or at the first others that the device takes."""
     sounddevice, trouble = portaudio(), "it takes no rate"
     for rate in rates(options["rate"], round(found["default_samplerate"])):
@@ -118,3 +127,58 @@ def opened(found: dict[str, Any], options: dict[str, Any]) -> tuple[Any, int, in
 def message(error: Exception) -> str:
     """PortAudio's words, with its number."""
     return " ".join(str(part) for part in error.args[:2])
+
+
+_CARD_OF = re.compile(r"\(hw:(\d+),(\d+)\)")
+
+
+class Listed(TypedDict):
+    """A microphone, as `frames.Device` reads it: this process does without msgspec."""
+
+    name: str
+    source: str
+    alsa: str | None
+    usb: str | None
+    channels: int | None
+    rate: int | None
+    default: bool
+
+
+def listing() -> list[Listed]:
+    """What PortAudio sees, or the sound cards alone where it is not installed."""
+    plugged = cards()
+    try:
+        default = default_input()
+    except Refusal:
+        return [described(card, device) for card in plugged for device in card.inputs]
+    return [of_portaudio(entry, entry["index"] == default, plugged) for entry in inputs()]
+
+
+def described(card: Card, device: int) -> Listed:
+    """A sound card's device that arecord can open; what it can do is known when it is opened."""
+    pcm = card.pcm(device)
+    return {
+        "name": card.name,
+        "source": f"arecord:{pcm}",
+        "alsa": pcm,
+        "usb": card.usb,
+        "channels": None,
+        "rate": None,
+        "default": False,
+    }
+
+
+def of_portaudio(entry: Input, default: bool, plugged: list[Card]) -> Listed:
+    """An input of PortAudio, by its card's id where it is a card."""
+    mark = _CARD_OF.search(entry["name"])
+    card = next((card for card in plugged if mark and card.index == int(mark[1])), None)
+    pcm = card.pcm(int(mark[2])) if card and mark else None
+    return {
+        "name": entry["name"],
+        "source": f"alsa:{pcm.removeprefix('hw:')}" if pcm else f"mic:{entry['name']}",
+        "alsa": pcm,
+        "usb": card.usb if card else None,
+        "channels": entry["max_input_channels"],
+        "rate": round(entry["default_samplerate"]),
+        "default": default,
+    }

@@ -1,15 +1,15 @@
-"""A recording, or a folder of them in alphabetical order, at the pace of a microphone or as fast as it is taken."""
+"""Sound from a recording, a folder of them in alphabetical order, or a FIFO that another program writes to."""
 
 from __future__ import annotations
 
+import os
+import select
 import time
 from pathlib import Path
 from typing import Any
 
-import soundfile
-
 from auricle.errors import because
-from auricle_edge.listening.capture.piece import Piece, Refusal
+from auricle_edge.listening.capture.child_parts import Options, Piece, Refusal
 
 _SUFFIXES = (".wav", ".flac")
 
@@ -17,7 +17,7 @@ _SUFFIXES = (".wav", ".flac")
 class Recordings:
     """Wav or FLAC files as one source."""
 
-    def __init__(self, options: dict[str, Any]) -> None:
+    def __init__(self, options: Options) -> None:
         self.device: str = options["target"]
         self.waits: bool = options["fast"]
         self.rate, self.channels = 0, 0
@@ -51,6 +51,8 @@ class Recordings:
             if not self._loop:
                 return False
             self._number = 0
+        import soundfile  # here: a FIFO does without
+
         path = self._files[self._number]
         try:
             self._file = soundfile.SoundFile(path)
@@ -79,3 +81,44 @@ def files(kind: str, path: Path) -> list[Path]:
     if not found:
         raise Refusal("unreadable", f"{path} has no wav or FLAC file.")
     return found
+
+
+DEFAULT_RATE = 16_000
+_PAUSE = 0.2
+"""Seconds without sound that make what follows a new beginning."""
+
+
+class Fifo:
+    """An open FIFO."""
+
+    waits = True
+
+    def __init__(self, options: Options) -> None:
+        self.device = options["target"]
+        self.rate = options["rate"] or DEFAULT_RATE
+        self.channels = options["channels"] or 1
+        self._step = 2 * self.channels
+        self._size = max(1, round(self.rate * options["block"])) * self._step
+        self._data = b""
+        self._paused = False
+        try:  # for reading and writing: then the end of a writer is no end of the sound
+            self._descriptor = os.open(self.device, os.O_RDWR | os.O_NONBLOCK)
+        except OSError as error:
+            raise Refusal("no-device", f"{self.device} cannot be opened ({error.strerror}).") from error
+
+    def read(self) -> Piece:
+        """Wait for the next block, or what there is of it when the writer pauses."""
+        while len(self._data) < self._size:
+            if select.select([self._descriptor], [], [], None if self._paused else _PAUSE)[0]:
+                self._data += os.read(self._descriptor, self._size - len(self._data))
+                if self._paused:
+                    break
+                continue
+            whole = len(self._data) // self._step * self._step
+            data, self._data, self._paused = self._data[:whole], b"", True
+            if data:
+                return Piece(data)
+        lost, self._paused = self._paused, False
+        whole = len(self._data) // self._step * self._step
+        data, self._data = self._data[:whole], self._data[whole:]
+        return Piece(data, lost)

@@ -1,9 +1,14 @@
-"""What the listener tells about its microphone."""
+"""What the listener tells about its microphone, kept up to date."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+
+from auricle_edge.listening.capture.conversion import Meter
+from auricle_edge.listening.capture.frames import Sound
+from auricle_edge.listening.capture.levels import LevelMeter
 
 
 @dataclass(frozen=True)
@@ -45,3 +50,75 @@ class CaptureState:
     """Share of the power of the quietest of the last ten seconds that is hum of the mains."""
     hum_hz: int | None = None
     """50 or 60, whichever is more."""
+
+
+class StateKeeper:
+    """The state of one capture; any thread may change it, and the one that listens takes note of sound and restarts.
+
+    Parameters
+    ----------
+    channel
+        The one that is listened to, as in `Conversion`.
+    on_state
+        Called with each change but the level's, in the thread that made it.
+    """
+
+    def __init__(self, channel: int | None, on_state: Callable[[CaptureState], None] | None) -> None:
+        self._on_state = on_state or (lambda state: None)
+        self._lock = threading.Lock()
+        self._state = CaptureState()
+        self._meter, self._levels = Meter(), LevelMeter(channel)
+
+    @property
+    def state(self) -> CaptureState:
+        """What is known now."""
+        with self._lock:
+            return self._state
+
+    def change(self, **fields: object) -> None:
+        """Set fields of the state."""
+        with self._lock:
+            changed = replace(self._state, **fields)  # type: ignore[arg-type]
+            if changed == self._state:
+                return
+            self._state = changed
+        self._on_state(changed)
+
+    def restarted(self, reason: str, problem: str) -> None:
+        """Count a restart of the child."""
+        restarts = dict(self.state.restarts)
+        restarts[reason] = restarts.get(reason, 0) + 1
+        self.change(restarts=restarts, problem=problem)
+
+    def heard(self, frame: Sound, gap: float, *, excused: bool) -> None:
+        """Take note of a frame after a gap of so many seconds; told only where it is a child's first.
+
+        Parameters
+        ----------
+        frame
+            What was heard.
+        gap
+            Seconds that are missing before it.
+        excused
+            The gap is not lost time: the device was muted.
+        """
+        self._meter.take(frame)
+        self._levels.take(frame)
+        with self._lock:
+            before = self._state
+            self._state = replace(
+                before,
+                running=True,
+                problem=None,
+                frames=before.frames + frame.size,
+                last_progress=frame.time,
+                dropped=before.dropped + round(gap * frame.rate) * (before.running and not frame.lost),
+                overruns=before.overruns + frame.lost,
+                lost_seconds=before.lost_seconds + (0.0 if excused else gap),
+                level_dbfs=self._meter.level_dbfs,
+                clipping=self._meter.clipping,
+                **asdict(self._levels.levels),
+            )
+            told = self._state
+        if not before.running:
+            self._on_state(told)

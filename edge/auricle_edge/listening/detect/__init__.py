@@ -2,8 +2,8 @@
 
 from auricle_edge.listening.detect.detector import Detector
 from auricle_edge.listening.detect.figures import DetectFigures
-from auricle_edge.listening.detect.merge import detect_settings
 from auricle_edge.listening.detect.recognisers import Cascade, Recognise, ensemble
+from auricle_edge.listening.detect.rules import detect_settings
 from auricle_edge.listening.detect.settings import DetectSettings, DetectTable
 
 __all__ = [

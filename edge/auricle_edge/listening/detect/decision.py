@@ -1,17 +1,24 @@
-"""From posteriors, one row a hop, to decisions: smoothing, threshold, patience and refractory time of each keyword."""
+"""From posteriors, one row a hop, to decisions: what was heard or almost heard, and what counts now.
+
+    asleep --wake word--> awake --command (heard), or the window is over--> asleep
+
+The wake word again makes the window as long as at the beginning. Without wake words a detector is always open.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle_edge.listening.detect.rules import Rule, is_keyword, make_rules
+from auricle.hearing.waking import guard_hops
+from auricle_edge.listening.detect.rules import Rule, make_rules
 from auricle_edge.listening.detect.settings import DetectSettings
-
-__all__ = ["Decider", "is_keyword"]
+from auricle_edge.listening.sound import RATE, Detection
 
 
 class Decider:
@@ -141,3 +148,108 @@ class Decider:
             self._heard &= ~new
             self._rest[new] = 0
         return rule
+
+
+@dataclass(frozen=True)
+class NearMiss:
+    """A keyword that was almost heard."""
+
+    word: str
+    score: float
+    """Its smoothed posterior where it came nearest to the threshold."""
+    start: int
+    """First sample of the window that was judged there, as in `Detection`."""
+    end: int
+
+
+class NearWatch:
+    """Follows a detector hop by hop; the same sound gives the same near-misses however it was cut into blocks.
+
+    A near-miss is a run of hops in which the closeness (smoothed posterior over threshold) of the keyword that is
+    closest stays at `share` or more, and in which no keyword was accepted. What follows an acceptance within the
+    refractory time, or before everything fell below `share`, is the end of the same word and counts for nothing.
+
+    Parameters
+    ----------
+    labels
+        L labels.
+    share
+        Of the threshold, above 0 and at most 1.
+    rest
+        Hops of the refractory time.
+    found
+        Called with each near-miss when its run is over, by the thread that listens: it must not block.
+    """
+
+    def __init__(self, labels: tuple[str, ...], share: float, rest: int, found: Callable[[NearMiss], None]) -> None:
+        self._labels, self._share, self._rest, self._found = labels, share, rest, found
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything: there is a gap."""
+        self._best: NearMiss | None = None
+        self._closest = 0.0
+        self._accepted = False
+        self._left = 0
+
+    def hop(
+        self, window: tuple[int, int], smoothed: NDArray[np.float64], closeness: NDArray[np.float64], accepted: bool
+    ) -> None:
+        """Take a hop: its window, the averages (L,), their shares of the thresholds (L,), whether one was accepted."""
+        self._left = max(0, self._left - 1)
+        if accepted:
+            self._best, self._accepted, self._left = None, True, self._rest
+            return
+        label = int(np.argmax(closeness))
+        if closeness[label] < self._share:
+            self._end()
+        elif not self._accepted and (self._best is None or closeness[label] > self._closest):
+            self._closest = float(closeness[label])
+            self._best = NearMiss(self._labels[label], float(smoothed[label]), *window)
+
+    def _end(self) -> None:
+        """A run is over."""
+        best, self._best, self._closest = self._best, None, 0.0
+        self._accepted = self._accepted and self._left > 0
+        if best is not None:
+            self._found(best)
+
+
+State = Literal["open", "asleep", "awake"]
+
+
+@dataclass(frozen=True)
+class Awake:
+    """The time after a wake word."""
+
+    wake: Detection
+    left: int
+    """Hops that are still to come."""
+    guard: int
+    """Of these, the first in which no command can have been said yet."""
+
+    @property
+    def listens(self) -> bool:
+        """Whether commands count in the hop that comes now."""
+        return self.guard == 0
+
+    def after_hop(self) -> Awake | None:
+        """What is left after a hop; None when the window is over."""
+        return replace(self, left=self.left - 1, guard=max(0, self.guard - 1)) if self.left > 1 else None
+
+
+def waken(wake: Detection, window: float, hop: float) -> Awake:
+    """The window that a wake word opens.
+
+    Commands count from the first hop whose window of sound ends `SHORTEST` (`auricle.hearing.waking`) or more after the
+    wake word: the end of the word by its energy, or where that is not known the end of the window it was heard in.
+
+    Parameters
+    ----------
+    wake
+        The wake word.
+    window, hop
+        Seconds.
+    """
+    hops = max(1, round(window / hop))
+    return Awake(wake, hops, min(guard_hops((wake.end - wake.word_end) / RATE, hop), hops - 1))

@@ -8,20 +8,15 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle.errors import PackError, SettingsError
 from auricle.speech.features import LogMel
-from auricle.speech.word_span import word_span
-from auricle_edge.listening.detect.decision import Decider
+from auricle_edge.listening.detect.decision import Awake, Decider, NearMiss, NearWatch, State, waken
 from auricle_edge.listening.detect.figures import DetectFigures, Tally
-from auricle_edge.listening.detect.near import NearMiss, NearWatch
+from auricle_edge.listening.detect.hops import Hops, Ring
 from auricle_edge.listening.detect.recognisers import Cascade, Posteriors, Recognise
-from auricle_edge.listening.detect.ring import Ring
 from auricle_edge.listening.detect.settings import DetectSettings
-from auricle_edge.listening.detect.states import Awake, State, waken
 from auricle_edge.listening.detect.voice import make_gate
 from auricle_edge.listening.sound import RATE, Block, Detection, Event, Timeout
 
@@ -30,7 +25,7 @@ class Detector:
     """Listens to a stream and says which keywords it heard.
 
     With wake words it sleeps until one of them is heard, then takes commands for a window of time; without, every
-    keyword always counts (`states`).
+    keyword always counts (`Awake`).
 
     Everything happens hop by hop, counted from the first sample after a gap, so that the same sound gives the same
     detections however it was cut into blocks. A hop's mel energies are computed once, from frames of which the last
@@ -58,8 +53,8 @@ class Detector:
     PackError
         The pack is for another sample rate than that of the sound.
     SettingsError
-        The hop is no multiple of the front-end's, or longer than a clip; a threshold or wake word that is no keyword;
-        a package is missing.
+        The hop is not a multiple of the front-end's, or longer than a clip; a threshold or wake word that is not a
+        keyword; a package is missing.
     """
 
     def __init__(
@@ -73,23 +68,11 @@ class Detector:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.settings = settings or DetectSettings()
-        task = frontend.task
-        if task.sample_rate != RATE:
-            raise PackError(f"The pack is for sound at {task.sample_rate} Hz; a device listens at {RATE} Hz.")
-        self._frames = hop_frames(self.settings.hop, task.frontend.hop, task.frames)
-        self._hop = self._frames * task.frontend.hop
-        self._span = self._hop - task.frontend.hop + task.frontend.window
-        """Samples under a hop's frames."""
-        self._frontend, self._clock = frontend, clock
-        self._hop_frontend = LogMel(msgspec.structs.replace(task, frames=self._frames, clip_samples=self._span))
-        covered = (task.frames - 1) * task.frontend.hop + task.frontend.window
-        self._lead = (covered - task.clip_samples + 1) // 2
-        """Samples after a clip that its last frame sees."""
+        self._hops, self._clock = Hops(frontend, self.settings.hop), clock
         self._model = (recognise, model)
         self._decider = Decider(labels, self.settings)
-        self._gate = make_gate(self.settings, task.frontend.floor)
-        self._ring = Ring(max(round(self.settings.ring * RATE), 2 * task.clip_samples + self._span))
-        self._energies = np.zeros((task.frames, task.frontend.mels), np.float32)
+        self._gate = make_gate(self.settings, frontend.task.frontend.floor)
+        self._ring = Ring(max(round(self.settings.ring * RATE), 2 * frontend.task.clip_samples + self._hops.span))
         self._arrivals: deque[tuple[int, float]] = deque()
         self._begun = self._next = 0
         self._awake: Awake | None = None
@@ -114,8 +97,8 @@ class Detector:
             while self._arrivals[0][0] < self._ring.newest - 2 * RATE:
                 self._arrivals.popleft()
             events: list[Event] = [] if closed is None else [closed]
-            while self._next + self._hop <= self._ring.newest:
-                self._next += self._hop
+            while self._next + self._hops.size <= self._ring.newest:
+                self._next += self._hops.size
                 event = self._judge_hop()
                 if event is not None:
                     events.append(event)
@@ -142,25 +125,19 @@ class Detector:
     def _judge_hop(self) -> Event | None:
         """Judge the hop that ends at `_next`."""
         end = self._next
-        first = max(end - self._span, self._begun)
-        samples = self._ring.read(first, end)
-        under = np.pad(samples, (self._span - len(samples), 0))
-        energies = self._hop_frontend.energies(under[None])[0]
-        self._energies = np.concatenate((self._energies[self._frames :], energies))
-        is_open = self._gate.hear(samples[-self._hop :], energies)
-        task = self._frontend.task
-        judged = is_open and end - self._begun >= task.frames * task.frontend.hop
+        samples = self._ring.read(max(end - self._hops.span, self._begun), end)
+        is_open = self._gate.hear(samples[-self._hops.size :], self._hops.take(samples))
+        judged = is_open and end - self._begun >= self._hops.whole
         self._tally.hop(open_=is_open, judged=judged)
         awake = self._awake is not None and self._awake.listens
         decision = self._decider.step(self._posteriors(awake) if judged else None, awake=awake)
         if self._near is not None:
-            window = (end - self._lead - task.clip_samples, end - self._lead)
-            self._near.hop(window, self._decider.smoothed, self._decider.closeness, decision is not None)
+            self._near.hop(self._hops.clip(end), self._decider.smoothed, self._decider.closeness, decision is not None)
         return self._pass_hop() if decision is None else self._detection(end, *decision)
 
     def _posteriors(self, awake: bool) -> Posteriors:
         """Posteriors (L,) of the newest window, by the second stage too where the first proposes something."""
-        recognise, features = self._model[0], self._frontend.finish(self._energies[None])
+        recognise, features = self._model[0], self._hops.features()
         found = recognise.first(features) if isinstance(recognise, Cascade) else recognise(features)
         if isinstance(recognise, Cascade) and self._decider.proposes(found[0], recognise.share, awake=awake):
             self._tally.second_windows += 1
@@ -188,10 +165,8 @@ class Detector:
 
     def _detection(self, end: int, label: int, score: float) -> Detection:
         """The keyword that was heard in the window that ends at `end`, and the state after it."""
-        task, word = self._frontend.task, self._decider.labels[label]
-        clip_end = end - self._lead
-        frame = word_span(self._energies, task.frontend.floor)[1] - 1
-        word_end = min(clip_end, end - (task.frames - 1 - frame) * task.frontend.hop)
+        word, word_end = self._decider.labels[label], self._hops.word_end(end)
+        first, clip_end = self._hops.clip(end)
         is_wake = word in self.settings.wake
         opened = None if is_wake or self._awake is None else self._awake.wake
         detection = Detection(
@@ -199,7 +174,7 @@ class Detector:
             word=word,
             score=score,
             model=self._model[1],
-            start=clip_end - task.clip_samples,
+            start=first,
             end=clip_end,
             word_end=word_end,
             at=time.time(),
@@ -233,7 +208,7 @@ class Detector:
         Raises
         ------
         SettingsError
-            A threshold for something that is no keyword; the old model goes on.
+            A threshold for something that is not a keyword; the old model goes on.
         """
         with self._lock:
             if thresholds is not None:
@@ -294,15 +269,3 @@ class Detector:
         """What the detector says about itself."""
         with self._lock:
             return self._tally.figures()
-
-
-def hop_frames(seconds: float, frame_hop: int, clip_frames: int) -> int:
-    """Frames of a hop of so many seconds; SettingsError where they are no whole number, or more than a clip's."""
-    samples = seconds * RATE
-    frames = round(samples / frame_hop)
-    if not 1 <= frames <= clip_frames or abs(frames * frame_hop - samples) > 1e-6 * RATE:
-        raise SettingsError(
-            f"hop = {seconds} in [detect] must be a multiple of {frame_hop / RATE} seconds and no longer than a clip: "
-            f"say {max(1, min(frames, clip_frames)) * frame_hop / RATE}."
-        )
-    return frames

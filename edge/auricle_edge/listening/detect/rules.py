@@ -1,15 +1,19 @@
-"""Which keywords count, and from which average: always, while the device waits for a wake word, and after one."""
+"""Which keywords count, and from which average: as the device and its pack say, asleep and awake, more or less keen."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import SettingsError, nearest
-from auricle_edge.listening.detect.settings import DetectSettings
+from auricle.packs.manifest import Listening
+from auricle.packs.pack import Pack
+from auricle_edge.listening.detect.settings import DetectSettings, DetectTable, DeviceSettings
 
 
 def is_keyword(label: str) -> bool:
@@ -47,8 +51,8 @@ def make_rules(labels: Sequence[str], settings: DetectSettings) -> Rules:
     Raises
     ------
     SettingsError
-        A threshold or a wake word that is no keyword, a wake word twice or among the commands, no command left, or no
-        keyword at all.
+        A threshold or a wake word that is not a keyword, a wake word twice or among the commands, no command left, or
+        no keyword at all.
     """
     words = [label for label in labels if is_keyword(label)]
     if not words:
@@ -80,3 +84,66 @@ def _rules(labels: Sequence[str], settings: DetectSettings) -> Rules:
     nobody = np.zeros(len(labels), np.bool_)
     waiting = Rule(wake if settings.wake else keywords, thresholds({}), nobody)
     return Rules(waiting, Rule(keywords, thresholds(settings.commands), wake) if settings.wake else waiting)
+
+
+T = TypeVar("T")
+
+
+def detect_settings(said: DetectTable, pack: Pack) -> DetectSettings:
+    """Settings for a detector: the table `[detect]`, over the pack's `listening`, over the defaults.
+
+    Thresholds are merged word by word. A `threshold` in the table is for every keyword that the table itself gives
+    none: the pack's are then left out. `wake = []` makes a pack with wake words listen to every keyword always.
+
+    Raises
+    ------
+    SettingsError
+        A word that is not a keyword of the pack, with the nearest that is; wake words that leave no command.
+    """
+    listening = pack.listening or Listening()
+    wake = listening.wake if said.wake is None else said.wake
+    settings = DetectSettings(
+        **{name: getattr(said, name) for name in DeviceSettings.__struct_fields__},
+        hop=_first(said.hop, listening.hop),
+        smoothing=_first(said.smoothing, listening.smoothing),
+        patience=_first(said.patience, listening.patience),
+        threshold=_first(said.threshold, DetectSettings().threshold),
+        thresholds={**(listening.thresholds if said.threshold is None else {}), **said.thresholds},
+        wake=wake,
+        window=_first(said.window, listening.window),
+        commands=_commands(listening.commands, said.commands, wake),
+    )
+    make_rules(pack.labels, settings)
+    return settings
+
+
+def _commands(packs: Mapping[str, float], own: Mapping[str, float], wake: tuple[str, ...]) -> dict[str, float]:
+    """The pack's thresholds of commands, but for words that are wake words here, and the device's own over them."""
+    kept = {word: threshold for word, threshold in packs.items() if word not in wake}
+    return {**kept, **own}
+
+
+def _first(own: T | None, usual: T) -> T:
+    return usual if own is None else own
+
+
+STEP = 0.05
+"""Of smoothed posterior: a threshold of 0.8 is 0.75 at +1 and 0.9 at -2."""
+LEAST, MOST = 0.1, 0.99
+"""Thresholds are not shifted beyond these."""
+
+
+def shifted(threshold: float, step: int) -> float:
+    """A threshold, `step` steps more sensitive; one that is beyond the limits already stays where it is."""
+    low, high = min(LEAST, threshold), max(MOST, threshold)
+    return round(min(max(threshold - step * STEP, low), high), 6)
+
+
+def tuned(settings: DetectSettings, labels: Sequence[str], step: int) -> DetectSettings:
+    """The settings with the threshold of each keyword among the labels shifted; those themselves at step 0."""
+    if step == 0:
+        return settings
+    words = [label for label in labels if is_keyword(label)]
+    thresholds = {word: shifted(settings.thresholds.get(word, settings.threshold), step) for word in words}
+    commands = {word: shifted(level, step) for word, level in settings.commands.items()}
+    return msgspec.structs.replace(settings, thresholds=thresholds, commands=commands)

@@ -24,6 +24,8 @@ class DeviceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """Whether the device's own model judges what the plug-in proposes; `auto`: where that is known to be better."""
     proposal: Share = PROPOSAL
     """Share of a keyword's threshold from which the plug-in proposes it to the second stage."""
+    follow: bool = True
+    """Whether thresholds of the pack move with the model that listens, so that it is as strict as the pack's was."""
     vad: Literal["energy", "silero", "off"] = "energy"
     """What opens the gate: energy above the noise floor, Silero's network, or nothing: every window is judged."""
     vad_margin: Annotated[float, msgspec.Meta(ge=0.1, le=60)] = 6.0

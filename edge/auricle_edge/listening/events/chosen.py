@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from auricle.errors import SettingsError
 from auricle.mqtt_link.link import BrokerAddress
-from auricle.mqtt_link.loopback import is_loopback
+from auricle.mqtt_link.private_link import is_loopback
 from auricle_edge.listening.events.home_mqtt import HomeMqtt
 from auricle_edge.listening.events.hook import Hook
-from auricle_edge.listening.events.outputs import Output
-from auricle_edge.listening.events.settings import EventSettings
+from auricle_edge.listening.events.outputs import EventSettings, Output
 from auricle_edge.listening.events.stdout import Stdout
 from auricle_edge.listening.events.wyoming import WyomingService, wyoming_place
 from auricle_edge.listening.events.wyoming_client import Spotter
-from auricle_edge.listening.feedback import Feedback
+from auricle_edge.listening.sound import Feedback
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Device:
     """Name of its pack."""
     spotter: Callable[[], Spotter]
     """Makes a detector for sound of somebody else."""
-    answer: Callable[[Feedback], Future[Mapping[str, Any]]]
+    answer: Callable[[Feedback], Future[msgspec.Struct]]
     """Takes confirm, deny and missed from a person."""
     token: Callable[[], str]
     """What answers over the home's broker have to carry."""

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any
 
 import msgspec
 
 from auricle.errors import AuricleError, SettingsError
 from auricle.mqtt_link.link import BrokerAddress, Delivery, LinkSettings, MqttLink
-from auricle.wire.kinds import DeviceId
-from auricle_edge.listening.events.event import line_of
-from auricle_edge.listening.feedback import Feedback
-from auricle_edge.listening.sound import Event
+from auricle.wire.kinds import UNDECODABLE, DeviceId, plain
+from auricle_edge.listening.events.outputs import line_of
+from auricle_edge.listening.sound import Event, Feedback
 
 log = logging.getLogger("auricle.events")
 
@@ -27,6 +24,9 @@ PATIENCE = 10.0
 
 LARGEST_FEEDBACK = 4096
 """Bytes."""
+
+LONGEST_REASON = 200
+"""Characters of what is wrong with it, some of which whoever wrote it chose."""
 
 
 class _Shown(Feedback, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -59,7 +59,7 @@ class HomeMqtt:
         address: BrokerAddress,
         topic: str,
         device: DeviceId,
-        answer: Callable[[Feedback], Future[Mapping[str, Any]]],
+        answer: Callable[[Feedback], Future[msgspec.Struct]],
         token: str | None = None,
     ) -> None:
         try:
@@ -91,8 +91,8 @@ class HomeMqtt:
             return
         try:
             said = msgspec.json.decode(arrived.payload, type=_Shown)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            log.warning("Feedback on %s was ignored: %s", arrived.topic, error)
+        except UNDECODABLE as error:
+            log.warning("Feedback on %s was ignored: %s", arrived.topic, plain(str(error))[:LONGEST_REASON])
             return
         if self._token is None or not hmac.compare_digest(said.token.encode(), self._token.encode()):
             log.warning("Feedback on %s was ignored: it does not carry this device's token.", arrived.topic)
@@ -102,13 +102,13 @@ class HomeMqtt:
         self._telling.add(telling)
         telling.add_done_callback(self._telling.discard)
 
-    async def _tell(self, answer: Future[Mapping[str, Any]]) -> None:
+    async def _tell(self, answer: Future[msgspec.Struct]) -> None:
         """Say what became of an answer, or why nothing did."""
         try:
-            told = await asyncio.wrap_future(answer)
+            told = msgspec.json.encode(await asyncio.wrap_future(answer))
         except AuricleError as error:
-            told = {"error": str(error)}
+            told = msgspec.json.encode({"error": str(error)})
         try:
-            await self.link.publish(f"{self._topic}/answer", json.dumps(told).encode(), expiry=PATIENCE)
+            await self.link.publish(f"{self._topic}/answer", told, expiry=PATIENCE)
         except AuricleError as error:
             log.warning("The home's broker was not told what became of an answer: %s", error)

@@ -11,7 +11,7 @@ import signal
 from collections.abc import Sequence
 
 from auricle.errors import AuricleError, SettingsError
-from auricle_edge.listening.events.event import line_of
+from auricle_edge.listening.events.outputs import line_of
 from auricle_edge.listening.sound import Detection, Event
 
 SECRETS = re.compile(r"PASSWORD|PASSPHRASE|SECRET|TOKEN|CREDENTIAL|(^|_)KEY($|_)", re.IGNORECASE)

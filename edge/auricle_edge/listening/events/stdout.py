@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from auricle_edge.listening.events.event import line_of
+from auricle_edge.listening.events.outputs import line_of
 from auricle_edge.listening.sound import Event
 
 

@@ -18,15 +18,13 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 
 from auricle import __version__
 from auricle.errors import SettingsError, WireError, because
-from auricle_edge.listening.events.wyoming_client import Client, Offer, Spotter
-from auricle_edge.listening.events.wyoming_events import LARGEST_LINE
+from auricle_edge.listening.events.wyoming_client import LARGEST_LINE, Client, Offer, Spotter
 from auricle_edge.listening.sound import Detection, Event
 
 log = logging.getLogger("auricle.events")
@@ -130,7 +128,7 @@ class WyomingService:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         client = Client(self._offer, reader, writer)
         if len(self._clients) >= MOST_CLIENTS and not self._make_room(client.address):
-            log.warning("A Wyoming client was turned away: there are %d that send sound.", MOST_CLIENTS)
+            log.warning("A Wyoming client was refused: there are %d that send sound.", MOST_CLIENTS)
             client.hang_up()
             return
         self._clients.add(client)
@@ -166,7 +164,7 @@ class WyomingService:
         gone.cut()
         return True
 
-    def info(self) -> dict[str, Any]:
+    def info(self) -> dict[str, object]:
         """The answer to `describe`."""
         from wyoming.info import Attribution, Info, WakeModel, WakeProgram
 

@@ -1,4 +1,8 @@
-"""One client of the Wyoming service: what it asked for, and the keywords in the sound that it sends."""
+"""One client of the Wyoming service: what it asked for, within bounds, and the keywords in the sound that it sends.
+
+The format (https://github.com/rhasspy/wyoming): a line of JSON with `type`, `data_length` and `payload_length`, then as
+many bytes of JSON that extend `data`, then as many of payload.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +12,73 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Protocol
 
 import msgspec
 import numpy as np
+from msgspec import Meta
 
 from auricle.errors import WireError
-from auricle_edge.listening.events.wyoming_events import read_event
+from auricle.wire.kinds import UNDECODABLE
 from auricle_edge.listening.sound import RATE, Block, Detection
+
+LARGEST_LINE = 1 << 16
+"""Bytes of an event's line, and of its data."""
+LARGEST_PAYLOAD = 1 << 20
+"""Bytes of an event's payload: half a minute of sound."""
+
+
+class Header(msgspec.Struct, frozen=True):
+    """The line that begins an event; keys that are not known are passed over."""
+
+    type: Annotated[str, Meta(max_length=64)]
+    data: dict[str, object] = msgspec.field(default_factory=dict)
+    data_length: Annotated[int, Meta(ge=0, le=LARGEST_LINE)] | None = None
+    payload_length: Annotated[int, Meta(ge=0, le=LARGEST_PAYLOAD)] | None = None
+
+
+async def read_event(
+    reader: asyncio.StreamReader, seconds: float, *, begins: float | None
+) -> tuple[str, dict[str, object], bytes] | None:
+    """The next event's type, data and payload; None at the end.
+
+    Parameters
+    ----------
+    seconds
+        How long an event may take to come whole.
+    begins
+        And to begin; None: at any time.
+
+    Raises
+    ------
+    WireError
+        What came is not an event, too long for one, or too slow.
+    OSError
+        The connection is gone.
+    """
+    try:
+        first = await asyncio.wait_for(reader.read(1), begins)
+        return await asyncio.wait_for(_read_from(reader, first), seconds) if first else None
+    except asyncio.TimeoutError as error:
+        if getattr(error, "errno", None) is not None:
+            raise  # the kernel's: the other side does not answer any more
+        raise WireError(f"The Wyoming client said nothing for {begins if begins else seconds:g} s.") from error
+
+
+async def _read_from(reader: asyncio.StreamReader, first: bytes) -> tuple[str, dict[str, object], bytes]:
+    try:
+        line = first + (b"" if first == b"\n" else await reader.readuntil(b"\n"))
+        header = msgspec.json.decode(line, type=Header)
+        data = dict(header.data)
+        if header.data_length:
+            data |= msgspec.json.decode(await reader.readexactly(header.data_length), type=dict[str, object])
+        payload = await reader.readexactly(header.payload_length) if header.payload_length else b""
+    except asyncio.IncompleteReadError as error:
+        raise WireError("The Wyoming connection ended inside an event.") from error
+    except (asyncio.LimitOverrunError, *UNDECODABLE) as error:
+        raise WireError(f"What came is not a Wyoming event: {error}.") from error
+    return header.type, data, payload
+
 
 LEAVING = 2.0
 """Seconds for what was sent last to be taken, when a connection is closed."""
@@ -51,7 +114,7 @@ class Offer:
 
     words: tuple[str, ...]
     """That a client gets which names none."""
-    info: Callable[[], dict[str, Any]]
+    info: Callable[[], dict[str, object]]
     """The answer to `describe`: a JSON document of the protocol."""
     spotter: Callable[[], Spotter]
     """Makes a detector for the sound of one client."""
@@ -133,7 +196,7 @@ class Client:
         except (OSError, asyncio.TimeoutError):
             self._writer.transport.abort()
 
-    async def _answer(self, kind: str, data: dict[str, Any], payload: bytes) -> None:
+    async def _answer(self, kind: str, data: dict[str, object], payload: bytes) -> None:
         if kind == "describe":
             await self._send("info", self._offer.info())
         elif kind == "ping":
@@ -150,14 +213,14 @@ class Client:
                 await self._send("not-detected", {})
             self._spotter = None
 
-    def _begin(self, data: dict[str, Any]) -> None:
+    def _begin(self, data: dict[str, object]) -> None:
         sound = msgspec.convert(data, _Format)
         if sound != SOUND:
             raise WireError(f"The sound has to be {RATE} Hz, 16 bits, one channel")
         self._names = frozenset(self._offer.words) if self._names is None else self._names
         self._spotter, self._position, self._found = self._offer.spotter(), 0, False
 
-    async def _listen(self, data: dict[str, Any], payload: bytes) -> None:
+    async def _listen(self, data: dict[str, object], payload: bytes) -> None:
         if self._spotter is None:
             self._begin(data)
         self.sounded = time.monotonic()
@@ -170,7 +233,7 @@ class Client:
         for detection in await asyncio.to_thread(self._spotter.feed, block):
             await self.heard(detection)
 
-    async def _send(self, kind: str, data: dict[str, Any]) -> None:
+    async def _send(self, kind: str, data: dict[str, object]) -> None:
         from wyoming.event import Event, async_write_event
 
         try:

@@ -125,7 +125,7 @@ class Bundle:
         except (OSError, KeyError, tarfile.TarError) as error:
             raise Refused(f"{self._path} has no {name}: copy the bundle again.") from error
         if found is None:
-            raise Refused(f"{name} in {self._path} is not a regular file: this is no bundle.")
+            raise Refused(f"{name} in {self._path} is not a regular file: this is not a bundle.")
         return found
 
     def _from_folder(self, name: str) -> IO[bytes] | None:

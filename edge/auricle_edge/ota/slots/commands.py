@@ -11,7 +11,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from auricle_edge.ota.slots.bundle import AGENT, SHA256, Bundle, Refused, opened, refuse_other_device, sentence
 from auricle_edge.ota.slots.files import make_folder, remove, sync_folder
@@ -89,13 +88,30 @@ def claimed(place: Place) -> str:
     return "The token is erased."
 
 
-def status(place: Place) -> dict[str, Any]:
+def status(place: Place) -> dict[str, object]:
     """What is installed, as JSON; nothing where the journal is damaged beyond repair."""
     journal = readable_journal(place)
     keys = ("version", "identity", "board", "os", "base", "python", "architecture", "fleet")
     slots = {name: place.manifest(name) for name in ("a", "b")}
     found = {name: None if each is None else {key: getattr(each, key) for key in keys} for name, each in slots.items()}
     return {"installed": journal is not None, "slots": found, "journal": journal and asdict(journal)}
+
+
+def said_status(place: Place) -> str:
+    """What is installed, for a person: each slot's version, and how the newest trial ended."""
+    journal = read_journal(place)
+    if journal is None:
+        return "Nothing is installed."
+    lines = []
+    for slot in (journal.active, other(journal.active)):
+        found = place.manifest(slot)
+        version = "empty" if found is None else f"version {found.version} ({found.identity[:12]})"
+        trial = "" if journal.trial is None else ", on trial"
+        lines.append(f"Slot {slot}: {version}{f', active{trial}' if slot == journal.active else ''}.")
+    if journal.last is not None:
+        why = f": {journal.last.reason.removesuffix('.')}" if journal.last.reason else ""
+        lines.append(f"The newest trial, of version {journal.last.version}, was {journal.last.outcome}{why}.")
+    return "\n".join(lines)
 
 
 def uninstall(place: Place, keep_data: bool) -> str:
@@ -175,8 +191,7 @@ def run(place: Place, given: argparse.Namespace) -> str:
     if given.command == "uninstall":
         return uninstall(place, given.keep_data)
     if given.command == "status":
-        journal = read_journal(place)
-        return "Nothing is installed." if journal is None else f"Slot {journal.active} is active."
+        return said_status(place)
     return {"starting": starting, "confirm": confirm, "check": check, "claimed": claimed}[given.command](place)
 
 

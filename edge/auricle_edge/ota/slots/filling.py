@@ -159,7 +159,7 @@ def destination(name: str, library: str) -> tuple[PurePosixPath, bool]:
     """Where in a slot a wheel's file belongs, and whether it is a script; Refused when outside the slot."""
     path = PurePosixPath(name)
     if not path.parts or path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name:
-        raise Refused(f"A wheel of this bundle holds {name!r}, which is outside of it: this is no bundle.")
+        raise Refused(f"A wheel of this bundle holds {name!r}, which is outside of it: this is not a bundle.")
     if not path.parts[0].endswith(".data"):
         return library / path, False
     schemes = {"purelib": library, "platlib": library, "scripts": "bin", "headers": "include", "data": "."}

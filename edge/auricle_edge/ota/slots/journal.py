@@ -125,7 +125,7 @@ def read_journal(place: Place) -> Journal | None:
         return decode_journal(path.read_bytes())
     except FileNotFoundError:
         return None
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         current = place.home / "current"
         name = current.readlink().name if current.is_symlink() else None
         if place.manifest(name) is None:
@@ -141,7 +141,7 @@ def readable_journal(place: Place) -> Journal | None:
 
 
 def decode_journal(text: bytes) -> Journal:
-    """A journal from JSON; ValueError, TypeError or KeyError when it is not a journal."""
+    """A journal from JSON; ValueError, TypeError, KeyError, AttributeError or RecursionError when it is not one."""
     data = json.loads(text)
     if data.pop("format") != FORMAT:
         raise ValueError("another format")

@@ -22,6 +22,7 @@ from auricle_edge.ota.slots.journal import (
 from auricle_edge.ota.slots.settling import TIMER, settle
 
 MOST_STARTS = 3
+HINT = "journalctl -u auricle-edge on the device says why"
 
 
 def try_staged(place: Place, rollout: str, deadline: int) -> str:
@@ -48,7 +49,7 @@ def starting(place: Place) -> str:
             return "No trial runs."
         trial = replace(journal.trial, starts=journal.trial.starts + 1)
         if trial.starts > MOST_STARTS:
-            return end_trial(place, journal, f"it was started {MOST_STARTS} times and never became healthy")
+            return end_trial(place, journal, f"it was started {MOST_STARTS} times and never became healthy: {HINT}")
         write_journal(place, replace(journal, trial=trial))
         return f"Start {trial.starts} of {MOST_STARTS} on trial."
 
@@ -79,7 +80,7 @@ def failure(place: Place, trial: Trial) -> str | None:
     if trial.boot != place.boot():
         return "the device was switched off or started again before it had become healthy"
     if time.monotonic() - trial.started_monotonic >= trial.deadline_seconds and not healthy(place, trial):
-        return f"it did not become healthy within {trial.deadline_seconds} s"
+        return f"it did not become healthy within {trial.deadline_seconds} s: {HINT}"
     return None
 
 

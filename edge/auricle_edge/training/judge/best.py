@@ -20,7 +20,7 @@ from safetensors.numpy import load, save
 from auricle.files import write_durably
 from auricle.wire.kinds import Sha256
 from auricle.wire.tensors import Flat, TensorTable
-from auricle_edge.training.judge.heard import Heard
+from auricle_edge.training.judge.comparison import Heard
 
 Length = Annotated[int, Meta(ge=0, le=1 << 24)]
 Places = Annotated[tuple[Annotated[int, Meta(ge=0, lt=1 << 24)], ...], Meta(max_length=1 << 18)]

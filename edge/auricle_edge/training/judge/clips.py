@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from auricle.wire.messages import WORSE
 from auricle_edge.training.judge.comparison import sign_test
-from auricle_edge.training.learn_settings import LearnSettings
+from auricle_edge.training.training_job import LearnSettings
 
 Mask = NDArray[np.bool_]
 NEGATIVES = ("_unknown_", "_silence_")
-"""Labels of what is no keyword: other words, denied detections, noise."""
+"""Labels of what is not a keyword: other words, denied detections, noise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +22,7 @@ class Answers:
     """What a model says of the held-out clips."""
 
     negative: Mask
-    """(N,) the clip is no keyword."""
+    """(N,) the clip is not a keyword."""
     accepted: Mask
     """(N,) some keyword's posterior reaches the threshold."""
     right: Mask

@@ -14,8 +14,7 @@ from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
 from auricle_edge.training.judge.best import Best, BestStore
 from auricle_edge.training.judge.clips import answers, worsened
-from auricle_edge.training.judge.comparison import Worse, improves, outgrows, worse_in
-from auricle_edge.training.judge.heard import Heard, in_words, words_heard
+from auricle_edge.training.judge.comparison import Heard, Worse, improves, in_words, outgrows, words_heard, worse_in
 from auricle_edge.training.judge.sound import JudgedSound, Judging, Negatives, carried_negatives
 from auricle_edge.training.train import LocalState, RoundResult, Trainer
 

@@ -17,7 +17,7 @@ from auricle_edge.listening.detect.settings import DetectSettings
 from auricle_edge.runtimes import Runtime, recogniser
 from auricle_edge.training.carried import LEAST_WINDOWS, judged_part
 from auricle_edge.training.judge.clips import NEGATIVES
-from auricle_edge.training.judge.heard import Counts, Heard
+from auricle_edge.training.judge.comparison import Counts, Heard
 from auricle_edge.training.judge.streams import Streams, first_part, in_quiet, joined
 from auricle_edge.training.speech_data import Clips
 

@@ -107,9 +107,13 @@ class Streams:
             For each stretch whether it comes just after a wake word, so that commands count in it; empty: none does.
         """
         states = awake or [False] * len(self.stretches)
-        for stretch, judged, state in zip(self.stretches, self._judged, states, strict=True):
-            posteriors = self._posteriors(recognise, stretch, np.flatnonzero(judged), len(judged))
+        for posteriors, state in zip(self.posteriors(recognise), states, strict=True):
             yield detections(posteriors, self._labels, self._settings, awake=state)
+
+    def posteriors(self, recognise: Recognise) -> Iterator[Posteriors]:
+        """(hops, L) of each stretch, as the detector would come to them; 0 where it judges nothing."""
+        for stretch, judged in zip(self.stretches, self._judged, strict=True):
+            yield self._posteriors(recognise, stretch, np.flatnonzero(judged), len(judged))
 
     def seconds(self) -> list[int]:
         """Seconds of each stretch; the last may be a part of one."""

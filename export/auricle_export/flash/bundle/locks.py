@@ -102,6 +102,6 @@ def read_lock(path: Path) -> dict[str, Locked]:
             continue
         line = _LINE.match(text)
         if line is None or line["name"] in found:
-            raise WheelError(f"{path.name} has a line that is no locked wheel, or one twice: {text}")
+            raise WheelError(f"{path.name} has a line that is not a locked wheel, or one twice: {text}")
         found[line["name"]] = Locked(line["name"], line["version"], line["sha256"])
     return found

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from auricle.errors import AuricleError
 from auricle.wire.identity import PUBLIC_BYTES, SIGNATURE_BYTES, Identity, verified
-from auricle.wire.kinds import FleetName, Sha256
+from auricle.wire.kinds import UNDECODABLE, FleetName, Sha256
 
 FORMAT: Literal[1] = 1
 MANIFEST_FILE, SIGNATURE_FILE = "bundle.json", "bundle.sig"
@@ -89,7 +89,7 @@ def decode(text: bytes, where: str) -> Manifest:
     """Read a `bundle.json`. BundleError: it is not one, is of another format, or lists a file twice or itself."""
     try:
         manifest = msgspec.json.decode(text, type=Manifest)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         raise BundleError(f"The {MANIFEST_FILE} of {where} is not that of a bundle: {error}.") from error
     paths = {entry.path for entry in manifest.files}
     if len(paths) != len(manifest.files) or paths & {MANIFEST_FILE, SIGNATURE_FILE}:
@@ -101,5 +101,5 @@ def decode_signature(text: bytes, where: str) -> Signature:
     """Read a `bundle.sig`. BundleError: it is not a signature."""
     try:
         return msgspec.json.decode(text, type=Signature)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         raise BundleError(f"The signature of {where} is not valid: {error}.") from error

@@ -96,7 +96,7 @@ class _Files:
         with self.open(name) as file:
             content = file.read(largest + 1)
         if len(content) > largest:
-            raise BundleError(f"{name} in {self._path} has more than {largest} bytes: this is no bundle.")
+            raise BundleError(f"{name} in {self._path} has more than {largest} bytes: this is not a bundle.")
         return content
 
     def compare(self, entry: Entry) -> None:

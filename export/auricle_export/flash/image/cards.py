@@ -17,11 +17,10 @@ from auricle_export.flash.board import Board
 from auricle_export.flash.fleet import Fleet
 from auricle_export.flash.image import base
 from auricle_export.flash.image.card import FOLDER, FirstBoot, boot_of, common_files, own_files
-from auricle_export.flash.image.device import CardDevice
+from auricle_export.flash.image.device import CardDevice, Payload
 from auricle_export.flash.image.fat import Fat
 from auricle_export.flash.image.fat_writer import FatWriter
 from auricle_export.flash.image.partitions import ImageError, boot_partition, root_partition
-from auricle_export.flash.image.payload import Payload
 from auricle_export.flash.image.root_files import put_on_root
 from auricle_export.flash.write.image import Image
 

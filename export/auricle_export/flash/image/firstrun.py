@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from shlex import quote
 
 from auricle_export.flash.fleet import Locale, User, Wifi
-from auricle_export.flash.image.device import CardDevice
-from auricle_export.flash.image.wifi_key import wifi_key
+from auricle_export.flash.image.device import CardDevice, wifi_key
 
 CUSTOM = "/usr/lib/raspberrypi-sys-mods/imager_custom"
 CONNECTION = "/etc/NetworkManager/system-connections/auricle.nmconnection"

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import shlex
 
-from auricle_export.flash.image.device import CardDevice
-from auricle_export.flash.image.wifi_key import wifi_key
+from auricle_export.flash.image.device import CardDevice, wifi_key
 
 Setting = str | bool | list[str] | None
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
 from auricle.process.checkup import size
+from auricle.wire.kinds import UNDECODABLE
 from auricle_export.flash.board import Board
 from auricle_export.flash.bundle.manifest import Manifest
 
@@ -104,13 +105,26 @@ def read_facts(said: str) -> Facts:
     return Facts(**{name: value.strip() for name, _, value in lines if name in known})
 
 
+class _Journal(msgspec.Struct):
+    active: str
+    confirmed: bool
+
+
+class _Status(msgspec.Struct):
+    """What `slots.py status --json` prints, as far as it matters here."""
+
+    journal: _Journal
+    slots: dict[str, dict[str, object] | None]
+
+
 def active(status: str) -> Installed | None:
     """What is active, from what `slots.py ... --json` printed; None where it is nothing or not to be understood."""
     try:
-        told: dict[str, Any] = msgspec.json.decode(status.encode(), type=dict[str, Any])
-        slot, journal = told["journal"]["active"], told["journal"]
-        return msgspec.convert({**told["slots"][slot], "slot": slot, "confirmed": journal["confirmed"]}, Installed)
-    except (msgspec.MsgspecError, KeyError, TypeError):
+        said = msgspec.json.decode(status.encode(), type=_Status)
+        slot = said.journal.active
+        content = said.slots[slot] or {}
+        return msgspec.convert({**content, "slot": slot, "confirmed": said.journal.confirmed}, Installed)
+    except (*UNDECODABLE, KeyError):
         return None
 
 

@@ -55,7 +55,7 @@ def read_host(text: str, *, port: int | None = None, token: Path | None = None) 
     found = TARGET.match(text)
     number = port if found is None or found["port"] is None else int(found["port"])
     if found is None or (number is not None and not 0 < number < 65536):
-        raise SettingsError(f"{text!r} is no host: write USER@HOST or USER@HOST:PORT.")
+        raise SettingsError(f"{text!r} is not a host: write USER@HOST or USER@HOST:PORT.")
     return Host(found["name"] or found["address"], found["user"], number, _token(token))
 
 

@@ -11,6 +11,7 @@ import msgspec
 
 from auricle.errors import SettingsError
 from auricle.process.checkup import Finding
+from auricle.wire.kinds import UNDECODABLE
 from auricle_export.flash.board import Board
 from auricle_export.flash.bundle.archive import Part
 from auricle_export.flash.bundle.manifest import BundleError, Manifest
@@ -68,7 +69,7 @@ printf 'auricle:status=%s\n' "$("$python" -I "$own" status --json --root "$root/
 """
 """Run by root; $1: root without a slash at its end, $2: its Python, $3: folder of the copy; nothing where the bundle is
 active, $4: the bundle's identity, $5: bytes of the token, which comes in, $6: SHA-256 of the tar. Root uses a copy of
-its own: the other is in the hands of whoever logged in."""
+its own: the other is in the hands of the user who logged in."""
 HEALTH = r"""
 export LC_ALL=C
 if [ "$1" = claim ]; then
@@ -210,7 +211,7 @@ def _become_root(session: Session, facts: Facts, sudo: bool) -> None:
         session.password = None
     elif session.sudo and session.password is None:
         raise PushError(
-            f"{session.host} wants a password for sudo: give it in AURICLE_SUDO_PASSWORD, or push from a terminal."
+            f"{session.host} asks for a password for sudo: give it in AURICLE_SUDO_PASSWORD, or push from a terminal."
         )
 
 
@@ -226,7 +227,7 @@ def read_health(said: str) -> tuple[str, tuple[Finding, ...]]:
     told = dict(line.removeprefix(SIGN).partition("=")[::2] for line in said.splitlines() if line.startswith(SIGN))
     try:
         found = msgspec.json.decode(told.get("doctor", "").encode(), type=_Findings).findings
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         found = (Finding(check="doctor", verdict="bad", sentence="It did not run: look at the board."),)
     if "claim" in told:
         why = told["claim"] or "look at journalctl -u auricle-claim."

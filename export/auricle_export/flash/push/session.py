@@ -39,7 +39,7 @@ COMPLAINTS = (
     ("Host key verification failed", "has a host key that is not known: log in once with ssh, or give --accept-new."),
     ("Permission denied", "does not let you in: check the user, and --identity or your SSH agent."),
     ("Too many authentication failures", "was offered too many keys: name the right one with --identity."),
-    ("Could not resolve hostname", "is no name that can be resolved."),
+    ("Could not resolve hostname", "is not a name that can be resolved."),
     ("Connection refused", "refuses connections: is SSH enabled, and the port right?"),
     ("No route to host", "cannot be reached: is it switched on, and in this network?"),
     ("timed out", "does not answer: is it switched on, and in this network?"),

@@ -72,7 +72,7 @@ class Machine:
         Raises
         ------
         DiskError
-            It is not there, is no block device, or is a partition of one.
+            It is not there, is not a block device, or is a partition of one.
         """
         try:
             facts = device.stat()

@@ -36,7 +36,7 @@ def refusal(disk: Disk, *, needed: int = 0, fixed_allowed: bool = False, homes: 
     """
     name = disk.device.rpartition("/")[2]
     if OPTICAL.match(name) or OF_EMMC.match(name) or disk.bus == "virtual":
-        return f"{disk.device} is no disk of its own: name the disk or the card."
+        return f"{disk.device} is not a disk of its own: name the disk or the card."
     if not disk.size:
         return f"{disk.device} has no medium: put a card in."
     used = _used(disk, homes)

@@ -1,0 +1,90 @@
+"""What an update has to be in order to count: its header first, its body once that is whole."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from auricle.errors import WireError
+from auricle.wire.messages import Update
+from auricle.wire.prior_knowledge import require_gradients
+from auricle.wire.secure_sum.quantised import MASKED
+from auricle.wire.tensors import Flat, TensorTable, digest
+from auricle.wire.update_codec import INT8, NO_TAIL, UPDATE_CODECS, Tail, decode_update, length_of, parted
+from auricle_cloud.settings import Limits
+
+
+def require_header(update: Update, table: TensorTable, limits: Limits, tail: Tail = NO_TAIL) -> None:
+    """Refuse by the signed header alone, before any memory is given to the body.
+
+    Parameters
+    ----------
+    table
+        Tensor table of the plug-in.
+    limits
+        What a device may claim.
+    tail
+        How many numbers follow the weights.
+
+    Raises
+    ------
+    WireError
+        It is not one that could count.
+    """
+    if (update.codec == MASKED) != bool(update.sum):
+        raise WireError("sum: masked words without a secure sum, or the other way round")
+    if not update.sum and update.codec not in UPDATE_CODECS:
+        raise WireError("codec: unknown")
+    weights = 4 * table.size if update.sum else length_of(table, update.codec)
+    if update.length - weights not in ([0] if update.sum else [4 * more for more in tail.numbers]):
+        beside = " and maps" * bool(tail.maps) + " and gradients" * bool(tail.gradients)
+        raise WireError(f"shape: not the plug-in's number of weights{beside}")
+    if not 1 <= update.samples <= limits.samples:
+        raise WireError("samples: none, or more than a device can have")
+    if update.unsupervised and update.unsupervised > update.samples:
+        raise WireError("samples: more without labels than there are")
+    if not 0 <= update.loss <= limits.loss:
+        raise WireError("loss: not a finite number of at least 0")
+    if update.part >= update.parts:
+        raise WireError("part: beyond the last")
+
+
+def require_body(
+    update: Update, body: bytes, base: Flat | None, table: TensorTable, limits: Limits, tail: Tail = NO_TAIL
+) -> Flat | None:
+    """The weights (P,) that an update brings; None of a masked one, of which nobody can say anything.
+
+    Parameters
+    ----------
+    base
+        (P,) of the model that it started from, where that is at hand.
+    table, limits, tail
+        As of `require_header`.
+
+    Raises
+    ------
+    WireError
+        It is not the body that the header names, its weights cannot count, a map is not finite, or a gradient
+        is larger than one of a classifier can be.
+    """
+    if len(body) != update.length or digest(body) != update.body:
+        raise WireError("hash: the body is not the one the header names")
+    if update.sum:
+        return None
+    try:
+        if base is None and update.codec == INT8:  # no round started from it: the ledger refuses it, whatever it brings
+            base = np.zeros(table.size, np.float32)
+        block, more = parted(body, table, update.codec)
+        weights = decode_update(block, base, table, update.codec)
+        gradients = tail.split(more)[1]
+        if gradients.size:
+            require_gradients(gradients, table.specs[-1].size, limits.weight)
+    except WireError as error:
+        raise WireError(f"values: {error}") from error
+    if np.abs(weights).max(initial=0.0) > limits.weight:
+        raise WireError("values: a weight no model learns")
+    # A sum of squares and no dot product, for which BLAS would wake a thread on every core.
+    if base is not None and math.sqrt(float(np.square(weights - base, dtype=np.float64).sum())) > limits.norm:
+        raise WireError(f"norm: further from the round's model than {limits.norm:g}")
+    return weights

@@ -1,0 +1,50 @@
+"""The groups of a round in sentences, where its rule makes a model for each device."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from auricle.process.times import how_many
+from auricle_cloud.states.report import GroupsReport, PriorReport
+
+NAMED = 5
+"""Devices that a sentence names before it says how many more."""
+
+
+def about_groups(told: GroupsReport | None) -> list[str]:
+    """Who belongs together, a sentence for each group; nothing of a rule that makes none."""
+    if told is None or not told.of:
+        return []
+    numbers, apart = sorted(set(told.of.values())), told.silhouette
+    how = "" if apart is None or not math.isfinite(apart) else f" (silhouette {apart:.2f})"
+    said = [f"It made {how_many(len(numbers), 'group')} of devices{how}; each device goes on from its group's model."]
+    for number in numbers:
+        said.append(f"Group {number}: {_names(name for name, of in told.of.items() if of == number)}.")
+    return said
+
+
+def about_prior(told: PriorReport | None) -> list[str]:
+    """What became of the features that devices tune their classifiers on; nothing of a rule that has none."""
+    if told is None or told.before is None or told.after is None:
+        return []
+    words, devices = how_many(len(told.classes), "word"), how_many(told.clients, "device")
+    return [
+        f"Gradients of {words} came from {devices}; the features that all tune their classifiers on follow them to a "
+        f"distance of {told.after:.2f}, {told.before:.2f} before (0: the same direction, 1: none in common)."
+    ]
+
+
+def about_group(told: GroupsReport | None, name: str) -> list[str]:
+    """With whom a device goes on; nothing of a device that is in no group."""
+    if told is None or name not in told.of:
+        return []
+    number = told.of[name]
+    others = sum(of == number for device, of in told.of.items() if device != name)
+    with_whom = "alone" if not others else f"with {others} other{'' if others == 1 else 's'}"
+    return [f"It is in group {number}, {with_whom}: its next round begins with that group's model."]
+
+
+def _names(names: Iterable[str]) -> str:
+    known = sorted(names)
+    return ", ".join(known[:NAMED]) + (f" and {len(known) - NAMED} more" if len(known) > NAMED else "")

@@ -1,0 +1,89 @@
+"""Rounds of a rule that makes a model for each device: who begins with which, how it gets there, and what is kept.
+
+An invitation names the model that its device begins with, so a device of any version takes part. Chunks of these models
+lie on the broker for as long as their round is open; so do those of what devices tune their classifiers by, where the
+rule has some, which older devices do not look for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+import numpy as np
+from msgspec import to_builtins
+
+from auricle.wire.plan import Lent
+from auricle.wire.tensors import encode
+from auricle_cloud.aggregation.cohort import Aggregate, Float64Array
+from auricle_cloud.aggregation.extras import Clusters, Synthesis
+from auricle_cloud.aggregation.feature_synthesis import lent_after
+from auricle_cloud.link.messenger import chunks_of
+from auricle_cloud.rounds.context import RoundContext
+from auricle_cloud.states.report import Document
+from auricle_cloud.storage.personal_records import MadeModel
+from auricle_cloud.storage.rows import LENT, ModelRow, RoundRow, UpdateRow
+
+
+def own_bases(site: RoundContext, version: int, names: Sequence[str]) -> dict[str, str]:
+    """The models that devices begin with after a version, by device; empty where the rule makes none."""
+    if "personal-models" not in site.rule.rule.needs:
+        return {}
+    known = site.store.personal.of(site.task, version)
+    return {name: known[name].blob for name in names if name in known}
+
+
+def starts_of(site: RoundContext, row: RoundRow, counted: Sequence[UpdateRow]) -> Float64Array | None:
+    """(K, P) the models that counted devices began a round with; None where all began with the round's own."""
+    asked = site.store.personal.asked(site.task, row.round)
+    if not asked:
+        return None
+    return np.stack([site.weights(asked.get(update.device, row.begun.base)) for update in counted]).astype(np.float64)
+
+
+def keep_made(site: RoundContext, aggregate: Aggregate) -> dict[str, MadeModel]:
+    """Keep the models that a rule made for single devices; by device."""
+    found = aggregate.clusters
+    if found is None:
+        return {}
+    blobs = site.blobs.put_all([encode(np.asarray(weights, np.float32)) for weights in found.models])
+    named = zip(aggregate.ids, found.labels, blobs, strict=True)
+    return {device: MadeModel(cluster, blob) for device, cluster, blob in named}
+
+
+def groups_told(ids: Sequence[str], found: Clusters | None) -> Document:
+    """What a report says of a round's groups; nothing where the rule makes none."""
+    if found is None:
+        return {}
+    return {"groups": {"of": dict(zip(ids, found.labels, strict=True)), "silhouette": found.silhouette}}
+
+
+def synthesis_told(found: Synthesis | None) -> Document:
+    """What a report says of the features that stand for all clients'; nothing where no gradient came."""
+    return {} if found is None else {"prior_knowledge": asdict(found)}
+
+
+def keep_lent(site: RoundContext, model: ModelRow) -> Document:
+    """Keep what a round lends that begins with a model, for devices to tune their classifiers by.
+
+    It is named in the round's report, which begins with this: a coordinator with other settings that takes the round up
+    goes on with what was lent, takes it back in the end, and reads the updates that it brought.
+
+    Returns
+    -------
+    Document
+        Empty where the rule has nothing to lend.
+    """
+    tuning = site.rule.rule.tuning
+    if tuning is None:
+        return {}
+    state, weights = site.rule_state_after(model), site.weights(model.blob)
+    data = lent_after(state, weights, site.pack.plugin_table, tuning).to_bytes()
+    return {LENT: to_builtins(Lent(blob=site.blobs.put(data), length=len(data), chunks=chunks_of(len(data))))}
+
+
+async def lend(site: RoundContext, asked: Mapping[str, str], row: RoundRow) -> Lent | None:
+    """Have the broker keep the models that devices were asked to begin with, and what the round lends beside them."""
+    prior = row.lent
+    await site.messenger.lend([*sorted(set(asked.values())), *([] if prior is None else [prior.blob])])
+    return prior

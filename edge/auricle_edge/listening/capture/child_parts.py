@@ -1,0 +1,139 @@
+"""What the parts of the child have in common: pieces of sound, refusals, an end with the parent, and frames.
+
+A frame is what the child writes to the listener: a header of fixed size and what it announces. Header, little endian:
+magic, kind, flags, channels, rate (Hz), size, first, time. For sound, `size` counts frames
+of interleaved int16, `first` is the number of its first frame since the source began (a jump tells of frames that were
+dropped since the listener was too slow), `time` the monotonic second at which its last frame was read. Otherwise `size`
+counts bytes of JSON. The child imports this, so it needs next to nothing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import struct
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, TypedDict
+
+
+class Options(TypedDict):
+    """What the child is told: `settings.Source`, where to begin, and whose child it is; without msgspec here."""
+
+    kind: str
+    target: str
+    fast: bool
+    loop: bool
+    rate: int | None
+    channels: int | None
+    block: float
+    first: int
+    """Sample frames of a recording that were given out before."""
+    parent: int
+    """Process id."""
+
+
+class Piece(NamedTuple):
+    """Sound as it was read."""
+
+    data: bytes
+    """Interleaved int16, little endian."""
+    lost: bool = False
+    """Whether an unknown amount was lost before it."""
+
+
+NO_OTHER = ", nor any other: plug one in, or see whether this user is in the group audio."
+
+
+class Refusal(Exception):  # noqa: N818 - what a device does
+    """A source that cannot be opened or read now; `reason` is counted, the sentence is for the user."""
+
+    def __init__(self, reason: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.reason = reason
+
+
+def missing(what: str, there: Sequence[str]) -> Refusal:
+    """The refusal of a source that is not there, with what is."""
+    others = f"; there is: {', '.join(there)}." if there else NO_OTHER
+    return Refusal("no-device", f"No {what}{others}")
+
+
+class Origin(Protocol):
+    """An open source."""
+
+    device: str
+    """Its name, for the user."""
+    rate: int
+    """Of what was read last, Hz."""
+    channels: int
+    waits: bool
+    """Whether it waits for a slow listener; a microphone cannot, and its sound is dropped."""
+
+    def read(self) -> Piece | None:
+        """Wait for the next piece; None at the end; Refusal when the device fails."""
+
+
+RATES = (48_000, 44_100, 32_000, 16_000, 96_000, 22_050, 8_000)
+"""Hz at which a device is tried when it refuses its own."""
+
+
+def rates(wanted: int | None, native: int | None) -> list[int]:
+    """The rates at which to open a device, in order."""
+    return list(dict.fromkeys(rate for rate in (wanted, native, *RATES) if rate))
+
+
+def counts(wanted: int | None, most: int | None) -> list[int]:
+    """The numbers of channels with which to open a device, in order."""
+    return list(dict.fromkeys(count for count in (wanted, min(2, most or 2), 1, 2, most) if count))
+
+
+HEADER = struct.Struct("<4sBBHIIQd")
+MAGIC = b"AUC1"
+SOUND, OPENED, FAILED, ENDED, LISTED = range(1, 6)
+LOST = 1
+"""Flag: an unknown number of frames was lost before these."""
+LONGEST_TEXT = 1 << 16
+"""Bytes of JSON at most."""
+
+
+def sound(data: bytes, channels: int, rate: int, first: int, lost: bool, time: float) -> bytes:
+    """A frame of sound."""
+    size = len(data) // (2 * channels)
+    return HEADER.pack(MAGIC, SOUND, LOST if lost else 0, channels, rate, size, first, time) + data
+
+
+def text(kind: int, payload: bytes, time: float) -> bytes:
+    """A frame of JSON."""
+    return HEADER.pack(MAGIC, kind, 0, 0, 0, len(payload), 0, time) + payload
+
+
+_PR_SET_PDEATHSIG = 1
+LOOK_SECONDS = 0.5
+
+
+def die_with(parent: int) -> None:
+    """Have the kernel kill this process when its parent ends, also while it is stopped (prctl(2), PR_SET_PDEATHSIG).
+
+    Only Linux does that: elsewhere a thread looks twice a second, until the process runs another program.
+
+    Parameters
+    ----------
+    parent
+        Its process id; when it has ended already, this process ends here.
+    """
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    else:
+        threading.Thread(target=_end_after, args=(parent,), name="parent", daemon=True).start()
+    if os.getppid() != parent:
+        sys.exit(0)
+
+
+def _end_after(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(LOOK_SECONDS)
+    os._exit(0)

@@ -1,0 +1,137 @@
+"""Sound hop by hop: the last seconds of it, the mel energies of each hop, and the window of the newest of them."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from auricle.errors import DataError, PackError, SettingsError
+from auricle.speech.features import LogMel, word_span
+from auricle_edge.listening.sound import RATE
+
+
+class Ring:
+    """Sound by the number of its samples; what was lost in a gap is silence.
+
+    Parameters
+    ----------
+    size
+        Samples that are kept.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._samples = np.zeros(size, np.int16)
+        self.newest = 0
+        """Number of the first sample that has not come yet."""
+        self._first = 0
+
+    @property
+    def oldest(self) -> int:
+        """Number of the first sample that is still held."""
+        return max(self._first, self.newest - len(self._samples))
+
+    def begin(self, start: int) -> None:
+        """Forget everything: the next sample is this one."""
+        self._samples[:] = 0
+        self.newest = self._first = start
+
+    def append(self, samples: NDArray[np.int16]) -> None:
+        """Take samples (n,) that follow the newest."""
+        size = len(self._samples)
+        self.newest += len(samples)
+        kept = samples[-size:]
+        place = (self.newest - len(kept)) % size
+        head = min(len(kept), size - place)
+        self._samples[place : place + head] = kept[:head]
+        self._samples[: len(kept) - head] = kept[head:]
+
+    def skip(self, count: int) -> None:
+        """Let so many samples pass that nobody heard."""
+        kept = min(count, len(self._samples))
+        self.newest += count - kept
+        self.append(np.zeros(kept, np.int16))
+
+    def read(self, start: int, end: int) -> NDArray[np.int16]:
+        """A copy of the samples from `start` to before `end`.
+
+        Raises
+        ------
+        DataError
+            They are not all held: too old, or still to come.
+        """
+        if not self.oldest <= start <= end <= self.newest:
+            seconds = (self.newest - self.oldest) / RATE
+            raise DataError(
+                f"The samples {start} to {end} are not in memory, which holds the last {seconds:.1f} seconds, "
+                f"{self.oldest} to {self.newest}: ask sooner, or set a larger ring in [detect]."
+            )
+        return self._samples[np.arange(start, end) % len(self._samples)]
+
+
+class Hops:
+    """The energies of the newest frames, as many as a clip has; the last frame ends with the newest hop.
+
+    Parameters
+    ----------
+    frontend
+        The pack's front-end.
+    seconds
+        Of a hop.
+
+    Raises
+    ------
+    PackError
+        The pack is for another sample rate than that of the sound.
+    SettingsError
+        The hop is not a multiple of the front-end's, or longer than a clip.
+    """
+
+    def __init__(self, frontend: LogMel, seconds: float) -> None:
+        self._frontend, self._task = frontend, frontend.task
+        task, shape = frontend.task, frontend.task.frontend
+        if task.sample_rate != RATE:
+            raise PackError(f"The pack is for sound at {task.sample_rate} Hz; a device listens at {RATE} Hz.")
+        self._frames = hop_frames(seconds, shape.hop, task.frames)
+        self.size = self._frames * shape.hop
+        """Samples of a hop."""
+        self.span = self.size - shape.hop + shape.window
+        """Samples under a hop's frames."""
+        self.whole = task.frames * shape.hop
+        """Samples after a gap from which on a window is whole."""
+        self.lead = ((task.frames - 1) * shape.hop + shape.window - task.clip_samples + 1) // 2
+        """Samples after a clip that its last frame sees."""
+        self._hop_frontend = LogMel(msgspec.structs.replace(task, frames=self._frames, clip_samples=self.span))
+        self._energies = np.zeros((task.frames, shape.mels), np.float32)
+
+    def take(self, samples: NDArray[np.int16]) -> NDArray[np.float32]:
+        """Energies (frames of a hop, mels) of the newest samples (at most `span`); after a gap there are fewer."""
+        under = np.pad(samples, (self.span - len(samples), 0))
+        energies: NDArray[np.float32] = self._hop_frontend.energies(under[None])[0]
+        self._energies = np.concatenate((self._energies[self._frames :], energies))
+        return energies
+
+    def features(self) -> NDArray[np.float32]:
+        """Log-mels (1, T, mels) of the window."""
+        return self._frontend.finish(self._energies[None])
+
+    def clip(self, end: int) -> tuple[int, int]:
+        """First sample of the clip under a window whose last frame ends at `end`, and the first after it."""
+        return end - self.lead - self._task.clip_samples, end - self.lead
+
+    def word_end(self, end: int) -> int:
+        """Sample at which the word in that window ended, by its energies; within the clip."""
+        frame = word_span(self._energies, self._task.frontend.floor)[1] - 1
+        return min(end - self.lead, end - (self._task.frames - 1 - frame) * self._task.frontend.hop)
+
+
+def hop_frames(seconds: float, frame_hop: int, clip_frames: int) -> int:
+    """Frames of a hop of so many seconds; SettingsError where they are not a whole number, or more than a clip's."""
+    samples = seconds * RATE
+    frames = round(samples / frame_hop)
+    if not 1 <= frames <= clip_frames or abs(frames * frame_hop - samples) > 1e-6 * RATE:
+        raise SettingsError(
+            f"hop = {seconds} in [detect] must be a multiple of {frame_hop / RATE} seconds and no longer than a clip: "
+            f"say {max(1, min(frames, clip_frames)) * frame_hop / RATE}."
+        )
+    return frames

@@ -1,0 +1,215 @@
+"""The C library of the runtime: the one that the wheel brings, else compiled on this machine once, kept in a folder."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import logging
+import os
+import platform
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auricle.errors import AuricleError, because
+from auricle_edge.runtimes.native.compiling import FLAGS, HERE, LEVELS, SOURCES, X86_LEVELS, commands, shipped
+from auricle_edge.runtimes.native.program import Program, UnsupportedError
+
+log = logging.getLogger("auricle.edge")
+
+COMPILERS = ("cc", "gcc", "clang")
+LONGEST = 300.0
+"""Seconds that a compiler may take."""
+FORMAT = 1
+"""Of programs, as in `step.h`."""
+_LOADED: dict[Path, Library] = {}
+_UNLOADABLE: dict[Path, str] = {}
+"""What was brought and cannot be used here, with the reason."""
+_LOCK = threading.Lock()
+
+
+class Library:
+    """The functions of the compiled library."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            functions = ctypes.CDLL(str(path))
+            functions.step_format.restype = functions.step_pad.restype = functions.step_level.restype = ctypes.c_int32
+            functions.step_load.argtypes = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int32)
+            functions.step_load.restype = ctypes.c_void_p
+            functions.step_run.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+            functions.step_run.restype = ctypes.c_int32
+            functions.step_free.argtypes = (ctypes.c_void_p,)
+            functions.step_free.restype = None
+        except (OSError, AttributeError) as error:
+            raise AuricleError(
+                f"The library of the runtime native, {path}, does not load: delete it, and see that programs may run "
+                "from its disk (noexec)."
+            ) from error
+        if functions.step_format() != FORMAT:
+            raise AuricleError(f"The library of the runtime native, {path}, is of another version: delete it.")
+        self.functions = functions
+        self.pad: int = functions.step_pad()
+        self.level: str = LEVELS[functions.step_level()]
+
+
+class LoadedProgram:
+    """A program that the library has checked against the size of its arena.
+
+    Parameters
+    ----------
+    library
+        The library.
+    program
+        What to run.
+    level
+        The widest instructions to use, one of `LEVELS`; without, the best of this processor.
+
+    Raises
+    ------
+    UnsupportedError
+        The library refuses it: something in it lies outside its arena.
+    """
+
+    def __init__(self, library: Library, program: Program, level: str | None = None) -> None:
+        words = np.ascontiguousarray(program.words, np.int32)
+        most = len(LEVELS) if level is None else LEVELS.index(level)
+        self._functions = library.functions
+        self._handle = self._functions.step_load(words.ctypes.data, words.size, program.arena, most)
+        if not self._handle:
+            raise UnsupportedError("the library takes its program for one that leaves its arena")
+        weakref.finalize(self, self._functions.step_free, self._handle).atexit = False  # a thread may still run it
+        self.floats = program.arena + library.pad
+
+    def arena(self) -> NDArray[np.float32]:
+        """New memory for one run at a time, zeros, on a cache line."""
+        raw = np.zeros(self.floats + 16, np.float32)
+        start = -(raw.ctypes.data // 4) % 16
+        return raw[start : start + self.floats]
+
+    def run(self, arena: NDArray[np.float32]) -> None:
+        """Run once in an arena of `arena()`."""
+        if self._functions.step_run(self._handle, arena.ctypes.data, arena.size) != 0:
+            raise AuricleError("The memory for the runtime native is too small.")
+
+
+def library() -> Library:
+    """The library of this machine: what the wheel brings, else compiled where that was not done yet (some seconds).
+
+    Raises
+    ------
+    AuricleError
+        There is no compiler, it fails, or the folder is not this user's alone.
+    """
+    if (brought := brought_library()) is not None:
+        return brought
+    with _LOCK:
+        path = library_path()
+        if path not in _LOADED:
+            if not path.exists():
+                _compile(path)
+            _refuse_foreign(path)
+            _LOADED[path] = Library(path)
+        return _LOADED[path]
+
+
+def brought_library() -> Library | None:
+    """The library that the wheel brought for this machine; None where it did not, or where it does not load here."""
+    path = shipped(platform.machine())
+    with _LOCK:
+        if path not in _LOADED and path not in _UNLOADABLE and path.is_file():
+            try:
+                if platform.libc_ver()[0] != "glibc":
+                    raise AuricleError(f"{path} is for Linux with glibc, which this system has not.")
+                _LOADED[path] = Library(path)
+            except AuricleError as reason:
+                _UNLOADABLE[path] = str(reason)
+                log.info("%s", reason)
+        return _LOADED.get(path)
+
+
+def why_not_brought() -> str:
+    """Why `brought_library` gave none, in a sentence."""
+    found = _UNLOADABLE.get(shipped(platform.machine()))
+    return found or f"This installation brings no library of the runtime native for {platform.machine()}."
+
+
+def compiler() -> str | None:
+    """The C compiler that would be used: `$CC`, or the first of the usual names that is there."""
+    return next(
+        (found for name in (os.environ.get("CC", ""), *COMPILERS) if name and (found := shutil.which(name))), None
+    )
+
+
+def library_path() -> Path:
+    """Where the library of this source and kind of processor is, or will be: also after the compiler is gone."""
+    digest = hashlib.sha256("\n".join([platform.machine(), sys.platform, *FLAGS, str(X86_LEVELS)]).encode())
+    for name in SOURCES:
+        digest.update((HERE / name).read_bytes())
+    base = os.environ.get("STATE_DIRECTORY", "").partition(":")[0]  # of a systemd service, which sees no home
+    return (
+        (Path(base) if Path(base).is_absolute() else _cache_folder()) / "native" / f"step-{digest.hexdigest()[:20]}.so"
+    )
+
+
+def _cache_folder() -> Path:
+    from auricle.speech.download import cache_folder  # with all of HTTP, which a service has no need of
+
+    return cache_folder()
+
+
+def _refuse_foreign(path: Path) -> None:
+    """Only what this user alone can have put there is loaded."""
+    for place in (path, path.parent):
+        about = place.lstat()
+        if about.st_uid not in (os.getuid(), 0) or about.st_mode & (stat.S_IWGRP | stat.S_IWOTH) or place.is_symlink():
+            raise AuricleError(f"{place} can be changed by others, so the library in it is not loaded: delete it.")
+
+
+def _compile(path: Path) -> None:
+    found = compiler()
+    if found is None:
+        raise AuricleError(
+            "The runtime native needs a C compiler, and none is installed: install gcc (on Debian: apt install gcc "
+            "libc6-dev), or choose --runtime step."
+        )
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="compiling-", dir=path.parent) as name:
+            made = compile_library(found, Path(name))
+            made.chmod(0o700)
+            made.replace(path)
+    except OSError as error:
+        raise AuricleError(f"The library of the runtime native cannot be written to {path.parent}: {error}.") from error
+
+
+def compile_library(found: str, folder: Path, extra: tuple[str, ...] = ()) -> Path:
+    """Compile the library into a folder, with further flags; AuricleError when the compiler fails."""
+    kernels, link = commands((found,), platform.machine(), folder, extra)
+    with ThreadPoolExecutor(len(kernels)) as pool:
+        list(pool.map(_call, kernels))
+    _call(link)
+    return folder / "step.so"
+
+
+def _call(command: list[str]) -> None:
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=LONGEST, env={**os.environ, "LC_ALL": "C"}
+        )
+    except OSError as error:
+        raise AuricleError(f"{command[0]} cannot be run for the runtime native: {because(error)}.") from error
+    except subprocess.TimeoutExpired:
+        raise AuricleError(f"{command[0]} takes longer than {LONGEST:.0f} seconds for the runtime native.") from None
+    if done.returncode != 0:
+        said = next((line for line in done.stderr.splitlines() if "error" in line), "it does not say why")
+        raise AuricleError(f"{command[0]} cannot compile the runtime native ({said.strip()}): choose --runtime step.")

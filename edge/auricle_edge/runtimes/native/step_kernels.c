@@ -1,0 +1,281 @@
+/* The kernels, compiled once for every level of the processor: -DSTEP_LANES=4, 8 or 16 and -DSTEP_RUN=step_run_...
+ * What is summed within a sample is summed in the same order however many samples a batch has. */
+#include "step.h"
+
+#include <math.h>
+#include <string.h>
+
+#define W STEP_LANES
+typedef int64_t L;
+typedef float v __attribute__((vector_size(4 * W)));
+typedef int32_t vi __attribute__((vector_size(4 * W)));
+#define INLINE static inline __attribute__((always_inline))
+#define UNROLL _Pragma("GCC unroll 16")
+
+INLINE v load(const float *p) { v x; memcpy(&x, p, sizeof x); return x; }
+INLINE void store(float *p, v x) { memcpy(p, &x, sizeof x); }
+INLINE v splat(float x) { return x - (v){0}; }
+INLINE v bits(vi x) { v y; memcpy(&y, &x, sizeof y); return y; }
+INLINE vi ints(v x) { vi y; memcpy(&y, &x, sizeof y); return y; }
+INLINE v choose(vi mask, v a, v b) { return bits((mask & ints(a)) | (~mask & ints(b))); }
+INLINE v truth(vi mask) { return bits(mask & ints(splat(1.0f))); }
+INLINE void store_some(float *p, v x, L n) { float all[W]; memcpy(all, &x, sizeof all); for (L i = 0; i < n; i++) p[i] = all[i]; }
+
+/* NaN goes through all of these: a training that diverged has to be seen. */
+INLINE v larger(v x, v y) { return choose((x > y) | (x != x), x, y); }
+INLINE v smaller(v x, v y) { return choose((x < y) | (x != x), x, y); }
+INLINE v root(v x) { UNROLL for (int i = 0; i < W; i++) x[i] = sqrtf(x[i]); return x; }
+#define EACH(name, expression) static v name(v x) { for (int i = 0; i < W; i++) x[i] = expression; return x; }
+EACH(each_log, logf(x[i]))
+EACH(each_erf, erff(x[i]))
+static v each_pow(v x, v y) { for (int i = 0; i < W; i++) x[i] = powf(x[i], y[i]); return x; }
+
+/* e^x = 2^n e^r with n the integer nearest to x / ln 2; e^r by a polynomial fitted on |r| <= ln 2 / 2 (error 1e-8).
+ * 2^n in two factors, so that results under the normal numbers and over the largest are right too. */
+INLINE v exponential(v x) {
+  v held = choose(x > 89.0f, splat(89.0f), choose(x < -104.0f, splat(-104.0f), x));
+  v shifted = held * 1.442695041f + 12582912.0f; /* 1.5 * 2^23: the fraction is rounded away */
+  v n = shifted - 12582912.0f;
+  v r = (held - n * 0.693359375f) + n * 2.12194440e-4f;
+  v q = r * 1.393454452e-03f + 8.363776467e-03f;
+  q = q * r + 4.166645678e-02f;
+  q = q * r + 1.666657336e-01f;
+  q = q * r + 5.000000014e-01f;
+  v p = q * (r * r) + r + 1.0f;
+  vi e = ints(shifted) - 0x4B400000, half = e >> 1;
+  v y = p * bits((half + 127) << 23) * bits((e - half + 127) << 23);
+  return choose(x == x, y, x);
+}
+INLINE v sigmoid(v x) {
+  v e = exponential(choose(x > 0.0f, -x, x)), s = 1.0f / (1.0f + e);
+  return choose(x < 0.0f, e * s, s);
+}
+/* An odd polynomial fitted on |x| <= 0.625 (error 2e-8), else (1 - e) / (1 + e) with e = exp(-2 |x|). */
+INLINE v hyperbolic(v x) {
+  v a = bits(ints(x) & 0x7FFFFFFF), s = x * x;
+  v q = s * -6.104945331e-03f + 2.100363886e-02f;
+  q = q * s - 5.385249678e-02f;
+  q = q * s + 1.333278226e-01f;
+  q = q * s - 3.333332910e-01f;
+  v small = x + x * s * q, e = exponential(a * -2.0f), large = (1.0f - e) / (1.0f + e);
+  large = bits(ints(large) | (ints(x) & (int32_t)0x80000000));
+  return choose(a < 0.625f, small, choose(x == x, large, x));
+}
+
+/* ---- elementwise: a row of n numbers; d side by side. An operand's stride is 0 or 1 here, see `strided`. */
+typedef void row_kernel(float *d, const float *a, L as, const float *b, L bs, const float *c, L cs, L n);
+#define AT(i) { x = load(a + as * (i)); y = load(b + bs * (i)); z = load(c + cs * (i)); (void)y; (void)z; }
+#define ROW(name, expression) \
+  static void row_##name(float *d, const float *a, L as, const float *b, L bs, const float *c, L cs, L n) { \
+    v x, y, z, sa, sb, sc, last; \
+    if (!as) { sa = splat(*a); a = (const float *)&sa; } \
+    if (!bs) { sb = splat(*b); b = (const float *)&sb; } \
+    if (!cs) { sc = splat(*c); c = (const float *)&sc; } \
+    if (n < W) { AT(0) store_some(d, expression, n); return; } \
+    if (n % W) { AT(n - W) last = expression; } /* before anything is written: d may be a */ \
+    for (L i = 0; i + W <= n; i += W) { AT(i) store(d + i, expression); } \
+    if (n % W) store(d + n - W, last); \
+  }
+ROW(copy, x) ROW(neg, -x) ROW(abs, bits(ints(x) & 0x7FFFFFFF)) ROW(sqrt, root(x)) ROW(exp, exponential(x))
+ROW(log, each_log(x)) ROW(sigmoid, sigmoid(x)) ROW(tanh, hyperbolic(x)) ROW(relu, choose(x < 0.0f, splat(0), x))
+ROW(reciprocal, 1.0f / x) ROW(erf, each_erf(x)) ROW(not, truth(x == 0.0f)) ROW(truth, truth(x != 0.0f))
+ROW(add, x + y) ROW(sub, x - y) ROW(mul, x * y) ROW(div, x / y) ROW(max, larger(x, y)) ROW(min, smaller(x, y))
+ROW(greater, truth(x > y)) ROW(greater_equal, truth(x >= y)) ROW(less, truth(x < y)) ROW(less_equal, truth(x <= y))
+ROW(equal, truth(x == y)) ROW(pow, each_pow(x, y)) ROW(or, truth((x != 0.0f) | (y != 0.0f)))
+ROW(where, choose(x != 0.0f, y, z))
+static row_kernel *const ROWS[K_COUNT] = {
+    row_copy, row_neg, row_abs, row_sqrt, row_exp, row_log, row_sigmoid, row_tanh, row_relu, row_reciprocal, row_erf,
+    row_not, row_truth, row_add, row_sub, row_mul, row_div, row_max, row_min, row_greater, row_greater_equal, row_less,
+    row_less_equal, row_equal, row_pow, row_or, row_where};
+
+/* A row with any strides, gathered and scattered in pieces. */
+static void strided(row_kernel *row, float *d, L ds, const float *a, L as, const float *b, L bs, const float *c, L cs, L n) {
+  enum { PIECE = 256 };
+  float ta[PIECE + W], tb[PIECE + W], tc[PIECE + W], td[PIECE + W];
+  memset(ta, 0, sizeof ta);
+  memset(tb, 0, sizeof tb);
+  memset(tc, 0, sizeof tc);
+  for (L at = 0; at < n; at += PIECE) {
+    L m = n - at < PIECE ? n - at : PIECE;
+    for (L i = 0; i < m; i++) ta[i] = a[(at + i) * as];
+    for (L i = 0; i < m; i++) tb[i] = b[(at + i) * bs];
+    for (L i = 0; i < m; i++) tc[i] = c[(at + i) * cs];
+    row(td, ta, 1, tb, 1, tc, 1, m);
+    for (L i = 0; i < m; i++) d[(at + i) * ds] = td[i];
+  }
+}
+
+/* d[i, j] = a[i, j] where a's rows, not its columns, lie side by side. */
+static void transposed(float *d, L dr, const float *a, L ac, L rows, L columns) {
+  enum { BLOCK = 16 };
+  for (L i = 0; i < rows; i += BLOCK)
+    for (L j = 0; j < columns; j += BLOCK) {
+      L high = rows - i < BLOCK ? rows - i : BLOCK, wide = columns - j < BLOCK ? columns - j : BLOCK;
+      for (L r = 0; r < high; r++)
+        for (L k = 0; k < wide; k++) d[(i + r) * dr + j + k] = a[(j + k) * ac + i + r];
+    }
+}
+
+static void elementwise(const int32_t *p, float *arena) {
+  int kind = p[2], operands = (p[1] - EW_HEADER) / EW_OPERAND;
+  row_kernel *row = ROWS[kind];
+  const int32_t *n = p + 3, *o = p + EW_HEADER, *ao = o + EW_OPERAND;
+  const int32_t *bo = operands > 2 ? ao + EW_OPERAND : ao, *co = operands > 3 ? bo + EW_OPERAND : ao;
+  L ds = o[4], as = ao[4], bs = bo[4], cs = co[4];
+  int plain = ds == 1 && (as == 0 || as == 1) && (bs == 0 || bs == 1) && (cs == 0 || cs == 1);
+  int turn = kind == K_COPY && ds == 1 && ao[3] == 1 && as > 1 && n[2] > 1;
+  for (L i = 0; i < n[0]; i++)
+    for (L j = 0; j < n[1]; j++) {
+      float *d = arena + o[0] + i * o[1] + j * o[2];
+      const float *a = arena + ao[0] + i * ao[1] + j * ao[2], *b = arena + bo[0] + i * bo[1] + j * bo[2];
+      const float *c = arena + co[0] + i * co[1] + j * co[2];
+      if (turn) { transposed(d, o[3], a, as, n[2], n[3]); continue; }
+      L dr = o[3], ar = ao[3], br = bo[3], cr = co[3];
+      if (plain) for (L r = 0; r < n[2]; r++) row(d + r * dr, a + r * ar, as, b + r * br, bs, c + r * cr, cs, n[3]);
+      else for (L r = 0; r < n[2]; r++) strided(row, d + r * dr, ds, a + r * ar, as, b + r * br, bs, c + r * cr, cs, n[3]);
+    }
+}
+
+/* ---- matrix products: tiles of up to MOST rows and two vectors of columns, sums kept in registers */
+#if STEP_LANES == 16
+#define MOST 8
+#else
+#define MOST 6
+#endif
+typedef void tile_kernel(L K, const float *A, L rs, L cs, const float *B, L ldb, const float *C0, L c0, float *C, L ldc, L w);
+#define TILE(rows) \
+  static void two_##rows(L K, const float *A, L rs, L cs, const float *B, L ldb, const float *C0, L c0, float *C, L ldc, L w) { \
+    v x[rows], y[rows]; \
+    UNROLL for (int i = 0; i < rows; i++) { x[i] = C0 ? load(C0 + i * c0) : splat(0); y[i] = C0 ? load(C0 + i * c0 + W) : splat(0); } \
+    for (L k = 0; k < K; k++) { \
+      v b0 = load(B + k * ldb), b1 = load(B + k * ldb + W); const float *a = A + k * cs; \
+      UNROLL for (int i = 0; i < rows; i++) { float s = a[i * rs]; x[i] += s * b0; y[i] += s * b1; } \
+    } \
+    UNROLL for (int i = 0; i < rows; i++) { store(C + i * ldc, x[i]); if (w == 2 * W) store(C + i * ldc + W, y[i]); else store_some(C + i * ldc + W, y[i], w - W); } \
+  } \
+  static void one_##rows(L K, const float *A, L rs, L cs, const float *B, L ldb, const float *C0, L c0, float *C, L ldc, L w) { \
+    v x[rows]; \
+    UNROLL for (int i = 0; i < rows; i++) x[i] = C0 ? load(C0 + i * c0) : splat(0); \
+    for (L k = 0; k < K; k++) { \
+      v b0 = load(B + k * ldb); const float *a = A + k * cs; \
+      UNROLL for (int i = 0; i < rows; i++) x[i] += a[i * rs] * b0; \
+    } \
+    UNROLL for (int i = 0; i < rows; i++) { if (w == W) store(C + i * ldc, x[i]); else store_some(C + i * ldc, x[i], w); } \
+  }
+TILE(1) TILE(2) TILE(3) TILE(4) TILE(5) TILE(6)
+#if MOST == 8
+TILE(7) TILE(8)
+static tile_kernel *const ONE[] = {0, one_1, one_2, one_3, one_4, one_5, one_6, one_7, one_8};
+static tile_kernel *const TWO[] = {0, two_1, two_2, two_3, two_4, two_5, two_6, two_7, two_8};
+#else
+static tile_kernel *const ONE[] = {0, one_1, one_2, one_3, one_4, one_5, one_6};
+static tile_kernel *const TWO[] = {0, two_1, two_2, two_3, two_4, two_5, two_6};
+#endif
+
+static void product(const int32_t *p, float *arena) {
+  enum { DEEP = 256 }; /* rows of B that stay near while all of A passes over them */
+  L M = p[P_M], N = p[P_N], K = p[P_K], rs = p[P_A_ROW], cs = p[P_A_COLUMN], ldb = p[P_B_ROW], ldc = p[P_C_ROW];
+  for (L t = 0; t < p[P_TIMES]; t++) {
+    const float *A = arena + p[P_A] + t * p[P_A_TIMES], *B = arena + p[P_B] + t * p[P_B_TIMES];
+    float *C = arena + p[P_C] + t * p[P_C_TIMES];
+    const float *first = p[P_C0] < 0 ? 0 : arena + p[P_C0] + t * p[P_C0_TIMES];
+    for (L k = 0; k < K; k += DEEP) {
+      L deep = K - k < DEEP ? K - k : DEEP, c0 = k ? ldc : p[P_C0_ROW];
+      const float *C0 = k ? C : first;
+      for (L j = 0; j < N; j += 2 * W) {
+        L w = N - j < 2 * W ? N - j : 2 * W;
+        tile_kernel *const *tiles = w > W ? TWO : ONE;
+        for (L i = 0, rows; i < M; i += rows) {
+          L left = M - i;
+          rows = left <= MOST ? left : left < 2 * MOST ? (left + 1) / 2 : MOST;
+          tiles[rows](deep, A + i * rs + k * cs, rs, cs, B + k * ldb + j, ldb, C0 ? C0 + i * c0 + j : 0, c0, C + i * ldc + j, ldc, w);
+        }
+      }
+    }
+  }
+}
+
+/* ---- reductions: of numbers in a row, blocks in float32 and all blocks in float64; of columns, two chains in float32 */
+enum { BLOCK = 1024 };
+static double sum_of(const float *a, L s, L n, int squares) {
+  double total = 0;
+  for (L at = 0; at < n; at += BLOCK) {
+    L m = n - at < BLOCK ? n - at : BLOCK, i = 0;
+    float block = 0;
+    if (s == 1) {
+      v s0 = splat(0), s1 = s0;
+      for (; i + 2 * W <= m; i += 2 * W) {
+        v x = load(a + at + i), y = load(a + at + i + W);
+        s0 += squares ? x * x : x; s1 += squares ? y * y : y;
+      }
+      s0 += s1;
+      for (int l = 0; l < W; l++) block += s0[l];
+    }
+    for (; i < m; i++) { float x = a[(at + i) * s]; block += squares ? x * x : x; }
+    total += block;
+  }
+  return total;
+}
+
+static float extreme_of(const float *a, L s, L n, int smallest) {
+  float best = a[0];
+  for (L i = 1; i < n; i++) { float x = a[i * s]; if (smallest ? x < best : x > best) best = x; if (x != x) best = x; }
+  return best;
+}
+
+static void reduce(const int32_t *p, float *arena) {
+  float scale; memcpy(&scale, p + R_SCALE, sizeof scale);
+  L K = p[R_K], I = p[R_I], sk = p[R_IN_K], si = p[R_IN_I], oi = p[R_OUT_I];
+  int kind = p[R_KIND];
+  for (L o = 0; o < p[R_O]; o++) {
+    const float *a = arena + p[R_IN] + o * p[R_IN_O];
+    float *z = arena + p[R_OUT] + o * p[R_OUT_O];
+    L i = 0;
+    if (kind == R_SUM && si == 1 && oi == 1)
+      for (; i + W <= I; i += W) { /* columns beside one another, two chains of rows */
+        v s0 = splat(0), s1 = s0; L k = 0;
+        for (; k + 2 <= K; k += 2) { s0 += load(a + i + k * sk); s1 += load(a + i + (k + 1) * sk); }
+        if (k < K) s0 += load(a + i + k * sk);
+        store(z + i, (s0 + s1) * scale);
+      }
+    for (; i < I; i++)
+      z[i * oi] = kind >= R_MAX ? extreme_of(a + i * si, sk, K, kind == R_MIN) * scale
+                                : (float)(sum_of(a + i * si, sk, K, kind == R_SQUARES) * (double)scale);
+  }
+}
+
+static void softmax(const int32_t *p, float *arena) {
+  L C = p[S_COLUMNS];
+  for (L r = 0; r < p[S_ROWS]; r++) {
+    const float *x = arena + p[S_IN] + r * p[S_IN_ROW];
+    float *y = arena + p[S_OUT] + r * p[S_OUT_ROW], top = extreme_of(x, 1, C, 0), sum = 0;
+    for (L c = 0; c < C; c += W) {
+      L n = C - c < W ? C - c : W;
+      float e[W]; v all = exponential(load(x + c) - top);
+      memcpy(e, &all, sizeof e);
+      for (L i = 0; i < n; i++) { sum += e[i]; if (!p[S_LOG]) y[c + i] = e[i]; }
+    }
+    float low = logf(sum);
+    for (L c = 0; c < C; c++) y[c] = p[S_LOG] ? x[c] - top - low : y[c] / sum;
+  }
+}
+
+static void argmax(const int32_t *p, float *arena) {
+  for (L r = 0; r < p[X_ROWS]; r++) {
+    const float *x = arena + p[X_IN] + r * p[X_IN_ROW];
+    L best = 0;
+    for (L c = 1; c < p[X_COLUMNS]; c++) if (x[c * p[X_IN_COLUMN]] > x[best * p[X_IN_COLUMN]]) best = c;
+    arena[p[X_OUT] + r * p[X_OUT_ROW]] = (float)best;
+  }
+}
+
+void STEP_RUN(const int32_t *p, const int32_t *end, float *arena) {
+  for (; p < end; p += p[1])
+    switch (p[0]) {
+    case OP_ELEMENTWISE: elementwise(p, arena); break;
+    case OP_PRODUCT: product(p, arena); break;
+    case OP_REDUCE: reduce(p, arena); break;
+    case OP_SOFTMAX: softmax(p, arena); break;
+    case OP_ARGMAX: argmax(p, arena); break;
+    }
+}

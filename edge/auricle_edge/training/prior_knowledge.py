@@ -1,0 +1,109 @@
+"""PKCF on a device (MuPFL, eq. 16, 21): it tunes its classifier before it trains, and says gradients by class after."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auricle.errors import AuricleError
+from auricle.wire.prior_knowledge import PriorKnowledge, class_gradient, posteriors, split_classifier
+from auricle.wire.tensors import Flat
+
+log = logging.getLogger("auricle.edge")
+
+BATCH = 64
+"""Features of a step, as of MuPFL's training."""
+
+
+def tuned(plugin: Flat, prior: PriorKnowledge | None, checkpoint: Callable[[], bool] = lambda: False) -> Flat:
+    """The plug-in (P,) with its classifier trained on the coordinator's features: v <- v - rate ∇ mean CE(H, labels).
+
+    The features are taken in turn, one of each class and then the next of each, so that a step sees all classes alike;
+    the body of the model stays as it was. Without any feature it is the plug-in as it came.
+
+    Parameters
+    ----------
+    plugin, prior
+        What was received, and what was lent beside it; without the latter the plug-in stays as it came.
+    checkpoint
+        Called before every epoch. It may wait, and says whether the round is over: what is left is then left out.
+
+    Raises
+    ------
+    AuricleError
+        A weight is not finite any more.
+    """
+    if prior is None:
+        return plugin
+    features = prior.features.transpose(1, 0, 2).reshape(-1, prior.features.shape[2]).astype(np.float64)
+    labels = np.tile(np.array(prior.labels, np.int64), prior.features.shape[1])
+    weight, bias = split_classifier(plugin[-prior.classifier.size :], prior.classes)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for _ in range(prior.tuning.epochs if len(features) else 0):
+            if checkpoint():
+                break
+            for start in range(0, len(features), BATCH):
+                batch, target = features[start : start + BATCH], labels[start : start + BATCH]
+                errors = posteriors(batch, weight, bias)
+                errors[np.arange(len(batch)), target] -= 1.0
+                weight -= prior.tuning.rate * (errors.T @ batch / len(batch))
+                bias -= prior.tuning.rate * errors.mean(axis=0)
+        found: Flat = plugin.copy()
+        found[-prior.classifier.size :] = np.concatenate([weight.ravel(), bias])
+    if not np.isfinite(found).all():
+        raise AuricleError("Tuning the classifier on what the coordinator lent gave weights that are not finite.")
+    return found
+
+
+def said_gradients(
+    seen: Iterator[NDArray[np.float32]],
+    targets: NDArray[np.int64],
+    prior: PriorKnowledge,
+    checkpoint: Callable[[], bool] = lambda: False,
+) -> Flat | None:
+    """What a device says of its clips, see `class_gradients`; None where it takes part in the round without.
+
+    That is where the runtime or the pack cannot give what the classifier sees, which a line of the log says, or where
+    the round is over.
+
+    Parameters
+    ----------
+    seen
+        Makes pieces (n, d) of what the classifier sees of its clips, one after the other.
+    targets, prior
+        As of `class_gradients`.
+    checkpoint
+        Called before every piece. It may wait, and says whether the round is over.
+    """
+    pieces = []
+    while True:
+        if checkpoint():
+            return None
+        try:
+            pieces.append(next(seen))
+        except StopIteration:
+            return class_gradients(np.concatenate(pieces), targets, prior)
+        except AuricleError as error:
+            log.warning("this round goes without gradients of the classifier: %s", error)
+            return None
+
+
+def class_gradients(features: NDArray[np.float32], targets: NDArray[np.int64], prior: PriorKnowledge) -> Flat:
+    """The gradients (C (C d + C),) of the coordinator's classifier on a device's clips, a class after the other.
+
+    Parameters
+    ----------
+    features, targets
+        (N, d) what the classifier sees of its clips with a label, and these labels (N,). A class without a clip has
+        zeros, which say nothing of it; so has a number that is not finite, of a model that diverged.
+    prior
+        Has the classifier at which they are taken, which the coordinator chooses (docs/privacy.md).
+    """
+    weight, bias = split_classifier(prior.classifier, prior.classes)
+    found = np.zeros((prior.classes, prior.classifier.size))
+    for label in np.unique(targets):
+        found[label] = class_gradient(features[targets == label].astype(np.float64), int(label), weight, bias)
+    return np.nan_to_num(found, posinf=0.0, neginf=0.0).astype(np.float32).ravel()

@@ -1,0 +1,178 @@
+"""What a device's clips are like in each round: in noise, with wrong labels, of the labels that it has, poisoned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auricle.packs.manifest import SPECIAL_LABELS
+from auricle.speech.augment import noise_factors
+from auricle.speech.features import Energies
+from auricle_edge.training.speech_data import Clips, DeviceData
+from auricle_fleet.emulation.labels import with_labels_of
+from auricle_fleet.groups import Group
+
+FLIPPED = ("label-flip", "replace")
+"""Attacks that train on labels C - 1 - y."""
+
+
+def data_of(group: Group, data: DeviceData, labels: int, seed: int) -> DeviceData:
+    """The clips of a device in its group: in a noisy room, and some to be trained on by wrong labels.
+
+    Parameters
+    ----------
+    labels
+        How many there are.
+    """
+    rng = np.random.default_rng([seed, 31])
+    train, held_out = data.train, data.held_out
+    if group.noise_db is not None:
+        train, held_out = (
+            Clips(in_noise(clips.energies, data.noise, group.noise_db, rng), clips.targets, clips.weights)
+            for clips in (train, held_out)
+        )
+    if group.label_errors:
+        wrong = mistaken(train.targets, labels, group.label_errors, np.random.default_rng([seed, 47]))
+        train = Clips(train.energies, wrong, train.weights)
+    return replace(data, train=train, held_out=held_out)
+
+
+def mistaken(targets: NDArray[np.int64], labels: int, share: float, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Labels (N,) of which this share, to the nearest whole clip, is another one, each of the others as likely."""
+    wrong = rng.permutation(len(targets))[: round(share * len(targets))]
+    found: NDArray[np.int64] = targets.copy()
+    found[wrong] = (targets[wrong] + rng.integers(1, max(labels, 2), len(wrong))) % labels
+    return found
+
+
+def flipped(targets: NDArray[np.int64], labels: int) -> NDArray[np.int64]:
+    """Labels (N,) with y replaced by labels - 1 - y; the middle one of an odd number by its neighbour (A52)."""
+    wrong = labels - 1 - targets
+    return np.where(wrong == targets, (targets + 1) % labels, wrong)
+
+
+def triggered(energies: Energies) -> Energies:
+    """Clips (N, T, mels) with a backdoor's trigger: four bands of the first eight frames as loud as the loudest."""
+    marked: Energies = energies.copy()
+    marked[:, :8, marked.shape[2] // 2 : marked.shape[2] // 2 + 4] = energies.max(axis=(1, 2), keepdims=True)
+    return marked
+
+
+def target_of(labels: Sequence[str]) -> int:
+    """The label that the trigger of a backdoor is to give: the first keyword."""
+    return next((place for place, label in enumerate(labels) if label not in SPECIAL_LABELS), 0)
+
+
+def poisoned(clips: Clips, target: int, rng: np.random.Generator) -> Clips:
+    """Clips with the trigger and its label on half of those that have another label, rounded up."""
+    others = rng.permutation(np.flatnonzero(clips.targets != target))
+    marked = others[: (len(others) + 1) // 2]
+    energies, targets = clips.energies.copy(), clips.targets.copy()
+    energies[marked], targets[marked] = triggered(energies[marked]), target
+    return Clips(energies, targets, clips.weights)
+
+
+def in_noise(energies: Energies, noise: NDArray[np.float32] | None, level: float, rng: np.random.Generator) -> Energies:
+    """Clips (N, T, mels) with noise, the words so many decibels above it.
+
+    Parameters
+    ----------
+    noise
+        (F, mels), F at least T; None: as much in every band.
+    """
+    if not len(energies):
+        return energies
+    count, frames, mels = energies.shape
+    if noise is None:
+        noise = rng.gamma(1.0, 1.0, (frames, mels)).astype(np.float32)
+    starts = rng.integers(0, len(noise) - frames + 1, count)
+    pieces = noise[starts[:, None] + np.arange(frames)]
+    factors = noise_factors(energies, pieces, level).astype(np.float32)
+    mixed: Energies = energies + pieces * factors[:, None, None]
+    return mixed
+
+
+class RoundClips:
+    """The clips of one device, as it has them in each round.
+
+    Parameters
+    ----------
+    data
+        Of all labels, with the right one on each clip.
+    group
+        Of the device; None: it is in none.
+    labels
+        All there are.
+    share
+        Of the clips that have labels.
+    seed
+        The device's.
+    begins
+        (labels,) the first round in which it has clips of each label.
+    """
+
+    def __init__(
+        self,
+        data: DeviceData,
+        group: Group | None,
+        labels: Sequence[str],
+        share: float,
+        seed: int,
+        begins: NDArray[np.int64],
+    ) -> None:
+        self._group, self._labels, self._seed = group, labels, seed
+        changed = data if group is None else data_of(group, data, len(labels), seed)
+        self._whole, right = with_labels_of(changed, share, seed), with_labels_of(data, share, seed)
+        self._labels_begin = begins
+        self._begins = begins[right.train.targets], begins[right.held_out.targets]
+        self._free = None if right.unlabelled is None else begins[right.unlabelled.targets]
+        self._last = int(begins.max(initial=1))
+        self._made: dict[bool, tuple[int, DeviceData]] = {}
+
+    @property
+    def vary(self) -> bool:
+        """Whether they are not the same in all rounds."""
+        return self._last > 1 or (self._group is not None and self._group.attack in (*FLIPPED, "backdoor"))
+
+    @property
+    def first(self) -> DeviceData:
+        """What the device registers with: clips of all labels that it will have, as an attack of round 1 has them."""
+        return self._attacked(self._whole) if self._group is not None and self._group.attacks_in(1) else self._whole
+
+    def at(self, round_number: int, *, honest: bool = False) -> DeviceData:
+        """What it trains on and judges itself by in a round; `honest`: whatever its group attacks with."""
+        attacks = not honest and self._group is not None and self._group.attacks_in(round_number)
+        there = int((self._labels_begin <= round_number).sum())
+        made = self._made.get(attacks)
+        if made is None or made[0] != there:
+            data = self._by(round_number)
+            made = self._made[attacks] = there, self._attacked(data) if attacks else data
+        return made[1]
+
+    def _by(self, round_number: int) -> DeviceData:
+        """The clips of those labels that have begun."""
+        if round_number >= self._last:
+            return self._whole
+        data = self._whole
+        train, held_out = (
+            clips.chosen(np.flatnonzero(begins <= round_number))
+            for clips, begins in zip((data.train, data.held_out), self._begins, strict=True)
+        )
+        free = data.unlabelled
+        if free is not None and self._free is not None:
+            free = free.chosen(np.flatnonzero(self._free <= round_number))
+        return replace(
+            data, train=train, held_out=held_out, unlabelled=free if free is not None and len(free) else None
+        )
+
+    def _attacked(self, data: DeviceData) -> DeviceData:
+        """With what the group's attack does to the clips that it trains on."""
+        train, attack = data.train, None if self._group is None else self._group.attack
+        if attack in FLIPPED:
+            train = Clips(train.energies, flipped(train.targets, len(self._labels)), train.weights)
+        elif attack == "backdoor":
+            train = poisoned(train, target_of(self._labels), np.random.default_rng([self._seed, 53]))
+        return data if train is data.train else replace(data, train=train)

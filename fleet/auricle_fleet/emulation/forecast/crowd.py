@@ -1,0 +1,120 @@
+"""Who will be in a run and with how many clips, by names and counts alone: nothing is synthesised or read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auricle.errors import DataError
+from auricle.packs.pack import Pack
+from auricle.speech import download
+from auricle.speech.folder import list_folder
+from auricle.speech.speech_set import SpeechSet
+from auricle.speech.synthesis import list_synthesis
+from auricle_fleet.emulation.data import (
+    least_clips,
+    own_pack,
+    task_pack,
+    to_synthesise,
+    usual_words,
+)
+from auricle_fleet.emulation.partition import divided
+from auricle_fleet.groups import Group, assigned
+from auricle_fleet.settings.fleet_settings import FleetSettings
+
+HELD_OUT = 0.2
+"""Share of a device's clips that it never trains on, as `device_data` has it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Crowd:
+    """Those who will be in a run."""
+
+    pack: Pack
+    """As the run will train with it."""
+    origin: Pack
+    """That it is with other words, or itself."""
+    models: tuple[str, ...]
+    """Architecture of each device's own model."""
+    groups: tuple[Group | None, ...]
+    """Group of each device."""
+    trained: NDArray[np.int64]
+    """(D,) clips that each device trains on."""
+    held_out: NDArray[np.int64]
+    """(D,) clips that each judges itself by."""
+    unseen: int
+    """Clips that the plug-in is measured on after each round."""
+    clips: int
+    """Clips of all speakers, whose sound is in memory while features are computed."""
+    synthetic: bool
+    """Whether they are synthesised."""
+
+    @property
+    def devices(self) -> int:
+        """How many there are."""
+        return len(self.models)
+
+
+def crowd_of(settings: FleetSettings) -> Crowd:
+    """Count a run's crowd as `load_data` will divide it, in a second or so.
+
+    In a folder, silent clips may be given to other speakers than in the run, and files that cannot be read count.
+
+    Raises
+    ------
+    DataError, SettingsError, PackError
+        As `load_data`; and where Speech Commands would have to be downloaded first.
+    """
+    own = own_pack(settings)
+    words = settings.words or (",".join(own.labels) if own else usual_words(settings.data))
+    synthetic, devices, unseen = settings.data == "synthetic", settings.devices, settings.unseen
+    if synthetic:
+        devices, unseen, spoken = to_synthesise(settings, words)
+        speech = list_synthesis(spoken)
+    else:
+        speech = list_folder(_folder(settings.data), words, seed=settings.seed)
+    least = least_clips(speech) if settings.min_clips is None else settings.min_clips
+    split = divided(settings, speech, least, devices, unseen)
+    pack, origin = task_pack(speech.labels, own)
+    counts = np.array([len(device.clips) for device in split.devices], np.int64)
+    held = np.array([held_out(speech, device.clips) for device in split.devices], np.int64)
+    groups = assigned(settings.groups, len(counts), settings.seed)
+    kinds = settings.architectures(pack)
+    models = [(group and group.local) or kinds[i % len(kinds)] for i, group in enumerate(groups)]
+    return Crowd(
+        pack,
+        origin,
+        tuple(models),
+        tuple(groups),
+        counts - held,
+        held,
+        len(split.unseen),
+        len(speech.targets),
+        synthetic,
+    )
+
+
+def held_out(speech: SpeechSet, clips: NDArray[np.int64]) -> int:
+    """How many of a device's clips `split_held_out` holds out: of each label one stays in training."""
+    return min(int(HELD_OUT * len(clips) + 1e-9), len(clips) - len(np.unique(speech.targets[clips])))
+
+
+def is_missing(data: str) -> bool:
+    """Whether the recordings have to be downloaded first."""
+    return data == "speech-commands" and not _downloaded().is_dir()
+
+
+def _downloaded() -> Path:
+    return download.cache_folder() / download.SPEECH_COMMANDS.name
+
+
+def _folder(data: str) -> Path:
+    if is_missing(data):
+        raise DataError(
+            "Speech Commands is not on this machine, so that its speakers cannot be counted: `auricle fleet run --data "
+            "speech-commands` downloads it first (2.4 GB), or name a folder with --data."
+        )
+    return _downloaded() if data == "speech-commands" else Path(data)

@@ -1,0 +1,170 @@
+"""A run's forecast: both engines' needs and times beside what this machine has, and whether the run fits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec import Struct
+
+from auricle.errors import SettingsError
+from auricle_edge.training.training_job import LearnSettings
+from auricle_fleet.emulation.forecast.constants import OF_ENGINE, SOURCE, Constants
+from auricle_fleet.emulation.forecast.crowd import crowd_of, is_missing
+from auricle_fleet.emulation.forecast.machine import Machine, this_machine
+from auricle_fleet.emulation.forecast.needs import Needed, Needs, Times
+from auricle_fleet.emulation.forecast.speed import Speed, speed_of
+from auricle_fleet.emulation.traces import require_traces
+from auricle_fleet.emulation.virtual_fleet import require_virtual
+from auricle_fleet.settings.check import not_live
+from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_fleet.units import size
+
+DOUBT = 1.5
+"""A run is refused for memory or disk where even its need divided by this is not there: the forecast may be too high by
+as much, and nobody shall be kept from a run that fits."""
+SPARE_FILES = 64
+"""Open files that a run may have for a moment besides: files that are read and written."""
+
+
+class EngineForecast(Struct, frozen=True, kw_only=True):
+    """Of one engine."""
+
+    needs: Needs
+    times: Times
+    refused: str | None
+    """Why the run cannot be with this engine, a sentence; None where it fits."""
+    constants: Constants
+    """Figures that were not measured now."""
+
+
+class Forecast(Struct, frozen=True, kw_only=True):
+    """What a run will take."""
+
+    engine: str
+    """That the settings name."""
+    devices: int
+    invited: int
+    """To a round."""
+    rounds: int
+    training_clips: int
+    unseen_clips: int
+    weights: int
+    """Of the plug-in."""
+    machine: Machine
+    engines: dict[str, EngineForecast]
+    speeds: dict[str, Speed]
+    """Measured on this machine, by the devices' own model."""
+    source: str = SOURCE
+    """What the constants were printed by."""
+
+    @property
+    def refused(self) -> str | None:
+        """Why the run cannot be with the engine that the settings name; None where it fits."""
+        return self.engines[self.engine].refused
+
+
+def forecast(
+    settings: FleetSettings, out: Path, *, again: bool = False, say: Callable[[str], None] = lambda _: None
+) -> Forecast:
+    """Say what a run will take, before anything of it starts.
+
+    Parameters
+    ----------
+    settings
+        Of the run.
+    out
+        Where its folder would be.
+    again
+        Measure this machine's speed, whatever is remembered of it.
+    say
+        Told what is measured.
+
+    Raises
+    ------
+    DataError, SettingsError, PackError
+        As the run itself would.
+    """
+    require_traces(settings.groups)
+    crowd = crowd_of(settings)
+    needed, machine = Needed(settings, crowd), this_machine(out)
+    learn = LearnSettings(clips=1, carried=settings.carried_share)
+    kinds = sorted(set(crowd.models))
+    speeds = {kind: speed_of(crowd.pack, kind, needed.preset.plan, learn, again=again, say=say) for kind in kinds}
+    engines = {}
+    for engine, constants in OF_ENGINE.items():
+        times = needed.times(engine, speeds, machine.cores)
+        needs = needed.needs(engine, times.round)
+        refused = _not_virtual(settings) if engine == "virtual" else not_live(settings)
+        refused = refused or misfit(needs, machine, out, engine)
+        engines[engine] = EngineForecast(needs=needs, times=times, refused=refused, constants=constants)
+    return Forecast(
+        engine=settings.engine,
+        devices=crowd.devices,
+        invited=needed.invited,
+        rounds=settings.rounds,
+        training_clips=int(crowd.trained.sum()),
+        unseen_clips=crowd.unseen,
+        weights=crowd.pack.plugin_table.size,
+        machine=machine,
+        engines=engines,
+        speeds=speeds,
+    )
+
+
+def require_fit(settings: FleetSettings, out: Path) -> None:
+    """Refuse a run that cannot fit this machine; nothing is measured for it, and no sound made or read.
+
+    Raises
+    ------
+    SettingsError
+        It cannot fit.
+    DataError, PackError
+        As of the run itself.
+    """
+    require_traces(settings.groups)
+    if is_missing(settings.data):
+        return  # it is downloaded first
+    reason = misfit(
+        Needed(settings, crowd_of(settings)).needs(settings.engine), this_machine(out), out, settings.engine
+    )
+    if reason is not None:
+        raise SettingsError(reason)
+
+
+def _not_virtual(settings: FleetSettings) -> str | None:
+    try:
+        require_virtual(settings)
+    except SettingsError as error:
+        return str(error)
+    return None
+
+
+def misfit(needs: Needs, machine: Machine, out: Path, engine: str) -> str | None:
+    """Why a run cannot fit; None where it can."""
+    if machine.memory is not None and needs.memory / DOUBT > machine.memory:
+        return (
+            f"This run would need about {size(needs.memory)} of memory and {size(machine.memory)} are free: "
+            f"{_instead(engine)}."
+        )
+    most = max(needs.files, needs.broker_files) + SPARE_FILES
+    if most > machine.files:
+        return (
+            f"This run would hold about {most:,} files and connections open and a process may hold {machine.files:,} "
+            "here: take --engine virtual, fewer devices, or raise the limit (`ulimit -Hn`)."
+        )
+    if needs.disk / DOUBT > machine.disk:
+        return (
+            f"This run would write about {size(needs.disk)} and the disk that holds {out} has {size(machine.disk)} "
+            "free: free some space, choose another --out, or take fewer devices."
+        )
+    return None
+
+
+def is_tight(need: float, there: float | None) -> bool:
+    """Whether a need is nearer to what there is than the forecast is sure of."""
+    return there is not None and need * DOUBT > there
+
+
+def _instead(engine: str) -> str:
+    return "take fewer devices" + (", or --engine virtual, which needs less" if engine == "live" else "")

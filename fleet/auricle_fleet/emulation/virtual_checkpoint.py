@@ -1,0 +1,196 @@
+"""What a virtual run goes on with: the newest model, and what every device had learnt when it was made.
+
+A device has two files, of which the older one is written: until the note names the new round, the other one holds the
+state of the round before. The note is written last and durably, and says with a digest which states belong to it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from auricle.errors import StorageError
+from auricle.files import describe, write_durably
+from auricle.wire.tensors import TensorTable, decode, encode
+from auricle_edge.training.local_store import as_tensors, of_tensors
+from auricle_edge.training.train import LocalState
+from auricle_fleet.emulation.virtual_model import Model
+
+NOTE = "virtual.msgpack"
+DAMAGED = "{} is damaged, so that this run cannot go on: begin another."
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """A device's state on the disk."""
+
+    side: int
+    """Which of its two files, 0 or 1."""
+    steps: int
+    digest: str
+    selected: int
+
+
+class Note(msgspec.Struct, frozen=True):
+    """After which round, and what belongs to it."""
+
+    round: int
+    pack: str
+    models: tuple[tuple[bytes, bytes], ...]
+    """The newest one and the one it was made from, where it is there: weights, and what is kept with them; empty before
+    the first round."""
+    devices: dict[str, Kept]
+    own: tuple[dict[str, str], ...] = ()
+    """Of each of the models: digests of those that devices begin with of their own, by device."""
+    weights: dict[str, bytes] = {}
+    """These models, by digest."""
+    clock: float = 0.0
+    """When the next round begins at the earliest, seconds since the run began."""
+
+
+class Checkpoint:
+    """The checkpoint of one run.
+
+    Parameters
+    ----------
+    folder
+        Where it lies.
+    pack, table
+        Identity of the pack, and the table of its plug-in.
+    """
+
+    def __init__(self, folder: Path, pack: str, table: TensorTable) -> None:
+        self._folder, self._pack, self._table = folder, pack, table
+        self._devices: dict[str, Kept] = {}
+
+    def read(self) -> Note | None:
+        """The note; None where the run has none yet.
+
+        Raises
+        ------
+        StorageError
+            It is damaged, or of another pack.
+        """
+        place = self._folder / NOTE
+        try:
+            found = msgspec.msgpack.decode(place.read_bytes(), type=Note)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StorageError(describe(error, place)) from error
+        except msgspec.MsgspecError as error:
+            raise StorageError(DAMAGED.format(place)) from error
+        if found.pack != self._pack or not found.models:
+            raise StorageError(f"{place} is of another pack: go on with the pack that the run began with.")
+        self._devices = dict(found.devices)
+        return found
+
+    def models(self, note: Note) -> tuple[Model, Model | None]:
+        """The newest model of a note, and the one that it was made from.
+
+        Raises
+        ------
+        WireError
+            They do not fit the plug-in.
+        StorageError
+            One that a device begins with is not there.
+        """
+        size = self._table.size
+        decoded = {name: decode(weights, size) for name, weights in note.weights.items()}
+        own = note.own or ({},) * len(note.models)
+        try:
+            found = [
+                Model(decode(weights, size), kept or None, {device: decoded[name] for device, name in of.items()})
+                for (weights, kept), of in zip(note.models, own, strict=True)
+            ]
+        except (KeyError, ValueError) as error:
+            raise StorageError(DAMAGED.format(self._folder / NOTE)) from error
+        return found[0], found[1] if len(found) > 1 else None
+
+    def state(self, device: str) -> LocalState | None:
+        """What a device had learnt; None where it had taken part in no round.
+
+        Raises
+        ------
+        StorageError
+            Its file is missing or damaged.
+        """
+        kept = self._devices.get(device)
+        if kept is None or not kept.digest:
+            return None
+        place = self._file(device, kept.side)
+        try:
+            data = place.read_bytes()
+            if _digest(data) != kept.digest:
+                raise StorageError(DAMAGED.format(place))
+            return of_tensors(load(data), kept.steps)
+        except (OSError, SafetensorError) as error:
+            raise StorageError(DAMAGED.format(place)) from error
+
+    def selected(self, device: str) -> int:
+        """Rounds that a device was invited to."""
+        kept = self._devices.get(device)
+        return 0 if kept is None else kept.selected
+
+    def write(
+        self,
+        number: int,
+        model: Model,
+        before: Model | None,
+        changed: Mapping[str, LocalState],
+        selected: Mapping[str, int],
+        clock: float = 0.0,
+    ) -> None:
+        """Keep everything after a round.
+
+        Parameters
+        ----------
+        model, before
+            Of now, and of before the newest round.
+        changed
+            States that are not those of the last call.
+        selected
+            Of all devices.
+        clock
+            When the next round begins at the earliest, seconds since the run began.
+
+        Raises
+        ------
+        StorageError
+            The disk cannot take it; the checkpoint before still holds.
+        """
+        devices = {name: msgspec.structs.replace(self._of(name), selected=count) for name, count in selected.items()}
+        for name, state in changed.items():
+            data = save(as_tensors(state))
+            side = 1 - devices[name].side
+            self._put(self._file(name, side), data)
+            devices[name] = Kept(side, state.steps, _digest(data), devices[name].selected)
+        both = [each for each in (model, before) if each is not None]
+        models = tuple((encode(each.weights), each.kept or b"") for each in both)
+        written = [{device: encode(weights) for device, weights in each.own.items()} for each in both]
+        own = tuple({device: _digest(data) for device, data in each.items()} for each in written)
+        weights = {_digest(data): data for each in written for data in each.values()}
+        note = Note(number, self._pack, models, devices, own, weights, clock)
+        write_durably(self._folder / NOTE, msgspec.msgpack.encode(note))
+        self._devices = devices
+
+    def _of(self, device: str) -> Kept:
+        return self._devices.get(device, Kept(0, 0, "", 0))
+
+    def _put(self, place: Path, data: bytes) -> None:
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(data)
+        except OSError as error:
+            raise StorageError(describe(error, place)) from error
+
+    def _file(self, device: str, side: int) -> Path:
+        return self._folder / "devices" / device / f"state.{side}.safetensors"
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,213 @@
+"""A fleet without a broker: devices and rounds in one process, on a clock that only counts.
+
+Devices train with the same trainer, their updates travel as the same bytes and pass the same checks, and the same rule
+and server optimizer make the model: a round of a cohort ends with the weights of a live fleet, bit for bit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import os
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+from auricle.errors import AuricleError, SettingsError
+from auricle_cloud.aggregation.bounded import BoundedRule
+from auricle_cloud.aggregation.presets import Preset
+from auricle_cloud.aggregation.rules import get_rule
+from auricle_cloud.evaluation.labelled_clips import LabelledClips, labelled_clips
+from auricle_cloud.evaluation.validation_set import load_validation
+from auricle_cloud.settings import RoundDone
+from auricle_fleet.emulation.behaviour import FleetDevices
+from auricle_fleet.emulation.data import FleetData
+from auricle_fleet.emulation.judging import FleetJudging
+from auricle_fleet.emulation.start import Start
+from auricle_fleet.emulation.traces import timelines
+from auricle_fleet.emulation.virtual_checkpoint import Checkpoint
+from auricle_fleet.emulation.virtual_clock import Pace
+from auricle_fleet.emulation.virtual_device import VirtualDevice
+from auricle_fleet.emulation.virtual_model import Model
+from auricle_fleet.emulation.virtual_round import FLEET, Ended, Order, VirtualRounds
+from auricle_fleet.settings.fleet_settings import FleetSettings
+
+log = logging.getLogger("auricle.fleet")
+
+EVERY = 10.0
+"""Seconds between two checkpoints: rounds after the last one are made again, to the same bits, by a run that goes on.
+With a judge, whose best states are kept as they come, every round is one."""
+
+
+def require_virtual(settings: FleetSettings) -> None:
+    """SettingsError for what only agents, links and a broker have."""
+    if settings.mode == "async" or settings.detect:
+        option, what = (
+            ("--mode async", "asynchronous rounds") if settings.mode == "async" else ("--detect", "detection")
+        )
+        raise SettingsError(f"{option} needs --engine live: the virtual engine has no {what}.")
+    if settings.privacy.clip is not None:
+        raise SettingsError("Noise on devices needs --engine live: the virtual engine keeps no account of it.")
+    if settings.secure_sum.on:
+        raise SettingsError("--secure-sum needs --engine live: the virtual engine has no messages to hide.")
+    if settings.broker is not None or settings.port:
+        raise SettingsError("--broker and --port need --engine live: the virtual engine has no broker.")
+    for group in settings.groups:
+        if group.network.cut is not None:
+            raise SettingsError(f'The group "{group.name}" has connections that are cut: that needs --engine live.')
+
+
+class VirtualFleet:
+    """Coordinator and devices of one run, without links.
+
+    Parameters
+    ----------
+    settings, data, judging
+        Of the run.
+    state
+        Folder for what the run goes on with.
+    """
+
+    coordinator = None
+    """There is no process to ask."""
+
+    def __init__(self, settings: FleetSettings, data: FleetData, judging: FleetJudging, state: Path) -> None:
+        self._settings, self._pack, self._judging = settings, data.pack, judging
+        self._devices = FleetDevices(settings, data, judging)
+        self.names, self.groups, self.models = self._devices.names, self._devices.groups, self._devices.models
+        self.bytes_sent = self.bytes_received = 0
+        """Weights that all devices sent and received since this process began."""
+        self._folder = state / "virtual"
+        self._fleet: dict[str, VirtualDevice] = {}
+        self._model = Model(np.zeros(0, np.float32))
+        self._before: Model | None = None
+        self._changed: set[str] = set()
+        self._stopped = False
+        self._clock = 0.0
+        """When the next round begins at the earliest, seconds since the run began."""
+
+    async def run(
+        self, start: Start, watch: Callable[[RoundDone], Awaitable[None]], say: Callable[[str], None]
+    ) -> None:
+        """Run all rounds; parameters as of `Federation.run`.
+
+        Raises
+        ------
+        AuricleError
+            All devices failed in a round, or a disk is full.
+        """
+        checkpoint = Checkpoint(self._folder, self._pack.identity, self._pack.plugin_table)
+        number = await asyncio.to_thread(self._begin, checkpoint, start)
+        say(f"no broker: {len(self._fleet)} devices in this process, on a clock that only counts")
+        settings, preset, written = self._settings, start.preset, time.monotonic()
+        rule = get_rule(preset.rule, **preset.rule_options)
+        bounded = BoundedRule(rule, settings.limits.share, settings.limits.prune_few)
+        pace, labelled = Pace(settings.quorum, settings.deadline), LabelledClips()
+        if settings.labelled is not None:
+            clips = await asyncio.to_thread(load_validation, Path(settings.labelled), self._pack)
+            labelled = labelled_clips(self._pack, clips, settings.seed)
+        with ThreadPoolExecutor(os.cpu_count() or 1, "train") as workers:
+            rounds = VirtualRounds(
+                self._pack, self._fleet, bounded, settings.limits, pace, labelled, workers, lambda: self._stopped
+            )
+            try:
+                while number < settings.rounds:
+                    done = await self._round(rounds, number + 1, preset)
+                    number += 1
+                    await watch(done)
+                    if self._judging.learn.judge or time.monotonic() - written >= EVERY:
+                        await asyncio.to_thread(self._keep, checkpoint, number)
+                        written = time.monotonic()
+            finally:
+                if self._changed:
+                    self._keep(checkpoint, number)
+
+    def _begin(self, checkpoint: Checkpoint, start: Start) -> int:
+        """Make the devices and the first model, or take up those of the checkpoint; the newest round."""
+        note, table = checkpoint.read(), self._pack.plugin_table
+        judging = self._judging.judging if self._judging.learn.judge else None
+        recorded = timelines(self.groups, self._settings.seed)
+        for place, name in enumerate(self.names):
+            trainer = self._devices.trainer(place, waits=False)
+            folder = self._folder / "devices" / name
+            device = VirtualDevice(FLEET, name, trainer, judging, folder, checkpoint.state(name), recorded[place])
+            device.selected, self._fleet[name] = checkpoint.selected(name), device
+        if note is None:
+            self._model = Model(table.initial(self._settings.seed) if start.weights is None else start.weights)
+            return 0
+        self._clock = note.clock
+        self._model, self._before = checkpoint.models(note)
+        return note.round
+
+    async def _round(self, rounds: VirtualRounds, number: int, preset: Preset) -> RoundDone:
+        """Make a round in a thread, and take over what came of it once it has ended."""
+        settings, began = self._settings, time.monotonic()
+        clock, able = self._next(number)
+        wanted = max(1, round(settings.participation * able))
+        size = min(able, math.ceil(wanted * settings.over_selection - 1e-9))
+        plan = preset.plan_for(number, settings.rounds, settings.seed)
+        order = Order(number, plan, preset.server_for(number, settings.rounds), size, wanted, settings.seed, clock)
+        work = asyncio.ensure_future(asyncio.to_thread(rounds.run, order, self._model, self._before))
+        try:
+            ended = await asyncio.shield(work)
+        except asyncio.CancelledError:
+            self._stopped = True
+            await asyncio.gather(work, return_exceptions=True)
+            raise
+        self._take(ended)
+        self._clock = clock + max(ended.lasted, settings.round_every)
+        state, seconds = ("aborted" if ended.model is None else "published"), time.monotonic() - began
+        log.info("round %d %s: %d of %d counted", number, state, ended.counted, len(ended.invited))
+        return RoundDone(
+            number,
+            settings.rounds,
+            state,
+            self._model.weights,
+            seconds,
+            len(ended.invited),
+            ended.counted,
+            ended.report,
+        )
+
+    def _next(self, number: int) -> tuple[float, int]:
+        """When a round begins, and how many devices can be invited then: as soon as there is one.
+
+        Raises
+        ------
+        AuricleError
+            From now on no device ever can.
+        """
+        clock = self._clock
+        while not (able := sum(device.comes(clock) <= clock for device in self._fleet.values())):
+            following = min(device.comes(clock) for device in self._fleet.values())
+            if following == math.inf:
+                ended = f"end this run with --resume --rounds {number - 1}, or " if number > 1 else ""
+                raise AuricleError(
+                    f"Round {number} cannot begin: after {clock:g} s no trace has a device that can take part: {ended}"
+                    "start a run whose traces repeat."
+                )
+            clock = following
+        return clock, able
+
+    def _take(self, ended: Ended) -> None:
+        for name in ended.invited:
+            self._fleet[name].selected += 1
+        for name, answer in ended.answers.items():
+            self._fleet[name].keep(answer)
+            self.bytes_sent += len(answer.body)
+        self.bytes_received += ended.fetched * len(ended.answers)
+        self._changed |= set(ended.invited)
+        if ended.model is not None:
+            self._before, self._model = self._model, ended.model
+        elif ended.went_back and self._before is not None:
+            self._model, self._before = self._before, None
+
+    def _keep(self, checkpoint: Checkpoint, number: int) -> None:
+        changed = {name: self._fleet[name].local for name in self._changed}
+        selected = {name: device.selected for name, device in self._fleet.items()}
+        checkpoint.write(number, self._model, self._before, changed, selected, self._clock)
+        self._changed = set()

@@ -1,0 +1,81 @@
+"""A model of a run without links, what devices begin with, and what a round's report says of how it was made."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+from msgspec import UNSET
+from numpy.typing import NDArray
+
+from auricle.wire.messages import Invite, Update
+from auricle.wire.tensors import Flat, digest, encode
+from auricle_cloud.aggregation.cohort import Aggregate
+from auricle_cloud.rounds.personal import groups_told, synthesis_told
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A model, and what is kept with it for the next round."""
+
+    weights: Flat
+    kept: bytes | None = None
+    """The rule's state, or else the server optimizer's."""
+    own: Mapping[str, Flat] = field(default_factory=dict)
+    """Models that devices begin with of their own, by device, where the rule makes them."""
+
+    def start(self, device: str) -> Flat:
+        """What a device begins with."""
+        return self.own.get(device, self.weights)
+
+
+def own_models(before: Model, aggregate: Aggregate) -> dict[str, Flat]:
+    """What devices begin with after a round: those that counted with what the rule made for them, if it does."""
+    made = aggregate.clusters
+    if made is None:
+        return dict(before.own)
+    fresh = zip(aggregate.ids, made.models, strict=True)
+    return {**before.own, **{device: np.asarray(weights, np.float32) for device, weights in fresh}}
+
+
+def own_invite(invite: Invite, model: Model, device: str) -> Invite:
+    """The invitation as a device gets it."""
+    return msgspec.structs.replace(invite, base=digest(encode(model.own[device]))) if device in model.own else invite
+
+
+def starts(model: Model, devices: Sequence[str]) -> NDArray[np.float64] | None:
+    """(K, P) what devices began with; None where that was the round's model for all."""
+    if not any(device in model.own for device in devices):
+        return None
+    return np.stack([model.start(device) for device in devices]).astype(np.float64)
+
+
+def explained(aggregate: Aggregate, counted: list[Update]) -> dict[str, object]:
+    """What a report says of a model, as a coordinator writes it."""
+    direction = aggregate.direction
+    return {
+        **({} if direction is None else {"direction": direction.report(aggregate.ids)}),
+        "updates": [
+            {
+                "device": update.device,
+                "samples": update.samples,
+                "loss": None if math.isnan(update.loss) else update.loss,
+                "steps": update.steps,
+                "personal_accuracy": update.personal_accuracy,
+                "plugin_accuracy": update.plugin_accuracy,
+                "held_out": update.held_out,
+                "unsupervised": None if update.unsupervised is UNSET else update.unsupervised,
+            }
+            for update in counted
+        ],
+        "layers": aggregate.explain(),
+        "flag": aggregate.flag,
+        "dropped": list(aggregate.dropped),
+        "warnings": list(aggregate.warnings),
+        "bounded": [entry._asdict() for entry in aggregate.bounded],
+        **groups_told(aggregate.ids, aggregate.clusters),
+        **synthesis_told(aggregate.synthesis),
+    }

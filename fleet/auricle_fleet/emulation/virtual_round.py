@@ -1,0 +1,268 @@
+"""One synchronous round without links: who is invited, who answers in time, and the model that comes of it.
+
+It closes on a clock that only counts, by the coordinator's own rule and without waiting for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from auricle.errors import AuricleError, WireError
+from auricle.packs.pack import Pack
+from auricle.wire.messages import WORSE, Invite, Update
+from auricle.wire.plan import Plan
+from auricle.wire.prior_knowledge import PriorKnowledge
+from auricle.wire.tensors import Flat, digest, encode
+from auricle.wire.update_codec import Tail, length_of, parted
+from auricle_cloud.aggregation.bounded import BoundedRule
+from auricle_cloud.aggregation.cohort import Cohort, layers_of
+from auricle_cloud.aggregation.extras import MAGIC, Extras, RuleState
+from auricle_cloud.aggregation.feature_synthesis import lent_after
+from auricle_cloud.aggregation.next_model import next_model, optimizer_in
+from auricle_cloud.aggregation.presets import tail_of
+from auricle_cloud.aggregation.server_optimizer import OptimizerSettings, OptimizerState
+from auricle_cloud.evaluation.labelled_clips import LabelledClips
+from auricle_cloud.link.update_checks import require_body, require_header
+from auricle_cloud.rounds.cohort_progress import Doubts
+from auricle_cloud.rounds.read_cohort import with_labels, with_tails
+from auricle_cloud.settings import Limits
+from auricle_cloud.states.selection import choose
+from auricle_fleet.emulation.virtual_clock import Pace, answered, lasted
+from auricle_fleet.emulation.virtual_device import BOOT, Answer, VirtualDevice
+from auricle_fleet.emulation.virtual_model import Model, explained, own_invite, own_models, starts
+
+FLEET, TASK = "emulated", "keywords"
+NO_QUORUM = "no quorum at the deadline"
+
+
+@dataclass(frozen=True, eq=False)
+class Order:
+    """What a round is told."""
+
+    number: int
+    plan: Plan
+    server: OptimizerSettings
+    size: int
+    """Devices to invite."""
+    wanted: int
+    """Answers with which it closes at once."""
+    seed: int
+    began: float = 0.0
+    """Seconds of the run's clock."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ended:
+    """What came of a round."""
+
+    model: Model | None
+    """The next one; None: the round was given up."""
+    went_back: bool
+    """Whether most devices found its model worse: the next round begins with the one before."""
+    invited: tuple[str, ...]
+    counted: int
+    answers: Mapping[str, Answer]
+    fetched: int
+    """Bytes that each of these devices was sent."""
+    report: dict[str, object]
+    lasted: float
+    """Seconds of the run's clock."""
+
+
+@dataclass(frozen=True, eq=False)
+class VirtualRounds:
+    """Makes the rounds of one run.
+
+    Parameters
+    ----------
+    pack
+        Whose plug-in it is.
+    fleet
+        The devices, by name.
+    rule, limits, pace, labelled
+        As of a coordinator.
+    workers
+        In which devices train.
+    stopped
+        Whether the run ends.
+    """
+
+    pack: Pack
+    fleet: Mapping[str, VirtualDevice]
+    rule: BoundedRule
+    limits: Limits
+    pace: Pace
+    labelled: LabelledClips
+    workers: ThreadPoolExecutor
+    stopped: Callable[[], bool]
+
+    def run(self, order: Order, model: Model, before: Model | None) -> Ended:
+        """Make a round.
+
+        Parameters
+        ----------
+        order
+            What it is told.
+        model, before
+            The newest model, and the one that it was made from.
+
+        Raises
+        ------
+        TrainingStopped
+            The run ends.
+        AuricleError
+            All devices failed.
+        """
+        able = [device for device in self.fleet.values() if device.comes(order.began) <= order.began]
+        invited = choose(able, order.size, f"{order.seed}/{order.number}")
+        lent = self._lent(model)
+        fetched = 4 * self.pack.plugin_table.size + len(lent)
+        answers, updates, names, seconds = self._answers(order, invited, model, lent)
+        failed = {name: answer.reason for name, answer in answers.items() if answer.update is None}
+        doubts = Doubts()
+        for name, answer in answers.items():
+            doubts.hear(name, answer.doubt or "")
+        report: dict[str, object] = {
+            "invited": invited,
+            "failed": failed,
+            "rule": self.rule.name,
+            "rule_options": dict(self.rule.options),
+            "wanted": order.wanted,
+            "clock": {"began": order.began, "lasted": seconds, "available": len(able)},
+            "doubts": doubts.reported(),
+        }
+        if len(failed) == len(invited) and not any(reason.startswith(WORSE) for reason in failed.values()):
+            raise AuricleError(f"All devices failed in round {order.number}: {min(failed.values())}")
+        if doubts.prevail(invited) and before is not None:
+            reason = f"{len(doubts.said)} of {len(invited)} devices find the model worse than one they had before"
+            return Ended(None, True, tuple(invited), 0, answers, fetched, {**report, "reason": reason}, seconds)
+        if names is None:
+            return Ended(None, False, tuple(invited), 0, answers, fetched, {**report, "reason": NO_QUORUM}, seconds)
+        table = self.pack.plugin_table
+        more = [parted(answers[name].body, table, order.plan.codec)[1] for name in sorted(names)]
+        cohort = self._cohort([updates[name] for name in sorted(names)], model, order, more)
+        made = next_model(cohort, self.rule, order.server, self._optimizer(model))
+        said = explained(made.aggregate, [updates[name][0] for name in sorted(names)])
+        following = Model(made.weights, made.kept, own_models(model, made.aggregate))
+        return Ended(following, False, tuple(invited), len(names), answers, fetched, {**report, **said}, seconds)
+
+    def _answers(
+        self, order: Order, invited: list[str], model: Model, lent: bytes
+    ) -> tuple[dict[str, Answer], dict[str, tuple[Update, Flat]], list[str] | None, float]:
+        """What devices answered, the updates that can count, who of them did when the round closed, and when that was.
+
+        Whoever comes too late is called off and does not train. Who fails makes room for a later one.
+        """
+        size = 4 * self.pack.plugin_table.size
+        tail, fetched, prior = self._tail(order), size + len(lent), self._read(lent)
+        sent = length_of(self.pack.plugin_table, order.plan.codec) + 4 * sum(tail)
+        times = {name: self.fleet[name].arrival(order.number, order.began, sent, fetched) for name in invited}
+        arrivals = {name: at for name, at in times.items() if at is not None}
+        invite = Invite(
+            fleet=FLEET,
+            device="coordinator",
+            boot=BOOT,
+            task=TASK,
+            round=order.number,
+            epoch=1,
+            base=digest(encode(model.weights)),
+            ttl=self.pace.deadline,
+            plan=order.plan,
+            length=size,
+            codec="float32",
+            chunks=1,
+        )
+        answers: dict[str, Answer] = {}
+        updates: dict[str, tuple[Update, Flat]] = {}
+        failed: dict[str, float] = {}
+        while True:
+            names = answered(arrivals, len(invited), order.wanted, self.pace)
+            asked = [name for name in (names if names is not None else arrivals) if name not in answers]
+            if not asked:
+                seconds = lasted(arrivals, names, failed, len(invited), order.wanted, self.pace)
+                return answers, updates, names, seconds
+            done = self.workers.map(lambda name: self._train(name, invite, model, prior), asked)
+            for name, answer in zip(asked, done, strict=True):
+                answers[name] = answer
+                weights = self._checked(answer, model.start(name), tail)
+                if answer.update is None or weights is None:
+                    failed[name] = arrivals.pop(name)
+                else:
+                    updates[name] = answer.update, weights
+
+    def _tail(self, order: Order) -> Tail:
+        """How many numbers follow the weights of an update."""
+        return tail_of(order.plan, self.pack, gradients=self.rule.rule.tuning is not None)
+
+    def _lent(self, model: Model) -> bytes:
+        """What devices are lent to tune their classifiers by, as it travels; empty where the rule has nothing of it."""
+        tuning = self.rule.rule.tuning
+        if tuning is None:
+            return b""
+        return lent_after(self._state(model), model.weights, self.pack.plugin_table, tuning).to_bytes()
+
+    def _read(self, lent: bytes) -> PriorKnowledge | None:
+        """What devices make of what they are lent; None of nothing."""
+        return PriorKnowledge.from_bytes(lent, *self.pack.plugin_table.specs[-2].shape) if lent else None
+
+    def _train(self, name: str, invite: Invite, model: Model, prior: PriorKnowledge | None) -> Answer:
+        return self.fleet[name].take_part(own_invite(invite, model, name), model.start(name), self.stopped, prior)
+
+    def _checked(self, answer: Answer, base: Flat, tail: Tail) -> Flat | None:
+        """The weights that a coordinator would count; None where it refuses them."""
+        if answer.update is None:
+            return None
+        try:
+            require_header(answer.update, self.pack.plugin_table, self.limits, tail)
+            return require_body(answer.update, answer.body, base, self.pack.plugin_table, self.limits, tail)
+        except WireError:
+            return None
+
+    def _optimizer(self, model: Model) -> OptimizerState | None:
+        """The server optimizer's state after a model; None before its first step, or where the rule is its step."""
+        return optimizer_in(model.kept, self.pack.plugin_table.size)
+
+    def _state(self, model: Model) -> RuleState | None:
+        """The rule's state after a model; None before its first round, or where it keeps none."""
+        if model.kept is None or not model.kept.startswith(MAGIC):
+            return None
+        return RuleState.from_bytes(model.kept, self.pack.plugin_table.size)
+
+    def _extras(self, model: Model, order: Order, updates: list[Update], more: list[Flat]) -> Extras:
+        """What rules may need beyond the updates."""
+        found = Extras(
+            steps=np.array([update.steps for update in updates], np.float64),
+            rate=order.plan.rate,
+            labelled=with_labels([(update.samples, update.unsupervised or 0) for update in updates]),
+        )
+        found = with_tails(found, more, self._tail(order), self.pack.plugin_table)
+        if not self.rule.rule.needs:
+            return found
+        clips = sum(device.registered for device in self.fleet.values())
+        return replace(
+            found,
+            clients=len(self.fleet),
+            total_samples=float(clips),
+            state=self._state(model),
+            round=order.number,
+            objectives=self.labelled.objectives,
+            reference_samples=float(self.labelled.count),
+            starts=starts(model, [update.device for update in updates]),
+        )
+
+    def _cohort(self, counted: list[tuple[Update, Flat]], model: Model, order: Order, more: list[Flat]) -> Cohort:
+        updates = [update for update, _ in counted]
+        return Cohort.build(
+            ids=[update.device for update in updates],
+            weights=np.stack([weights for _, weights in counted]),
+            samples=[update.samples for update in updates],
+            losses=[update.loss for update in updates],
+            start=model.weights,
+            layers=layers_of((spec.name, spec.size, spec.layer) for spec in self.pack.plugin_table.specs),
+            registered=[np.nan if update.unsupervised else self.fleet[update.device].registered for update in updates],
+            extras=self._extras(model, order, updates, more),
+        )

@@ -1,0 +1,100 @@
+"""Who of a round had labels, and how far their directions are from the one that it took."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from typing import TypedDict
+
+import msgspec
+
+from auricle_fleet.results.result import RoundRow
+
+
+class _Update(msgspec.Struct):
+    device: str
+    samples: int
+    unsupervised: int | None = None
+
+
+class _Direction(msgspec.Struct):
+    angles: dict[str, float | None]
+    coordinator: float | None
+
+
+class _Report(msgspec.Struct):
+    """What is read of a round's report."""
+
+    updates: list[_Update] = []
+    direction: _Direction | None = None
+
+
+class Parties(TypedDict, total=False):
+    """Fields of a row."""
+
+    labelled_devices: int
+    unlabelled_devices: int
+    coordinator_angle: float | None
+    labelled_angle: float | None
+    unlabelled_angle: float | None
+
+
+def parties(report: Mapping[str, object]) -> Parties:
+    """What a round's report says of them; nothing where its plan did not ask for FixMatch."""
+    told = msgspec.convert(report, _Report)
+    known = [update for update in told.updates if update.unsupervised is not None]
+    if not known:
+        return {}
+    free = {update.device for update in known if update.unsupervised == update.samples}
+    found: Parties = {"labelled_devices": len(told.updates) - len(free), "unlabelled_devices": len(free)}
+    if told.direction:
+        angles = {name: angle for name, angle in told.direction.angles.items() if angle is not None}
+        found["coordinator_angle"] = told.direction.coordinator
+        found["labelled_angle"] = _mean([angle for name, angle in angles.items() if name not in free])
+        found["unlabelled_angle"] = _mean([angle for name, angle in angles.items() if name in free])
+    return found
+
+
+def by_party(rounds: Sequence[RoundRow]) -> str:
+    """A table of them for `report.html`, a row a round; nothing where nobody was without labels by plan."""
+    shown = [row for row in rounds if row.unlabelled_devices is not None]
+    if not shown:
+        return ""
+    names = (
+        "round",
+        "devices with labels",
+        "without",
+        "angle of the coordinator's clips",
+        "mean of devices with labels",
+        "without",
+    )
+    rows = "".join(
+        "<tr>"
+        + "".join(
+            f"<td>{html.escape(cell)}</td>"
+            for cell in (
+                str(row.round),
+                str(row.labelled_devices),
+                str(row.unlabelled_devices),
+                _degrees(row.coordinator_angle),
+                _degrees(row.labelled_angle),
+                _degrees(row.unlabelled_angle),
+            )
+        )
+        + "</tr>"
+        for row in shown
+    )
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
+    return (
+        "<h2>With labels and without, by round</h2><p>Angles are between a party's direction and the one that the "
+        "round took: below 90 degrees it goes with the party, above against it.</p>"
+        f'<div class="scroll"><table><tr>{head}</tr>{rows}</table></div>'
+    )
+
+
+def _mean(angles: Sequence[float]) -> float | None:
+    return sum(angles) / len(angles) if angles else None
+
+
+def _degrees(angle: float | None) -> str:
+    return "-" if angle is None else f"{angle:.1f}°"

@@ -1,0 +1,1 @@
+"""What a fleet run is told."""

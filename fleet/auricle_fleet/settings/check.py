@@ -1,0 +1,136 @@
+"""What a fleet run may be told: words and limits, and which settings go together."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from auricle.errors import SettingsError, nearest
+from auricle.packs.first_weights import check_start
+from auricle.wire.update_codec import UPDATE_CODECS
+from auricle_cloud.aggregation.needs import check_needs, given_with
+from auricle_cloud.aggregation.presets import get_preset
+from auricle_cloud.aggregation.rules import get_rule, rule_names
+from auricle_fleet.groups import check_groups, require_room
+
+if TYPE_CHECKING:
+    from auricle_fleet.settings.fleet_settings import FleetSettings
+
+BROKERS = ("mosquitto", "amqtt")
+"""Brokers that a run can start itself."""
+
+LONGEST = 1e9
+"""Seconds that an invitation can say."""
+LARGEST_SEED = 1 << 40
+"""What a plan can say."""
+
+JUDGE = ("auto", "on", "off")
+TRAINS = ("step", "native")
+MOST_MINUTES = 60.0
+MOST_CARRIED = 0.9
+
+ENGINES = ("live", "virtual")
+MODES = ("sync", "async")
+MOST_SELECTED = 10.0
+MOST_RATE = 10.0
+"""What a plan can say."""
+LEARNING = ("mutual", "supervised")
+LOCALS = ("crnn-base", "crnn-wide", "crnn-deep", "crnn-stacked", "crnn-lite")
+
+
+def slip(broker: str) -> str | None:
+    """The broker's program that was meant by a word that is nearly its name; None where it is an address."""
+    return None if "://" in broker else next(iter(get_close_matches(broker, BROKERS, 1, 0.7)), None)
+
+
+def check_labels(told: FleetSettings, *, asks: bool) -> None:
+    """SettingsError for devices without labels in rounds that teach by labels alone.
+
+    Parameters
+    ----------
+    asks
+        Whether the rule's plan asks for FixMatch.
+    """
+    groups = {group.name: group.labelled_share for group in told.groups}
+    if told.labelled_share is not None and not 0 <= told.labelled_share <= 1:
+        raise SettingsError(f"--labelled-share is {told.labelled_share:g}: it has to be from 0 to 1.")
+    if asks and told.learning == "mutual":
+        raise SettingsError(
+            "Clips without labels are learned from by the plug-in alone: leave out --learning mutual, or say "
+            "--rule-option unlabelled=0."
+        )
+    if not asks and (told.labelled_share == 0 or 0 in groups.values()):
+        raise SettingsError("Devices without any label learn with --rule fedrpo alone: raise the labelled share.")
+
+
+def not_live(told: FleetSettings) -> str | None:
+    """What only the virtual engine's clock can do, in a sentence; None where there is nothing of that."""
+    traced = next((group.name for group in told.groups if group.trace is not None), None)
+    if traced is not None:
+        return f'The group "{traced}" follows a trace, on a clock that only --engine virtual has.'
+    return (
+        "--round-every needs --engine virtual: the live engine has no clock of its own." if told.round_every else None
+    )
+
+
+def check_run(told: FleetSettings) -> None:
+    """SettingsError for a value that is not allowed, or settings that do not go together."""
+    named = (("rule", told.rule, rule_names()), ("learning", told.learning, LEARNING))
+    for what, word, known in (*named, ("engine", told.engine, ENGINES), ("codec", told.codec, UPDATE_CODECS)):
+        if word is not None and word not in known:
+            raise SettingsError(f'There is no {what} "{word}"; {nearest(word, known)}')
+    if told.rate is not None and not 0 < told.rate <= MOST_RATE:
+        raise SettingsError(f"--rate is {told.rate:g}: it has to be a number above 0, at most {MOST_RATE:g}.")
+    if told.server_rate is not None and not 0 < told.server_rate < float("inf"):
+        raise SettingsError(f"--server-rate is {told.server_rate:g}: it has to be a number above 0.")
+    chosen = told.with_rule(get_preset(told.preset)).fitted(trained=False, server_rate=told.server_rate)
+    given = given_with(labelled=told.labelled is not None)
+    rule = get_rule(chosen.rule, **chosen.rule_options)
+    check_needs(rule, given=given, mode=told.mode, detection=told.detect)
+    if told.labelled is not None and not set(rule.needs) & given - given_with(labelled=False):
+        raise SettingsError(f"The rule {rule.name} learns from no labelled clips: leave out --labelled.")
+    check_labels(told, asks=bool(chosen.plan.fixmatch))
+    if told.mode not in MODES:
+        hint = " How devices learn is --learning." if told.mode in LEARNING else ""
+        raise SettingsError(f'There is no mode "{told.mode}"; {nearest(told.mode, MODES)}{hint}')
+    if not 1 <= told.over_selection <= MOST_SELECTED:
+        raise SettingsError(f"--over-selection has to be from 1 to {MOST_SELECTED:g}.")
+    if told.detect and told.mode == "async":
+        raise SettingsError("--detect compares the losses of one round's devices: it needs --mode sync.")
+    told.privacy.require(chosen.rule, mode=told.mode, detection=told.detect)
+    told.secure_sum.require(chosen.rule, chosen.rule_options, mode=told.mode, detection=told.detect)
+    check_groups(told.groups)
+    if not 0 <= told.round_every <= LONGEST:
+        raise SettingsError(f"--round-every is {told.round_every:g}: it takes seconds, 0 to {LONGEST:.0f}.")
+    if told.engine == "live" and (reason := not_live(told)) is not None:
+        raise SettingsError(reason)
+    if told.devices is not None:
+        require_room(told.groups, told.devices)
+    for name in (*told.architectures(), *(group.local for group in told.groups if group.local)):
+        if told.pack is None and name not in LOCALS:
+            raise SettingsError(f'There is no local model "{name}"; {nearest(name, (*LOCALS, "mixed"))}')
+    check_start(told.start)
+    if told.runtime not in TRAINS:
+        raise SettingsError(f"--runtime is {' or '.join(TRAINS)}: {nearest(told.runtime, TRAINS)}")
+    if told.judge not in JUDGE:
+        raise SettingsError(f"--judge is {', '.join(JUDGE[:-1])} or {JUDGE[-1]}: {nearest(told.judge, JUDGE)}")
+    if not 0 < told.judge_minutes <= MOST_MINUTES or not 0 <= told.judge_share <= 1:
+        raise SettingsError(
+            f"--judge-minutes has to be above 0 and at most {MOST_MINUTES:.0f}, --judge-share from 0 to 1."
+        )
+    if told.carried is not None and not 0 <= told.carried <= MOST_CARRIED:
+        raise SettingsError(f"--carried is a share of what a round trains on, 0 to {MOST_CARRIED:g}.")
+    for option, value in (("rounds", told.rounds), ("takes", told.takes), ("central-epochs", told.central_epochs)):
+        if value < 1:
+            raise SettingsError(f"--{option} is {value}: it has to be at least 1.")
+    for option, share in (("participation", told.participation), ("quorum", told.quorum)):
+        if not 0 < share <= 1:
+            raise SettingsError(f"--{option} is {share:g}: it is a share, above 0 and at most 1.")
+    if not 0 < told.deadline <= LONGEST:
+        raise SettingsError(f"--deadline is {told.deadline:g}: it takes seconds, above 0, at most {LONGEST:.0f}.")
+    if not 0 <= told.seed <= LARGEST_SEED:
+        raise SettingsError(f"--seed is {told.seed}: it has to be from 0 to {LARGEST_SEED}.")
+    if told.broker is not None and told.broker not in BROKERS and (near := slip(told.broker)):
+        raise SettingsError(f'There is no broker "{told.broker}"; did you mean "{near}"?')
+    if not 0 <= told.port <= 65535:
+        raise SettingsError(f"--port is {told.port}: it has to be from 0 (a free one) to 65535.")

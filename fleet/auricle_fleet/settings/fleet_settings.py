@@ -1,0 +1,272 @@
+"""Everything a fleet run is told, kept beside its results so that it can go on and be repeated."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from auricle.errors import NOT_FOUND, StorageError
+from auricle.files import describe, write_durably
+from auricle.mqtt_link.link import BrokerAddress
+from auricle.packs.pack import Pack
+from auricle.settings import from_mapping
+from auricle.wire.kinds import UNDECODABLE
+from auricle_cloud.aggregation.presets import Preset, get_preset
+from auricle_cloud.settings import Buffer, Detection, Limits, Privacy, SecureSum
+from auricle_edge.training.own_model import own_model
+from auricle_edge.training.training_job import LearnSettings
+from auricle_fleet.groups import Group
+from auricle_fleet.settings.check import BROKERS, LOCALS, check_run
+from auricle_fleet.settings.partition import Partition
+
+
+class NoRunError(StorageError):
+    """A folder that holds no run."""
+
+    exit_code = NOT_FOUND
+
+
+class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A fleet run. See `auricle fleet run --help` for what each is."""
+
+    data: Annotated[
+        str,
+        Meta(
+            description="synthetic, speech-commands, a folder <word>/<speaker>_nohash_<n>.(wav|flac), or a list in CSV "
+            "with the columns path, word and speaker."
+        ),
+    ] = "synthetic"
+    words: Annotated[
+        str | None,
+        Meta(
+            description="a,b,c, gsc12, gsc35, digits, or common:N for words with at least N clips [gsc12, or the "
+            "pack's]."
+        ),
+    ] = None
+    pack: Annotated[
+        str | None, Meta(description="A pack of your own, a folder or a .tar.zst [the shipped one for the words].")
+    ] = None
+    devices: Annotated[
+        int | None, Meta(description="Number of devices, each with one speaker's clips [all that qualify].")
+    ] = None
+    min_clips: Annotated[
+        int | None,
+        Meta(
+            description="A speaker with fewer clips is not a device and counts as unseen [20, or fewer where speakers "
+            "have fewer]."
+        ),
+    ] = None
+    unseen: Annotated[int | None, Meta(description="Speakers held out wholly, as well as those under --min-clips.")] = (
+        None
+    )
+    takes: Annotated[int, Meta(description="Synthetic speech: takes of each word by each speaker.")] = 8
+    rounds: Annotated[int, Meta(description="Rounds to run.")] = 80
+    participation: Annotated[float, Meta(description="Share of the devices invited to a round.")] = 1.0
+    quorum: Annotated[
+        float, Meta(description="Share of the invited that is enough to close a round that has waited.")
+    ] = 0.7
+    deadline: Annotated[float, Meta(description="Seconds after which a round closes.")] = 300.0
+    engine: Annotated[
+        str,
+        Meta(
+            description="live: agents, a coordinator and a broker; virtual: the same training and rules in one "
+            "process, without links."
+        ),
+    ] = "live"
+    round_every: Annotated[
+        float,
+        Meta(description="Seconds of the virtual engine's clock from one round's beginning to the next, at least."),
+    ] = 0.0
+    mode: Annotated[
+        str,
+        Meta(description="sync, or async: a new model after every few updates, without waiting for anybody."),
+    ] = "sync"
+    over_selection: Annotated[
+        float, Meta(description="Invite this many times as many devices, and close when enough have answered.")
+    ] = 1.0
+    rule: Annotated[
+        str | None,
+        Meta(
+            description="How updates are averaged: fedavg, lpa, fedvsa, median, multi-krum, fedopt and more, see "
+            "docs/rules.md, or one that a package adds [the preset's]."
+        ),
+    ] = None
+    rule_options: Annotated[dict[str, object], Meta(description="A table of options of the rule.")] = {}
+    labelled: Annotated[
+        str | None,
+        Meta(description="Folder of labelled clips at the coordinator that a rule learns from: zeno, fedlaw, fedrpo."),
+    ] = None
+    labelled_share: Annotated[
+        float | None,
+        Meta(
+            description="Share of each device's clips with labels; fedrpo learns from the others by FixMatch [0 with "
+            "--rule fedrpo, else 1]."
+        ),
+    ] = None
+    detect: Annotated[
+        bool,
+        Meta(description="Compare losses, find who poisons, repair; judged by the clips of half of the unseen."),
+    ] = False
+    learning: Annotated[
+        str | None, Meta(description="mutual, or supervised: the plug-in alone on labels [the preset's].")
+    ] = None
+    local: Annotated[
+        str | None,
+        Meta(
+            description="Local model: crnn-base, -wide, -deep, -stacked, -lite, one of --pack, a,b,c in turn, or mixed "
+            "[crnn-base, or the pack's larger model]."
+        ),
+    ] = None
+    preset: Annotated[
+        str, Meta(description="practical, paper (FedMLAC's own settings), or fedavg (the tuned baseline).")
+    ] = "practical"
+    rate: Annotated[
+        Annotated[float, Meta(gt=0, le=10)] | None,
+        Meta(description="Learning rate of the plug-in on the devices [the preset's]."),
+    ] = None
+    server_rate: Annotated[
+        float | None,
+        Meta(description="Learning rate of the server's optimizer [the preset's; with --start pack a gentle step]."),
+    ] = None
+    start: Annotated[
+        str,
+        Meta(
+            description="scratch: all models start from seeded noise, as in every published figure; pack: from the "
+            "pack's trained weights."
+        ),
+    ] = "scratch"
+    carried: Annotated[
+        float | None,
+        Meta(
+            description="Share of what devices train on that is sound without keywords, of the pack's negatives; less "
+            "with own ones [0.5 with --start pack, else 0]."
+        ),
+    ] = None
+    judge: Annotated[
+        str,
+        Meta(
+            description="Whether a device gives up a round that made it worse: on, off, or auto: on with --start pack."
+        ),
+    ] = "auto"
+    judge_minutes: Annotated[float, Meta(description="Most minutes of negatives on which a device judges a round.")] = (
+        15.0
+    )
+    judge_share: Annotated[
+        float, Meta(description="Share of its rounds that a device judges on them, drawn at random.")
+    ] = 0.1
+    runtime: Annotated[
+        str, Meta(description="What trains: step, which is onnxruntime, or native, a C library compiled once.")
+    ] = "step"
+    codec: Annotated[str, Meta(description="How updates travel: float32, float16 or int8.")] = "float32"
+    central: Annotated[bool, Meta(description="Also train the same clips centrally: the ceiling.")] = False
+    central_epochs: Annotated[int, Meta(description="Epochs of the central training.")] = 150
+    seed: Annotated[int, Meta(description="Random seed of speech, split, initial weights and every draw.")] = 0
+    port: Annotated[int, Meta(description="Port of the broker on loopback; 0 takes a free one.")] = 0
+    broker: Annotated[
+        str | None,
+        Meta(description="mosquitto, amqtt, or mqtt://user:password@host:port of a running one [mosquitto if found]."),
+    ] = None
+    buffer: Buffer = Buffer()
+    detection: Detection = Detection()
+    limits: Limits = Limits()
+    privacy: Privacy = Privacy()
+    secure_sum: SecureSum = SecureSum()
+    groups: tuple[Group, ...] = ()
+    partition: Partition = Partition()
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be run."""
+        check_run(self)
+
+    @property
+    def carried_share(self) -> float:
+        """Share of what devices train on that is of the pack's negatives: left open, a board's from trained weights.
+
+        From seeded noise a run repeats what the papers did: clips alone.
+        """
+        if self.carried is not None:
+            return self.carried
+        return LearnSettings().carried if self.start == "pack" else 0.0
+
+    @property
+    def labelled_part(self) -> float:
+        """Share of the devices' clips with labels: none where a rule asks for FixMatch and nothing else is said."""
+        if self.labelled_share is not None:
+            return self.labelled_share
+        return 0.0 if self.with_rule(get_preset(self.preset)).plan.fixmatch else 1.0
+
+    @property
+    def judges(self) -> bool:
+        """Whether devices judge their rounds: asked for, or left open in a run that has a good state to protect."""
+        return self.judge == "on" or (self.judge == "auto" and self.start == "pack")
+
+    def preset_for(self, *, trained: bool) -> Preset:
+        """The preset with what the options change in it, as it fits a first model that is trained, or is noise."""
+        preset = self.with_rule(get_preset(self.preset)).fitted(trained=trained, server_rate=self.server_rate)
+        plan = msgspec.structs.replace(
+            preset.plan,
+            mode=self.learning or preset.plan.mode,
+            codec=self.codec,
+            rate=preset.plan.rate if self.rate is None else self.rate,
+        )
+        return replace(preset, plan=plan)
+
+    def with_rule(self, preset: Preset) -> Preset:
+        """A preset with the rule that is told, and its options."""
+        rule = self.rule or preset.rule
+        return preset.with_rule(rule, {**(preset.rule_options if rule == preset.rule else {}), **self.rule_options})
+
+    def architectures(self, pack: Pack | None = None) -> tuple[str, ...]:
+        """The local models that devices take in turn: `mixed` is all five, a comma separates a choice.
+
+        Where none are named it is the larger model of the pack, `crnn-base` of a shipped one that the words choose.
+        """
+        if self.local is None:
+            return LOCALS[:1] if pack is None else (own_model(pack, start=self.start),)
+        return LOCALS if self.local == "mixed" else tuple(part.strip() for part in self.local.split(","))
+
+    def changed(self) -> dict[str, object]:
+        """The settings that are not the defaults, as plain values; a broker without its password."""
+        usual, plain = msgspec.to_builtins(FleetSettings()), msgspec.to_builtins(self)
+        if self.broker is not None and self.broker not in BROKERS:
+            plain["broker"] = str(BrokerAddress.parse(self.broker))
+        return {name: value for name, value in plain.items() if value != usual[name]}
+
+    def save(self, folder: Path) -> None:
+        """Keep the settings in a run's folder, for their user alone: a broker's password may stand there."""
+        written = msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
+        write_durably(folder / "settings.json", written, mode=0o600)
+
+    @classmethod
+    def load(cls, folder: Path) -> FleetSettings:
+        """Read the settings of an earlier run; NoRunError where it is missing in this folder."""
+        if not (folder / "settings.json").exists():
+            inside = sorted(folder.glob("*/settings.json"))
+            hint = f"; there are runs in it, such as {inside[-1].parent}" if inside else ""
+            raise NoRunError(f"{folder} holds no run: there is no settings.json in it{hint}.")
+        return cls.read(folder / "settings.json")
+
+    @classmethod
+    def read(cls, path: Path) -> FleetSettings:
+        """Read the file that `save` made.
+
+        Raises
+        ------
+        StorageError
+            It cannot be read, or is damaged.
+        SettingsError
+            A name in it is no setting, a value is not allowed, or its settings do not go together.
+        """
+        try:
+            written = msgspec.json.decode(path.read_bytes(), type=dict[str, object])
+        except OSError as error:
+            raise StorageError(describe(error, path)) from error
+        except UNDECODABLE as error:
+            raise StorageError(f"{path} is damaged: it was cut short, or is no JSON of settings.") from error
+        if "learning" not in written:  # as the version before wrote it
+            written["learning"] = written.pop("mode", None)
+        return from_mapping(cls, written, str(path))

@@ -1,0 +1,68 @@
+"""Table `partition` of a run's file: who of the devices has which clips."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from auricle.errors import SettingsError
+
+Kind = Literal["speaker", "split", "dirichlet", "labels"]
+Tail = Literal["fleet", "device"]
+
+
+class Fresh(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Table `fresh` of a partition: labels that a device begins to have only after some rounds."""
+
+    labels: Annotated[int, Meta(ge=1, le=100, description="How many of its own, drawn for each device; one stays.")]
+    round: Annotated[int, Meta(ge=2, le=1_000_000, description="The first round in which it has the first of them.")]
+    every: Annotated[
+        int, Meta(ge=0, le=1_000_000, description="Rounds between one of them and the next; 0: all come at once.")
+    ] = 0
+
+
+class Partition(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How the clips of the speakers that may be devices are dealt out; those held out are dealt to nobody."""
+
+    kind: Annotated[
+        Kind,
+        Meta(
+            description="speaker: a speaker is a device; split: speakers are divided among --devices; dirichlet: every "
+            "device has a share of each label, drawn by alpha; labels: every device has so many labels."
+        ),
+    ] = "speaker"
+    alpha: Annotated[
+        float, Meta(gt=0, le=1e4, description="Of dirichlet: the smaller, the fewer labels a device has.")
+    ] = 0.5
+    labels: Annotated[int, Meta(ge=1, le=100, description="Of labels: how many each device has.")] = 2
+    sigma: Annotated[
+        float, Meta(ge=0, le=3, description="Of labels: standard deviation of the logarithm of the devices' sizes.")
+    ] = 0.0
+    imbalance: Annotated[
+        float,
+        Meta(ge=1, le=1e4, description="So many times the clips of the last label has the first; 1: as they are."),
+    ] = 1.0
+    tail: Annotated[
+        Tail,
+        Meta(
+            description="Of imbalance: fleet: over all devices together, labels in their order; device: on each "
+            "device, labels in an order drawn for it."
+        ),
+    ] = "fleet"
+    fresh: Fresh | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what this kind has no use for."""
+        usual = {"alpha": 0.5, "labels": 2, "sigma": 0.0}
+        used = {"dirichlet": {"alpha"}, "labels": {"labels", "sigma"}}.get(self.kind, set())
+        for name in usual.keys() - used:
+            if getattr(self, name) != usual[name]:
+                raise SettingsError(f"The partition {self.kind} has no {name}: leave it out.")
+        if self.tail == "device" and self.imbalance == 1:
+            raise SettingsError("A long tail of each device needs an imbalance above 1: add it, or leave tail out.")
+
+    @property
+    def deals(self) -> bool:
+        """Whether a device has something else than all of one speaker's clips."""
+        return self.kind != "speaker"

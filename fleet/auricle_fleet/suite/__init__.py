@@ -1,0 +1,1 @@
+"""Many runs as one experiment: methods, conditions and seeds, their tables and curves (docs/suites.md)."""

@@ -1,0 +1,108 @@
+"""`auricle fleet suite`: run many methods in many conditions with many seeds, and compare them."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from pathlib import Path
+
+import msgspec
+import typer
+
+from auricle.errors import SettingsError
+from auricle.process.ending import fitted
+from auricle.process.table import Column, print_grid
+from auricle.process.until_signal import until_signal
+from auricle_cloud.aggregation.compute.matrix import usable_threads
+from auricle_fleet.results.live import View
+from auricle_fleet.suite.plan import Suite, read_suite, shipped
+from auricle_fleet.suite.suite_run import SuiteResult, SuiteRun, narrowed
+from auricle_fleet.suite.written import tables
+
+MOST_JOBS = 256
+
+
+def suite(
+    named: str = typer.Argument(
+        "", metavar="SUITE", help="A file in TOML (docs/suites.md), or the name of a shipped one."
+    ),
+    out: Path | None = typer.Option(None, help="Folder for runs, tables and page [suites/<name>]."),
+    jobs: int | None = typer.Option(None, help="Runs at a time [one a core]."),
+    data: str | None = typer.Option(None, help="What the runs hear, in place of the suite's, as --data of fleet run."),
+    rounds: int | None = typer.Option(None, help="Rounds of each run, in place of the suite's."),
+    seeds: str | None = typer.Option(None, help="a,b,c in place of the suite's seeds."),
+    listed: bool = typer.Option(
+        False, "--list", help="Say how many runs SUITE has, or each shipped one, and run nothing."
+    ),
+    as_json: bool = typer.Option(False, "--json", help="Print the tables as JSON, nothing else."),
+) -> int:
+    """Compare methods: run every method in every condition with every seed; what has ended is not run again."""
+    if not named and not listed:
+        raise SettingsError("Name a suite: a file, or one of: " + ", ".join(shipped()) + ".")
+    if jobs is not None and not 1 <= jobs <= MOST_JOBS:
+        raise SettingsError(f"--jobs is {jobs}: it has to be from 1 to {MOST_JOBS}.")
+    numbers = None if seeds is None else _numbers(seeds)
+    chosen = [(narrowed(read, data=data, rounds=rounds, seeds=numbers), path) for read, path in _read(named)]
+    if listed:
+        return _list(chosen, as_json)
+    told, path = chosen[0]
+    folder = Path("suites") / path.stem if out is None else out
+    options = {"--out": out, "--jobs": jobs, "--data": data, "--rounds": rounds, "--seeds": seeds}
+    given = [part for name, value in options.items() if value is not None for part in (name, str(value))]
+    command = shlex.join(["auricle", "fleet", "suite", named, *given])
+    with View(as_json=as_json) as view:
+        run = SuiteRun(
+            told, name=path.stem, where=str(path), out=folder, jobs=jobs or usable_threads(), view=view, command=command
+        )
+        ends = "ends: the runs under way write what they did; Ctrl-C again does not wait for them"
+        result = asyncio.run(until_signal(run.run(), lambda: view.say(ends), view.give_back))
+    if result is None:
+        if not as_json:
+            typer.echo(f"Interrupted. Go on with:\n  {command}")
+        return 130
+    return _conclude(told, result, as_json)
+
+
+def _conclude(told: Suite, result: SuiteResult, as_json: bool) -> int:
+    if as_json:
+        answer = {"tables": result.results, "failed": dict(result.failed), "page": str(result.page)}
+        typer.echo(msgspec.json.encode(answer).decode())
+    else:
+        for title, head, rows in tables(told, result.results):
+            typer.echo(f"\n{title}")
+            print_grid([Column(name, i) for i, name in enumerate(head)], rows)
+        typer.echo(f"\nPage: {result.page}")
+        for name, why in sorted(result.failed.items()):
+            typer.echo(fitted(f"Failed: {name}: {why}"))
+    return 1 if result.failed else 0
+
+
+def _read(named: str) -> list[tuple[Suite, Path]]:
+    """The suite of a name or file; without one, all shipped ones."""
+    return [read_suite(name) for name in ([named] if named else shipped())]
+
+
+def _list(suites: list[tuple[Suite, Path]], as_json: bool) -> int:
+    found = [(path.stem, read) for read, path in suites]
+    if as_json:
+        plain = [{"name": name, "about": read.about, "runs": _runs(read)} for name, read in found]
+        typer.echo(msgspec.json.encode(plain).decode())
+    else:
+        columns = [Column("suite", 0), Column("runs", 0), Column("what it shows", 0, is_sentence=True)]
+        print_grid(columns, [[name, str(_runs(read)), read.about] for name, read in found])
+    return 0
+
+
+def _runs(read: Suite) -> int:
+    tried = 0 if read.tuning is None else len(read.methods) * len(read.tuning.values)
+    return tried + len(read.methods) * len(read.conditions) * len(read.seeds)
+
+
+def _numbers(text: str) -> list[int]:
+    try:
+        found = [int(part) for part in text.split(",")]
+    except ValueError as error:
+        raise SettingsError(f'--seeds is "{text}": name whole numbers with commas between them.') from error
+    if any(number < 0 for number in found) or len(set(found)) < len(found):
+        raise SettingsError(f'--seeds is "{text}": each from 0 on, and none twice.')
+    return found

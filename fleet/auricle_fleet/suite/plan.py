@@ -1,0 +1,255 @@
+"""A suite as a file says it: methods and conditions by name, each with settings of a fleet run, and seeds."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+from auricle.errors import SettingsError, nearest
+from auricle.settings import from_mapping, read_toml
+from auricle_fleet.emulation.virtual_fleet import require_virtual
+from auricle_fleet.settings.check import LARGEST_SEED
+from auricle_fleet.settings.fleet_settings import FleetSettings
+
+SHIPPED = Path(__file__).parent / "shipped"
+"""Suites that come with this package, a file each."""
+MOST_CELLS = 100_000
+TABLES = ("rule_options", "buffer", "detection", "limits", "privacy", "secure_sum", "partition")
+"""Settings that are tables: what is told later is put over what was told before, name by name; one with a `kind` of its
+own takes the place of what was told before."""
+
+Name = Annotated[str, Meta(min_length=1, max_length=40)]
+Seed = Annotated[int, Meta(ge=0, le=LARGEST_SEED)]
+Values = dict[str, object]
+
+
+class Method(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A table `[[methods]]`: what is compared, one way to train and to average."""
+
+    name: Name
+    settings: Values = {}
+    """Of `auricle fleet run`, over those of the suite."""
+
+
+class Condition(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A table `[[conditions]]`: what all methods meet."""
+
+    name: Name
+    settings: Values = {}
+    """Over those of the suite and of the method."""
+
+
+class Tuning(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Table `[tuning]`: each method tries the same values of one setting in the first condition, and keeps the best.
+
+    What is best is the accuracy on unseen speakers of a seed that the suite does not judge by.
+    """
+
+    setting: Name
+    values: Annotated[tuple[float | int | str, ...], Meta(min_length=2, max_length=50)]
+    seed: Seed
+    rounds: Annotated[int, Meta(ge=1)] | None = None
+    """Fewer than the suite's where a few show which is best."""
+
+
+class Suite(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A suite: every method in every condition with every seed."""
+
+    about: Annotated[str, Meta(max_length=2000)] = ""
+    """What it shows, and how it differs from what it repeats."""
+    seeds: Annotated[tuple[Seed, ...], Meta(min_length=1, max_length=1000)] = (0,)
+    settings: Values = {}
+    """Of every run. Without `engine` it is the virtual one."""
+    methods: Annotated[tuple[Method, ...], Meta(min_length=1)]
+    conditions: Annotated[tuple[Condition, ...], Meta(min_length=1)] = (Condition(name="as it is"),)
+    reference: str | None = None
+    """The method that the others are compared with, seed by seed; without, the first one."""
+    target: Annotated[float, Meta(gt=0, le=1)] | None = None
+    """Accuracy on unseen speakers, 0 to 1: the rounds until it is reached are counted."""
+    tuning: Tuning | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse names that are used twice or do not exist."""
+        for what, names in (
+            ("method", [method.name for method in self.methods]),
+            ("condition", [condition.name for condition in self.conditions]),
+            ("seed", list(map(str, self.seeds))),
+        ):
+            twice = next((name for name in names if names.count(name) > 1), None)
+            if twice is not None:
+                raise SettingsError(f'The suite has the {what} "{twice}" twice.')
+        names = [method.name for method in self.methods]
+        if self.reference is not None and self.reference not in names:
+            raise SettingsError(f'The reference "{self.reference}" is not a method: {nearest(self.reference, names)}')
+        if self.tuning is not None and self.tuning.seed in self.seeds:
+            raise SettingsError(f"The suite would tune on seed {self.tuning.seed}, by which it judges: name another.")
+        if len(self.methods) * len(self.conditions) * len(self.seeds) > MOST_CELLS:
+            raise SettingsError(f"The suite has more than {MOST_CELLS:,} runs.")
+
+    @property
+    def compared_with(self) -> str:
+        """The name of the reference."""
+        return self.reference or self.methods[0].name
+
+    def run_settings(self, method: Method, condition: Condition, seed: int, over: Mapping[str, object]) -> Values:
+        """What a run is told; `over` counts above all."""
+        told: Values = {"engine": "virtual"}
+        for more in (self.settings, method.settings, condition.settings, over, {"seed": seed}):
+            for name, value in more.items():
+                before = told.get(name)
+                both = name in TABLES and isinstance(before, dict) and isinstance(value, dict) and "kind" not in value
+                told[name] = {**before, **value} if both else value  # type: ignore[dict-item]
+        return told
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a suite."""
+
+    method: str
+    condition: str
+    seed: int
+    settings: FleetSettings
+    tried: str | None = None
+    """The value that is tried, of a run that tunes."""
+
+    @property
+    def name(self) -> str:
+        """For its folder, in letters that every file system takes."""
+        parts = (self.method, self.condition, *([] if self.tried is None else [f"tunes-{self.tried}"]))
+        return "-".join(map(plain_name, parts)) + f"-s{self.seed}"
+
+
+def plain_name(text: str) -> str:
+    """A name in letters that every file system takes."""
+    return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-")[:40]
+
+
+def cells(suite: Suite, where: str, tuned: Mapping[str, object] | None = None) -> list[Cell]:
+    """All runs that the tables are made of, seeds outermost: an unfinished suite has all methods for a few seeds.
+
+    Parameters
+    ----------
+    suite
+        Says which.
+    where
+        Its file, for messages.
+    tuned
+        The best value of the tuned setting by method; methods that are not among these have no runs.
+
+    Raises
+    ------
+    SettingsError
+        A run would be refused; the message names method and condition. Or two would have the same name.
+    """
+    found: list[Cell] = []
+    for seed in suite.seeds:
+        for condition in suite.conditions:
+            for method in suite.methods:
+                if tuned is not None and method.name not in tuned:
+                    continue
+                over = {}
+                if tuned is not None and suite.tuning is not None:
+                    over = {suite.tuning.setting: tuned[method.name]}
+                found.append(_cell(suite, method, condition, seed, over, where))
+    _require_apart(found, where)
+    return found
+
+
+def _require_apart(found: Iterable[Cell], where: str) -> None:
+    """SettingsError where two runs that are not the same would have one name, and so one folder."""
+    known: dict[str, Cell] = {}
+    for cell in found:
+        other = known.setdefault(cell.name, cell)
+        if other.settings != cell.settings:
+            one, two = (f'"{each.method}" in condition "{each.condition}"' for each in (other, cell))
+            raise SettingsError(
+                f"{where}: the runs of method {one} and of {two} would share the folder {cell.name}: give them names "
+                "that differ in letters a to z or digits."
+            )
+
+
+def tuning_cells(suite: Suite, where: str) -> Iterator[tuple[str, object, Cell]]:
+    """Method, value and run of everything that is tried before; SettingsError as of `cells`."""
+    found = list(_tries(suite, where))
+    _require_apart((cell for _, _, cell in found), where)
+    yield from found
+
+
+def _tries(suite: Suite, where: str) -> Iterator[tuple[str, object, Cell]]:
+    tuning = suite.tuning
+    for method in suite.methods if tuning is not None else ():
+        for value in tuning.values if tuning is not None else ():
+            assert tuning is not None
+            over: Values = {tuning.setting: value}
+            if tuning.rounds is not None:
+                over["rounds"] = tuning.rounds
+            cell = _cell(suite, method, suite.conditions[0], tuning.seed, over, where, f"{value}")
+            yield method.name, value, cell
+
+
+def _cell(
+    suite: Suite,
+    method: Method,
+    condition: Condition,
+    seed: int,
+    over: Mapping[str, object],
+    where: str,
+    tried: str | None = None,
+) -> Cell:
+    told = suite.run_settings(method, condition, seed, over)
+    place = f'{where}, method "{method.name}", condition "{condition.name}"'
+    try:
+        settings = from_mapping(FleetSettings, told, place)
+        if settings.engine == "virtual":
+            require_virtual(settings)
+    except SettingsError as error:
+        raise error if str(error).startswith(place) else SettingsError(f"{place}: {error}") from error
+    return Cell(method.name, condition.name, seed, settings, tried)
+
+
+def shipped() -> dict[str, Path]:
+    """The suites that come with this package, by name."""
+    return {path.stem: path for path in sorted(SHIPPED.glob("*.toml"))}
+
+
+def read_suite(named: str) -> tuple[Suite, Path]:
+    """Read a suite from a file, or a shipped one by its name.
+
+    Raises
+    ------
+    SettingsError
+        There is no such file or name, or it says what a suite cannot have.
+    """
+    known = shipped()
+    path = Path(named)
+    if not path.exists() and path.suffix != ".toml":
+        if named not in known:
+            raise SettingsError(f'There is no suite "{named}": name a file, or {nearest(named, known)}')
+        path = known[named]
+    elif path.is_dir():
+        raise SettingsError(f"{path} is a folder: name a file of a suite.")
+    return from_mapping(Suite, read_toml(path), str(path)), path
+
+
+def fingerprint(settings: FleetSettings, version: str) -> bytes:
+    """What decides the result of a run, as bytes: settings, version, files by name and size, traces whole."""
+    listed: list[tuple[str, int | bytes]] = []
+    for group in settings.groups:
+        if group.trace is not None and (trace := Path(group.trace.file)).is_file():
+            listed.append((trace.name, hashlib.sha256(trace.read_bytes()).digest()))
+    for named in (settings.data, settings.pack, settings.labelled):
+        path = None if named is None else Path(named)
+        if path is not None and path.exists():
+            files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
+            listed += [
+                (str(each.relative_to(path) if path.is_dir() else each.name), each.stat().st_size) for each in files
+            ]
+    return msgspec.msgpack.encode((version, msgspec.to_builtins(settings), listed))

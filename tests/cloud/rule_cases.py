@@ -1,0 +1,71 @@
+"""Which rules need nothing but updates, and rounds that have everything that the others need."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from auricle_cloud.aggregation.cohort import Cohort, Layer
+from auricle_cloud.aggregation.extras import Extras
+from auricle_cloud.aggregation.rules import RULES
+
+PLAIN = {name: rule for name, rule in RULES.items() if not rule.needs}
+NEEDY = {name: rule for name, rule in RULES.items() if rule.needs}
+
+SIZE = 12
+LAYERS = (Layer("front", (slice(0, 3), slice(5, SIZE))), Layer("head", (slice(3, 5),)))
+TARGET = np.linspace(-1.0, 1.0, SIZE)
+
+
+def bowl(weights: Any) -> tuple[float, Any]:
+    """An objective with its least value at `TARGET`: ½ ‖w - TARGET‖² and its gradient."""
+    away = weights - TARGET
+    return float(away @ away) / 2, away
+
+
+def whole_round(count: int = 7, dtype: Any = np.float32, order: list[int] | None = None, **changes: Any) -> Cohort:
+    """A round of some clients with everything that a rule may ask for; `order` is that of arrival."""
+    rng = np.random.default_rng(count)
+    start = rng.standard_normal(SIZE).astype(np.float32)
+    rows = {
+        "weights": (start + rng.standard_normal((count, SIZE)) / 4).astype(np.float32),
+        "samples": rng.integers(1, 50, count),
+        "losses": rng.random(count),
+        "steps": rng.integers(1, 9, count).astype(float),
+        "class_counts": rng.integers(0, 20, (count, 4)).astype(float),
+        "maps": rng.random((count, 6)),
+        "labelled": (np.arange(count) % 2).astype(float),
+    }
+    order = list(range(count)) if order is None else order
+    rows = {name: values[order] for name, values in rows.items()}
+    of_clients = {name: rows[name] for name in ("steps", "class_counts", "maps", "labelled")}
+    more = {"rate": 0.1, "clients": 3 * count, "objectives": (bowl,)}
+    parts: dict[str, Any] = {
+        "ids": [f"c{k:02}" for k in order],
+        "weights": rows["weights"].astype(dtype),
+        "samples": rows["samples"],
+        "losses": rows["losses"],
+        "start": start.astype(dtype),
+        "layers": LAYERS,
+        "extras": Extras(**{**of_clients, **more, **changes.pop("extras", {})}),
+    }
+    return Cohort.build(**{**parts, **changes})
+
+
+def one_client(weights: float, start: float = 0.0, **extras: Any) -> Cohort:
+    """A round of one client with one float64 value."""
+    return line([weights], start, **extras)
+
+
+def line(values: list[float], start: float = 0.0, samples: list[float] | None = None, **extras: Any) -> Cohort:
+    """One client for each number, all in one layer of one float64 value."""
+    return Cohort.build(
+        ids=[f"{k:02}" for k in range(len(values))],
+        weights=np.array(values, np.float64)[:, None],
+        samples=[1] * len(values) if samples is None else samples,
+        losses=[0.0] * len(values),
+        start=np.array([start]),
+        layers=(Layer("x", (slice(0, 1),)),),
+        extras=Extras(**extras),
+    )

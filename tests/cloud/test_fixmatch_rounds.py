@@ -1,0 +1,183 @@
+"""Rounds of devices with labels and without: who is asked, who counts as what, and the angles of the directions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from tests.cloud import coordinator_site
+from tests.cloud.coordinator_site import PLAN, TASK, Site, run, trainer
+from tests.cloud.test_rules_labelled import plane
+
+from auricle.errors import WireError
+from auricle.packs.pack import load_pack
+from auricle.wire.messages import Update
+from auricle.wire.plan import FixMatch, Plan
+from auricle_cloud.aggregation.direction import angles_to
+from auricle_cloud.aggregation.presets import PRACTICAL, Preset
+from auricle_cloud.aggregation.rules import get_rule
+from auricle_cloud.evaluation.labelled_clips import labelled_clips
+from auricle_cloud.evaluation.validation_set import ValidationSet
+from auricle_cloud.link.update_checks import require_header
+from auricle_cloud.operations.explanation import explain
+from auricle_cloud.rounds.read_cohort import by_device, with_labels
+from auricle_cloud.settings import Limits
+from auricle_cloud.states.report import read_report
+from auricle_edge.runtimes import StepRuntime
+from auricle_edge.training.speech_data import DeviceData
+from auricle_edge.training.train import Trainer
+
+DIGITS = load_pack("digits")
+
+# -- the plan
+
+
+def test_the_rule_asks_devices_for_fixmatch_on_the_plug_in_itself() -> None:
+    plan = get_rule("fedrpo", threshold=0.9, unlabelled=2).plan_for(Plan(rate=0.3, augment=True))
+
+    assert plan == Plan(mode="supervised", rate=0.3, augment=True, fixmatch=FixMatch(threshold=0.9, weight=2.0))
+    assert get_rule("fedrpo").plan_for(Plan()).fixmatch == FixMatch(threshold=0.7, weight=1.0)
+
+
+def test_a_lambda_of_0_leaves_the_plan_and_its_bytes_as_they_were() -> None:
+    plan = Plan()
+    assert get_rule("fedrpo", unlabelled=0).plan_for(plan) is plan
+    assert PRACTICAL.with_rule("fedrpo", {"unlabelled": 0}).plan == PRACTICAL.plan
+
+
+# -- angles
+
+
+def test_angles_are_those_between_each_direction_and_the_common_one() -> None:
+    """The common one is (0, 1), that of the first client; see `test_fedrpo_by_hand`."""
+    result = get_rule("fedrpo", c=-1.0, lr=1.0)(
+        plane([[0, 2], [-3, 0], [0, 0]], [1, 2, 1], reference=np.array([1.0, 0.0]), reference_samples=1)
+    )
+
+    assert result.direction is not None
+    np.testing.assert_allclose(result.direction.angles, [0, 90, np.nan], atol=1e-6)
+    assert result.direction.coordinator == pytest.approx(90)
+    assert result.direction.report(result.ids)["angles"] == pytest.approx({"00": 0, "01": 90, "02": None})
+
+
+def test_an_angle_of_a_mixture_is_to_its_length_and_a_sum_of_0_has_none() -> None:
+    units = np.array([[1.0, 0], [0, 1.0]])
+    np.testing.assert_allclose(angles_to(units @ units.T, np.array([0.5, 0.5])), [45, 45])
+    units = np.array([[1.0, 0], [-1.0, 0]])
+    assert np.isnan(angles_to(units @ units.T, np.array([0.5, 0.5]))).all()
+
+
+# -- who counts as what
+
+
+def test_a_device_has_labels_unless_all_its_samples_had_none() -> None:
+    assert with_labels([(5, None), (5, 0), (5, 4), (5, 5)]).tolist() == [1, 1, 1, 0]
+
+
+def test_several_updates_of_a_device_have_labels_where_one_had() -> None:
+    cohort = plane([[1, 0], [0, 1], [1, 1]], [1, 2, 3], labelled=np.array([1.0, 0.0, 0.0]))
+    merged = by_device(replace(cohort, ids=("a@1", "a@2", "b")))
+    assert merged.extras.labelled is not None
+    assert merged.extras.labelled.tolist() == [1, 0]
+
+
+def test_an_update_cannot_have_more_samples_without_labels_than_samples() -> None:
+    update = Update(
+        fleet="f",
+        device="dev-a",
+        boot="b",
+        task=TASK,
+        round=1,
+        attempt=1,
+        epoch=1,
+        base="0" * 64,
+        body="0" * 64,
+        length=4 * DIGITS.plugin_table.size,
+        codec="float32",
+        samples=4,
+        loss=0.0,
+        unsupervised=4,
+    )
+    require_header(update, DIGITS.plugin_table, Limits())
+    with pytest.raises(WireError, match="more without labels than there are"):
+        require_header(msgspec.structs.replace(update, unsupervised=5), DIGITS.plugin_table, Limits())
+
+
+# -- a round with real agents
+
+
+@pytest.mark.slow
+def test_devices_with_labels_and_without_make_a_model_together(tmp_path: Path) -> None:
+    """All that the rule needs comes back from the database; an agent that does not know FixMatch is left alone."""
+
+    async def case(site: Site) -> None:
+        options = {"threshold": 1e-6}
+        preset = Preset(PLAN, "fedavg").with_rule("fedrpo", options)
+        coordinator = site.coordinator(1, preset, labelled=tmp_path)
+        old = coordinator.site.needs
+        site.start_agents(coordinator)
+        await coordinator.run()
+
+        store = site.store()
+        rows, report = store.updates.counted(TASK, 1), store.rounds.get(TASK, 1).report
+        store.close()
+        assert old == ["fixmatch"]
+        assert [done.state for done in site.done] == ["published"]
+        assert {row.device: (row.samples, row.unsupervised) for row in rows} == {
+            "dev-a": (3, 3),
+            "dev-b": (3, 3),
+            "dev-c": (3, 0),
+        }
+        told = read_report(report or {}).direction
+        assert told is not None and told.labelled == ["dev-c"]
+        assert set(told.angles) == {"dev-a", "dev-b", "dev-c"} and told.coordinator is not None
+        assert all(angle is None or 0 <= angle <= 180 for angle in told.angles.values())
+        assert told.angles["dev-c"] is not None and told.angles["dev-c"] <= 90 + 1e-3
+        assert told.coordinator <= 90 + 1e-3
+        assert {update.device: update.unsupervised for update in read_report(report or {}).updates} == {
+            "dev-a": 3,
+            "dev-b": 3,
+            "dev-c": 0,
+        }
+
+    task = DIGITS.manifest.task
+    rng = np.random.default_rng(5)
+    features = rng.standard_normal((9, task.frames, task.frontend.mels)).astype(np.float32)
+    clips = ValidationSet(features, rng.integers(0, len(DIGITS.labels), 9))
+
+    def nameless(runtime: StepRuntime, seed: int) -> Trainer:
+        """The third of the devices has labels."""
+        own = trainer(runtime, seed)
+        if seed < 3:
+            none = own.data.train.chosen(np.arange(0))
+            own.renew(DeviceData(none, none, None, own.data.train))
+        return own
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(coordinator_site, "trainer", nameless)
+        patched.setattr("auricle_cloud.rounds.coordinator.load_validation", lambda *_: clips)
+        run(case, StepRuntime(DIGITS), tmp_path)
+    assert labelled_clips(DIGITS, clips).count == 9
+
+
+# -- why
+
+
+def test_why_says_how_far_the_parties_are_from_the_rounds_direction() -> None:
+    direction = {
+        "angles": {"a": 100.0, "b": 40.0, "c": 60.0, "d": None},
+        "labelled": ["b"],
+        "coordinator": 20.04,
+        "coordinator_weight": 0.5,
+    }
+    report = {"rule": "fedrpo", "updates": [{"device": "a", "samples": 8, "unsupervised": 8}], "direction": direction}
+    said = explain(read_report(report), task="t", number=1, state="published").sentences
+    assert (
+        "The round's direction is 20.0 degrees from that of the coordinator's clips, 40.0 on average from that of "
+        "1 device with labels, 80.0 on average from that of 2 devices without; above 90 it goes against them." in said
+    )
+    without = explain(read_report({**report, "direction": None}), task="t", number=1, state="published").sentences
+    assert not any("direction is" in sentence for sentence in without)

@@ -1,0 +1,223 @@
+"""A rule with a state of its own in real rounds: kept with the model, it survives a restart of the coordinator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from tests.cloud.coordinator_site import FLEET, LPA, PLAN, TASK, Site, keep_updates, run
+from tests.core import tiny_pack
+
+from auricle.errors import PackError, SettingsError
+from auricle.mqtt_link.link import BrokerAddress
+from auricle.packs.graph_interface import step_inputs, step_outputs
+from auricle.packs.pack import load_pack
+from auricle.wire.plan import Bavd
+from auricle.wire.tensors import encode
+from auricle_cloud.aggregation.extras import MAGIC, Extras
+from auricle_cloud.aggregation.presets import PRACTICAL, Preset, get_preset
+from auricle_cloud.aggregation.rules import get_rule
+from auricle_cloud.rounds.coordinator import Coordinator
+from auricle_cloud.rounds.read_cohort import cohort_of
+from auricle_cloud.settings import Buffer, Detection, RunSettings
+from auricle_cloud.storage import schema
+from auricle_edge.runtimes import StepRuntime
+
+FEDOPT = Preset(PLAN, "fedopt", {"variant": "yogi", "lr": 0.05})
+
+
+@pytest.fixture(scope="module")
+def runtime() -> StepRuntime:
+    return StepRuntime(load_pack("digits"))
+
+
+def again(coordinator: Coordinator, rows: list[Any], rounds: int) -> tuple[list[bytes], Any]:
+    """The models of all rounds and the last state, by the rule alone from what was counted."""
+    table, preset = coordinator.pack.plugin_table, coordinator.settings.preset
+    weights, state, models = table.initial(coordinator.settings.seed), None, []
+    for number in range(1, rounds + 1):
+        counted = [row for row in rows if row.round == number]
+        extras = Extras(state=state, steps=np.array([row.steps for row in counted], float), rate=PLAN.rate)
+        rule = get_rule(preset.rule, **preset.rule_options)
+        made = rule(cohort_of(table, weights, counted, coordinator.blobs, extras=extras))
+        weights, state = np.asarray(made.weights, np.float32), made.state
+        models.append(encode(weights))
+    return models, state
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("killed_in", ["closing", "aggregated"])
+def test_the_moments_survive_a_kill_and_a_restart(runtime: StepRuntime, tmp_path: Path, killed_in: str) -> None:
+    async def case(site: Site) -> None:
+        first = site.coordinator(2, FEDOPT)
+        keep_updates(first)
+        site.start_agents(first)
+        await first.run()
+        store = site.store()
+        with store.database.writing() as tx:  # as a kill leaves it: before the commit of the second round, or after it
+            tx.execute(sa.update(schema.rounds).where(schema.rounds.c.round == 2).values(state=killed_in))
+            if killed_in == "closing":
+                tx.execute(sa.delete(schema.models).where(schema.models.c.version == 2))
+                tx.execute(sa.update(schema.tasks).values(current=1))
+        store.close()
+
+        second = site.coordinator(3, FEDOPT)
+        keep_updates(second)
+        await second.run()
+
+        store = site.store()
+        rows = [row for number in (1, 2, 3) for row in store.updates.counted(TASK, number)]
+        current = store.models.current(TASK)
+        store.close()
+        models, state = again(second, rows, 3)
+        assert [encode(done.model) for done in site.done[-2:]] == models[1:]
+        saved = second.blobs.get(str(current.optimizer))
+        assert saved == state.to_bytes()
+        assert state.step == 3
+
+    run(case, runtime, tmp_path)
+
+
+def test_fednova_is_told_the_steps_of_each_device(runtime: StepRuntime, tmp_path: Path) -> None:
+    async def case(site: Site) -> None:
+        coordinator = site.coordinator(1, Preset(PLAN, "fednova"))
+        keep_updates(coordinator)
+        site.start_agents(coordinator)
+        await coordinator.run()
+
+        store = site.store()
+        rows = store.updates.counted(TASK, 1)
+        report = store.rounds.report(TASK, 1)
+        store.close()
+        assert all(row.steps > 0 for row in rows)
+        assert encode(site.done[-1].model) == again(coordinator, rows, 1)[0][0]
+        assert report["layers"][0]["score"] == {row.device: float(row.steps) for row in rows}
+
+    run(case, runtime, tmp_path)
+
+
+def test_another_rule_does_not_read_the_state_and_begins_afresh(runtime: StepRuntime, tmp_path: Path) -> None:
+    async def case(site: Site) -> None:
+        first = site.coordinator(1, FEDOPT)
+        site.start_agents(first)
+        await first.run()
+        second = site.coordinator(2, LPA)  # with a server optimizer of its own
+        await second.run()
+        third = site.coordinator(3, FEDOPT)
+        await third.run()
+
+        store = site.store()
+        saved = [second.blobs.get(str(row.optimizer)) for row in store.models.all(TASK)[:3]]
+        store.close()
+        assert [data.startswith(MAGIC) for data in saved] == [True, False, True]
+        assert [done.state for done in site.done] == ["published"] * 3
+
+    run(case, runtime, tmp_path)
+
+
+def test_an_asynchronous_buffer_keeps_the_moments_too(runtime: StepRuntime, tmp_path: Path) -> None:
+    async def case(site: Site) -> None:
+        coordinator = site.coordinator(2, FEDOPT, mode="async", buffer=Buffer(size=2))
+        site.start_agents(coordinator)
+        await coordinator.run()
+
+        store = site.store()
+        current = store.models.current(TASK)
+        state = coordinator.site.rule_state_after(current)
+        store.close()
+        assert state is not None
+        assert state.step == 2
+
+    run(case, runtime, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"preset": Preset(PLAN, "fednova"), "mode": "async"}, '"fednova" needs synchronous rounds'),
+        ({"preset": FEDOPT, "detection": Detection()}, 'which "fedopt" cannot'),
+        ({"preset": Preset(PLAN, "fedopt", server=LPA.server)}, "take it by Preset.with_rule"),
+        ({"preset": Preset(PLAN, "fedprox")}, "take it by Preset.with_rule"),
+        ({"preset": Preset(PLAN, "scaffold")}, '"scaffold" needs control variates on each device'),
+        ({"preset": Preset(PLAN, "zeno")}, "needs labelled clips at the coordinator"),
+        ({"preset": Preset(PLAN, "feddisco")}, "needs each device's number of clips by class"),
+        ({"preset": Preset(PLAN, "acmu"), "mode": "async"}, '"acmu" needs synchronous rounds'),
+    ],
+)
+def test_a_coordinator_refuses_a_rule_that_does_not_fit(tmp_path: Path, changes: Any, says: str) -> None:
+    with pytest.raises(SettingsError, match=says):
+        RunSettings(FLEET, BrokerAddress("h"), tmp_path, **changes)
+
+
+def test_acmu_asks_devices_to_drop_activations_where_it_is_told_to_and_the_pack_can(
+    runtime: StepRuntime, tmp_path: Path
+) -> None:
+    assert get_rule("acmu", bavd=True).plan_for(PLAN) == msgspec.structs.replace(PLAN, bavd=Bavd())
+    assert get_rule("acmu", bavd=True, maps=True).plan_for(PLAN).bavd == Bavd(maps=True)
+    assert get_rule("acmu").plan_for(PLAN) is PLAN
+    preset = Preset(PLAN, "fedavg").with_rule("acmu", {"bavd": True})
+    with pytest.raises(PackError, match=r"^The models of the pack digits have no layers that drop activations"):
+        Coordinator(RunSettings(FLEET, BrokerAddress("h"), tmp_path / "state", preset=preset), runtime.pack)
+    assert not (tmp_path / "state").exists(), "refused before anything is kept"
+
+
+def test_rounds_that_drop_activations_need_devices_that_can_and_take_the_maps_they_ask_for(tmp_path: Path) -> None:
+    graphs = tiny_pack.graphs()
+    step = msgspec.structs.replace(graphs[1], state={"model.bavd.drop": (7,), "model.bavd.seen": (1,)})
+    named = msgspec.structs.replace(step, inputs=tuple(step_inputs(step)), outputs=tuple(step_outputs(step)))
+    pack = tiny_pack.pack(graphs=(graphs[0], named))
+    plain, asked = (Preset(PLAN, "fedavg").with_rule("acmu", {"bavd": True, **more}) for more in ({}, {"maps": True}))
+
+    made = Coordinator(RunSettings(FLEET, BrokerAddress("h"), tmp_path, preset=asked), pack)
+    made.store.close()
+
+    assert made.site.needs == ["bavd"]
+    assert (plain.tail_of(pack), asked.tail_of(pack)) == ((0, 0), (7, 0))
+
+
+def test_devices_keep_the_drifts_of_feddyn_whose_sum_the_coordinator_has(runtime: StepRuntime, tmp_path: Path) -> None:
+    """With everybody in every round h, which the coordinator keeps, is the mean of the devices' own g."""
+
+    async def case(site: Site) -> None:
+        preset = Preset(PLAN, "fedavg").with_rule("feddyn", {"alpha": 0.1})
+        first = site.coordinator(1, preset)
+        site.start_agents(first)
+        await first.run()
+        second = site.coordinator(3, preset)  # the devices live on, and so does h
+        await second.run()
+
+        store = site.store()
+        state = second.site.rule_state_after(store.models.current(TASK))
+        store.close()
+        assert state is not None
+        assert state.step == 3
+        own = [agent.rounds.local.variates["feddyn"] for agent in site.agents.values()]
+        np.testing.assert_allclose(np.mean(own, axis=0), state.arrays["h"], atol=1e-6)
+        assert np.abs(state.arrays["h"]).max() > 1e-4
+        assert [done.counted for done in site.done] == [3, 3, 3]
+
+    run(case, runtime, tmp_path)
+
+
+def test_fedprox_and_feddyn_change_the_plan_of_the_devices() -> None:
+    prox, dyn = PRACTICAL.with_rule("fedprox", {"mu": 0.5}).plan, PRACTICAL.with_rule("feddyn", {}).plan
+
+    assert (prox.mu, prox.memory) == (0.5, msgspec.UNSET)
+    assert (dyn.mu, dyn.memory, dyn.clip) == (0.01, "feddyn", PRACTICAL.plan.clip)
+    assert Preset(PLAN, "fedavg").with_rule("feddyn", {}).plan.clip == 10
+
+
+def test_a_rule_that_is_the_servers_step_takes_the_place_of_the_presets_optimizer() -> None:
+    practical = get_preset("practical")
+
+    assert practical.with_rule("fedopt", {}).server_for(5, 10).kind == "none"
+    assert practical.with_rule("median", {}).server == practical.server
+    said = str(practical.with_rule("fedopt", {}).rates())
+    assert said.endswith("; the server's step is that of the rule fedopt")
+    assert str(practical.fitted(trained=True).rates()).endswith("; the server takes their average as it is")
+    with pytest.raises(SettingsError, match="leave --server-rate out"):
+        practical.with_rule("fedopt", {}).fitted(trained=False, server_rate=0.1)

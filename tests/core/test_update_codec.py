@@ -1,0 +1,114 @@
+"""Updates as they travel: exact small ones in int8, what it may cost, and blocks that nobody would make."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from auricle.errors import WireError
+from auricle.wire.tensors import Flat, TensorSpec, TensorTable, encode
+from auricle.wire.update_codec import INT8, UPDATE_CODECS, decode_update, encode_update, followed_by, length_of, parted
+
+TABLE = TensorTable(
+    [
+        TensorSpec("body", (3,), "body", 0.1),
+        TensorSpec("head.weight", (2, 2), "head", 0.1),
+        TensorSpec("head.bias", (2,), "head", 0.1),
+    ]
+)
+BASE = np.arange(9, dtype=np.float32)
+
+
+def moves(*values: float) -> Flat:
+    return BASE + np.array(values, np.float32)
+
+
+def test_each_tensor_has_a_scale_of_its_own() -> None:
+    sent = moves(127, -63.5, 0, 0.25, -0.25, 0, 0.125, 0, 0)
+    body = encode_update(sent, BASE, TABLE, INT8)
+    assert np.frombuffer(body[:12], "<f4").tolist() == [1.0, np.float32(0.25 / 127), 0.0]
+    # 63.5 lies between two values: rounded to the even one
+    assert np.frombuffer(body[12:], np.int8).tolist() == [127, -64, 0, 127, -127, 0, 64, 0, 0]
+    assert len(body) == length_of(TABLE, INT8) == 3 * 4 + 9
+    found = decode_update(body, BASE, TABLE, INT8)
+    assert found.dtype == np.float32
+    assert found.tolist() == pytest.approx(moves(127, -64, 0, 0.25, -0.25, 0, 64 * 0.25 / 127, 0, 0).tolist())
+
+
+@pytest.mark.parametrize("codec", ["float32", "float16"])
+def test_raw_numbers_travel_as_before(codec: str) -> None:
+    sent = moves(1, 2, 3, 4, 5, 6, 7, 8, 9)
+    body = encode_update(sent, BASE, TABLE, codec)
+    assert body == encode(sent, codec)
+    assert len(body) == length_of(TABLE, codec)
+    assert decode_update(body, None, TABLE, codec).tolist() == sent.tolist()
+
+
+@given(arrays(np.float32, 9, elements=st.floats(-1e4, 1e4, width=32)))
+def test_no_value_is_further_off_than_half_a_step_of_its_tensor(moved: Flat) -> None:
+    body = encode_update(BASE + moved, BASE, TABLE, INT8)
+    off = np.abs(decode_update(body, BASE, TABLE, INT8).astype(np.float64) - (BASE + moved))
+    for at in TABLE.offsets.values():
+        step = np.abs((BASE + moved)[at].astype(np.float64) - BASE[at]).max() / 127
+        assert off[at].max() <= step / 2 * (1 + 1e-5) + 2e-3  # and float32 at 1e4
+
+
+def with_scale(value: float) -> bytes:
+    body = encode_update(moves(*[1.0] * 9), BASE, TABLE, INT8)
+    return np.array([value], "<f4").tobytes() + body[4:]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -1.0])
+def test_a_scale_that_nobody_makes_is_refused(value: float) -> None:
+    with pytest.raises(WireError, match="A scale of a tensor is not a finite number of at least 0"):
+        decode_update(with_scale(value), BASE, TABLE, INT8)
+
+
+def test_a_move_beyond_every_float32_is_refused() -> None:
+    with pytest.raises(WireError, match="holds numbers that are not finite"):
+        decode_update(with_scale(3e38), BASE, TABLE, INT8)
+
+
+def test_a_value_that_nobody_makes_is_refused() -> None:
+    body = encode_update(moves(*[1.0] * 9), BASE, TABLE, INT8)
+    with pytest.raises(WireError, match="A value is below -127"):
+        decode_update(body[:-1] + b"\x80", BASE, TABLE, INT8)
+
+
+@given(st.binary(max_size=64), st.sampled_from([*UPDATE_CODECS, "int4"]))
+def test_any_bytes_are_finite_weights_or_refused(block: bytes, codec: str) -> None:
+    try:
+        found = decode_update(block, BASE, TABLE, codec)
+    except WireError:
+        return
+    assert found.shape == (9,)
+    assert np.isfinite(found).all()
+
+
+def test_what_cannot_travel_is_refused() -> None:
+    with pytest.raises(WireError, match="is not finite or does not fit int8"):
+        encode_update(moves(np.nan, *[0.0] * 8), BASE, TABLE, INT8)
+    with pytest.raises(WireError, match='No codec "int4" for updates; there is: float16, float32, int8'):
+        length_of(TABLE, "int4")
+    with pytest.raises(WireError, match="beside the model that it started from"):
+        decode_update(encode_update(BASE, BASE, TABLE, INT8), None, TABLE, INT8)
+
+
+@pytest.mark.parametrize("codec", UPDATE_CODECS)
+def test_maps_follow_the_weights_in_float32_whatever_the_codec(codec: str) -> None:
+    block = encode_update(moves(*[1.0] * 9), BASE, TABLE, codec)
+    maps = np.array([0.1, -2.0, 3e38], np.float32)
+
+    body = followed_by(block, maps)
+    weights, found = parted(body, TABLE, codec)
+
+    assert (weights, found.tolist(), len(body)) == (block, maps.tolist(), len(block) + 12)
+    assert parted(block, TABLE, codec)[1].shape == (0,)
+    for wrong in (body[:-1], block + np.array([np.inf], "<f4").tobytes()):
+        with pytest.raises(WireError):
+            parted(wrong, TABLE, codec)
+    with pytest.raises(WireError):
+        followed_by(block, np.array([np.nan], np.float32))

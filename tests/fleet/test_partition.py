@@ -1,0 +1,221 @@
+"""Clips dealt out to devices: exact counts, every clip on one device, and what cannot be dealt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tests.fleet.test_fleet_run import small
+
+from auricle.errors import DataError, SettingsError
+from auricle.settings import from_mapping
+from auricle.speech.speech_set import SpeechSet, set_without_sound
+from auricle.speech.split import DeviceClips
+from auricle_fleet import FleetRun
+from auricle_fleet.emulation.data import load_data
+from auricle_fleet.emulation.forecast.crowd import crowd_of
+from auricle_fleet.emulation.partition import (
+    FEWEST,
+    apportioned,
+    by_dirichlet,
+    by_labels,
+    divided,
+    fresh_labels,
+    long_tail,
+    own_tail,
+    split_speakers,
+)
+from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_fleet.settings.partition import Fresh, Partition
+
+LABELS = ("a", "b", "c", "d")
+
+
+def speech(speakers: int = 6, each: int = 10) -> SpeechSet:
+    """So many clips of each label by each speaker."""
+    names = [f"s{number}" for number in range(speakers)]
+    said = [label for label in LABELS for _ in range(each)]
+    return set_without_sound(LABELS, said * speakers, [name for name in names for _ in said])
+
+
+def dealt(partition: Partition, devices: int | None = None, unseen: int | None = 1) -> list[DeviceClips]:
+    settings = FleetSettings(partition=partition)
+    return list(divided(settings, speech(), 5, devices, unseen).devices)
+
+
+def counts(devices: list[DeviceClips]) -> NDArray[np.int64]:
+    """(devices, labels)"""
+    targets = speech().targets
+    return np.stack([np.bincount(targets[device.clips], minlength=len(LABELS)) for device in devices])
+
+
+def on_one_device_each(devices: list[DeviceClips], clips: int) -> bool:
+    together = np.concatenate([device.clips for device in devices])
+    return len(together) == len(np.unique(together)) == clips
+
+
+def test_shares_become_whole_numbers_with_the_right_sum() -> None:
+    assert apportioned(np.array([1.0, 1.0, 1.0]), 10).tolist() == [4, 3, 3]
+    assert apportioned(np.array([0.5, 0.3, 0.2]), 7).tolist() == [4, 2, 1]  # 3.5, 2.1, 1.4
+    assert apportioned(np.array([0.0, 2.0]), 3).tolist() == [0, 3]
+    assert apportioned(np.zeros(2), 0).tolist() == [0, 0]
+
+
+def test_a_long_tail_keeps_exact_counts() -> None:
+    targets = np.repeat(np.arange(4), 100)
+    rng = np.random.default_rng(0)
+    kept = long_tail(targets, 4, 8.0, rng)
+    assert np.bincount(targets[kept]).tolist() == [100, 50, 25, 12]  # 8^(-c/3) is 1, 1/2, 1/4, 1/8
+    few = np.repeat(np.arange(4), (100, 20, 100, 100))
+    assert np.bincount(few[long_tail(few, 4, 8.0, rng)]).tolist() == [40, 20, 10, 5]  # 40: twice the 20 of label 1
+    assert np.bincount(targets[long_tail(targets, 4, 1e4, rng)]).tolist() == [100, 4, 1, 1]
+    assert long_tail(targets, 4, 1.0, rng).tolist() == list(range(400))
+
+
+def test_a_long_tail_is_of_all_devices_together() -> None:
+    devices = dealt(Partition(imbalance=8.0), unseen=1)
+    assert len(devices) == 5
+    assert counts(devices).sum(axis=0).tolist() == [50, 25, 12, 6]
+    assert all(set(device.clips // 40) == {int(device.speaker[1:])} for device in devices)  # each its own speaker's
+
+
+def test_a_long_tail_can_be_each_devices_own() -> None:
+    targets = np.repeat(np.arange(4), 100)
+    kept = np.bincount(targets[own_tail(targets, 100.0, np.random.default_rng(0))])
+    assert sorted(kept.tolist(), reverse=True) == [100, 21, 4, 1]  # 100^(-c/3) is 1, 0.215, 0.046, 0.01
+    devices = dealt(Partition(imbalance=8.0, tail="device"), unseen=1)
+    table = counts(devices)
+    assert [sorted(row, reverse=True) for row in table.tolist()] == [[10, 5, 2, 1]] * 5
+    assert len({tuple(row) for row in table.tolist()}) > 1  # each in an order of its own
+    two = counts(dealt(Partition(kind="labels", labels=2, imbalance=2.0, tail="device"), 10))
+    assert [sorted(row)[2:] for row in two.tolist()] == [[5, 10]] * 10  # of the labels that it has
+
+
+def test_fresh_labels_are_drawn_for_each_device_and_one_is_never_fresh() -> None:
+    targets = np.array([1, 1, 3, 3, 4])
+    begins = fresh_labels(targets, 6, Fresh(labels=2, round=5, every=3), 7)
+    assert sorted(begins[[1, 3, 4]].tolist()) == [1, 5, 8] and begins[[0, 2, 5]].tolist() == [1, 1, 1]
+    assert sorted(fresh_labels(targets, 6, Fresh(labels=9, round=5), 7)[[1, 3, 4]].tolist()) == [1, 5, 5]
+    assert fresh_labels(targets, 6, None, 7).tolist() == [1] * 6
+    drawn = {tuple(fresh_labels(targets, 6, Fresh(labels=1, round=5), seed).tolist()) for seed in range(20)}
+    assert len(drawn) == 3
+    dealt(Partition(fresh=Fresh(labels=3, round=5)))
+    few = Partition(kind="labels", imbalance=4.0, fresh=Fresh(labels=1, round=2))
+    with pytest.raises(DataError, match=r"would begin with \d clips and needs 5: lower labels of fresh, or --devices"):
+        dealt(few, 10)
+
+
+def test_speakers_are_split_among_more_devices() -> None:
+    devices = dealt(Partition(kind="split"), 12)
+    assert [device.speaker[2:] for device in devices].count("-1") == 5
+    assert on_one_device_each(devices, 5 * 40)
+    assert sorted(len(device.clips) for device in devices) == [13, 13, 13, 13, 14, 14] + [20] * 6
+    assert all(len(set(device.clips // 40)) == 1 for device in devices)
+    halves = counts([device for device in devices if len(device.clips) == 20])
+    assert halves.tolist() == [[5, 5, 5, 5]] * 6
+    one = split_speakers([DeviceClips("ana", np.arange(6))], np.zeros(6, np.int64), 1)
+    assert [(device.speaker, device.clips.tolist()) for device in one] == [("ana", [0, 1, 2, 3, 4, 5])]
+
+
+def test_dirichlet_shares_of_each_label_are_dealt_out_whole() -> None:
+    devices = dealt(Partition(kind="dirichlet", alpha=0.5), 8)
+    table = counts(devices)
+    assert table.sum(axis=0).tolist() == [50] * 4
+    assert table.sum(axis=1).min() >= FEWEST
+    assert on_one_device_each(devices, 200)
+    again = dealt(Partition(kind="dirichlet", alpha=0.5), 8)
+    assert [device.clips.tolist() for device in again] == [device.clips.tolist() for device in devices]
+    even = counts(dealt(Partition(kind="dirichlet", alpha=1e4), 5))
+    assert np.abs(even - 10).max() <= 1
+    targets = np.repeat(np.arange(10), 200)
+    skew = [
+        np.mean(
+            [len(set(targets[part].tolist())) for part in by_dirichlet(targets, 20, alpha, np.random.default_rng(1))]
+        )
+        for alpha in (0.1, 1.0, 100.0)
+    ]
+    assert skew[0] < skew[1] < skew[2] == 10
+
+
+def test_every_device_has_so_many_labels() -> None:
+    devices = dealt(Partition(kind="labels", labels=2), 10)
+    table = counts(devices)
+    assert (table > 0).sum(axis=1).tolist() == [2] * 10
+    assert (table > 0).sum(axis=0).tolist() == [5] * 4
+    assert table[table > 0].tolist() == [10] * 20  # 50 clips of a label for its 5 devices
+    assert on_one_device_each(devices, 200)
+    targets = np.repeat(np.arange(6), 100)
+    for count, each in ((7, 2), (9, 4), (5, 5), (3, 6)):
+        parts = by_labels(targets, count, each, 0.0, np.random.default_rng(count))
+        found = np.stack([np.bincount(targets[part], minlength=6) for part in parts])
+        assert (found > 0).sum(axis=1).tolist() == [each] * count
+        holders = (found > 0).sum(axis=0)
+        assert holders.max() - holders.min() <= 1
+        assert found.sum(axis=0).tolist() == [100] * 6
+    few = by_labels(targets, 2, 2, 0.0, np.random.default_rng(0))
+    assert sum(map(len, few)) == 400  # two labels that nobody has
+    assert all(
+        len(set(targets[part].tolist())) == 6 for part in by_labels(targets, 2, 9, 0.0, np.random.default_rng(0))
+    )
+
+
+def test_sigma_is_the_deviation_of_the_sizes_logarithm() -> None:
+    targets = np.zeros(2_000_000, np.int64)
+    parts = by_labels(targets, 2000, 1, 0.7, np.random.default_rng(3))
+    sizes = np.array([len(part) for part in parts])
+    assert sizes.sum() == len(targets)
+    assert np.log(np.maximum(sizes, 1)).std() == pytest.approx(0.7, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("partition", "devices", "says"),
+    [
+        (
+            {"kind": "dirichlet"},
+            41,
+            "200 clips are too few for 41 devices, of which each needs 5: lower --devices to 40",
+        ),
+        ({"kind": "dirichlet", "alpha": 1e-3}, 30, "with alpha 0.001 some of 30 devices had fewer than 5 clips"),
+        ({"kind": "split"}, 4, "4 devices are fewer than the 5 speakers"),
+        ({"kind": "labels", "sigma": 3.0}, 40, "clips and needs 5: lower --devices, or imbalance or sigma"),
+        ({"kind": "labels", "labels": 1, "imbalance": 100.0}, 10, "clips and needs 5"),
+    ],
+)
+def test_what_cannot_be_dealt_is_said(partition: dict[str, Any], devices: int | None, says: str) -> None:
+    with pytest.raises(DataError, match=says):
+        dealt(Partition(**partition), devices)
+
+
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        ({"alpha": 0.1}, "The partition speaker has no alpha: leave it out"),
+        ({"kind": "dirichlet", "sigma": 1.0}, "The partition dirichlet has no sigma"),
+        ({"kind": "labels", "labels": 0}, "partition.labels"),
+        ({"kind": "speakers"}, "partition.kind"),
+        ({"imbalance": 0.5}, "partition.imbalance"),
+        ({"tail": "device"}, "A long tail of each device needs an imbalance above 1"),
+        ({"imbalance": 10.0, "tail": "devices"}, 'did you mean "device"'),
+        ({"fresh": {"labels": 2}}, "round in partition.fresh is missing"),
+        ({"fresh": {"labels": 2, "round": 1}}, "partition.fresh.round takes a whole number, at least 2"),
+    ],
+)
+def test_a_partition_that_cannot_be_is_refused(told: dict[str, Any], says: str) -> None:
+    with pytest.raises(SettingsError, match=says):
+        from_mapping(FleetSettings, {"partition": told}, "fleet.toml")
+
+
+@pytest.mark.slow
+def test_a_run_has_the_devices_that_its_partition_makes(tmp_path: Path) -> None:
+    pytest.importorskip("espeakng_loader")
+    partition = Partition(kind="labels", labels=1)
+    settings = small(takes=10, partition=partition, engine="virtual", broker=None, rounds=1)
+    data, crowd = load_data(settings), crowd_of(settings)
+    assert [len(set(clips.train.targets.tolist())) for _, clips in data.devices] == [1] * 4
+    assert crowd.trained.tolist() == [len(clips.train) for _, clips in data.devices] == [16] * 4
+    result = FleetRun(settings, tmp_path / "run").run()
+    assert result.summary.training_clips == 64
+    assert FleetSettings.load(tmp_path / "run").partition == partition

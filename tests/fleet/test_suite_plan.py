@@ -1,0 +1,225 @@
+"""What a suite's file says: which runs it asks for, with which settings, and what it may not say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from auricle.errors import SettingsError
+from auricle.process.cli import main
+from auricle_fleet.groups import Group, Trace
+from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_fleet.settings.partition import Partition
+from auricle_fleet.suite.folder import SuiteFolder
+from auricle_fleet.suite.plan import SHIPPED, cells, fingerprint, read_suite, shipped, tuning_cells
+from auricle_fleet.suite.suite_run import narrowed
+
+TEXT = """
+seeds = [3, 4]
+[settings]
+words = "yes,no"
+rounds = 5
+rule = "multi-krum"
+rule_options = { harmful = 0.2 }
+[[methods]]
+name = "Multi-Krum"
+[[methods]]
+name = "mean"
+settings = { rule = "fedavg", rule_options = {} }
+[[conditions]]
+name = "clean"
+[[conditions]]
+name = "slow & noisy"
+settings = { rounds = 7, groups = [{ name = "noisy", noise_db = 5.0 }] }
+"""
+
+
+def file(folder: Path, text: str) -> str:
+    path = folder / "suite.toml"
+    path.write_text(text)
+    return str(path)
+
+
+def test_every_method_runs_in_every_condition_with_every_seed(tmp_path: Path) -> None:
+    text = TEXT.replace('rule = "multi-krum"\nrule_options = { harmful = 0.2 }\n', "")
+    suite, path = read_suite(file(tmp_path, text))
+    found = cells(suite, str(path))
+
+    assert [(cell.method, cell.condition, cell.seed) for cell in found] == [
+        (method, condition, seed)
+        for seed in (3, 4)
+        for condition in ("clean", "slow & noisy")
+        for method in ("Multi-Krum", "mean")
+    ]
+    assert [cell.settings.rounds for cell in found] == [5, 5, 7, 7] * 2
+    assert {cell.settings.engine for cell in found} == {"virtual"}
+    assert [cell.settings.seed for cell in found] == [3] * 4 + [4] * 4
+    assert [len(cell.settings.groups) for cell in found] == [0, 0, 1, 1] * 2
+    assert found[3].settings.rule == "fedavg" and found[2].settings.rule is None
+    assert len({cell.name for cell in found}) == 8
+    assert found[3].name == "mean-slow-noisy-s3"
+
+
+def test_tables_of_settings_are_put_over_each_other_name_by_name(tmp_path: Path) -> None:
+    suite, path = read_suite(
+        file(
+            tmp_path,
+            "[settings.limits]\nsamples = 7\n[[methods]]\nname = 'a'\n[methods.settings.limits]\nloss = 9.0\n",
+        )
+    )
+    limits = cells(suite, str(path))[0].settings.limits
+    assert (limits.samples, limits.loss) == (7, 9.0)
+
+
+@pytest.mark.parametrize(
+    ("told", "over", "found"),
+    [
+        ("kind = 'labels'", "imbalance = 100.0", Partition(kind="labels", imbalance=100.0)),
+        ("kind = 'dirichlet'\nalpha = 0.1", "kind = 'labels', labels = 3", Partition(kind="labels", labels=3)),
+    ],
+    ids=["name by name", "of another kind, whole"],
+)
+def test_a_partition_is_put_over_another(tmp_path: Path, told: str, over: str, found: Partition) -> None:
+    text = (
+        f"[settings.partition]\n{told}\n[[methods]]\nname = 'a'\n"
+        f"[[conditions]]\nname = 'c'\nsettings = {{ partition = {{ {over} }} }}\n"
+    )
+    suite, path = read_suite(file(tmp_path, text))
+    assert cells(suite, str(path))[0].settings.partition == found
+
+
+def test_each_run_has_files_of_its_own_beside_its_folder(tmp_path: Path) -> None:
+    """Values with a full stop, as rates are: runs of a moment would read each other's settings."""
+    text = "[tuning]\nsetting = 'rate'\nvalues = [0.05, 0.1]\nseed = 9\n[[methods]]\nname = 'mean 1.5'\n"
+    suite, path = read_suite(file(tmp_path, text))
+    folder = SuiteFolder(tmp_path / "out")
+    tried = [cell for _, _, cell in tuning_cells(suite, str(path))]
+    told = [folder.told(cell) for cell in tried]
+    assert [FleetSettings.read(file).rate for file in told] == [0.05, 0.1]
+    assert [file.name for file in told] == [f"{folder.place(cell).name}.json" for cell in tried]
+    assert len({folder.log(cell) for cell in tried}) == 2
+
+
+@pytest.mark.parametrize(
+    "names",
+    [("LPA 0.1", "LPA, 0.1"), ("\u0447\u0438\u0441\u0442\u043e", "\u0448\u0443\u043c")],
+    ids=["signs", "another alphabet"],
+)
+def test_runs_that_would_share_a_folder_are_refused(tmp_path: Path, names: tuple[str, str]) -> None:
+    settings = ("settings = { rate = 0.1 }", "settings = { rate = 0.2 }")
+    text = "".join(f'[[methods]]\nname = "{name}"\n{told}\n' for name, told in zip(names, settings, strict=True))
+    suite, path = read_suite(file(tmp_path, text))
+    with pytest.raises(
+        SettingsError, match=r"would share the folder .*: give them names that differ in letters a to z"
+    ):
+        cells(suite, str(path))
+
+
+def test_the_runs_of_a_suite_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fleet", "suite", file(tmp_path, TEXT), "--list", "--seeds", "1,2,3", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == [{"name": "suite", "about": "", "runs": 12}]
+    assert main(["fleet", "suite", "--list", "--json"]) == 0
+    assert {each["name"]: each["runs"] for each in json.loads(capsys.readouterr().out)} == {
+        "fedmlac-table4": 72,
+        "small": 18,
+    }
+
+
+def test_tuning_tries_every_value_on_a_seed_of_its_own(tmp_path: Path) -> None:
+    text = (
+        "seeds = [1]\n[tuning]\nsetting = 'rate'\nvalues = [0.01, 0.1]\nseed = 9\nrounds = 2\n"
+        "[[methods]]\nname = 'a'\n[[methods]]\nname = 'b'\n"
+    )
+    suite, path = read_suite(file(tmp_path, text))
+    tries = list(tuning_cells(suite, str(path)))
+    assert [(name, value, cell.settings.rate) for name, value, cell in tries] == [
+        ("a", 0.01, 0.01),
+        ("a", 0.1, 0.1),
+        ("b", 0.01, 0.01),
+        ("b", 0.1, 0.1),
+    ]
+    assert all((cell.settings.seed, cell.settings.rounds) == (9, 2) for _, _, cell in tries)
+    assert [cell.settings.rate for cell in cells(suite, str(path), {"a": 0.1, "b": 0.01})] == [0.1, 0.01]
+    kept = cells(suite, str(path), {"b": 0.01})
+    assert [cell.method for cell in kept] == ["b"], "a method of which nothing ended has no value to run with"
+    assert tries[0][2].settings.preset_for(trained=False).plan.rate == 0.01
+    assert FleetSettings().preset_for(trained=False).plan.rate == 0.05
+
+
+def test_a_command_line_changes_data_rounds_and_seeds_of_all_runs(tmp_path: Path) -> None:
+    text = (
+        "[tuning]\nsetting = 'rate'\nvalues = [0.01, 0.1]\nseed = 9\nrounds = 6\n"
+        "[[methods]]\nname = 'a'\nsettings = { data = 'synthetic' }\n"
+        "[[conditions]]\nname = 'c'\nsettings = { rounds = 30 }\n"
+    )
+    suite, path = read_suite(file(tmp_path, text))
+    told = narrowed(suite, data="speech-commands", rounds=2, seeds=[4, 5])
+    found = cells(told, str(path))
+    assert [(c.settings.data, c.settings.rounds, c.seed) for c in found] == [("speech-commands", 2, s) for s in (4, 5)]
+    assert {cell.settings.rounds for _, _, cell in tuning_cells(told, str(path))} == {2}
+    assert narrowed(suite, data=None, rounds=None, seeds=None) == suite
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[[methods]]\nname = 'a'\n[[methods]]\nname = 'a'\n", 'the method "a" twice'),
+        ("seeds = [1, 1]\n[[methods]]\nname = 'a'\n", 'the seed "1" twice'),
+        ("reference = 'b'\n[[methods]]\nname = 'a'\n", 'The reference "b" is not a method'),
+        (
+            "seeds = [1]\n[tuning]\nsetting = 'rate'\nvalues = [0.1, 1.0]\nseed = 1\n[[methods]]\nname = 'a'\n",
+            "tune on seed 1, by which it judges",
+        ),
+        ("seeds = [0]\n", "methods"),
+        ("[[method]]\nname = 'a'\n", 'no setting "method"'),
+        ("[[methods]]\nname = 'a'\nsettings = { rule = 'krumm' }\n", 'method "a", condition "as it is"'),
+        ("[[methods]]\nname = 'a'\nsettings = { roundz = 3 }\n", 'no setting "roundz": did you mean "rounds"?'),
+        ("[[methods]]\nname = 'a'\nsettings = { detect = true }\n", "needs --engine live"),
+        (
+            "seeds = [1]\n[tuning]\nsetting = 'ratte'\nvalues = [0.1, 1.0]\nseed = 2\n[[methods]]\nname = 'a'\n",
+            'no setting "ratte"',
+        ),
+    ],
+)
+def test_what_cannot_be_run_is_refused_before_anything_runs(text: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError) as told:
+        suite, path = read_suite(file(tmp_path, text))
+        list(tuning_cells(suite, str(path)))
+        cells(suite, str(path))
+    assert said in str(told.value)
+
+
+def test_a_name_that_is_not_a_file_is_that_of_a_shipped_suite() -> None:
+    assert read_suite("small")[1] == SHIPPED / "small.toml"
+    with pytest.raises(SettingsError, match=r'There is no suite "smal": name a file, or did you mean "small"'):
+        read_suite("smal")
+
+
+@pytest.mark.parametrize("name", sorted(shipped()))
+def test_every_shipped_suite_can_be_run_and_says_what_it_shows(name: str) -> None:
+    suite, path = read_suite(name)
+    assert suite.about
+    assert len(cells(suite, str(path))) == len(suite.methods) * len(suite.conditions) * len(suite.seeds)
+    list(tuning_cells(suite, str(path)))
+
+
+def test_what_decides_a_result_decides_where_it_lies(tmp_path: Path) -> None:
+    """Settings, version and the files that it reads: names and sizes, of traces all that they say."""
+    data = tmp_path / "yes" / "a"
+    data.mkdir(parents=True)
+    (data / "1.wav").write_bytes(b"123")
+    told = FleetSettings(data=str(tmp_path))
+    before = fingerprint(told, "1")
+    assert fingerprint(told, "1") == before
+    assert fingerprint(told, "2") != before
+    assert fingerprint(FleetSettings(data=str(tmp_path), rounds=3), "1") != before
+    (data / "1.wav").write_bytes(b"1234")
+    assert fingerprint(told, "1") != before
+    trace = tmp_path / "trace.csv"
+    trace.write_text("device,time,online\na,0,1\n")
+    traced = FleetSettings(engine="virtual", groups=(Group(name="traced", trace=Trace(file=str(trace))),))
+    followed = fingerprint(traced, "1")
+    trace.write_text("device,time,online\na,0,0\n")
+    assert fingerprint(traced, "1") != followed

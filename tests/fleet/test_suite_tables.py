@@ -1,0 +1,141 @@
+"""Tables and curves of a suite: each figure by hand, and every form of it."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import msgspec
+import pytest
+from tests.fleet.ended_run import SUMMARY
+
+from auricle_fleet.results.result import RoundRow
+from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_fleet.suite.curves import curves
+from auricle_fleet.suite.folder import Ended
+from auricle_fleet.suite.page import Shown, write_shown
+from auricle_fleet.suite.plan import Cell, Condition, Method, Suite
+from auricle_fleet.suite.tables import EVERY, FIGURES, results, sign_flip
+from auricle_fleet.suite.written import latex, markdown, tables
+
+SUITE = Suite(
+    about="One & <all>",
+    seeds=(0, 1, 2),
+    methods=(Method(name="mean"), Method(name="A & B")),
+    conditions=(Condition(name="clean"), Condition(name="noise_5")),
+    target=0.6,
+)
+UNSEEN = {
+    ("mean", "clean"): (0.5, 0.6, 0.7),
+    ("A & B", "clean"): (0.6, 0.6, 0.9),
+    ("mean", "noise_5"): (0.4, 0.5, 0.3),
+    ("A & B", "noise_5"): (0.5, 0.7, None),
+}
+
+
+def row(number: int, unseen: float) -> RoundRow:
+    return RoundRow(
+        round=number,
+        rounds=2,
+        state="published",
+        plugin_accuracy_unseen=unseen,
+        personal_accuracy=None,
+        invited=1,
+        counted=1,
+        seconds=1.0,
+        seconds_total=1.0,
+        seconds_left=0.0,
+        bytes_up=1,
+        bytes_down=1,
+        inference_loss=None,
+    )
+
+
+def ended() -> list[Ended]:
+    return [
+        Ended(
+            Cell(method, condition, seed, FleetSettings(seed=seed)),
+            msgspec.structs.replace(SUMMARY, plugin_accuracy_unseen=value, personal_accuracy=None),
+            (row(1, value / 2), row(2, value)),
+        )
+        for (method, condition), values in UNSEEN.items()
+        for seed, value in enumerate(values)
+        if value is not None
+    ]
+
+
+def test_means_spreads_differences_and_rounds_are_those_by_hand() -> None:
+    found = results(SUITE, ended())
+
+    clean = found.entry("unseen", "A & B", "clean")
+    assert clean.mean == pytest.approx(0.7) and clean.deviation == pytest.approx(0.03**0.5)
+    assert found.entry("unseen", "A & B", "noise_5").values == (0.5, 0.7, None)
+    assert found.entry("personal", "mean", "clean").mean is None
+    beside = {each.condition: each for each in found.beside}
+    assert set(beside) == {"clean", "noise_5", EVERY} and {each.method for each in found.beside} == {"A & B"}
+    assert beside["clean"].differences == pytest.approx((0.1, 0.0, 0.2)) and beside["clean"].better == 2
+    assert beside["noise_5"].differences == pytest.approx((0.1, 0.2))
+    assert beside[EVERY].differences == pytest.approx((0.1, 0.1))  # the third seed has not run in noise
+    reached = {(each.method, each.condition): (each.rounds, each.runs) for each in found.reached}
+    assert reached["A & B", "clean"] == ((2, 2, 2), 3)
+    assert reached["mean", "noise_5"] == ((), 3)
+
+
+def test_the_sign_flip_test_counts_the_choices_of_signs_at_least_as_far_from_nothing() -> None:
+    assert sign_flip([0.1, 0.2, 0.3]) == 2 / 8
+    assert sign_flip([0.1, -0.1]) == 1.0
+    assert sign_flip([0.1, 0.2, -0.3, 0.4]) == 10 / 16  # by hand: sums of at least 0.4, either way
+    assert sign_flip([0.0]) == 1.0
+    assert sign_flip([0.1] * 40) < 0.001
+    assert sign_flip([0.1, -0.1] * 20) == 1.0
+
+
+def test_tables_are_written_in_every_form(tmp_path: Path) -> None:
+    found = results(SUITE, ended())
+    shown = Shown(
+        "mine", SUITE, ended(), found, {"mean-clean-s9": "the disk <is> full"}, [("mean", "1: 2 %", "1")], "x"
+    )
+    page = write_shown(tmp_path, shown).read_text()
+
+    assert "One &amp; &lt;all&gt;" in page and "the disk &lt;is&gt; full" in page and "A &amp; B" in page
+    assert "11 of 12 runs have ended" in page
+    assert "<td>70.0 ± 17.3</td>" in page and "<td>60.0 ± 14.1 (of 2)</td>" in page
+    assert page.count("<svg") == 2  # no run tells the devices' own models
+    assert {path.name for path in tmp_path.glob("*.svg")} == {"unseen-clean.svg", "unseen-noise-5.svg"}
+    text = (tmp_path / "tables.md").read_text()
+    assert "| A & B | 70.0 ± 17.3 | 60.0 ± 14.1 (of 2) |" in text and "**Tuned on a seed of its own: **" in text
+    assert r"A \& B & 70.0 $\pm$ 17.3" in (tmp_path / "tables.tex").read_text()
+    assert r"noise\_5" in (tmp_path / "tables.tex").read_text()
+    with (tmp_path / "tables.csv").open() as file:
+        records = list(csv.DictReader(file))
+    assert len(records) == 11
+    assert records[0] == {"figure": "unseen", "method": "mean", "condition": "clean", "seed": "0", "value": "0.5"}
+
+
+def test_a_table_keeps_bars_and_signs_of_its_form() -> None:
+    assert markdown("t", ["a|b"], [["c"]]).splitlines()[2] == "| a\\|b |"
+    assert r"\textbackslash{}\{50\%\}" in latex("t", ["x"], [["\\{50%}"]])
+
+
+def test_curves_are_a_picture_of_their_own_with_every_method_in_the_key() -> None:
+    drawn = curves(SUITE, ended(), "clean", FIGURES[0])
+    assert drawn is not None
+    picture = ET.fromstring(drawn)  # made above
+    name = "{http://www.w3.org/2000/svg}"
+    assert {"mean", "A & B"} <= {text.text for text in picture.iter(f"{name}text")}
+    first, second = (line.get("points", "").split() for line in picture.iter(f"{name}polyline"))
+    assert len(first) == len(second) == 2
+    heights = [float(point.split(",")[1]) for point in (first[1], second[1])]
+    assert heights[1] < heights[0]  # the better one is higher up
+    assert curves(SUITE, ended(), "clean", FIGURES[1]) is None
+    assert len(tables(SUITE, results(SUITE, []))) == 0
+
+
+def test_a_suite_of_one_round_has_a_point_for_each_method() -> None:
+    of_one = [replace(each, rounds=each.rounds[:1]) for each in ended()]
+    drawn = curves(SUITE, of_one, "clean", FIGURES[0])
+    assert drawn is not None
+    name = "{http://www.w3.org/2000/svg}"
+    assert len(list(ET.fromstring(drawn).iter(f"{name}circle"))) == len(SUITE.methods)

@@ -1,0 +1,98 @@
+"""Rounds on the virtual clock, of devices that follow traces and are as their groups have them; nothing is trained."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from auricle.errors import AuricleError
+from auricle.packs.pack import load_pack
+from auricle_cloud.settings import RoundDone
+from auricle_edge.training.speech_data import Clips, DeviceData
+from auricle_fleet.emulation.attacks import supported
+from auricle_fleet.emulation.behaviour import GroupTrainer
+from auricle_fleet.emulation.data import FleetData
+from auricle_fleet.emulation.judging import FleetJudging
+from auricle_fleet.emulation.start import Start
+from auricle_fleet.emulation.virtual_fleet import VirtualFleet
+from auricle_fleet.groups import Group, Trace
+from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_fleet.settings.partition import Fresh, Partition
+
+
+def fleet_of(groups: tuple[Group, ...], state: Path, **changes: Any) -> VirtualFleet:
+    """Devices of random clips, as many as the groups have."""
+    pack, rng = load_pack("digits"), np.random.default_rng(0)
+    clips = Clips(rng.gamma(1.0, 1.0, (6, 100, 40)).astype(np.float32), np.arange(6))
+    devices = tuple(
+        (f"s{k}", DeviceData(clips, clips.chosen(np.arange(2)), None)) for k in range(sum(g.count for g in groups))
+    )
+    none = clips.chosen(np.arange(0))
+    data = FleetData(pack, devices, none, 0, np.zeros(0, np.int64), ())
+    told = {"engine": "virtual", "groups": groups, "local": "crnn-lite", "preset": "fedavg", **changes}
+    run = FleetSettings(**told)
+    return VirtualFleet(run, data, FleetJudging(run, data), state)
+
+
+def seen(fleet: VirtualFleet, told: FleetSettings, stop_after: int = 99) -> list[tuple[object, ...]]:
+    """Of each round: when it began, who could be invited then, who was, and how many counted."""
+    rounds: list[tuple[object, ...]] = []
+
+    async def watch(done: RoundDone) -> None:
+        clock: Any = done.report["clock"]
+        rounds.append((clock["began"], clock["available"], done.invited, done.counted))
+        if done.number == stop_after:
+            raise asyncio.CancelledError
+
+    with contextlib.suppress(asyncio.CancelledError):
+        asyncio.run(fleet.run(Start(told.preset_for(trained=False)), watch, lambda _: None))
+    return rounds
+
+
+def test_rounds_follow_traces_and_go_on_where_they_were(tmp_path: Path) -> None:
+    """Three devices answer and the slow one is gone before it has; after a night without anybody rounds go on."""
+    (tmp_path / "t.csv").write_text("device,time,idle\na,0,1\na,3600,0\na,36000,1\n")
+    (tmp_path / "s.csv").write_text("device,time,idle,kilobits\nb,0,1,1\nb,10,0,1\nb,36000,1,1\nb,36020,1,1000\n")
+    groups = (
+        Group(name="day", count=3, attack="free-ride", trace=Trace(file=str(tmp_path / "t.csv"))),
+        Group(name="slow", attack="free-ride", trace=Trace(file=str(tmp_path / "s.csv"))),
+    )
+    told: dict[str, Any] = {"round_every": 1800.0, "rounds": 4, "deadline": 60.0}
+    whole = fleet_of(groups, tmp_path / "whole", **told)
+    run = whole._settings
+    # the slow one's 0.2 MB take 1,800 s at one kilobit a second and 1.8 s at a thousand
+    rounds = [(0, 4, 4, 3), (1800, 3, 3, 3), (36_000, 4, 4, 3), (37_800, 4, 4, 4)]
+    assert seen(whole, run) == rounds
+    assert seen(fleet_of(groups, tmp_path / "ended", **told), run, 2) == rounds[:2]
+    assert seen(fleet_of(groups, tmp_path / "ended", **told), run) == rounds[2:]
+
+
+def test_devices_of_a_run_are_as_their_groups_and_its_partition_have_them(tmp_path: Path) -> None:
+    """Who colludes knows all of its group, fresh labels are each device's own, and strengths follow from the run."""
+    groups = (Group(name="together", count=2, attack="alie"), Group(name="replaces", attack="replace"))
+    partition = Partition(fresh=Fresh(labels=2, round=2))
+    honest = Group(name="honest", count=17)
+    fleet = fleet_of((*groups, honest), tmp_path, participation=0.5, partition=partition, rounds=2)
+    devices = fleet._devices
+    trainers = [devices.trainer(place, waits=False) for place in range(20)]
+    assert all(isinstance(trainer, GroupTrainer) for trainer in trainers)
+    force = {trainer.group.name: trainer._force for trainer in trainers if isinstance(trainer, GroupTrainer)}
+    assert force == {"together": supported(20, 2), "replaces": 10.0, "honest": 0.0}
+    both = {id(trainer._colluders) for trainer in trainers if isinstance(trainer, GroupTrainer) and trainer._colluders}
+    assert len(both) == 1
+    had = [sorted(set(devices.clips(place).at(1).train.targets.tolist())) for place in range(20)]
+    assert {len(labels) for labels in had} == {4} and len(set(map(tuple, had))) > 5
+    assert all(len(devices.clips(place).at(2).train) == len(devices.clips(place).first.train) for place in range(20))
+
+
+def test_a_run_that_no_device_can_go_on_with_says_so(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("device,time,online\na,5,1\na,10,0\n")
+    groups = (Group(name="once", attack="free-ride", trace=Trace(file=str(tmp_path / "t.csv"))),)
+    fleet = fleet_of(groups, tmp_path / "run", round_every=60.0, rounds=3)
+    with pytest.raises(AuricleError, match=r"Round 2 cannot begin: after 65 s no trace .* --resume --rounds 1, or"):
+        seen(fleet, fleet._settings)

@@ -1,0 +1,248 @@
+"""Traces of availability: what a file may say, who follows which, and rounds on the virtual clock."""
+
+from __future__ import annotations
+
+import json
+import math
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from auricle.errors import DataError, SettingsError
+from auricle.process.cli import main
+from auricle_fleet.emulation.traces import Timeline, read_trace, require_traces, timelines
+from auricle_fleet.groups import Group, Trace
+from auricle_fleet.settings.fleet_settings import FleetSettings
+
+HEADER = "device,time,online,charging,idle,kilobits\n"
+
+
+def group(file: Path, **more: Any) -> Group:
+    return Group(name="traced", count=2, trace=Trace(file=str(file), **more))
+
+
+def read(folder: Path, text: str, name: str = "trace.csv", **more: Any) -> list[Timeline]:
+    (folder / name).write_text(text)
+    return read_trace(group(folder / name, **more))
+
+
+def test_a_device_takes_part_while_it_is_all_that_is_needed(tmp_path: Path) -> None:
+    text = HEADER + "a,0,1,0,1,\na,10,1,1,1,64\nb,5,1,1,1,\na,20,yes,TRUE,1,128\na,30,1,0,1,\na,40,1,1,1,\n"
+    a, b = read(tmp_path, text)
+    assert a.stays == ((10, 30), (40, math.inf)) and b.stays == ((5, math.inf),)
+    assert [a.comes(at) for at in (0, 10, 29, 30, 99)] == [10, 10, 29, 40, 99]
+    assert [a.leaves(at) for at in (10, 29, 40)] == [30, 30, math.inf]
+    assert [a.kilobits(at) for at in (0, 15, 20, 99)] == [None, 64, 128, None]
+    assert read(tmp_path, text, needs=("online",))[0].stays == ((0, math.inf),)
+
+
+def test_lines_of_json_and_a_table_say_the_same(tmp_path: Path) -> None:
+    rows = [
+        {"device": "a", "time": 0, "idle": False},
+        {"device": "b", "time": 0.5, "kilobits": 3},
+        {"device": "a", "time": 2},
+    ]
+    lines = read(tmp_path, "\n".join(map(json.dumps, rows)) + "\n\n", "trace.jsonl")
+    assert lines == read(tmp_path, "time,device,idle,kilobits\n0,a,0,\n0.5,b,1,3\n\n2,a,1,\n")
+    assert lines == [Timeline(((2, math.inf),)), Timeline(((0.5, math.inf),), ((0.5, 3.0),))]
+
+
+def test_a_trace_begins_again(tmp_path: Path) -> None:
+    (day,) = read(tmp_path, "device,time,online\na,0,1\na,2,0\na,8,1\n", repeat=10.0)
+    assert [day.comes(at) for at in (0, 3, 9, 12, 13)] == [0, 8, 9, 18, 18]
+    assert [day.leaves(at) for at in (0, 9, 18)] == [2, 12, 22]  # from 8 on, over the end, until 2
+    assert day.leaves(3) == 3
+    (always,) = read(tmp_path, "device,time\na,0\n", repeat=10.0)
+    assert always.leaves(25.0) == math.inf
+    (first,) = read(tmp_path, "device,time,online\na,0,1\na,2,0\n", repeat=0.1 + 10)
+    (tenths,) = read(tmp_path, "device,time,online\na,33006.7,1\na,54606.7,0\n", repeat=86400.0)
+    for timeline, length in ((first, 2.0), (tenths, 21600.0)):
+        assert timeline.repeat is not None
+        for times in range(1, 2000):  # whatever is lost in rounding, somebody who comes is there then
+            at = timeline.comes((times - 0.1) * timeline.repeat)
+            assert timeline.comes(at) == at
+            assert timeline.leaves(at) - at == pytest.approx(length, rel=1e-6)
+    (never,) = read(tmp_path, "device,time,idle\na,0,0\n", repeat=10.0)
+    assert never.comes(25.0) == math.inf
+    (late,) = read(tmp_path, "device,time\na,4\n", repeat=10.0)
+    assert (late.comes(1), late.leaves(5), late.comes(10)) == (4, 10, 14)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 50), st.booleans()), min_size=1, max_size=12),
+    st.none() | st.integers(1, 40),
+    st.integers(0, 8000).map(lambda quarters: quarters / 4),
+)
+def test_who_comes_is_there_and_stays_until_it_leaves(
+    steps: list[tuple[int, bool]], rest: int | None, at: float
+) -> None:
+    """Against the rows themselves, looked up one by one."""
+    times = [sum(step for step, _ in steps[: place + 1]) for place in range(len(steps))]
+    end = math.inf if rest is None else float(times[-1] + rest)
+    stays: list[tuple[float, float]] = []
+    for (_, there), begin, until in zip(steps, times, [*times[1:], end], strict=True):
+        if there:
+            stays.append((stays.pop()[0] if stays and stays[-1][1] == begin else begin, until))
+    line = Timeline(tuple(stays), (), None if rest is None else end)
+
+    def there(now: float) -> bool:
+        now = now if rest is None else math.fmod(now, end)
+        return any(
+            on for (_, on), begin, until in zip(steps, times, [*times[1:], end], strict=True) if begin <= now < until
+        )
+
+    comes = line.comes(at)
+    if comes == math.inf:
+        assert not any(on for _, on in steps) or rest is None
+        return
+    assert comes == at or not there(at)
+    assert there(comes + 0.125)
+    leaves = line.leaves(comes + 0.125)
+    assert leaves > comes + 0.125
+    if leaves < math.inf:
+        assert there(leaves - 0.125) and not there(leaves + 0.125)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "has no row"),
+        (HEADER, "has no row"),
+        ("device,tyme\n", 'line 1: the column "tyme" is not one of a trace: did you mean "time"'),
+        ("device,online\na,1\n", "line 1: it names no column time; a trace has device and time"),
+        ("device,time,time\n", 'line 1: the column "time" is there twice'),
+        ("device,time\na,0\nb\n", "line 3: 1 cells, and line 1 names 2 columns"),
+        (
+            "device,time\na,5\nb,0\na,5\n",
+            "line 4: the time 5 of a is not after its 5 before: times of a device have to",
+        ),
+        ("device,time\na,soon\n", 'line 2: time has to be seconds from 0 to 1,000,000,000, not "soon"'),
+        ("device,time\na,-1\n", 'line 2: time has to be seconds from 0 to 1,000,000,000, not "-1.0"'),
+        ("device,time\na,nan\n", 'line 2: time has to be seconds from 0 to 1,000,000,000, not "nan"'),
+        ("device,time,online\na,0,maybe\n", 'line 2: online has to be 1 or 0, not "maybe"'),
+        ("device,time,kilobits\na,0,0\n", "line 2: kilobits has to be a number above 0, or empty"),
+        ("device,time,kilobits\na,0,inf\n", "line 2: kilobits has to be a number above 0, or empty"),
+        ("device,time\n,0\n", "line 2: device has to be 1 to 100 characters"),
+        ('device,time\n"a"b,0\n', "line 2: this is not a line of CSV"),
+    ],
+)
+def test_a_table_with_a_mistake_is_refused_with_its_line(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(DataError, match=r"trace\.csv") as caught:
+        read(tmp_path, text)
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('{"device": "a", "time": 0}\n{"device": "a"', "line 2: this is not an object of JSON"),
+        ("[1]\n", "line 1: this is not an object of JSON"),
+        (
+            '{"device": "a", "time": 0, "onlin": true}\n',
+            'line 1: there is no "onlin" in a trace: did you mean "online"',
+        ),
+        ('{"device": "a"}\n', "line 1: it names no time"),
+        ('{"time": 3}\n', "line 1: it names no device"),
+        ('{"device": "a", "time": 0, "idle": 1}\n', 'line 1: idle has to be 1 or 0, not "1"'),
+        ("[" * 100_000 + "\n", "line 1: this is not an object of JSON"),
+    ],
+)
+def test_lines_of_json_with_a_mistake_are_refused(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(DataError, match=r"trace\.jsonl") as caught:
+        read(tmp_path, text, "trace.jsonl")
+    assert says in str(caught.value)
+
+
+def test_files_that_are_none_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for file, says in (
+        (tmp_path / "no.csv", "cannot be read"),
+        (tmp_path, "is not a file"),
+        (Path("a\0b"), "not one of"),
+    ):
+        with pytest.raises(DataError, match=says):
+            read_trace(group(file))
+    (tmp_path / "b.csv").write_bytes(b"device,time\n\xff,0\n")
+    with pytest.raises(DataError, match="is not text in UTF-8"):
+        read_trace(group(tmp_path / "b.csv"))
+    with pytest.raises(DataError, match='goes on to 10 s, and the group "traced" repeats it after 10 s: raise repeat'):
+        read(tmp_path, "device,time\na,10\n", repeat=10.0)
+    (tmp_path / "never.csv").write_text("device,time,charging\na,0,0\n")
+    with pytest.raises(DataError, match=r"^No device of the trace .*never\.csv is ever online, charging and idle: "):
+        require_traces([group(tmp_path / "never.csv")])
+    monkeypatch.setattr("auricle_fleet.emulation.traces.MOST_ROWS", 2)
+    with pytest.raises(DataError, match="more than 2 rows"):
+        read(tmp_path, "device,time\na,0\na,1\na,2\n", "long.csv")
+    monkeypatch.setattr("auricle_fleet.emulation.traces.MOST_BYTES", 20)
+    with pytest.raises(DataError, match="has 24 bytes and may have 20"):
+        read(tmp_path, "device,time\na,0\na,1\na,3\n", "large.csv")
+
+
+def test_devices_of_a_group_follow_a_trace_in_turn_as_the_seed_draws(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("device,time\n" + "".join(f"d{k},{k}\n" for k in range(3)))
+    traced = Group(name="traced", count=5, trace=Trace(file=str(tmp_path / "t.csv")))
+    where = [traced, None, traced, traced, Group(name="slow"), traced, traced]
+    drawn = timelines(where, 0)
+    assert [line is None for line in drawn] == [False, True, False, False, True, False, False]
+    begins = [line.comes(0.0) for line in drawn if line is not None]
+    assert sorted(begins[:3]) == [0, 1, 2] and begins[3:] == begins[:2]
+    assert drawn == timelines(where, 0)
+    assert any(timelines(where, seed) != drawn for seed in range(1, 9))
+
+
+@pytest.mark.parametrize("command", [("plan",), ("run", "--config"), ("run", "--json", "--config")])
+def test_a_command_says_in_a_sentence_what_is_wrong_with_a_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("t.csv").write_text("device,time\na,0\na,0\n")
+    Path("f.toml").write_text('engine = "virtual"\n[[groups]]\nname = "g"\ntrace = { file = "t.csv" }\n')
+    assert main(["fleet", *command, "f.toml"]) == 2
+    told = capsys.readouterr()
+    says = "t.csv, line 3: the time 0 of a is not after its 0 before: times of a device have to rise."
+    assert (json.loads(told.out)["error"] if "--json" in command else told.err.strip()).endswith(says)
+    assert [path.name for path in sorted(tmp_path.iterdir())] == ["f.toml", "t.csv"]
+
+
+def test_only_the_virtual_engine_has_a_clock_for_traces(tmp_path: Path) -> None:
+    traced = group(tmp_path / "t.csv")
+    with pytest.raises(SettingsError, match='"traced" follows a trace, on a clock that only --engine virtual has'):
+        FleetSettings(groups=(traced,))
+    with pytest.raises(SettingsError, match="--round-every needs --engine virtual"):
+        FleetSettings(round_every=60.0)
+    with pytest.raises(SettingsError, match="--round-every is -1: it takes seconds"):
+        FleetSettings(engine="virtual", round_every=-1.0)
+
+
+def test_a_suite_is_refused_before_its_first_run_where_a_trace_cannot_be_followed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = f'{{ file = "{tmp_path / "no.csv"}" }}'
+    (tmp_path / "s.toml").write_text(
+        f'settings = {{ groups = [{{ name = "g", trace = {trace} }}] }}\n[[methods]]\nname="m"'
+    )
+    assert main(["fleet", "suite", str(tmp_path / "s.toml"), "--out", str(tmp_path / "out")]) == 2
+    assert capsys.readouterr().err.endswith("no.csv cannot be read: no such file or directory.\n")
+    assert not (tmp_path / "out").exists()
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.binary(max_size=120)
+    | st.text('ab01,.\n\r"{}[]:-e \t', max_size=120).map(lambda text: ("device,time,kilobits\n" + text).encode())
+    | st.text('ab01,.\n"{}[]:-e', max_size=60).map(lambda text: b'{"device": "a", "time": 0}\n' + text.encode()),
+    st.sampled_from(("csv", "jsonl")),
+)
+def test_whatever_a_file_holds_is_a_trace_or_refused_in_a_sentence(content: bytes, ending: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / f"t.{ending}"
+        file.write_bytes(content)
+        try:
+            lines = read_trace(group(file))
+        except DataError as error:
+            assert str(file) in str(error) and str(error).endswith((".", "?"))
+            return
+    assert lines and all(0 <= line.comes(0.0) <= 1e9 for line in lines)

@@ -1,0 +1,80 @@
+"""A target in a process of its own: what kills or stops it is a finding, with the input that did."""
+
+from __future__ import annotations
+
+import mmap
+import multiprocessing
+import struct
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+
+from tests.fuzz.run import Finding, Fuzzer, Result
+from tests.fuzz.target import Target
+
+LONGEST = 30.0
+"""Seconds after which an input that is still being decoded has stopped its process."""
+_HEAD = struct.Struct("<QI")
+
+
+class Board:
+    """Memory shared with a child, on which it writes what it decodes next."""
+
+    def __init__(self, largest: int) -> None:
+        self._shared = mmap.mmap(-1, _HEAD.size + largest + (1 << 20))
+        self._count = 0
+
+    def write(self, data: bytes) -> None:
+        """Say which input comes now."""
+        self._count += 1
+        data = data[: len(self._shared) - _HEAD.size]
+        self._shared[: _HEAD.size + len(data)] = _HEAD.pack(self._count, len(data)) + data
+
+    def read(self) -> tuple[int, bytes]:
+        """How many inputs have begun, and the newest."""
+        count, length = _HEAD.unpack(self._shared[: _HEAD.size])
+        return count, self._shared[_HEAD.size : _HEAD.size + length]
+
+
+def watched(
+    target: Target, seed: int, cases: int, seconds: float | None, progress: Callable[[Result], None] | None
+) -> Result:
+    """Run a target in a child; where that dies or stops, the result says with which input."""
+    board, context = Board(target.largest), multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe(duplex=False)
+    child = context.Process(target=_child, args=(target, seed, cases, seconds, progress, board, theirs))
+    child.start()
+    theirs.close()
+    last, since = 0, time.monotonic()
+    try:
+        while not ours.poll(0.5):
+            count, _ = board.read()
+            if count != last:
+                last, since = count, time.monotonic()
+            elif time.monotonic() - since > LONGEST and count:
+                return _ended(target, seed, board, f"no answer within {LONGEST:g} s")
+        result: Result = ours.recv()
+        return result
+    except EOFError:
+        child.join()
+        return _ended(target, seed, board, f"the process ended with {child.exitcode}")
+    finally:
+        child.kill()
+        child.join()
+
+
+def _child(
+    target: Target,
+    seed: int,
+    cases: int,
+    seconds: float | None,
+    progress: Callable[[Result], None] | None,
+    board: Board,
+    answer: Connection,
+) -> None:
+    answer.send(Fuzzer(target, seed, board.write).run(cases, seconds, progress))
+
+
+def _ended(target: Target, seed: int, board: Board, what: str) -> Result:
+    count, data = board.read()
+    return Result(target.name, seed, cases=count, findings={what: Finding(what, data, "")})
