@@ -3,14 +3,9 @@ PYTHON ?= python3
 FLEET_ENV := .venv
 TEST_ENV := .venv-test
 TEST_STAMP := $(TEST_ENV)/.ready
-TYPES := $(TEST_ENV)/types.txt
 FLEET_STAMP := $(FLEET_ENV)/.ready
 ARGS ?=
 FILES ?=
-AGAIN ?=
-LONG := long and not arm64 and not boards and not firstboot
-FAST := not slow and not arm64 and not boards and not firstboot
-SLOW := slow and not long and not arm64 and not boards and not firstboot
 
 # The tests start some hundred processes: Python keeps what it compiled, whatever the shell says.
 unexport PYTHONDONTWRITEBYTECODE
@@ -24,7 +19,7 @@ CHECK_cloud := check,cloud-base,postgres
 CHECK_export := check,export
 CHECK_fleet := check,fleet
 
-.PHONY: help fleet check test slow long arm64 boards first-boot mutants sbom dist dist-arm64 bench bench-step clean
+.PHONY: help fleet check test slow nightly arm64 boards first-boot mutants sbom dist dist-arm64 bench bench-step clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -57,30 +52,20 @@ $(CHECK_STAMP): pyproject.toml
 check: $(CHECK_STAMP) ## One part, PART=core, edge, cloud, export or fleet: lint, types and its unit tests in a minute
 	$(CHECK_ENV)/bin/python tools/check_part.py $(PART) $(ARGS)
 
-test: $(TEST_STAMP) ## Lint, types, import rules and the fast tests
-	$(TEST_ENV)/bin/ruff check .
-	$(TEST_ENV)/bin/ruff format --check .
-	$(TEST_ENV)/bin/lint-imports
-	$(TEST_ENV)/bin/python tools/rooms.py --check
-	$(TEST_ENV)/bin/python tools/plain_words.py
-	$(TEST_ENV)/bin/python tools/reliability_page.py --check
-	$(TEST_ENV)/bin/mypy >$(TYPES) 2>&1 & types=$$!; trap "kill $$types" INT; \
-	$(TEST_ENV)/bin/pytest $(AGAIN) -n auto --dist worksteal -m "$(FAST)"; tests=$$?; \
-	wait $$types; types=$$?; cat $(TYPES); exit $$((tests + types))
+test: $(TEST_STAMP) ## Lint, types, import rules and the fast tests: before every commit
+	$(TEST_ENV)/bin/python tools/gate.py fast
 
-slow: $(TEST_STAMP) ## The tests that take two seconds and more
-	$(TEST_ENV)/bin/pytest $(AGAIN) -n auto --dist worksteal -m "$(SLOW)" --timeout 900 --ignore tests/deploy
-	$(TEST_ENV)/bin/pytest $(AGAIN) -m "$(SLOW)" --timeout 900 tests/deploy
+slow: $(TEST_STAMP) ## With real brokers, databases, browsers and kills, one of each kind: before a change lands
+	$(TEST_ENV)/bin/python tools/gate.py slow
 
-long: $(TEST_STAMP) ## The tests that take most of a minute and more
-	$(TEST_ENV)/bin/pytest $(AGAIN) -n auto --dist worksteal -m "$(LONG)" --timeout 3000
+nightly: $(TEST_STAMP) ## Everything else; PART=cloud is one part of it (see CONTRIBUTING.md)
+	$(TEST_ENV)/bin/python tools/gate.py $(if $(filter command line,$(origin PART)),$(PART),nightly)
 
 arm64: $(TEST_STAMP) ## The edge part on an emulated arm64 board (needs root; see docs/arm64.md)
-	-$(TEST_ENV)/bin/python -m tests.arm64.make_root
-	$(TEST_ENV)/bin/pytest $(AGAIN) -m arm64
+	$(TEST_ENV)/bin/python tools/gate.py arm64
 
 boards: $(TEST_STAMP) ## Bundles of two boards, or ARGS=--all, in Debian and Ubuntu roots (needs root; see docs/first-boot.md)
-	$(TEST_ENV)/bin/pytest $(AGAIN) -m boards tests/boards $(ARGS)
+	$(TEST_ENV)/bin/python tools/gate.py boards --pytest "$(ARGS)"
 
 first-boot: $(TEST_STAMP) ## Cards booted in an emulated machine (needs root; see docs/first-boot.md)
 	$(TEST_ENV)/bin/pytest -m firstboot tests/firstboot $(ARGS)

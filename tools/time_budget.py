@@ -16,25 +16,12 @@ UNTIL = "AURICLE_TESTS_UNTIL"
 """Environment variable: seconds since 1970 after which no test begins."""
 LEAST = "AURICLE_TESTS_LEAST"
 """Environment variable: seconds that tests get from the first one on, however late it is [0]."""
-FIRST = "AURICLE_TESTS_FIRST"
-"""Environment variable: a number that says which file comes first, so that it is not always the same ones that are left
-out [the order stays]."""
 REASON = "the time is over"
 KEY = "auricle_left_out"
 """Of what a worker of pytest-xdist tells at its end."""
 
 _began: list[float] = []
 _left_out: Counter[str] = Counter()
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Turn the order round until another file comes first, where that is asked for."""
-    files = sorted({item.nodeid.split("::")[0] for item in items})
-    if FIRST in os.environ and files:
-        turned = int(os.environ[FIRST], 10) % len(files)
-        places = {name: (place - turned) % len(files) for place, name in enumerate(files)}
-        items.sort(key=lambda item: places[item.nodeid.split("::")[0]])
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -86,7 +86,7 @@ def test_the_document_is_served_to_anybody(tmp_path: Path) -> None:
     ],
     ids=["all but claims", "claims"],
 )
-@pytest.mark.long
+@pytest.mark.nightly
 def test_whatever_is_sent_the_answer_is_as_described_and_never_5xx(tmp_path: Path, chosen: tuple[str, ...]) -> None:
     filled = fill(tmp_path / "state")
     Authority.create(filled.folder / "authority", "Test")

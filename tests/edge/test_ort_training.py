@@ -101,7 +101,7 @@ def _distance(a: np.ndarray, b: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("name", JOBS)
-@pytest.mark.long
+@pytest.mark.nightly
 def test_it_trains_like_the_step_runtime(name: str, results: dict[str, np.ndarray]) -> None:
     """Losses of every step, and how far the weights moved after 1 and 20 of them."""
     facts = JOBS[name]

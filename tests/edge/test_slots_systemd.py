@@ -79,7 +79,7 @@ def starts(root: Path) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_device_claims_and_ends_on_a_version_that_works_whatever_it_is_given(site: SimpleNamespace) -> None:
     machine, root = site.machine, site.root
     slots = ("python3", "-I", "/opt/auricle/slots.py")

@@ -592,7 +592,7 @@ def test_a_module_compiles_to_the_gradients_and_the_logits_of_pytorch(name: str)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MORE)
-@pytest.mark.long
+@pytest.mark.nightly
 def test_more_settings_compile_to_the_gradients_and_the_logits_of_pytorch(name: str) -> None:
     _check(MORE[name])
 

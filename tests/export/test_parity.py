@@ -53,7 +53,7 @@ def test_crnn_lite_computes_pytorchs_gradients_and_stays_with_it_for_three_steps
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("model", sorted(set(ARCHITECTURES) - {"crnn-lite"}))
-@pytest.mark.long
+@pytest.mark.nightly
 def test_every_model_computes_pytorchs_gradients_and_stays_with_it(model: str) -> None:
     for case in cases(model):
         _check(case, 10, 1e-3)

@@ -191,7 +191,7 @@ def test_a_signal_ends_it_cleanly_and_the_command_it_names_goes_on(
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.long
+@pytest.mark.nightly
 def test_the_real_command_learns_from_synthetic_speech(tmp_path: Path) -> None:
     pytest.importorskip("espeakng_loader")
     out = tmp_path / "digits.tar.zst"

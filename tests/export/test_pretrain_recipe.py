@@ -98,7 +98,7 @@ def write_data(root: Path) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.long
+@pytest.mark.nightly
 def test_the_command_makes_a_pack_that_listens(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = write_data(tmp_path / "data")
     recipe = tmp_path / "toy.toml"

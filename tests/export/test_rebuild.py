@@ -74,7 +74,7 @@ def _with_file(pack: Pack, path: str, content: bytes) -> Pack:
 @same_tools
 @pytest.mark.slow
 @pytest.mark.timeout(3000)
-@pytest.mark.long
+@pytest.mark.nightly
 def test_every_pack_is_rebuilt_byte_for_byte(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """All five models: about a minute and a half of one core."""
     assert main(["export", "build", "--out", str(tmp_path), "--check", "shipped", "--json"]) == 0

@@ -79,7 +79,7 @@ class Run:
 @pytest.mark.slow
 @pytest.mark.timeout(5400)
 @pytest.mark.skipif(find_mosquitto() is None, reason="mosquitto is not installed")
-@pytest.mark.long
+@pytest.mark.nightly
 def test_attackers_drop_outs_and_kills_in_one_run_lose_nothing_and_attackers_are_named(
     tmp_path: Path, record_property: Record
 ) -> None:

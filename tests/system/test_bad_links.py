@@ -104,7 +104,7 @@ def test_a_fleet_that_is_cut_off_in_silence_is_known_to_be_gone_and_counts_once_
 
 
 @pytest.mark.reliability("F7", load="3 of 10 devices every 3 s for 30 s; 12 of 40 for 10 min at full size")
-@pytest.mark.long
+@pytest.mark.nightly
 def test_devices_that_come_and_go_hold_no_round_up_and_presence_is_right_by_boot(
     tmp_path: Path, record_property: Record
 ) -> None:

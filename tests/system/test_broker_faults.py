@@ -97,7 +97,7 @@ def test_a_broker_killed_three_times_in_a_row_loses_nothing(tmp_path: Path) -> N
 
 @pytest.mark.reliability("F2", load="10 kills, persistence off")
 @pytest.mark.slow
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_broker_killed_ten_times_loses_nothing_and_everybody_is_back_in_seconds(tmp_path: Path) -> None:
     waited = asyncio.run(_run(tmp_path, 10, ENDLESS, spaced=True))
     print(f"all back after {', '.join(f'{seconds:.2f}' for seconds in waited)} s")

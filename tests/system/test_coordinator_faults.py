@@ -222,7 +222,7 @@ def test_a_coordinator_that_was_paused_and_overtaken_does_nothing_any_more(point
 @pytest.mark.reliability("F8", load="500 devices, 2 rounds, 0.2 s an update")
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_slow_coordinator_keeps_its_queue_its_memory_and_its_connection(tmp_path: Path) -> None:
     """500 devices send once: what would be dropped anywhere would be missed, and a duplicate costs no 0.2 s."""
     names = tuple(f"dev-{i:04d}" for i in range(500))

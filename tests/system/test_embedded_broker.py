@@ -41,7 +41,7 @@ def is_open(port: int) -> bool:
 
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
-@pytest.mark.long
+@pytest.mark.nightly
 def test_the_broker_lives_as_long_as_its_coordinator(tmp_path: Path, end: signal.Signals) -> None:
     process, users = serving(tmp_path / "state")
     try:

@@ -57,7 +57,7 @@ def loaded(devices: int, rounds: int, codec: str, record: Record) -> dict[str, A
 @pytest.mark.reliability(
     "L1", load="1,000 devices x 10 rounds, float32; counts, memory, threads and files are asserted, times recorded"
 )
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_thousand_devices_are_counted_and_nothing_grows(record_property: Record) -> None:
     told = loaded(1000, 10, "float32", record_property)
 
@@ -84,7 +84,7 @@ def cpu_of(pid: int) -> float:
 
 
 @pytest.mark.reliability("S7", load="1,000 devices on a broker that is killed; 5,000 at full size")
-@pytest.mark.long
+@pytest.mark.nightly
 def test_everybody_is_back_after_the_broker_was_killed(tmp_path: Path, record_property: Record) -> None:
     names = tuple(f"dev-{i:05d}" for i in range(STORM))
     raise_open_files()

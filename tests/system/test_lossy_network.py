@@ -39,7 +39,7 @@ def missing() -> str:
 )
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.long
+@pytest.mark.nightly
 def test_updates_come_through_a_network_that_loses_packets(tmp_path: Path, record_property: Record) -> None:
     if reason := missing():
         pytest.skip(reason)

@@ -188,7 +188,7 @@ async def _stopped(fleet: ToyFleet, coordinator: Child, rounds: int) -> list[dic
 
 @pytest.mark.reliability("F5", load="100 ms, 500 kB/s, cuts, resets and silence, 10 rounds")
 @pytest.mark.slow
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_slow_network_that_cuts_and_falls_silent_loses_nothing(tmp_path: Path) -> None:
     rng = random.Random(7)
     done: dict[str, int] = {"cut": 0, "reset": 0, "silence": 0}

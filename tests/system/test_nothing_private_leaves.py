@@ -102,7 +102,7 @@ def test_no_message_type_has_a_place_for_anything_private() -> None:
             assert not re.search(r"audio|clip|label|word|feature|energ|sound|sample(?!s$)|local", field.name)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_long_run_sends_no_sound_no_feature_and_no_word(
     tmp_path: Path, start: Callable[..., Command], speech_folder: Path
 ) -> None:

@@ -91,7 +91,7 @@ def test_it_is_hidden(tmp_path: Path) -> None:
     assert done.stdout.split("\n")[0] == "darwin [False, False, False, False, False] False False", done.stderr
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_no_name_is_used_that_macos_has_not(tmp_path: Path) -> None:
     """Outside of what asks for Linux first: typeshed knows which names of the standard library are whose."""
     pytest.importorskip("mypy")

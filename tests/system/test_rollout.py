@@ -141,7 +141,7 @@ def test_a_device_is_updated_in_rollouts_show_only_when_it_is_well_on_the_new_pa
     assert board.pack == identity
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_pack_that_fails_on_sound_is_given_back_and_pauses_the_rollout(
     tmp_path: Path, releases: Releases, board: Board
 ) -> None:
@@ -165,7 +165,7 @@ def test_a_pack_that_fails_on_sound_is_given_back_and_pauses_the_rollout(
     assert board.pack == DIGITS.identity
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_metadata_of_yesterday_is_refused_and_todays_is_taken_afterwards(
     tmp_path: Path, releases: Releases, board: Board
 ) -> None:

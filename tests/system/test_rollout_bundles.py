@@ -148,7 +148,7 @@ def install(site: SimpleNamespace, bundle: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_bundle_is_updated_when_it_is_well_and_two_that_are_not_are_given_back(
     tmp_path: Path, site: SimpleNamespace
 ) -> None:

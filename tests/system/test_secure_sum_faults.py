@@ -134,7 +134,7 @@ def test_a_device_killed_in_a_secure_sum_goes_on_with_it(point: str, undisturbed
         pytest.param("acknowledged", "reveal", marks=pytest.mark.slow),
     ],
 )
-@pytest.mark.long
+@pytest.mark.nightly
 def test_without_a_device_that_is_gone_for_good_and_a_killed_coordinator_the_others_make_a_model(
     point: str, gone: str, tmp_path: Path
 ) -> None:

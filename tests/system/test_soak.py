@@ -112,7 +112,7 @@ async def crowd(fleet: ToyFleet, group: int) -> Child:
 @pytest.mark.slow
 @pytest.mark.timeout(3 * 3600)
 @pytest.mark.skipif(find_mosquitto() is None, reason="mosquitto is not installed")
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_fleet_that_is_killed_for_long_loses_nothing_and_takes_no_more_of_anything(
     tmp_path: Path, record_property: Record
 ) -> None:

@@ -111,30 +111,3 @@ def test_what_has_not_begun_when_the_time_is_over_is_named(tmp_path: Path, worke
     for text in (enough, late):
         assert "2 passed, 1 skipped" in text
         assert time_budget.REASON not in text
-
-
-def test_another_file_may_come_first(tmp_path: Path) -> None:
-    for name in ("a", "b", "c"):
-        (tmp_path / f"test_{name}.py").write_text("def test_one():\n    pass\n\n\ndef test_two():\n    pass\n")
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "tools.time_budget",
-        "-p",
-        "no:cacheprovider",
-        "--collect-only",
-        "-q",
-    ]
-
-    def order(first: str) -> list[str]:
-        env = {"PATH": "/usr/bin:/bin", time_budget.UNTIL: "0", time_budget.FIRST: first}
-        told = subprocess.run(
-            [*command, str(tmp_path)], cwd=check_part.ROOT, env=env, capture_output=True, text=True, check=True
-        )
-        return [line.rpartition("/")[2] for line in told.stdout.splitlines() if "::" in line]
-
-    expected = [f"test_{name}.py::test_{what}" for name in "bca" for what in ("one", "two")]
-    assert order("001") == order("7") == expected
-    assert order("0") == expected[4:] + expected[:4]

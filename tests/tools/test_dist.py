@@ -100,7 +100,7 @@ def test_the_workflows_are_what_the_forge_takes() -> None:
 
     done = subprocess.run(command, capture_output=True, text=True, check=False)
 
-    assert [path.name for path in files] == ["checks.yml", "release.yml"]
+    assert [path.name for path in files] == ["checks.yml", "nightly.yml", "release.yml"]
     assert done.returncode == 0, done.stdout
 
 
@@ -112,7 +112,7 @@ def test_only_the_job_that_publishes_can_speak_for_us_and_it_runs_no_code_of_our
     assert made[True] == {"push": {"tags": ["v*"]}}  # YAML reads `on` as true
     assert made["permissions"] == {"contents": "read"}
     assert publish["permissions"] == {"contents": "read", "id-token": "write", "attestations": "write"}
-    assert publish["needs"] == ["dist", "wheel", "images"]
+    assert publish["needs"] == ["dist", "wheel", "images", "nightly"]
     assert [step for step in publish["steps"] if "run" in step] == []
     assert [name for name, job in made["jobs"].items() if "permissions" in job] == []
 
@@ -130,7 +130,7 @@ def test_what_is_published_is_signed_and_no_image_is_left_without_a_digest() -> 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_build_is_repeatable_and_its_wheel_runs_a_fleet_without_the_checkout(tmp_path: Path) -> None:
     pytest.importorskip("hatchling")
     pytest.importorskip("twine", reason="twine is not installed")

@@ -20,7 +20,9 @@ def test_a_page_has_no_mistake(path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", RUN)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name == "README.md" else pytest.mark.nightly) for name in RUN]
+)
 def test_a_page_runs(name: str, tmp_path: Path) -> None:
     done = run_docs.run_page(ROOT / name, tmp_path)
 

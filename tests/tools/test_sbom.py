@@ -33,7 +33,7 @@ def test_every_way_to_install_has_a_lock() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_bill_names_us_and_every_package_with_its_hash(tmp_path: Path) -> None:
     pytest.importorskip("cyclonedx_py", reason="cyclonedx-bom is not installed")
 
