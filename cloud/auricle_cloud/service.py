@@ -28,6 +28,9 @@ from auricle_cloud.settings import RoundDone, RunSettings
 
 log = logging.getLogger("auricle.cloud")
 
+TAKE_OVER_SECONDS = 30.0
+"""A coordinator that was replaced notices when it writes, which it does every ten seconds."""
+
 
 @dataclass(frozen=True)
 class Started:
@@ -47,6 +50,8 @@ async def run_service(
     evaluator: Evaluator | None,
     started: Callable[[Started], None],
     watcher: Callable[[RoundDone], Awaitable[None]],
+    *,
+    take_over: bool = False,
 ) -> None:
     """Run a coordinator until all its rounds are done, or SIGINT or SIGTERM.
 
@@ -62,6 +67,8 @@ async def run_service(
         Called once with what it says of itself.
     watcher
         Awaited after every round.
+    take_over
+        Wait for the port of a coordinator that this one replaces.
     """
     raise_open_files()
     coordinator = Coordinator(settings, pack, watcher, evaluator)
@@ -70,7 +77,7 @@ async def run_service(
         started(Started(key, coordinator.epoch, None))
         await until_signal(coordinator.run())
         return
-    async with listening(application(coordinator, api), api) as url:
+    async with listening(application(coordinator, api), api, TAKE_OVER_SECONDS if take_over else 0.0) as url:
         started(Started(key, coordinator.epoch, url))
         await until_signal(coordinator.run())
 

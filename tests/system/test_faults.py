@@ -27,8 +27,8 @@ class Site:
         self.key = ""
         self.speakers = sorted({p.name.split("_nohash_")[0] for p in speech.rglob("*.wav")})
 
-    def coordinator(self, rounds: int, *options: str) -> Command:
-        command = self._start(
+    def serve(self, rounds: int, *options: str) -> Command:
+        return self._start(
             *serve(
                 broker=self.broker.address("coordinator").url,
                 fleet=FLEET,
@@ -40,6 +40,9 @@ class Site:
             ),
             *options,
         )
+
+    def coordinator(self, rounds: int, *options: str) -> Command:
+        command = self.serve(rounds, *options)
         self.key = command.wait_line(lambda line: "coordinator" in line)["coordinator"]
         return command
 
@@ -152,7 +155,10 @@ def test_a_coordinator_that_another_took_over_from_ends_with_one_sentence(
     async def scenario() -> None:
         async with site(start, speech_folder, tmp_path) as here:
             first = here.coordinator(2)
-            second = here.coordinator(2)
+            beside = here.serve(2)
+            assert await asyncio.to_thread(beside.end) == 7
+            assert "--take-over" in beside.errors
+            second = here.coordinator(2, "--take-over")
             code = await asyncio.to_thread(first.end)
             second.signal(signal.SIGTERM)
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import logging
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -12,10 +15,14 @@ from aiohttp.http_exceptions import HttpProcessingError
 from auricle_cloud.api.api_settings import ApiSettings, address_taken
 from auricle_cloud.api.connections import Connections
 
+RETRY_SECONDS = 0.2
+
 
 @asynccontextmanager
-async def listening(app: web.Application, settings: ApiSettings) -> AsyncIterator[str]:
+async def listening(app: web.Application, settings: ApiSettings, patience: float = 0.0) -> AsyncIterator[str]:
     """Serve an application; gives its URL.
+
+    An address that is taken is tried again for `patience` seconds.
 
     Raises
     ------
@@ -36,10 +43,15 @@ async def listening(app: web.Application, settings: ApiSettings) -> AsyncIterato
     )
     await runner.setup()
     try:
-        try:
-            host, port = connections.listen(settings.host, settings.port)
-        except OSError as error:
-            raise address_taken(settings, error) from error
+        until = time.monotonic() + patience
+        while True:
+            try:
+                host, port = connections.listen(settings.host, settings.port)
+                break
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE or time.monotonic() > until:
+                    raise address_taken(settings, error) from error
+            await asyncio.sleep(RETRY_SECONDS)
         assert runner.server is not None
         connections.serve(runner.server)
         yield f"{'http' if tls is None else 'https'}://{f'[{host}]' if ':' in host else host}:{port}"

@@ -30,6 +30,7 @@ from auricle_cloud.commands.embedded_broker import EMBEDDED, EmbeddedBroker, emb
 from auricle_cloud.commands.serve_options import TOLD, by_table
 from auricle_cloud.evaluation.evaluator import Evaluator
 from auricle_cloud.settings import NAME, RoundDone, RunSettings
+from auricle_cloud.storage.state_folders import require_unserved, serving
 
 if TYPE_CHECKING:
     from auricle_cloud.service import Started
@@ -47,6 +48,7 @@ def serve(
         [], help="With --broker embedded: name of a device; several are allowed [device-1 to device-10]."
     ),
     embedded_port: int = typer.Option(18830, help="With --broker embedded: its port on 127.0.0.1; 0: any free one."),
+    take_over: bool = typer.Option(False, "--take-over", help="Replace a coordinator that serves this state."),
     as_json: bool = typer.Option(False, "--json", help="Print a JSON object a round."),
 ) -> int:
     """Run a task's rounds, and serve API and page. Every setting fits into --config; options override it."""
@@ -59,30 +61,40 @@ def serve(
     loaded = load_pack(told.pack, trusted_key(told.pack_key))
     require_sound(loaded)
     if (api := told.api_settings()) is not None:
-        require_address(api)
+        api.tls()
     is_embedded = told.broker == EMBEDDED
     start = chosen_weights(told.start, loaded, loaded.manifest.plugin, told.seed)
     settings = (replace(told, broker=NOT_STARTED) if is_embedded else told).run_settings(start)
     be_private()
     make_private(settings.folder / "blobs")
-    evaluator = open_evaluator(settings, loaded)
-    if not is_embedded:
-        _run(settings, loaded, api, evaluator, as_json)
-        return 0
-    with embedded_broker(settings.folder / "broker", settings.fleet, embedded_device, embedded_port) as broker:
-        _say_addresses(broker, as_json)
-        address = broker_of(broker.coordinator, NAME, settings.folder)
-        _run(dataclasses.replace(settings, broker=address), loaded, api, evaluator, as_json)
+    with serving(settings.folder, take_over=take_over):
+        if api is not None and not take_over:
+            require_address(api)
+        evaluator = open_evaluator(settings, loaded)
+        if not is_embedded:
+            _run(settings, loaded, api, evaluator, take_over, as_json)
+            return 0
+        with embedded_broker(settings.folder / "broker", settings.fleet, embedded_device, embedded_port) as broker:
+            _say_addresses(broker, as_json)
+            address = broker_of(broker.coordinator, NAME, settings.folder)
+            _run(dataclasses.replace(settings, broker=address), loaded, api, evaluator, take_over, as_json)
     return 0
 
 
 def _run(
-    settings: RunSettings, loaded: Pack, api: ApiSettings | None, evaluator: Evaluator | None, as_json: bool
+    settings: RunSettings,
+    loaded: Pack,
+    api: ApiSettings | None,
+    evaluator: Evaluator | None,
+    take_over: bool,
+    as_json: bool,
 ) -> None:
     from auricle_cloud.service import run_service
 
+    if settings.database is not None and not take_over:
+        require_unserved(settings.database, settings.folder)
     greet, tell = (lambda said: _greet(said, settings, loaded, as_json)), (lambda done: _tell(done, as_json))
-    asyncio.run(run_service(settings, loaded, api, evaluator, greet, tell))
+    asyncio.run(run_service(settings, loaded, api, evaluator, greet, tell, take_over=take_over))
 
 
 def _say_addresses(broker: EmbeddedBroker, as_json: bool) -> None:

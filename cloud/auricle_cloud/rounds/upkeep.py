@@ -20,15 +20,13 @@ from auricle_cloud.rounds.closing import Closing
 from auricle_cloud.rounds.cohort_choice import fewest
 from auricle_cloud.rounds.context import POLL, RoundContext
 from auricle_cloud.storage.access_rows import ScheduleRow
-from auricle_cloud.storage.database import Pulse
+from auricle_cloud.storage.database import BEAT, Pulse
 from auricle_cloud.storage.hearing_records import DAY
+from auricle_cloud.storage.state_folders import place_of
 from auricle_cloud.storage.store import Store
 
 TRIM = 300.0
 """Seconds between looks for events that are not kept any more; rounds may be rare, and events are not."""
-
-BEAT = 10.0
-"""Seconds between two rows that say that the coordinator works."""
 
 HEARD_WITHIN = 10.0
 """Seconds after the first connection in which a device that was here before may still be heard."""
@@ -111,6 +109,7 @@ class Upkeep:
             problem=problem,
             fewest=fewest(self._site),
             needs=tuple(self._site.needs),
+            place=place_of(self._site.settings.folder),
         )
         await asyncio.to_thread(self._site.store.database.beat, pulse)
         self._next_beat, self._was_connected = time.monotonic() + BEAT, connected

@@ -46,6 +46,10 @@ PULSE = "pulse"
 """The key of `meta` under which a coordinator says that it works."""
 
 
+BEAT = 10.0
+"""Seconds between two signs of life of a coordinator."""
+
+
 class Pulse(msgspec.Struct, frozen=True):
     """What a coordinator says of itself every few seconds."""
 
@@ -58,6 +62,8 @@ class Pulse(msgspec.Struct, frozen=True):
     """Devices without which no round of it begins."""
     needs: tuple[str, ...] = ()
     """What a device has to be able to do for its rounds."""
+    place: str = ""
+    """Machine and state folder of the coordinator."""
 
 
 class Database:

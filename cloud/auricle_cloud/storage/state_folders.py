@@ -6,19 +6,26 @@ targets, and those say which files. Nobody changes metadata while they are read,
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import filecmp
 import io
 import itertools
 import json
 import os
 import re
+import socket
+import threading
+import time
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from auricle.errors import StorageError
-from auricle.files import sync_folder, write_durably
+from auricle.errors import REFUSED, StorageError
+from auricle.files import describe, sync_folder, write_durably
 from auricle.mqtt_link.private_link import FOLDER as IDENTITY
+from auricle_cloud.storage.database import BEAT, Database, Pulse
 from auricle_cloud.storage.release_folder import FOLDER as RELEASES
 from auricle_cloud.storage.release_folder import (
     NAMES,
@@ -39,6 +46,8 @@ AUTHORITY = "authority"
 """Folder of the certificate authority inside the coordinator's state folder."""
 FOLDERS = (IDENTITY, AUTHORITY, RELEASES)
 KEY = "coordinator.key"
+SERVING = "serve.lock"
+"""Locked by the coordinator that serves this state; a process that dies gives it back at once."""
 PARTS = {
     "tables/tasks.jsonl": "the database",
     KEY: "the coordinator's key",
@@ -51,6 +60,86 @@ PARTS = {
 
 _FLAT = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _HASHED = re.compile(r"[0-9a-f]{64}\..+")
+
+
+class ServedError(StorageError):
+    """Another coordinator serves this state."""
+
+    exit_code = REFUSED
+
+
+@contextmanager
+def serving(folder: Path, *, take_over: bool) -> Iterator[None]:
+    """Serve a state alone, to the end of the block.
+
+    Parameters
+    ----------
+    folder
+        The coordinator's state.
+    take_over
+        Go on beside a coordinator that serves it, which then ends by its epoch; the lock is taken when it has ended.
+
+    Raises
+    ------
+    ServedError
+        A coordinator serves it and is not to be replaced.
+    StorageError
+        The folder cannot be made or written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        opened = (folder / SERVING).open("a")
+    except OSError as error:
+        raise StorageError(describe(error, folder)) from error
+    with opened as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if not take_over:
+                raise ServedError(
+                    f"A coordinator already serves {folder}: stop it first, or replace it with --take-over."
+                ) from None
+            threading.Thread(target=_wait_for, args=(lock,), daemon=True).start()
+        yield
+
+
+def _wait_for(lock: IO[str]) -> None:
+    with contextlib.suppress(OSError, ValueError):  # this coordinator ended before the one that it replaced
+        fcntl.flock(lock, fcntl.LOCK_EX)
+
+
+def place_of(folder: Path) -> str:
+    """How a coordinator of this machine names its state folder to coordinators of others."""
+    return f"{socket.gethostname()}:{folder.resolve()}"
+
+
+def require_unserved(place: str, folder: Path) -> None:
+    """Refuse beside a coordinator of another folder or machine that serves the same database.
+
+    Who wrote the last sign of life is alive where another follows within the time between two; a dead one costs that
+    time. One of this folder is dead: it would hold the folder's lock.
+
+    Raises
+    ------
+    ServedError
+        A coordinator serves the database.
+    """
+    database = Database(place)
+    try:
+        last = database.pulse()
+        until = time.monotonic() + BEAT + 2
+        if last is None or last.place == place_of(folder) or last.at + 3 * BEAT < time.time():
+            return
+        now: Pulse | None = last
+        while now == last and last.running and time.monotonic() < until:
+            time.sleep(0.2)
+            now = database.pulse()
+        if now is not None and now != last and now.running:
+            raise ServedError(
+                "A coordinator already serves this database: stop it first, or replace it with --take-over."
+            )
+    finally:
+        database.close()
 
 
 def held(paths: Collection[str]) -> tuple[list[str], list[str]]:
