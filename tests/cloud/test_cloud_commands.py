@@ -9,6 +9,7 @@ import pty
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from tests.cloud.filled_store import TASK, Filled, fill
 
 from auricle.process.cli import main
 from auricle.wire.tensors import decode
+from auricle_cloud.storage.database import Pulse
 from auricle_cloud.storage.store import FILE, Store
 
 ROOT = Path(__file__).parents[2]
@@ -205,10 +207,13 @@ def test_a_backup_is_restored_by_command(filled: Filled, tmp_path: Path) -> None
 
 
 def test_the_doctor_looks_at_everything_and_says_what_is_bad(filled: Filled) -> None:
+    filled.store.database.beat(Pulse(time.time()))
     good = told(auricle("doctor", "--json", **here(filled)))["findings"]
     bad = auricle("doctor", "--broker", "mqtt://127.0.0.1:1", "--json", **here(filled))
 
-    assert {"versions", "accelerator", "disk", "database", "clock"} == {finding["check"] for finding in good}
+    assert {"versions", "accelerator", "disk", "database", "coordinator", "clock"} == {
+        finding["check"] for finding in good
+    }
     assert bad.returncode == 1
     (broker,) = (f for f in json.loads(bad.stdout)["findings"] if f["check"] == "broker")
     assert (broker["verdict"], "cannot be reached" in broker["sentence"]) == ("bad", True)

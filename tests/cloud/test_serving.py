@@ -7,8 +7,11 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.cloud.filled_store import fill
+from typer.testing import CliRunner
 
 from auricle.errors import StorageError
+from auricle_cloud.commands import app
 from auricle_cloud.storage import state_folders
 from auricle_cloud.storage.database import Pulse
 from auricle_cloud.storage.state_folders import ServedError, place_of, serving
@@ -81,3 +84,23 @@ def test_one_of_the_same_folder_is_dead_since_its_lock_is_free(tmp_path: Path) -
     state_folders.require_unserved(str(tmp_path / "shared.db"), tmp_path / "here")
 
     assert time.monotonic() - began < state_folders.BEAT
+
+
+def test_without_a_coordinator_that_comes_first_and_the_doctor_finds_it_bad(tmp_path: Path) -> None:
+    filled = fill(tmp_path)
+    filled.store.database.beat(Pulse(time.time() - 100))
+    do = filled.operations()
+    (first,) = do.overview().trouble
+    assert "auricle cloud serve" in first
+    assert do.list_devices().trouble == do.start_rounds().trouble == [first]
+    state = ["--state", str(filled.folder)]
+    for command in (["overview"], ["devices", "list"], ["rounds", "start"]):
+        said = CliRunner().invoke(app, [*command, *state]).stdout
+        assert said.startswith("No coordinator has run") and said.count("No coordinator has run") == 1
+    doctor = CliRunner().invoke(app, ["doctor", *state], standalone_mode=False)
+    verdicts = {line.split()[1]: line.split()[0] for line in doctor.stdout.splitlines() if len(line.split()) > 1}
+    assert verdicts["coordinator"] == "bad"
+    assert doctor.return_value == 1
+
+    filled.store.database.beat(Pulse(time.time()))
+    assert do.overview().trouble == do.list_devices().trouble == do.start_rounds().trouble == []

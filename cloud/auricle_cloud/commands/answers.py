@@ -64,7 +64,7 @@ def show(answer: msgspec.Struct, *, as_json: bool) -> None:
         typer.echo(to_json(answer))
         return
     to_copy = isinstance(answer, Done | TokenMade)  # commands, paths and tokens: a terminal's own breaks are not copied
-    for part in _parts(answer):
+    for part in [*getattr(answer, "trouble", ()), *_parts(answer)]:
         say(part, fit=not to_copy) if isinstance(part, str) else console().print(part, crop=False)
 
 
@@ -205,7 +205,7 @@ def _overview(answer: Overview) -> list[str | Grid]:
         f"{how_many(answer.planned, 'round')} {'is' if answer.planned == 1 else 'are'} planned.",
     ]
     if answer.waiting is not None:
-        parts += waiting_lines(answer.waiting)
+        parts += [line for line in waiting_lines(answer.waiting) if line not in answer.trouble]
     elif answer.under_way is not None:
         row = answer.under_way
         parts.append(f"Round {row.round} is {row.state}: {row.counted} of {row.invited} counted.")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from auricle.errors import SettingsError
-from auricle.process.checkup import broker_reached, disk, finding
+from auricle.process.checkup import Verdict, broker_reached, disk, finding
 from auricle.process.until_signal import broker_of
 from auricle_cloud.commands.checkup import (
     LITTLE_DISK,
@@ -72,12 +72,15 @@ def doctor(
     found = [finding("versions", versions), *devices_to_compute_on()]
     if place.server is not None:
         found.append(finding("server", lambda: _server(place)))
+        found.append(finding("coordinator", lambda: _coordinator(place)))
         found.append(finding("clock", lambda: clock(None)))
         return tell(found, as_json)
     found.append(finding("disk", lambda: disk(place.state or Path(), LITTLE_DISK)))
     where = place.database or (None if place.state is None else place.state / FILE)
     if where is not None:
         found.append(finding("database", lambda: database(where)))
+        if place.database is not None or Path(where).is_file():
+            found.append(finding("coordinator", lambda: _coordinator(place)))
     found.append(finding("clock", lambda: clock(where)))
     if place.state is not None and exists(releases := place.state / FOLDER):
         found.append(finding("updates", lambda: updates(releases)))
@@ -132,6 +135,13 @@ def _saved(manifest: Manifest, first: str, last: str) -> Saved:
     holds, lacks = held({entry.path for entry in manifest.files})
     about = [f"The backup holds {', '.join(holds)}.", *([f"It lacks {', '.join(lacks)}."] if lacks else [])]
     return Saved(done=" ".join([first, *about, last]), holds=holds, lacks=lacks)
+
+
+def _coordinator(place: Place) -> tuple[Verdict, str]:
+    """Whether a coordinator works on the state, and is connected to its broker."""
+    with place.operations() as do:
+        trouble = do.overview().trouble
+    return ("bad", " ".join(trouble)) if trouble else ("good", "A coordinator works on the state.")
 
 
 def _server(place: Place) -> str:

@@ -54,6 +54,8 @@ class Tuned(Answer, frozen=True, kw_only=True):
 class DevicePage(Answer, frozen=True, kw_only=True):
     """Devices by name."""
 
+    trouble: list[str]
+    """Why nothing can happen now: no coordinator works on the state, or it is not connected to its broker."""
     devices: list[DeviceRow]
     next: str | None
     """Give it as `after` for the next page."""

@@ -59,7 +59,7 @@ class DeviceOperations(Operator):
             limit=limit + 1, after=after, standing=standing, online=online, label=label, search=search
         )
         shown = self._device_rows(found[:limit])
-        return DevicePage(devices=shown, next=shown[-1].device if len(found) > limit else None)
+        return DevicePage(trouble=self._trouble(), devices=shown, next=shown[-1].device if len(found) > limit else None)
 
     def show_device(self, device: DeviceId, limit: Limit = 50, before: Number | None = None) -> DeviceDetail:
         """Show a device with its invitations, refusals and events, the newest first."""

@@ -10,9 +10,10 @@ import msgspec
 
 from auricle.errors import NOT_FOUND, REFUSED, AuricleError, StorageError, nearest
 from auricle.wire.tensors import TensorTable
+from auricle_cloud.operations.waiting import coordinator_trouble
 from auricle_cloud.storage.blobs import BlobStore
 from auricle_cloud.storage.claim_records import ClaimRecords
-from auricle_cloud.storage.database import SupersededError
+from auricle_cloud.storage.database import Pulse, SupersededError
 from auricle_cloud.storage.listings import Listings, MemberRow
 from auricle_cloud.storage.rows import Row
 from auricle_cloud.storage.store import Store
@@ -103,6 +104,10 @@ class Operator:
                 raise
             raise ConflictError(str(error)) from error
         self._wake()
+
+    def _trouble(self, pulse: Pulse | None = None) -> list[str]:
+        """Why nothing can happen now, by the coordinator's last sign of life."""
+        return coordinator_trouble(pulse or self.store.database.pulse(), self._list.epoch())
 
     def _pack(self) -> str:
         """Identity of the task's pack; empty when no coordinator has begun the task."""

@@ -33,6 +33,8 @@ BY_ITSELF = ("", "policy", "devices", "serve")
 class Overview(Answer, frozen=True, kw_only=True):
     """The fleet at a glance."""
 
+    trouble: list[str]
+    """Why nothing can happen now: no coordinator works on the state, or it is not connected to its broker."""
     task: str
     pack: str | None
     epoch: int
@@ -96,6 +98,7 @@ class Operations(
         planned, busy, last = self._list.due(self.task)
         online = [row for row in counts if row.online]
         return Overview(
+            trouble=self._trouble(),
             task=self.task,
             pack=self._pack() or None,
             epoch=self._list.epoch(),

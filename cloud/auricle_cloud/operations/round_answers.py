@@ -234,6 +234,8 @@ class RoundWhy(Answer, frozen=True, kw_only=True):
 class Started(Answer, frozen=True, kw_only=True):
     """Rounds that were planned."""
 
+    trouble: list[str]
+    """Why nothing can happen now: no coordinator works on the state, or it is not connected to its broker."""
     rounds: list[int]
 
 

@@ -43,7 +43,6 @@ from auricle_cloud.operations.types import At, Done, Idle, Limit, Mode, Name, Nu
 from auricle_cloud.operations.waiting import (
     Wanted,
     begun_waits,
-    coordinator_trouble,
     none_planned,
     planned_waits,
     unfinished,
@@ -166,7 +165,7 @@ class RoundOperations(Operator):
         if found.state in FINISHED:
             return None
         pulse = self.store.database.pulse()
-        trouble = coordinator_trouble(pulse, self._list.epoch())
+        trouble = self._trouble(pulse)
         if found.state != "planned":
             cohort = self._list.cohort(self.task, found.round)
             known = self._list.known(row.device for row in cohort)
@@ -191,7 +190,7 @@ class RoundOperations(Operator):
     def _why_none(self) -> list[str]:
         """Why no round has been planned or begun, in sentences."""
         pulse = self.store.database.pulse()
-        trouble = coordinator_trouble(pulse, self._list.epoch())
+        trouble = self._trouble(pulse)
         scheduled = any(row.task == self.task for row in self.store.schedules.all())
         return none_planned(self.store.devices.all(), self._wanted(pulse), scheduled, trouble)
 
@@ -233,7 +232,8 @@ class RoundOperations(Operator):
     def start_rounds(self, count: Rounds = 1, mode: Mode = "sync") -> Started:
         """Plan so many more rounds: the coordinator runs them one after the other."""
         with self._changing():
-            return Started(rounds=self.store.rounds.plan(self.task, count, mode=mode, who=self.who))
+            planned = self.store.rounds.plan(self.task, count, mode=mode, who=self.who)
+        return Started(trouble=self._trouble(), rounds=planned)
 
     def abort_round(self, number: Number, reason: Reason = "") -> RoundRow:
         """Ask the coordinator to abort a round that is not finished."""

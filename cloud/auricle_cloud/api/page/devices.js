@@ -30,9 +30,10 @@ export function devicesPage(query) {
   return {
     title: "Devices",
     content: [h("div", { class: "filters" }, filters(wanted), searching(wanted)), panel("Devices by name", async (after, signal) => {
-      const { devices, next } = await get(["devices"], { limit: 50, after, ...wanted }, signal);
+      const { trouble, devices, next } = await get(["devices"], { limit: 50, after, ...wanted }, signal);
       const waiting = devices.filter(({ standing }) => standing === "pending").map(({ device }) => device);
       return { nodes: [
+        trouble.length > 0 ? h("p", {}, badge("failed"), " ", trouble.join(" ")) : null,
         waiting.length > 1 ? h("p", { class: "buttons" }, approveAll(waiting)) : null,
         table("Devices", columns, devices, "No device is like that."),
       ].filter(Boolean), next };

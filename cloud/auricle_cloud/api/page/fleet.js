@@ -69,11 +69,13 @@ export function waits(waiting, most = Infinity, others = null) {
     left > 0 && h("li", {}, link(`${plural(left, "more device")}`, others ?? ["devices"])))];
 }
 
-function round({ under_way: now, last, planned, waiting }) {
+function round({ trouble, under_way: now, last, planned, waiting }) {
+  const others = waiting && { ...waiting, sentences: waiting.sentences.filter((line) => !trouble.includes(line)) };
   return [
+    trouble.length > 0 && h("p", {}, badge("failed"), " ", trouble.join(" ")),
     now ? [h("p", {}, link(`Round ${now.round}`, ["rounds", now.round]), " ", badge(now.state),
       now.request === "abort" && " An abort was asked."), advance(now)] : h("p", {}, "No round is under way."),
-    waits(waiting, FEW, now && ["rounds", now.round]),
+    waits(others, FEW, now && ["rounds", now.round]),
     facts([
       ["Waiting", planned ? plural(planned, "planned round") : null],
       ["Last round", last && [link(`Round ${last.round}`, ["rounds", last.round]), " ", badge(last.state),
