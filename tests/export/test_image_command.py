@@ -398,3 +398,18 @@ def test_a_bundle_goes_onto_the_root_partition_without_root_and_reproducibly(
     assert b"  /var/lib/auricle-firstboot/b.tar\n" in (fat.read("auricle/bundle.sha256") or b"")
     checked = subprocess.run(["e2fsck", "-fn", f"{one}?offset={after}"], env=path, capture_output=True, check=False)
     assert checked.returncode == 0, checked.stdout
+
+
+def test_of_several_bundles_the_newest_for_the_board_lies_on_the_cards(
+    bench: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle(bench / "newer.tar", version="0.10.0")
+    bundle(bench / "other.tar", version="0.11.0", board="pi4")
+
+    assert main([*words("--json"), "newer.tar", "other.tar"]) == 0
+    several = json.loads(capsys.readouterr().out)["bundle"]
+    assert main(words("--json", "--replace", bundle="newer.tar")) == 0
+    assert json.loads(capsys.readouterr().out)["bundle"] == several
+
+    assert main([*words("--replace", bundle="other.tar"), "other.tar"]) == 2
+    assert "pi5" in capsys.readouterr().err

@@ -62,21 +62,30 @@ def init(
 def add(
     place: Place,
     keys: Keys,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A bundle's .tar or a pack's .tar.zst.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="Bundles' .tar, the newest of each board counts; a pack's .tar.zst."),
+    ],
     key: Annotated[str | None, typer.Option(help="Public key, hex or file: refuse what it has not signed.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Accept it even if its version is not higher.")] = False,
 ) -> ReleaseRow | Done:
     """Verify a bundle or pack, sign it, and offer it to devices; a rollout then installs it."""
-    from auricle_cloud.ota.candidate import read_candidate
+    from auricle_cloud.ota.candidate import newest, read_candidate
 
     repository = repository_of(place)
     with place.local_store() as store:
-        candidate = read_candidate(file, None if key is None else public_of(key))
-        path = repository.add(candidate, keys, force=force)
+        signer = None if key is None else public_of(key)
+        candidates = newest(read_candidate(file, signer) for file in files)
+        paths = [repository.add(candidate, keys, force=force) for candidate in candidates]
         store.releases.mirror(repository.releases(), who=user())
         with place.operations() as do:
-            row = next((row for row in do.list_releases().releases if row.path == path), None)
-    return row or Done(done=f"{path} is added, but not released yet. {waiting_for(repository)}")
+            rows = {row.path: row for row in do.list_releases().releases}
+    waiting = "" if all(path in rows for path in paths) else f" {waiting_for(repository)}"
+    if waiting:
+        return Done(
+            done=f"{', '.join(paths)} {'is' if len(paths) == 1 else 'are'} added, but not released yet.{waiting}"
+        )
+    return rows[paths[0]] if len(paths) == 1 else Done(done=f"Released: {', '.join(paths)}.")
 
 
 @operator_command(app, "list")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -15,7 +15,7 @@ from auricle.errors import DataError
 from auricle.packs.pack import load_pack
 from auricle.packs.plain_tar import members
 from auricle.wire.identity import verified
-from auricle.wire.kinds import FleetName, Sha256, TargetPath, Token, version_key
+from auricle.wire.kinds import FleetName, Key, Sha256, TargetPath, Token, version_key
 
 Kind = Literal["bundle", "pack"]
 MANIFEST, SIGNATURE = "bundle.json", "bundle.sig"
@@ -111,6 +111,20 @@ def read_candidate(file: Path, key: bytes | None = None) -> Candidate:
     candidate = Candidate(file, "bundle", manifest.board, manifest.os, manifest.fleet, manifest.version, identity)
     msgspec.convert(candidate.path, TargetPath)
     return candidate
+
+
+def newest(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """All packs, and for each board and system the bundle of the highest version, the latest of equals."""
+    chosen: dict[str, Candidate] = {}
+    for each in candidates:
+        slot = each.path if each.kind == "pack" else f"{each.board}/{each.os}"
+        if slot not in chosen or _age(chosen[slot]) < _age(each):
+            chosen[slot] = each
+    return list(chosen.values())
+
+
+def _age(candidate: Candidate) -> tuple[Key, float]:
+    return version_key(candidate.version or "0"), candidate.file.stat().st_mtime
 
 
 def _read_bundle(file: Path, key: bytes | None) -> tuple[BundleManifest, bytes]:

@@ -11,6 +11,7 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, cast
 
 import typer
@@ -223,6 +224,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = with_names_of_today(given)
     as_json = "--json" in given
     begin_log(as_json)
+    if "--state=" in given or ("--state", "") in pairwise(given):
+        return fail("--state is empty: name a folder, or leave it out.", INVALID, as_json)
     part = given[0] if given else None
     if not given or (given == [part] and part in PARTS):
         given.append("--help")

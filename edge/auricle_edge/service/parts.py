@@ -10,7 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from auricle.errors import AuricleError
+from auricle.errors import AuricleError, StorageError
+from auricle.files import describe
 from auricle.packs.first_weights import chosen_weights
 from auricle.packs.manifest import SPECIAL_LABELS
 from auricle.packs.pack import Pack
@@ -75,7 +76,10 @@ class Parts:
     def __init__(self, settings: EdgeSettings, pack: Pack, hooks: Hooks) -> None:
         self.settings, self.pack, self._hooks = settings, pack, hooks
         folder, frontend = settings.folder, LogMel(pack.manifest.task)
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise StorageError(describe(error, folder)) from error
         self.choice = choose_runtime(settings.runtime, pack, settings.threads, training=settings.fleet is not None)
         self.training = ThreadPoolExecutor(1, "train", initializer=yield_to_detection)
         """The thread that trains."""

@@ -83,7 +83,7 @@ def say(facts: Mapping[str, object], as_json: bool, sentences: str) -> None:
 
 def main(arguments: Sequence[str]) -> int:
     """Run; the exit code."""
-    from auricle.errors import AuricleError
+    from auricle.errors import INVALID, AuricleError
     from auricle.process import ending
     from auricle.process.ending import begin_log, fail
     from auricle_edge.fleet.fleet_word import say_of_fleet
@@ -98,6 +98,12 @@ def main(arguments: Sequence[str]) -> int:
             ending.become("auricle_edge.service.process", encoded, *arguments[1:])
     except AuricleError as error:
         return fail(str(error), error.exit_code, as_json)
+    except OSError as error:
+        from auricle.process.wrong_line import (
+            of_the_system,
+        )  # a command line's library, which no device keeps in memory
+
+        return fail(of_the_system(error), INVALID, as_json)
     except KeyboardInterrupt:
         return fail("Interrupted.", 130, as_json)
     return 0

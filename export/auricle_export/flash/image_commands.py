@@ -24,7 +24,7 @@ from auricle_export.flash.boards import load_board
 from auricle_export.flash.fleet_file import load_fleet
 from auricle_export.flash.image.card import GENERATORS, FirstBoot, boot_of
 from auricle_export.flash.image.cards import Heard, Made, Run, make_images
-from auricle_export.flash.image.device import read_payload, read_tokens
+from auricle_export.flash.image.device import choose_payload, read_tokens
 from auricle_export.flash.image.os_list import os_list, release_date
 from auricle_export.flash.write.image import open_image
 
@@ -51,7 +51,10 @@ def image(
     tokens: Path = typer.Option(..., help='Folder with a DEVICE.token each, from "auricle cloud enrol token --out".'),
     count: int | None = typer.Option(None, min=1, max=10_000, help="How many, in the order of the names [all]."),
     out: Path = typer.Option(..., help="Folder for the images and for the list that Raspberry Pi Imager reads."),
-    bundle: Path | None = typer.Option(None, help='From "auricle flash bundle"; without it no agent is installed.'),
+    more: list[Path] | None = typer.Argument(None, metavar="[BUNDLE]...", help="More bundles, as of a pattern."),
+    bundle: list[Path] = typer.Option(
+        [], help='From "auricle flash bundle"; of several the newest for the board; without it no agent is installed.'
+    ),
     where: Place = typer.Option(Place.boot, help="Partition for the bundle; root needs debugfs."),
     seed: int | None = typer.Option(None, min=0, help="The same seed and input: the same bytes [a new one]."),
     first_boot: str | None = typer.Option(None, help="cloud-init, firstrun or rpi-preseed [the profile's]."),
@@ -65,7 +68,7 @@ def image(
     system = profile.system(os)
     told = load_fleet(fleet)
     devices = read_tokens(tokens, count)
-    payload = None if bundle is None else read_payload(bundle, profile, system, told)
+    payload = choose_payload([*bundle, *(more or [])], profile, system, told) if bundle else None
     chosen = secrets.randbits(32) if seed is None else seed
     run = Run(
         open_image(source),

@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import msgspec
 from auricle.errors import DataError
 from auricle.process.times import how_many
 from auricle.wire.claims import RESERVED, read_token
-from auricle.wire.kinds import DeviceId
+from auricle.wire.kinds import DeviceId, version_key
 from auricle_export.flash.board import Board, System
 from auricle_export.flash.bundle.verify import verify_bundle
 from auricle_export.flash.fleet import Fleet
@@ -103,6 +104,29 @@ class Payload:
     """Of the tar."""
     identity: str
     """SHA-256 of its `bundle.json`."""
+
+
+def choose_payload(paths: Sequence[Path], board: Board, system: System, fleet: Fleet) -> Payload:
+    """Look at one bundle, or take the newest of several for the board, the system and the fleet.
+
+    Raises
+    ------
+    BundleError, ImageError
+        As `read_payload`; of several, none is for these images.
+    """
+    if len(paths) == 1:
+        return read_payload(paths[0], board, system, fleet)
+    fitting = []
+    for path in paths:
+        manifest = verify_bundle(path).manifest
+        if (manifest.board, manifest.os, manifest.fleet) == (board.name, system.id, fleet.name):
+            fitting.append((version_key(manifest.version), path.stat().st_mtime, path))
+    if not fitting:
+        raise ImageError(
+            f"None of {len(paths)} bundles is for {board.name} with {system.id} in the fleet {fleet.name}: make one "
+            'with "auricle flash bundle".'
+        )
+    return read_payload(max(fitting)[2], board, system, fleet)
 
 
 def read_payload(path: Path, board: Board, system: System, fleet: Fleet) -> Payload:
