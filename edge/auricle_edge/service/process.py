@@ -13,6 +13,11 @@ import msgspec
 from auricle.process.ending import fitted
 from auricle_edge.board.memory import be_small
 
+UNTRAINED = (
+    "WARNING: the model of {pack} was never trained and recognises no word. Train it with auricle export pretrain, or "
+    "let a fleet train it first."
+)
+
 
 def serve(encoded: bytes, as_json: bool) -> bool:
     """Listen until interrupted, or until the device has to start again with what it has just installed.
@@ -64,12 +69,14 @@ def serve(encoded: bytes, as_json: bool) -> bool:
         "runtime": parts.choice.runtime.name,
         "reason": parts.choice.reason,
         "model": model.candidate.name,
+        "trained": model.candidate.trained,
         "model_reason": model.reason,
         "own_model": parts.own_model,
         "own_model_reason": parts.own_model_reason,
     }
     words = f"{settings.name} listens to {settings.capture.source} for {heard.sentence}"
-    sentences = (words, others, parts.choice.reason, model.reason, parts.own_model_reason)
+    warning = "" if model.candidate.trained else UNTRAINED.format(pack=pack.manifest.name)
+    sentences = (warning, words, others, parts.choice.reason, model.reason, parts.own_model_reason)
     greet = partial(say, facts, as_json, "\n".join(filter(None, sentences)))
     asyncio.run(until_signal(device.run(greet)))
     return device.starts_anew

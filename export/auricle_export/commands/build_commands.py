@@ -54,6 +54,12 @@ def build(
             raise SettingsError("Your own model drops activations where it has layers `Bavd`: leave out --bavd.")
         _build_own(model, labels, plugin, name, mels, out, as_json)
         return
+    for option, value in (("--labels", labels), ("--name", name)):
+        if value is not None:
+            raise SettingsError(
+                f"{option} is for a model of your own: add --model FILE.py:NAME, or leave it out; a shipped pack has "
+                "its own words and name."
+            )
     builder = import_for("build", "packs.build")
     wanted = list(names or builder.LABELS)
     builder.refuse_unknown(wanted)
